@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Arrays from files; see arrays.h.
+#include "arrays.h"
+#include "command.h"
+#include "messages.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool prefix_exists(const char *text, size_t length)
+{
+    char *path = strndup(text, length);
+    bool exists = path && access(path, F_OK) == 0;
+    free(path);
+    return exists;
+}
+
+static size_t path_length(const char *spec)
+{
+    size_t length = strlen(spec);
+    if (prefix_exists(spec, length))
+        return length;
+    for (size_t n = length; n-- > 1;)
+        if (spec[n] == ':' && prefix_exists(spec, n))
+            return n;
+    const char *mark = strstr(spec, ".safetensors:"); // no file, but clear what was meant
+    return mark ? (size_t)(mark - spec) + strlen(".safetensors") : length;
+}
+
+// "a, b, c ..." - as many names as fit.
+static const char *list_names(const mh_tensor_file *file, char *text, size_t size)
+{
+    size_t used = 0, count = mh_tensor_file_count(file);
+    text[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = mh_tensor_file_name(file, i);
+        if (used + strlen(name) + 8 > size) {
+            snprintf(text + used, size - used, " ...");
+            break;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
+    }
+    return text;
+}
+
+static int find_tensor(array *a, const char *path, const char *name)
+{
+    char names[400];
+    size_t count = mh_tensor_file_count(a->file);
+    bool is_npy = count == 1 && *mh_tensor_file_name(a->file, 0) == 0;
+    if (!name && count == 1 && mh_tensor_file_at(a->file, 0, &a->tensor))
+        return EXIT_DONE;
+    if (name && mh_tensor_file_find(a->file, name, &a->tensor))
+        return EXIT_DONE;
+    list_names(a->file, names, sizeof names);
+    if (!name)
+        complain("%s %s: holds %zu tensors, expected %s:NAME with one of: %s", a->option, path,
+                 count, path, names);
+    else if (is_npy)
+        complain("%s %s: a .npy file holds one array without a name, found ':%s'", a->option, path,
+                 name);
+    else
+        complain("%s %s: has no tensor '%s', expected one of: %s", a->option, path, name, names);
+    return EXIT_INPUT;
+}
+
+int array_open(mh_context *context, array *a)
+{
+    size_t length = path_length(a->spec);
+    char *path = strndup(a->spec, length);
+    if (!path) {
+        complain("%s: out of memory", a->option);
+        return EXIT_MEMORY;
+    }
+    const char *name = a->spec[length] == ':' ? a->spec + length + 1 : NULL;
+    mh_status status = mh_tensor_file_open(context, path, &a->file);
+    int code = EXIT_DONE;
+    if (status != MH_OK)
+        code = complain_status(context, status, a->option);
+    else
+        code = find_tensor(a, path, name);
+    a->found = a->tensor;
+    free(path);
+    return code;
+}
+
+void array_close(mh_context *context, array *a)
+{
+    mh_free(context, a->copy, a->copy_size);
+    mh_tensor_file_free(a->file);
+    a->copy = NULL;
+    a->file = NULL;
+}
+
+int array_complain(const array *a, const char *format, ...)
+{
+    char shape[128], message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    mh_tensor_describe(&a->found, shape, sizeof shape);
+    complain("%s %s: %s: %s", a->option, a->spec, shape, message);
+    return EXIT_INPUT;
+}
+
+bool array_is_float(const array *a)
+{
+    mh_dtype t = a->tensor.dtype;
+    return t == MH_F32 || t == MH_F64 || t == MH_BF16 || t == MH_F16;
+}
+
+bool array_is_integer(const array *a) { return !array_is_float(a); }
+
+int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
+                   const size_t *shape, mh_tensor *tensor, size_t *size)
+{
+    char text[128];
+    *tensor = mh_tensor_view(NULL, dtype, rank, shape);
+    size_t count = mh_tensor_count(tensor), width = mh_dtype_size(dtype);
+    *size = count == 0 ? 1 : count * width;
+    if (count <= SIZE_MAX / 2 / width)
+        tensor->data = mh_alloc(context, *size);
+    if (tensor->data)
+        return EXIT_DONE;
+    complain("%s: out of memory for %s", what, mh_tensor_describe(tensor, text, sizeof text));
+    return EXIT_MEMORY;
+}
+
+int array_copy(mh_context *context, array *a, mh_dtype dtype)
+{
+    mh_tensor to;
+    size_t size;
+    int code =
+        array_allocate(context, a->option, dtype, a->tensor.rank, a->tensor.shape, &to, &size);
+    if (code != EXIT_DONE)
+        return code;
+    mh_status status = mh_tensor_copy(context, &a->tensor, &to);
+    if (status != MH_OK) {
+        mh_free(context, to.data, size);
+        return complain_status(context, status, a->option);
+    }
+    mh_free(context, a->copy, a->copy_size);
+    a->copy = to.data;
+    a->copy_size = size;
+    a->tensor = to;
+    return EXIT_DONE;
+}
+
+int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous)
+{
+    bool in_order = !contiguous || mh_tensor_is_contiguous(&a->tensor);
+    bool good = a->tensor.dtype == dtype && in_order;
+    return good ? EXIT_DONE : array_copy(context, a, dtype);
+}
+
+void array_extend(array *a, int rank)
+{
+    mh_tensor *t = &a->tensor;
+    int missing = rank - t->rank;
+    if (missing <= 0)
+        return;
+    for (int d = rank - 1; d >= 0; d--) {
+        t->shape[d] = d < missing ? 1 : t->shape[d - missing];
+        t->stride[d] = d < missing ? 0 : t->stride[d - missing];
+    }
+    t->rank = rank;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Arrays that a command reads from files: FILE.npy or FILE.safetensors:NAME.
+//
+// A colon may also be part of a path. The longest part before a colon (or the whole) that is a
+// file is taken as the file, what follows the colon as the tensor's name.
+//
+// Functions return an exit code after saying what is wrong; the messages name the option, the
+// file, what was found and what was expected.
+#ifndef CLI_ARRAYS_H
+#define CLI_ARRAYS_H
+
+#include <multihead/io.h>
+
+typedef struct array {
+    const char *option; // "--q"
+    const char *spec;   // as given on the command line; NULL: not given
+    mh_tensor found;    // as it is in the file
+    mh_tensor tensor;   // to work with: the same, extended or converted
+    mh_tensor_file *file;
+    void *copy;
+    size_t copy_size;
+} array;
+
+int array_open(mh_context *context, array *a);
+void array_close(mh_context *context, array *a); // fine if it was never opened
+
+// Says "--q q.npy: f32 (2, 3): MESSAGE" and returns EXIT_INPUT.
+int array_complain(const array *a, const char *format, ...) MH_PRINTF(2, 3);
+
+bool array_is_float(const array *a);
+bool array_is_integer(const array *a); // bool included
+
+// Puts the array into memory of its own, converted and in C order.
+int array_copy(mh_context *context, array *a, mh_dtype dtype);
+
+// Makes the array's type `dtype`; a copy unless it is already. `contiguous`: C order as well.
+int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous);
+
+// Prepends dimensions of 1 up to `rank`.
+void array_extend(array *a, int rank);
+
+// Memory for an array of this shape, with a message if there is none; *size for mh_free.
+int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
+                   const size_t *shape, mh_tensor *tensor, size_t *size);
+
+#endif

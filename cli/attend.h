@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What `multihead attend` works on, shared by its two files: the options and the course of
+// events are in cmd_attend.c, reading and checking the input arrays in attend_inputs.c.
+#ifndef CLI_ATTEND_H
+#define CLI_ATTEND_H
+
+#include "arguments.h"
+#include "arrays.h"
+
+#include <multihead/attention.h>
+
+#define STDOUT_PATH "/dev/stdout" // what "-" stands for
+
+enum {
+    INPUT_Q,
+    INPUT_K,
+    INPUT_V,
+    INPUT_MASK,
+    INPUT_LENGTHS,
+    INPUT_SINKS,
+    INPUT_COUNT,
+};
+
+enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_LSE, OUTPUT_COUNT };
+
+typedef struct output {
+    const char *option;
+    const char *path; // NULL: not asked for
+    mh_tensor tensor;
+    size_t size; // of tensor.data, for mh_free
+} output;
+
+typedef struct attend {
+    common_options common;
+    array inputs[INPUT_COUNT]; // q (B,H,T,E), k (B,G,S,E), v (B,G,S,Ev) once they are read
+    output outputs[OUTPUT_COUNT];
+    mh_attention_options options; // points into this struct
+    mh_mask mask;
+    mh_dtype dtype; // to compute in
+    bool explain, json;
+    int query_rank; // as in q's file: 2, 3 or 4
+    mh_context *context;
+} attend;
+
+// Opens, checks and converts all inputs that were named, and puts them into a->options.
+// Returns an exit code after saying what is wrong.
+int attend_read_inputs(attend *a);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// The input arrays of `multihead attend`: reads them, checks that they fit together, and turns
+// them into what the library takes. The library checks shapes too; here the messages can name
+// the option and the file.
+#include "attend.h"
+#include "messages.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const tensor_words[4] = {"batch", "number of heads", "length", "head width"};
+
+static int read_tensor(attend *a, array *in)
+{
+    int code = array_open(a->context, in);
+    if (code != EXIT_DONE)
+        return code;
+    if (!array_is_float(in))
+        return array_complain(in, "expected a float array");
+    if (in->tensor.rank < 2 || in->tensor.rank > 4)
+        return array_complain(in, "expected 4 dimensions (batch, heads, length, width), or the "
+                                  "last 3 or 2 of them");
+    if (in->tensor.dtype == MH_F64)
+        note("%s %s: float64 is converted to %s", in->option, in->spec, mh_dtype_name(a->dtype));
+    if (in == &a->inputs[INPUT_Q])
+        a->query_rank = in->tensor.rank;
+    array_extend(in, 4);
+    return array_convert(a->context, in, a->dtype, false);
+}
+
+// Whether a dimension is the same in both.
+static int check_equal(const array *in, const array *as, int dim)
+{
+    size_t found = in->tensor.shape[dim], expected = as->tensor.shape[dim];
+    if (found == expected)
+        return EXIT_DONE;
+    return array_complain(in, "%s %zu, expected %zu as in %s %s", tensor_words[dim], found,
+                          expected, as->option, as->spec);
+}
+
+static int check_shapes(const attend *a)
+{
+    const array *q = &a->inputs[INPUT_Q], *k = &a->inputs[INPUT_K], *v = &a->inputs[INPUT_V];
+    const struct {
+        const array *in, *as;
+        int dim;
+    } equal[] = {{k, q, 0}, {k, q, 3}, {v, q, 0}, {v, k, 1}, {v, k, 2}};
+    for (size_t i = 0; i < sizeof equal / sizeof *equal; i++)
+        if (check_equal(equal[i].in, equal[i].as, equal[i].dim) != EXIT_DONE)
+            return EXIT_INPUT;
+    size_t heads = q->tensor.shape[1], groups = k->tensor.shape[1];
+    if (groups == 0 ? heads != 0 : heads % groups != 0)
+        return array_complain(k, "%zu heads, expected a divisor of the %zu heads of --q %s", groups,
+                              heads, q->spec);
+    return EXIT_DONE;
+}
+
+// Finite numbers beyond f32's range stay numbers: -1e300 must not become -inf, which masks.
+static void clamp_to_f32(const mh_tensor *t)
+{
+    double *x = t->data;
+    size_t count = mh_tensor_count(t);
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(x[i]))
+            x[i] = fmin(fmax(x[i], -(double)FLT_MAX), (double)FLT_MAX);
+}
+
+static bool is_only_zero_and_one(const mh_tensor *t)
+{
+    const float *x = t->data;
+    size_t count = mh_tensor_count(t), ones = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (x[i] != 0.0f && x[i] != 1.0f)
+            return false;
+        ones += x[i] == 1.0f;
+    }
+    return ones > 0; // all zero is the mask that changes nothing
+}
+
+static int convert_float_mask(attend *a, array *in)
+{
+    if (in->tensor.dtype == MH_F64) {
+        int code = array_copy(a->context, in, MH_F64); // the file's memory is read-only
+        if (code != EXIT_DONE)
+            return code;
+        clamp_to_f32(&in->tensor);
+    }
+    int code = array_convert(a->context, in, MH_F32, true);
+    if (code == EXIT_DONE && is_only_zero_and_one(&in->tensor))
+        note("warning: %s %s: a float mask is added to the scores, but this one holds only 0 and "
+             "1; a mask that says which keys to keep must be bool or integer",
+             in->option, in->spec);
+    return code;
+}
+
+static int read_mask(attend *a, const size_t shape[4])
+{
+    array *in = &a->inputs[INPUT_MASK];
+    int code = array_open(a->context, in);
+    if (code != EXIT_DONE)
+        return code;
+    mh_tensor ignored;
+    mh_status status = mh_tensor_broadcast(a->context, &in->tensor, 4, shape, &ignored);
+    if (status != MH_OK)
+        return array_complain(in,
+                              "cannot be broadcast to (%zu, %zu, %zu, %zu), that is batch, "
+                              "heads, queries, keys",
+                              shape[0], shape[1], shape[2], shape[3]);
+    bool is_float = array_is_float(in);
+    code = is_float ? convert_float_mask(a, in) : array_convert(a->context, in, MH_BOOL, false);
+    a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
+    a->options.masks = &a->mask;
+    a->options.mask_count = 1;
+    return code;
+}
+
+// A list of `count` numbers, one for each of what `word` says.
+static int read_list(attend *a, array *in, size_t count, const char *word, mh_dtype dtype)
+{
+    int code = array_open(a->context, in);
+    if (code != EXIT_DONE)
+        return code;
+    bool wants_float = dtype == MH_F32;
+    if (array_is_float(in) != wants_float || in->tensor.dtype == MH_BOOL)
+        return array_complain(in, "expected %s", wants_float ? "a float array" : "integers");
+    if (in->tensor.rank != 1 || in->tensor.shape[0] != count)
+        return array_complain(in, "expected shape (%zu,), one number for each %s", count, word);
+    return array_convert(a->context, in, dtype, true);
+}
+
+static int read_lengths(attend *a, size_t batch, size_t keys)
+{
+    array *in = &a->inputs[INPUT_LENGTHS];
+    int code = read_list(a, in, batch, "sequence of the batch", MH_I64);
+    if (code != EXIT_DONE)
+        return code;
+    const int64_t *lengths = in->tensor.data;
+    for (size_t b = 0; b < batch; b++)
+        if (lengths[b] < 0 || (uint64_t)lengths[b] > keys)
+            return array_complain(
+                in, "element %zu is %" PRId64 ", expected 0 to %zu, the number of keys", b,
+                lengths[b], keys);
+    a->options.key_lengths = lengths;
+    return EXIT_DONE;
+}
+
+int attend_read_inputs(attend *a)
+{
+    int code = EXIT_DONE;
+    for (int i = INPUT_Q; i <= INPUT_V && code == EXIT_DONE; i++)
+        code = read_tensor(a, &a->inputs[i]);
+    if (code == EXIT_DONE)
+        code = check_shapes(a);
+    if (code != EXIT_DONE)
+        return code;
+    const size_t *q = a->inputs[INPUT_Q].tensor.shape; // (B, H, T, E)
+    const size_t keys = a->inputs[INPUT_K].tensor.shape[2];
+    const size_t scores[4] = {q[0], q[1], q[2], keys};
+    if (a->inputs[INPUT_MASK].spec)
+        code = read_mask(a, scores);
+    if (code == EXIT_DONE && a->inputs[INPUT_LENGTHS].spec)
+        code = read_lengths(a, q[0], keys);
+    if (code == EXIT_DONE && a->inputs[INPUT_SINKS].spec) {
+        code = read_list(a, &a->inputs[INPUT_SINKS], q[1], "head", MH_F32);
+        a->options.sinks = a->inputs[INPUT_SINKS].tensor.data;
+    }
+    return code;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+// multihead attend: scaled dot-product attention on arrays, from the shell.
+//
+//     read q, k, v and what goes with them  ->  compute everything  ->  write the outputs
+//
+// Nothing is written before all is computed, so a failure leaves the files as they were. This
+// file is the options and the course of events; attend_inputs.c checks what the files hold.
+#include "attend.h"
+#include "messages.h"
+#include "report.h"
+
+#include <string.h>
+
+// ---- options --------------------------------------------------------------------------
+
+enum {
+    KEY_INPUT = 0x100, // + the index of an input
+    KEY_OUTPUT = 0x200,
+    KEY_CAUSAL = 0x300,
+    KEY_WINDOW,
+    KEY_SCALE,
+    KEY_SOFTCAP,
+    KEY_ALIBI,
+    KEY_DTYPE,
+    KEY_EMPTY_ROW,
+    KEY_EXPLAIN,
+    KEY_JSON,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "Inputs", 1},
+    {"q", KEY_INPUT + INPUT_Q, "FILE", 0, "queries (B,H,T,E)", 0},
+    {"k", KEY_INPUT + INPUT_K, "FILE", 0, "keys (B,G,S,E), with H a multiple of G", 0},
+    {"v", KEY_INPUT + INPUT_V, "FILE", 0, "values (B,G,S,Ev)", 0},
+    {NULL, 0, NULL, 0, "Which keys a query sees", 2},
+    {"mask", KEY_INPUT + INPUT_MASK, "FILE", 0,
+     "broadcast as NumPy does to (B,H,T,S). Bool or integer: true or non-zero = may attend; "
+     "float: added to the scores, -inf = may not attend",
+     0},
+    {"causal", KEY_CAUSAL, "ALIGNMENT", 0,
+     "no key after the query. top-left: query i sees keys 0..i; bottom-right: the last query "
+     "sees the last key",
+     0},
+    {"window", KEY_WINDOW, "LEFT,RIGHT", 0,
+     "only so many keys before and after the query's own place; -1 = any number", 0},
+    {"kv-lengths", KEY_INPUT + INPUT_LENGTHS, "FILE", 0,
+     "the number of keys of each sequence (B), integers; those after are padding", 0},
+    {NULL, 0, NULL, 0, "Scores", 3},
+    {"scale", KEY_SCALE, "X", 0, "multiply q.k by X; default: 1/sqrt(E)", 0},
+    {"softcap", KEY_SOFTCAP, "X", 0, "then squeeze scores into X*tanh(score/X)", 0},
+    {"alibi", KEY_ALIBI, NULL, 0, "add ALiBi's bias: nearer keys score higher", 0},
+    {"sinks", KEY_INPUT + INPUT_SINKS, "FILE", 0,
+     "one score for each head (H) that only takes part in the softmax's sum", 0},
+    {NULL, 0, NULL, 0, "Computing", 4},
+    {"dtype", KEY_DTYPE, "TYPE", 0,
+     "compute in f32, bf16 or f16: the inputs are converted first; default: f32", 0},
+    {"empty-row", KEY_EMPTY_ROW, "WHAT", 0,
+     "what a query that sees no key gets: zero or nan; default: zero", 0},
+    {NULL, 0, NULL, 0, "Outputs, float32 .npy", 5},
+    {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0, "the result (B,H,T,Ev); - is standard output", 0},
+    {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0, "the attention weights (B,H,T,S)", 0},
+    {"lse", KEY_OUTPUT + OUTPUT_LSE, "FILE", 0, "the log of each softmax's sum (B,H,T)", 0},
+    {"explain", KEY_EXPLAIN, NULL, 0,
+     "print which kernels run, why, and the memory and work they take; without --out, that is "
+     "all",
+     0},
+    {"json", KEY_JSON, NULL, 0, "print the explanation as JSON", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice causal_choices[] = {
+    {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
+static const choice empty_row_choices[] = {
+    {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
+
+static void check_options(struct argp_state *state, const attend *a)
+{
+    for (int i = INPUT_Q; i <= INPUT_V; i++)
+        if (!a->inputs[i].spec)
+            argp_error(state, "%s is missing", a->inputs[i].option);
+    if (!a->outputs[OUTPUT_OUT].path && !a->explain)
+        argp_error(state, "--out is missing (only --explain goes without)");
+    if (a->json && !a->explain)
+        argp_error(state, "--json is for --explain, which is missing");
+    for (int i = 0; i < OUTPUT_COUNT; i++) {
+        const char *path = a->outputs[i].path;
+        if (path && a->explain && strcmp(path, STDOUT_PATH) == 0)
+            argp_error(state, "--explain and %s - cannot share standard output",
+                       a->outputs[i].option);
+        for (int j = 0; path && j < i; j++)
+            if (a->outputs[j].path && strcmp(path, a->outputs[j].path) == 0)
+                argp_error(state, "%s and %s name the same file '%s'", a->outputs[j].option,
+                           a->outputs[i].option, path);
+    }
+}
+
+static void parse_window(struct argp_state *state, const char *text, mh_attention_options *options)
+{
+    int64_t window[2];
+    parse_integers(state, "--window", text, "LEFT,RIGHT", -1, INT32_MAX, 2, window);
+    options->window_left = window[0];
+    options->window_right = window[1];
+}
+
+static float parse_softcap(struct argp_state *state, const char *text)
+{
+    float softcap = (float)parse_number(state, "--softcap", text);
+    if (!(softcap >= 0))
+        argp_error(state, "--softcap: found '%s', expected a number >= 0", text);
+    return softcap;
+}
+
+// An option that is a setting, not a file.
+static error_t parse_setting(int key, const char *argument, struct argp_state *state, attend *a)
+{
+    mh_attention_options *o = &a->options;
+    switch (key) {
+    case KEY_CAUSAL:
+        o->causal = (mh_causal)parse_choice(state, "--causal", argument, causal_choices);
+        return 0;
+    case KEY_WINDOW:
+        parse_window(state, argument, o);
+        return 0;
+    case KEY_SCALE:
+        o->scale = (float)parse_number(state, "--scale", argument);
+        return 0;
+    case KEY_SOFTCAP:
+        o->softcap = parse_softcap(state, argument);
+        return 0;
+    case KEY_ALIBI:
+        o->alibi = true;
+        return 0;
+    case KEY_DTYPE:
+        a->dtype = (mh_dtype)parse_choice(state, "--dtype", argument, dtype_choices);
+        return 0;
+    case KEY_EMPTY_ROW:
+        o->empty_row =
+            (mh_empty_row)parse_choice(state, "--empty-row", argument, empty_row_choices);
+        return 0;
+    case KEY_EXPLAIN:
+        a->explain = true;
+        return 0;
+    case KEY_JSON:
+        a->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    attend *a = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &a->common;
+    else if (key == ARGP_KEY_ARG)
+        return refuse_argument(state, argument);
+    else if (key == ARGP_KEY_END)
+        check_options(state, a);
+    else if (key >= KEY_INPUT && key < KEY_INPUT + INPUT_COUNT)
+        a->inputs[key - KEY_INPUT].spec = argument;
+    else if (key >= KEY_OUTPUT && key < KEY_OUTPUT + OUTPUT_COUNT)
+        a->outputs[key - KEY_OUTPUT].path = strcmp(argument, "-") ? argument : STDOUT_PATH;
+    else
+        return parse_setting(key, argument, state, a);
+    return 0;
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp attend_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .children = children,
+    .args_doc = "--q FILE --k FILE --v FILE --out FILE [OPTION...]",
+    .doc = "Scaled dot-product attention: out = softmax(scale * q k^T) v for each batch and head.\n"
+           "\n"
+           "A FILE to read is a .npy file, or FILE.safetensors:NAME. Arrays are float32, float16, "
+           "or (safetensors) bfloat16; float64 is converted. Shapes use B batch, H query heads, G "
+           "key/value heads, T queries, S keys, E and Ev widths. Leading dimensions may be left "
+           "out: (H,T,E) or (T,E); outputs then have as many dimensions as q.\v"
+           "Examples:\n"
+           "  multihead attend --q q.npy --k k.npy --v v.npy --out o.npy\n"
+           "  multihead attend --q m.safetensors:q --k m.safetensors:k --v m.safetensors:v \\\n"
+           "      --causal bottom-right --window=128,0 --out o.npy --weights w.npy\n"
+           "  multihead attend --q q.npy --k k.npy --v v.npy --causal top-left --explain\n",
+};
+
+// ---- computing and writing --------------------------------------------------------------
+
+static int allocate_outputs(attend *a)
+{
+    const size_t *q = a->inputs[INPUT_Q].tensor.shape; // (B, H, T, E)
+    const size_t out[] = {q[0], q[1], q[2], a->inputs[INPUT_V].tensor.shape[3]};
+    const size_t weights[] = {q[0], q[1], q[2], a->inputs[INPUT_K].tensor.shape[2]};
+    const struct {
+        int rank;
+        const size_t *shape;
+    } forms[OUTPUT_COUNT] = {
+        [OUTPUT_OUT] = {4, out}, [OUTPUT_WEIGHTS] = {4, weights}, [OUTPUT_LSE] = {3, out}};
+    for (int i = 0; i < OUTPUT_COUNT; i++) {
+        output *o = &a->outputs[i];
+        if (!o->path && i != OUTPUT_OUT)
+            continue;
+        int code = array_allocate(a->context, o->option, MH_F32, forms[i].rank, forms[i].shape,
+                                  &o->tensor, &o->size);
+        if (code != EXIT_DONE)
+            return code;
+    }
+    if (a->outputs[OUTPUT_WEIGHTS].path)
+        a->options.weights = &a->outputs[OUTPUT_WEIGHTS].tensor;
+    if (a->outputs[OUTPUT_LSE].path)
+        a->options.lse = &a->outputs[OUTPUT_LSE].tensor;
+    return EXIT_DONE;
+}
+
+static int explain(attend *a)
+{
+    mh_attention_plan plan;
+    mh_status status = mh_attention_explain(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
+                                            &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
+                                            &a->outputs[OUTPUT_OUT].tensor, &plan);
+    if (status != MH_OK)
+        return complain_status(a->context, status, NULL);
+    report r = report_begin(stdout, a->json, 14);
+    report_text(&r, "isa", "level", plan.isa);
+    report_count(&r, "threads", "threads", plan.threads, "");
+    report_count(&r, "tasks", "tasks", plan.tasks, "(independent pieces of work)");
+    report_count(&r, "query_rows", "query tile", plan.query_rows, "rows");
+    report_count(&r, "key_tile", "key tile", plan.key_tile, "keys");
+    report_count(&r, "key_chunk", "key chunk", plan.key_chunk, "keys (summed up before a merge)");
+    report_count(&r, "block_rows", "block", plan.block_rows, "rows (share one packed key tile)");
+    report_count(&r, "tiles", "tiles", plan.tiles, "(query tiles x key tiles)");
+    report_count(&r, "dead_tiles", "  dead", plan.dead_tiles, "(skipped, no query sees a key)");
+    report_count(&r, "edge_tiles", "  edge", plan.edge_tiles, "(masked element by element)");
+    report_count(&r, "live_pairs", "live pairs", plan.live_pairs,
+                 "(a query and a key that it sees)");
+    report_number(&r, "flops", "work", plan.flops, 0, "floating-point operations");
+    report_count(&r, "workspace", "workspace", plan.workspace, "bytes");
+    report_reasons(&r, "why", "why", plan.why);
+    report_end(&r);
+    return EXIT_DONE;
+}
+
+// The tensor with the leading dimensions that q did not have left out.
+static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
+{
+    int left_out = 4 - a->query_rank;
+    return mh_tensor_view(t->data, t->dtype, t->rank - left_out, t->shape + left_out);
+}
+
+static void say_written(const attend *a, int failed)
+{
+    char list[1024] = "";
+    for (int i = 0; i < failed; i++) {
+        size_t used = strlen(list);
+        if (a->outputs[i].path)
+            snprintf(list + used, sizeof list - used, " %s %s", a->outputs[i].option,
+                     a->outputs[i].path);
+    }
+    if (*list)
+        complain("written and complete are only:%s", list);
+}
+
+static int save_outputs(const attend *a)
+{
+    int code = EXIT_DONE;
+    begin_saving();
+    for (int i = 0; i < OUTPUT_COUNT && code == EXIT_DONE; i++) {
+        const output *o = &a->outputs[i];
+        if (!o->path)
+            continue;
+        mh_tensor tensor = as_user_sees(a, &o->tensor);
+        mh_status status = mh_npy_write(a->context, o->path, &tensor);
+        if (status == MH_OK)
+            continue;
+        code = complain_status(a->context, status, o->option);
+        code = code == EXIT_MEMORY ? code : EXIT_FAILED;
+        say_written(a, i);
+    }
+    end_saving();
+    return code;
+}
+
+static int attend_files(attend *a)
+{
+    int code = attend_read_inputs(a);
+    if (code == EXIT_DONE)
+        code = allocate_outputs(a);
+    if (code == EXIT_DONE && a->explain)
+        code = explain(a);
+    if (code != EXIT_DONE || !a->outputs[OUTPUT_OUT].path)
+        return code;
+    mh_status status = mh_attention_forward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
+                                            &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
+                                            &a->outputs[OUTPUT_OUT].tensor);
+    if (status != MH_OK)
+        return complain_status(a->context, status, NULL);
+    return save_outputs(a);
+}
+
+static int run_attend(int argc, char **argv)
+{
+    attend a = {
+        .common = {.command = &attend_command},
+        .inputs = {[INPUT_Q] = {.option = "--q"},
+                   [INPUT_K] = {.option = "--k"},
+                   [INPUT_V] = {.option = "--v"},
+                   [INPUT_MASK] = {.option = "--mask"},
+                   [INPUT_LENGTHS] = {.option = "--kv-lengths"},
+                   [INPUT_SINKS] = {.option = "--sinks"}},
+        .outputs = {[OUTPUT_OUT] = {.option = "--out"},
+                    [OUTPUT_WEIGHTS] = {.option = "--weights"},
+                    [OUTPUT_LSE] = {.option = "--lse"}},
+        .options = mh_attention_options_default(),
+        .dtype = MH_F32,
+    };
+    argp_parse(&attend_argp, argc, argv, ARGP_NO_HELP, NULL, &a);
+    int code = open_context(&a.common, &a.context);
+    if (code == EXIT_DONE)
+        code = attend_files(&a);
+    for (int i = 0; a.context && i < INPUT_COUNT; i++)
+        array_close(a.context, &a.inputs[i]);
+    for (int i = 0; a.context && i < OUTPUT_COUNT; i++)
+        mh_free(a.context, a.outputs[i].tensor.data, a.outputs[i].size);
+    mh_context_free(a.context);
+    return code;
+}
+
+const command attend_command = {
+    .name = "attend",
+    .summary = "scaled dot-product attention on arrays in files",
+    .argp = &attend_argp,
+    .run = run_attend,
+};

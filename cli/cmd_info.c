@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// multihead info: what this build and this machine offer - version, CPU, instruction-set
+// levels, threads, tile sizes, caches, and with --measure the machine's limits.
+#include "arguments.h"
+#include "messages.h"
+#include "report.h"
+
+#include <multihead/multihead.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_JSON = 0x100, KEY_MEASURE };
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "What to show", 1},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {"measure", KEY_MEASURE, NULL, 0, "measure the machine's limits too, half a second each", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+typedef struct info {
+    common_options common;
+    bool json, measure;
+} info;
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    info *i = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &i->common;
+        return 0;
+    case ARGP_KEY_ARG:
+        return refuse_argument(state, argument);
+    case KEY_JSON:
+        i->json = true;
+        return 0;
+    case KEY_MEASURE:
+        i->measure = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp info_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .children = children,
+    .args_doc = "[OPTION...]",
+    .doc = "Shows the version, the CPU's features, the instruction-set levels that are built in "
+           "and that this machine can run, the one that is chosen, threads, tile sizes and "
+           "caches.\v"
+           "Examples:\n"
+           "  multihead info\n"
+           "  multihead info --isa avx2 --measure --json\n",
+};
+
+// The CPU's name as Linux tells it; "" elsewhere.
+static void read_cpu_name(char *name, size_t size)
+{
+    name[0] = 0;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[512];
+    while (file && !*name && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        char *text = colon + 1 + strspn(colon + 1, " ");
+        text[strcspn(text, "\n")] = 0;
+        snprintf(name, size, "%s", text);
+    }
+    if (file)
+        fclose(file);
+}
+
+static void report_levels(report *r)
+{
+    char built[256] = "", supported[256] = "";
+    for (const char *const *level = mh_isa_levels(); *level; level++) {
+        size_t used = strlen(built);
+        snprintf(built + used, sizeof built - used, "%s%s", used ? " " : "", *level);
+        used = strlen(supported);
+        if (mh_isa_supported(*level))
+            snprintf(supported + used, sizeof supported - used, "%s%s", used ? " " : "", *level);
+    }
+    report_words(r, "levels_built", "levels built", built);
+    report_words(r, "levels_supported", "levels usable", supported);
+}
+
+static void report_caches(report *r)
+{
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    const struct {
+        int name;
+        const char *key, *label;
+    } caches[] = {
+        {_SC_LEVEL1_DCACHE_SIZE, "l1d_bytes", "L1 data cache"},
+        {_SC_LEVEL2_CACHE_SIZE, "l2_bytes", "L2 cache"},
+        {_SC_LEVEL3_CACHE_SIZE, "l3_bytes", "L3 cache"},
+    };
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        long bytes = sysconf(caches[i].name);
+        if (bytes <= 0)
+            continue;
+        if (r->json)
+            report_count(r, caches[i].key, "", (uint64_t)bytes, "");
+        else
+            report_count(r, "", caches[i].label, (uint64_t)bytes / 1024, "KiB");
+    }
+#else
+    (void)r;
+#endif
+}
+
+// The tiles do not depend on the problem, so a tiny one shows them.
+static int report_tiles(report *r, mh_context *context)
+{
+    float data[2][64] = {{0}};
+    mh_tensor x = mh_tensor_4d(data[0], MH_F32, 1, 1, 1, 64);
+    mh_tensor out = mh_tensor_4d(data[1], MH_F32, 1, 1, 1, 64);
+    mh_attention_plan plan;
+    mh_status status = mh_attention_explain(context, NULL, &x, &x, &x, &out, &plan);
+    if (status != MH_OK)
+        return complain_status(context, status, NULL);
+    report_count(r, "query_rows", "query tile", plan.query_rows, "rows");
+    report_count(r, "key_tile", "key tile", plan.key_tile, "keys");
+    report_count(r, "key_chunk", "key chunk", plan.key_chunk, "keys");
+    return EXIT_DONE;
+}
+
+static int report_limits(report *r, mh_context *context)
+{
+    const struct {
+        size_t footprint;
+        const char *key, *label;
+    } reads[] = {
+        {(size_t)1 << 18, "read_256k_gbps", "read 256 KiB"},
+        {(size_t)1 << 27, "read_128m_gbps", "read 128 MiB"},
+    };
+    mh_limits limits;
+    mh_status status = mh_measure_limits(context, 0.5, 0, &limits);
+    if (status == MH_OK)
+        report_number(r, "fma_gflops", "f32 multiply-add", limits.fma_gflops, 1, "GFLOP/s");
+    for (size_t i = 0; i < sizeof reads / sizeof *reads && status == MH_OK; i++) {
+        status = mh_measure_limits(context, 0.5, reads[i].footprint, &limits);
+        if (status == MH_OK)
+            report_number(r, reads[i].key, reads[i].label, limits.read_gbps, 1, "GB/s");
+    }
+    return status == MH_OK ? EXIT_DONE : complain_status(context, status, NULL);
+}
+
+static int show(const info *i, mh_context *context)
+{
+    char cpu[256];
+    read_cpu_name(cpu, sizeof cpu);
+    report r = report_begin(stdout, i->json, 18);
+    report_text(&r, "version", "version", mh_version());
+    if (*cpu)
+        report_text(&r, "cpu", "CPU", cpu);
+    report_words(&r, "features", "CPU features", mh_cpu_features());
+    report_levels(&r);
+    report_text(&r, "isa", "level chosen", mh_context_isa(context));
+    report_count(&r, "threads", "threads", mh_context_threads(context), "");
+    int code = report_tiles(&r, context);
+    report_caches(&r);
+    if (i->measure && code == EXIT_DONE)
+        code = report_limits(&r, context);
+    report_end(&r);
+    return code;
+}
+
+static int run_info(int argc, char **argv)
+{
+    info i = {.common = {.command = &info_command}};
+    argp_parse(&info_argp, argc, argv, ARGP_NO_HELP, NULL, &i);
+    mh_context *context = NULL;
+    int code = open_context(&i.common, &context);
+    if (code == EXIT_DONE)
+        code = show(&i, context);
+    mh_context_free(context);
+    return code;
+}
+
+const command info_command = {
+    .name = "info",
+    .summary = "what this build and this machine offer",
+    .argp = &info_argp,
+    .run = run_info,
+};

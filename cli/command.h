@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// What a sub-command is. main.c holds the one table of them; each cmd_<name>.c defines one.
+//
+// A command's options are one `struct argp`: it parses them, and help.c and manpage.c print
+// them, so the three cannot disagree.
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <argp.h>
+#include <stdio.h>
+
+// Exit codes, the same for every command.
+enum {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,       // the command line makes no sense
+    EXIT_INPUT = 3,       // an input file is missing, broken, or does not fit the others
+    EXIT_MEMORY = 4,      // out of memory
+    EXIT_INTERRUPTED = 5, // Ctrl-C; what was being written was finished first
+};
+
+typedef struct command {
+    const char *name;
+    const char *summary;               // one line for the list of commands, no full stop
+    const struct argp *argp;           // options; args_doc is the usage line, doc "before\vafter"
+    int (*run)(int argc, char **argv); // argv[0] is "multihead NAME"; returns an exit code
+} command;
+
+extern const command attend_command, bench_command, info_command;
+
+// The commands a user sees, ended by NULL.
+extern const command *const commands[];
+
+extern const char program_summary[]; // what multihead is, one line
+
+// help.c: `multihead --help`, `multihead NAME --help` and `--usage`.
+void print_program_help(FILE *to);
+void print_command_help(FILE *to, const command *c);
+void print_command_usage(FILE *to, const command *c);
+
+// manpage.c: the man page of the whole program, as troff.
+void print_man_page(FILE *to);
+
+#endif

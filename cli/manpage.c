@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The man page, made from the same tables that parse the options and print the help. The build
+// runs the hidden command `multihead man` and installs what it prints as multihead.1.
+#include "command.h"
+
+#include <multihead/base.h>
+#include <string.h>
+
+// Text with what troff takes for its own written so that it is shown.
+static void put_escaped(FILE *to, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\\')
+            fputs("\\e", to);
+        else if (text[i] == '-')
+            fputs("\\-", to);
+        else if (i == 0 && (text[i] == '.' || text[i] == '\''))
+            fprintf(to, "\\&%c", text[i]);
+        else
+            putc(text[i], to);
+    }
+}
+
+static void put_line(FILE *to, const char *text)
+{
+    put_escaped(to, text, strlen(text));
+    putc('\n', to);
+}
+
+// Paragraphs one a line; runs of lines that start with a blank are shown as they are.
+static void put_paragraphs(FILE *to, const char *text, size_t length)
+{
+    const char *end = text + length;
+    bool literal = false;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t size = (size_t)((newline ? newline : end) - text);
+        bool indented = size > 0 && *text == ' ';
+        if (indented != literal)
+            fputs(indented ? ".PP\n.nf\n" : ".fi\n", to);
+        if (!indented && size > 0)
+            fputs(".PP\n", to);
+        literal = indented;
+        if (size > 0) {
+            put_escaped(to, text, size);
+            putc('\n', to);
+        }
+        text += size + 1;
+    }
+    if (literal)
+        fputs(".fi\n", to);
+}
+
+static void put_option(FILE *to, const struct argp_option *option)
+{
+    fputs(".TP\n", to);
+    if (option->key > ' ' && option->key < 0x7f)
+        fprintf(to, "\\fB\\-%c\\fR, ", option->key);
+    fputs("\\fB\\-\\-", to);
+    put_escaped(to, option->name, strlen(option->name));
+    fputs("\\fR", to);
+    if (option->arg)
+        fprintf(to, "=\\fI%s\\fR", option->arg);
+    putc('\n', to);
+    put_line(to, option->doc);
+}
+
+static void put_options(FILE *to, const struct argp *argp)
+{
+    for (const struct argp_option *o = argp->options; o->name || o->doc; o++) {
+        if (o->flags & OPTION_HIDDEN)
+            continue;
+        if (o->name)
+            put_option(to, o);
+        else
+            fprintf(to, ".PP\n\\fI%s\\fR\n", o->doc);
+    }
+    for (const struct argp_child *c = argp->children; c && c->argp; c++)
+        put_options(to, c->argp);
+}
+
+static void put_command(FILE *to, const command *c)
+{
+    fprintf(to, ".SS \"multihead %s\"\n", c->name);
+    fprintf(to, "\\fBmultihead %s\\fR ", c->name);
+    put_line(to, c->argp->args_doc);
+    const char *doc = c->argp->doc;
+    const char *after = strchr(doc, '\v');
+    put_paragraphs(to, doc, after ? (size_t)(after - doc) : strlen(doc));
+    put_options(to, c->argp);
+    if (after)
+        put_paragraphs(to, after + 1, strlen(after + 1));
+}
+
+static const char closing[] = ".SH EXIT STATUS\n"
+                              ".TP\n\\fB0\\fR\nsuccess\n"
+                              ".TP\n\\fB1\\fR\nit failed\n"
+                              ".TP\n\\fB2\\fR\nthe command line makes no sense\n"
+                              ".TP\n\\fB3\\fR\nan input file is missing, broken, or does not fit\n"
+                              ".TP\n\\fB4\\fR\nout of memory\n"
+                              ".TP\n\\fB5\\fR\ninterrupted; what was being written is complete\n"
+                              ".SH ENVIRONMENT\n"
+                              ".TP\n\\fBMH_ISA\\fR\n"
+                              "the instruction\\-set level to use, as \\fB\\-\\-isa\\fR\n"
+                              ".TP\n\\fBNO_COLOR\\fR\n"
+                              "if set and not empty, progress is shown without colour\n"
+                              ".SH SEE ALSO\n"
+                              "The header files in \\fI<multihead/*.h>\\fR describe the library.\n";
+
+void print_man_page(FILE *to)
+{
+    fprintf(to, ".TH MULTIHEAD 1 \"\" \"multihead %s\" \"User Commands\"\n", MH_VERSION_STRING);
+    fputs(".SH NAME\nmultihead \\- ", to);
+    put_line(to, program_summary);
+    fputs(".SH SYNOPSIS\n\\fBmultihead\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n", to);
+    fputs(".SH DESCRIPTION\nResults go to standard output or to the files that are named, "
+          "messages and progress to standard error. Output files appear whole or not at all.\n"
+          ".SH COMMANDS\n",
+          to);
+    for (const command *const *c = commands; *c; c++)
+        put_command(to, *c);
+    fputs(closing, to);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Messages on stderr and the end by a signal; see messages.h.
+#include "messages.h"
+#include "command.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *message_name = "multihead";
+static bool quiet_messages;
+static volatile sig_atomic_t saving, interrupted;
+
+void set_message_name(const char *name) { message_name = name; }
+void set_quiet(bool quiet) { quiet_messages = quiet; }
+bool is_quiet(void) { return quiet_messages; }
+
+static void say(const char *format, va_list arguments)
+{
+    fflush(stdout); // where both go to one terminal, keep the order
+    fprintf(stderr, "%s: ", message_name);
+    vfprintf(stderr, format, arguments);
+    putc('\n', stderr);
+}
+
+void complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+void note(const char *format, ...)
+{
+    if (quiet_messages)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+int status_exit_code(mh_status status)
+{
+    switch (status) {
+    case MH_OK:
+        return EXIT_DONE;
+    case MH_ERROR_ARGUMENT:
+        return EXIT_USAGE;
+    case MH_ERROR_FILE:
+    case MH_ERROR_FORMAT:
+        return EXIT_INPUT;
+    case MH_ERROR_MEMORY:
+        return EXIT_MEMORY;
+    case MH_ERROR_UNSUPPORTED:
+    case MH_ERROR_THREAD:
+        break;
+    }
+    return EXIT_FAILED;
+}
+
+int complain_status(const mh_context *context, mh_status status, const char *where)
+{
+    const char *message = mh_error_message(context);
+    if (!*message)
+        message = mh_status_name(status);
+    if (where)
+        complain("%s: %s", where, message);
+    else
+        complain("%s", message);
+    return status_exit_code(status);
+}
+
+// Only async-signal-safe calls from here to on_signal's end.
+static void die_interrupted(void)
+{
+    static const char text[] = ": interrupted\n";
+    ssize_t ignored = write(STDERR_FILENO, message_name, strlen(message_name));
+    ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(EXIT_INTERRUPTED);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (!saving || interrupted)
+        die_interrupted();
+    interrupted = 1;
+}
+
+static void catch_signal(int number)
+{
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN)
+        return; // nohup, or the background of a shell: whoever started us does not want it
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART; // a write that is going on goes on
+    sigaction(number, &action, NULL);
+}
+
+void catch_interrupts(void)
+{
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+}
+
+void begin_saving(void) { saving = 1; }
+
+void end_saving(void)
+{
+    saving = 0;
+    if (interrupted)
+        die_interrupted();
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What a command says on stderr, and how it ends when it is interrupted.
+//
+// Every line starts with the command's name, "multihead attend: ". Errors are always said;
+// notes and warnings are not with -q.
+#ifndef CLI_MESSAGES_H
+#define CLI_MESSAGES_H
+
+#include <multihead/base.h>
+
+// The name that starts each message; main.c sets it once. The string is borrowed.
+void set_message_name(const char *name);
+void set_quiet(bool quiet);
+bool is_quiet(void);
+
+void complain(const char *format, ...) MH_PRINTF(1, 2); // an error
+void note(const char *format, ...) MH_PRINTF(1, 2);     // a warning or a remark
+
+int status_exit_code(mh_status status);
+
+// Says what failed, "WHERE: the context's message", and returns the exit code that fits the
+// status. `where` may be NULL.
+int complain_status(const mh_context *context, mh_status status, const char *where);
+
+// From now on SIGINT and SIGTERM end the process with exit code 5: at once, or, between
+// begin_saving() and end_saving(), after what is being written is complete. A second signal
+// always ends it at once. end_saving() does not return if a signal came meanwhile.
+void catch_interrupts(void);
+void begin_saving(void);
+void end_saving(void);
+
+#endif

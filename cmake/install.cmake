@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# What `make install` puts where: headers, libraries, the command and its manual, the licence,
+# and the descriptions by which pkg-config and CMake find the library. All of these speak of
+# their prefix relative to themselves, so an installed tree may be moved.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# "${prefix}/lib" for pkg-config, or the path as it is if the packager chose an absolute one.
+function(mh_pc_path result path)
+  if(NOT IS_ABSOLUTE ${path})
+    set(path "\${prefix}/${path}")
+  endif()
+  set(${result} ${path} PARENT_SCOPE)
+endfunction()
+mh_pc_path(pc_libdir ${CMAKE_INSTALL_LIBDIR})
+mh_pc_path(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH up /${pkgconfig_dir} /)
+  string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${up}")
+endif()
+
+set(libraries multihead multihead_shared)
+set(pc_files multihead.pc)
+set_target_properties(multihead_shared PROPERTIES EXPORT_NAME multihead)
+set_target_properties(multihead PROPERTIES EXPORT_NAME multihead_static)
+if(MH_BUILD_MODEL)
+  list(APPEND libraries multihead_model multihead_model_shared)
+  list(APPEND pc_files multihead-model.pc)
+  set_target_properties(multihead_model_shared PROPERTIES EXPORT_NAME model)
+  set_target_properties(multihead_model PROPERTIES EXPORT_NAME model_static)
+endif()
+
+install(TARGETS ${libraries} EXPORT multihead)
+install(DIRECTORY include/multihead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(file ${pc_files})
+  configure_file(cmake/${file}.in ${file} @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${pkgconfig_dir})
+endforeach()
+
+configure_package_config_file(cmake/multihead-config.cmake.in multihead-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(multihead-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/multihead-config.cmake
+              ${PROJECT_BINARY_DIR}/multihead-config-version.cmake DESTINATION ${package_dir})
+install(EXPORT multihead NAMESPACE multihead:: FILE multihead-targets.cmake
+        DESTINATION ${package_dir})

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// multihead/attention.h: scaled dot-product attention.
+//
+// Read the first part and stop there if it is enough; masks, positions, packed batches and
+// further outputs are fields of one options struct, all of which can be combined.
+//
+// Letters: B batch, H query heads, G key/value heads (H a multiple of G), T query length,
+// S key length, E width of a query/key head, Ev width of a value head.
+#ifndef MULTIHEAD_ATTENTION_H
+#define MULTIHEAD_ATTENTION_H
+
+#include <math.h>
+#include <multihead/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mh_attention_options mh_attention_options;
+
+// out = softmax(scale * q k^T) v, for each batch and head:
+//
+//     q    (B, H, T, E)     k (B, G, S, E)     v (B, G, S, Ev)     out (B, H, T, Ev)
+//
+// Query head h uses key/value head h / (H/G). Any strides, so (B, T, H, E) or a slice of a
+// packed QKV projection is a matter of the view. f32, bf16 or f16, each tensor its own; sums
+// are kept in f32. `options` may be NULL. `out` must not overlap the inputs.
+//
+// O(T + S) memory unless weights are asked for. The same bits come out for any number of
+// threads, for a sequence alone or in a batch, padded on the right or packed, all queries at
+// once or one by one.
+//
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; `out` is then
+// untouched. The context belongs to the calling thread; tensors are borrowed for the call.
+MH_API mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
+                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                      const mh_tensor *out);
+
+// ---- options ------------------------------------------------------------------------
+
+// Which keys a query sees: key j is live for query i if j <= i + offset.
+typedef enum mh_causal {
+    MH_CAUSAL_NONE = 0,
+    MH_CAUSAL,              // offset 0, and an error unless T = S: the unambiguous case
+    MH_CAUSAL_TOP_LEFT,     // offset 0: the first query sees the first key (PyTorch's is_causal)
+    MH_CAUSAL_BOTTOM_RIGHT, // offset S_b - T_b: the last query sees the last key (decoding)
+    MH_CAUSAL_OFFSET,       // the offset given in the options
+} mh_causal;
+
+// A mask's polarity is in its name; there is no bare boolean mask.
+typedef enum mh_mask_kind {
+    MH_MASK_KEEP, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
+    MH_MASK_DROP, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
+    MH_MASK_ADD,  // f32, bf16, f16: added to the score; -inf is a mask, -1e9 is a number
+} mh_mask_kind;
+
+typedef struct mh_mask {
+    mh_mask_kind kind;
+    mh_tensor tensor; // broadcast to (B, H, T, S) as NumPy does; never expanded in memory
+} mh_mask;
+
+typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN } mh_empty_row;
+
+// What the `weights` output shows: the softmax, or a step on the way to it.
+typedef enum mh_weights_stage {
+    MH_WEIGHTS_SOFTMAX = 0, // p_ij, rows sum to 1 (less with sinks), 0 where masked
+    MH_WEIGHTS_SCALED,      // scale * q k^T
+    MH_WEIGHTS_CAPPED,      // ... after softcap
+    MH_WEIGHTS_BIASED,      // ... after additive masks and ALiBi; -inf where masked
+} mh_weights_stage;
+
+#define MH_SCALE_DEFAULT ((float)NAN) // stands for 1/sqrt(E)
+
+// s_ij = scale * q_i . k_j, then softcap, then additive masks and ALiBi. Key j is live for
+// query i if the causal rule or the prefix, the window, the document ids, the lengths, and
+// every mask allow it. Dead keys might as well not exist: not even their NaN leaks.
+struct mh_attention_options {
+    size_t struct_size; // sizeof(mh_attention_options)
+
+    float scale;   // MH_SCALE_DEFAULT: 1/sqrt(E); any finite number, 0 and negative included
+    float softcap; // 0: none; s = softcap * tanh(s / softcap)
+
+    mh_causal causal;                      // MH_CAUSAL_NONE
+    int64_t offset;                        // 0; read for MH_CAUSAL_OFFSET and MH_CAUSAL_NONE
+    int64_t window_left, window_right;     // -1, -1: open; p - left <= j <= p + right, p = i + offset
+    const int64_t *prefix_lengths;         // (B) NULL: none; keys below are seen in spite of causal
+    const int64_t *key_lengths;            // (B) NULL: S each; keys from there on do not exist
+    const mh_tensor *query_documents;      // (B, T) i32 or i64, NULL: none; a query sees the
+    const mh_tensor *key_documents;        // (B, S)   keys that have the same document id
+    const mh_mask *masks;                  // NULL
+    size_t mask_count;                     // 0
+    bool alibi;                            // false; adds -slope_h |i + offset - j|
+    const float *alibi_slopes;             // (H) NULL: the published slopes
+    const float *sinks;                    // (H) NULL: none; adds exp(sink_h) to the softmax's sum
+
+    // Packed batches without padding: q, k, v, out, lse have B = 1 and hold `sequences`
+    // sequences one after the other; sequence b is rows starts[b] .. starts[b+1]-1. Per-batch
+    // options then count sequences; masks and weights are (sequences, H, longest T, longest S).
+    size_t sequences;            // 0: not packed
+    const int64_t *query_starts; // (sequences + 1)
+    const int64_t *key_starts;   // (sequences + 1)
+
+    mh_empty_row empty_row; // MH_EMPTY_ROW_ZERO: what out and weights get where a query has no
+                            // live key and no sink
+
+    // Further outputs; none of them changes a bit of `out`.
+    const mh_tensor *lse;           // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
+    const mh_tensor *weights;       // (B, H, T, S) f32, bf16 or f16, NULL
+    mh_weights_stage weights_stage; // MH_WEIGHTS_SOFTMAX
+    bool weights_average;           // false; true: (B, 1, T, S), the mean over heads
+    const size_t *weights_heads;    // NULL: all; else only these, in this order: weights' dim 1
+    size_t weights_head_count;      // 0
+    const size_t *weights_rows;     // NULL: all; else only these queries: weights' dim 2
+    size_t weights_row_count;       // 0
+
+    void *workspace;       // NULL: the context's own; else workspace_size bytes, any alignment
+    size_t workspace_size; // at least what mh_attention_workspace says
+};
+
+MH_API mh_attention_options mh_attention_options_default(void);
+
+// The scratch memory that mh_attention_forward needs for these arguments, in bytes.
+MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
+                                        const mh_tensor *q, const mh_tensor *k,
+                                        const mh_tensor *v, const mh_tensor *out, size_t *bytes);
+
+// ---- what will run, and why ------------------------------------------------------------
+
+typedef struct mh_attention_plan {
+    const char *isa;          // the kernels' level
+    size_t threads;           // that will be used
+    size_t tasks;             // independent pieces of work
+    size_t query_rows;        // rows of a query tile
+    size_t key_tile;          // keys of a key tile
+    size_t key_chunk;         // keys summed up before a merge by log-sum-exp
+    size_t block_rows;        // query rows that share one packing of a key tile
+    size_t workspace;         // bytes of scratch
+    uint64_t tiles;           // query tiles x key tiles
+    uint64_t dead_tiles;      // of these skipped: no live pair
+    uint64_t edge_tiles;      // of these masked element by element
+    uint64_t live_pairs;      // query-key pairs that count, over all heads
+    double flops;             // 2 (E + Ev) a live pair: the work that must be done
+    char why[512];            // the reasons, in words
+} mh_attention_plan;
+
+// Fills `plan` for these arguments without computing attention. Reads masks, not q, k, v.
+MH_API mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
+                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                      const mh_tensor *out, mh_attention_plan *plan);
+
+// The slope ALiBi gives to head h of H: 2^(-8(h+1)/H) for a power of two, else interpolated
+// as published.
+MH_API float mh_alibi_slope(size_t head, size_t heads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// multihead/multihead.h: the whole library in one include, and a tour of it.
+//
+//     mh_context *context;                                   // threads, CPU level, memory
+//     mh_context_create(NULL, &context, NULL, 0);            //                     base.h
+//
+//     mh_tensor q = mh_tensor_4d(data, MH_F32, B, H, T, E);  // a view, never a copy
+//                                                            //                     tensor.h
+//     mh_attention_options options = mh_attention_options_default();
+//     options.causal = MH_CAUSAL_BOTTOM_RIGHT;
+//     mh_attention_forward(context, &options, &q, &k, &v, &out);  //           attention.h
+//
+//     mh_matmul(context, &a, &b, &c);                        // and softmax, limits     ops.h
+//     mh_context_free(context);
+//
+// Tensors from .npy and .safetensors files are read and written by io.h, which belongs to the
+// second library, libmultihead-model. Every call that can fail returns an mh_status;
+// mh_error_message(context) has the details.
+#ifndef MULTIHEAD_MULTIHEAD_H
+#define MULTIHEAD_MULTIHEAD_H
+
+#include <multihead/attention.h>
+#include <multihead/base.h>
+#include <multihead/ops.h>
+#include <multihead/tensor.h>
+
+#endif

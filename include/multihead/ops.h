@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// multihead/ops.h: single tensor operations besides attention: matrix product, softmax,
+// and the machine's own limits. The same bits for any number of threads, as everywhere.
+#ifndef MULTIHEAD_OPS_H
+#define MULTIHEAD_OPS_H
+
+#include <multihead/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// c = a b, with a (M, K), b (K, N), c (M, N); any strides, so a transposed operand is
+// mh_tensor_swap(b, 0, 1). f32, bf16 or f16, each tensor its own. Every element is summed in
+// f32 in one fixed order: k = 0, 1, ... in stretches of 1024. `c` must not overlap the inputs.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+MH_API mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
+                           const mh_tensor *c);
+
+// A right-hand matrix in the layout the kernels like, for use with many left-hand ones.
+// Immutable: any number of threads and contexts may use it at once.
+typedef struct mh_packed_matrix mh_packed_matrix;
+
+// Returns a new packed copy of b (K, N). The context's allocator must outlive it.
+MH_API mh_status mh_matrix_pack(mh_context *context, const mh_tensor *b, mh_packed_matrix **packed);
+MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
+
+// c = a b as mh_matmul gives it, to the bit.
+MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
+                                  const mh_packed_matrix *b, const mh_tensor *c);
+
+// y = softmax(x), or log(softmax(x)), over dimension `axis` (negative: from the end). Shapes
+// equal, f32, bf16 or f16. x and y may be the same memory if their strides are equal.
+// A slice of only -inf becomes all zeros (log: all -inf).
+MH_API mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y);
+MH_API mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis,
+                                const mh_tensor *y);
+
+// What this machine can do at best, measured now with the context's threads and level.
+typedef struct mh_limits {
+    double fma_gflops; // f32 multiply-adds from registers, all threads
+    double read_gbps;  // bytes read from a buffer of `footprint` bytes, all threads
+    size_t footprint;
+} mh_limits;
+
+// Measures for about `seconds`; footprint 0 leaves out the bandwidth. Error: MH_ERROR_MEMORY.
+MH_API mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprint,
+                                   mh_limits *limits);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// multihead/tensor.h: views of numbers in memory. A view never owns what it shows;
+// transposing, slicing and broadcasting make another view of the same bytes.
+//
+//     shape  {2, 3}      data  a b c d e f        element (i, j) is at
+//     stride {3, 1}            ^(0,0)  ^(1,0)     data + i*stride[0] + j*stride[1]
+//
+// Strides count elements, not bytes, and may be 0 (broadcast) or negative.
+#ifndef MULTIHEAD_TENSOR_H
+#define MULTIHEAD_TENSOR_H
+
+#include <multihead/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MH_MAX_RANK = 8 };
+
+typedef enum mh_dtype {
+    MH_F32,
+    MH_F64,
+    MH_BF16, // the upper half of an f32
+    MH_F16,  // IEEE 754 binary16
+    MH_BOOL, // one byte, 0 or not
+    MH_I8,
+    MH_I16,
+    MH_I32,
+    MH_I64,
+    MH_U8,
+    MH_U16,
+    MH_U32,
+    MH_U64,
+} mh_dtype;
+
+typedef struct mh_tensor {
+    void *data; // borrowed
+    mh_dtype dtype;
+    int rank;
+    size_t shape[MH_MAX_RANK];
+    ptrdiff_t stride[MH_MAX_RANK]; // in elements
+} mh_tensor;
+
+MH_API const char *mh_dtype_name(mh_dtype dtype); // "f32"
+MH_API size_t mh_dtype_size(mh_dtype dtype);      // in bytes; 0 for a value that is no dtype
+
+// A view of `data` as a C array of the given shape (last dimension contiguous). A rank
+// outside 0..MH_MAX_RANK gives a view of rank -1, which every function refuses.
+MH_API mh_tensor mh_tensor_view(void *data, mh_dtype dtype, int rank, const size_t *shape);
+
+// The same for the usual ranks: mh_tensor_2d(x, MH_F32, rows, columns).
+MH_API mh_tensor mh_tensor_1d(void *data, mh_dtype dtype, size_t n0);
+MH_API mh_tensor mh_tensor_2d(void *data, mh_dtype dtype, size_t n0, size_t n1);
+MH_API mh_tensor mh_tensor_3d(void *data, mh_dtype dtype, size_t n0, size_t n1, size_t n2);
+MH_API mh_tensor mh_tensor_4d(void *data, mh_dtype dtype, size_t n0, size_t n1, size_t n2,
+                              size_t n3);
+
+// Two dimensions exchanged: (B, T, H, E) becomes (B, H, T, E) by mh_tensor_swap(t, 1, 2).
+MH_API mh_tensor mh_tensor_swap(mh_tensor t, int a, int b);
+
+// Dimension `dim` cut to [begin, begin + count).
+MH_API mh_tensor mh_tensor_slice(mh_tensor t, int dim, size_t begin, size_t count);
+
+// One dimension of n = outer * inner cut into two: (B, T, H*E) becomes (B, T, H, E).
+MH_API mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer);
+
+// The view as NumPy would broadcast it to `shape`: aligned on the right, 1 stretches.
+// Error: MH_ERROR_ARGUMENT if a dimension is neither 1 nor full.
+MH_API mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
+                                     const size_t *shape, mh_tensor *out);
+
+// The number of elements, SIZE_MAX if the product does not fit.
+MH_API size_t mh_tensor_count(const mh_tensor *t);
+
+MH_API bool mh_tensor_is_contiguous(const mh_tensor *t);
+MH_API bool mh_tensor_same_shape(const mh_tensor *a, const mh_tensor *b);
+
+// "f32 (2, 8, 10, 64)" into `text`; returns text.
+MH_API char *mh_tensor_describe(const mh_tensor *t, char *text, size_t text_size);
+
+// Copies element by element between views of equal shape, converting between any two dtypes
+// (to a narrower float: round to nearest even; float to integer: toward zero, saturating,
+// NaN to 0; to bool: != 0). The views must not overlap unless they are the same. Not a hot
+// path: one thread.
+MH_API mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

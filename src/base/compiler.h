@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// The few compiler extensions we use, in one place.
+#ifndef MH_BASE_COMPILER_H
+#define MH_BASE_COMPILER_H
+
+#define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
+#define MH_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define MH_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+// Tells the CPU that this is a waiting loop.
+#if defined(__x86_64__)
+#define MH_PAUSE() __asm__ volatile("pause")
+#elif defined(__aarch64__)
+#define MH_PAUSE() __asm__ volatile("isb")
+#else
+#define MH_PAUSE() ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The services of a context: messages, memory, scratch and parallel loops. Making one is the
+// work of ops/context_create.c, because that needs the kernels.
+#include "base/context.h"
+
+#include "base/fpenv.h"
+#include "base/pool.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- messages -------------------------------------------------------------------------
+
+mh_status mh_fail(mh_context *context, mh_status status, const char *format, ...)
+{
+    if (!context)
+        return status;
+    char text[sizeof context->error]; // not in place: an argument may be the old message
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(context->error, length < 0 ? "" : text, length < 0 ? 1 : strlen(text) + 1);
+    return status;
+}
+
+void mh_log(mh_context *context, mh_log_level level, const char *format, ...)
+{
+    if (!context || !context->log)
+        return;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= 0)
+        context->log(context->log_user, level, text);
+}
+
+const char *mh_error_message(const mh_context *context) { return context ? context->error : ""; }
+
+size_t mh_context_threads(const mh_context *context) { return context->threads; }
+
+const char *mh_context_isa(const mh_context *context) { return context->isa; }
+
+// ---- memory -----------------------------------------------------------------------------
+
+enum { ALIGNMENT = 64 };
+
+static void *libc_alloc(void *user, size_t size, size_t alignment)
+{
+    (void)user;
+    void *memory;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+static void libc_release(void *user, void *memory, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(memory);
+}
+
+mh_allocator mh_default_allocator(void) { return (mh_allocator){libc_alloc, libc_release, NULL}; }
+
+// An allocator may return NULL for 0 bytes, which would look like a failure.
+static size_t at_least_one(size_t size) { return size ? size : 1; }
+
+static void *try_alloc(mh_context *context, size_t size)
+{
+    const mh_allocator *allocator = &context->allocator;
+    return allocator->alloc(allocator->user, at_least_one(size), ALIGNMENT);
+}
+
+void *mh_alloc(mh_context *context, size_t size)
+{
+    void *memory = try_alloc(context, size);
+    if (!memory)
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", size);
+    return memory;
+}
+
+void mh_free(mh_context *context, void *memory, size_t size)
+{
+    if (!memory)
+        return;
+    mh_allocator allocator = context->allocator; // the memory may be the context itself
+    allocator.release(allocator.user, memory, at_least_one(size));
+}
+
+static void replace_scratch(mh_context *context, void *memory, size_t size)
+{
+    mh_free(context, context->scratch, context->scratch_size);
+    context->scratch = memory;
+    context->scratch_size = size;
+}
+
+void *mh_context_scratch(mh_context *context, size_t size)
+{
+    size_t old = context->scratch_size;
+    if (context->scratch && size <= old)
+        return context->scratch;
+    // A quarter more than before, so that a cache that grows token by token does not allocate
+    // at every token.
+    size_t generous = old + old / 4;
+    void *memory = generous > size ? try_alloc(context, generous) : NULL;
+    if (memory) {
+        replace_scratch(context, memory, generous);
+    } else {
+        memory = mh_alloc(context, size);
+        if (memory)
+            replace_scratch(context, memory, size);
+    }
+    return memory;
+}
+
+// ---- parallel loops -----------------------------------------------------------------------
+
+static void run_serial(size_t count, mh_task_fn task, void *arg)
+{
+    mh_fpenv saved = mh_fpenv_enter();
+    for (size_t i = 0; i < count; i++)
+        task(arg, i, 0);
+    mh_fpenv_leave(saved);
+}
+
+typedef struct guarded_task {
+    mh_task_fn task;
+    void *arg;
+} guarded_task;
+
+// A caller's own threads come with a floating-point environment of their own.
+static void run_guarded(void *arg, size_t index, size_t worker)
+{
+    const guarded_task *guarded = arg;
+    mh_fpenv saved = mh_fpenv_enter();
+    guarded->task(guarded->arg, index, worker);
+    mh_fpenv_leave(saved);
+}
+
+void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg)
+{
+    if (context->in_parallel || count == 0) { // in a turn the flag is only read: no race
+        run_serial(count, task, arg);
+        return;
+    }
+    context->in_parallel = true;
+    if (count == 1 || context->threads == 1) {
+        run_serial(count, task, arg);
+    } else if (context->parallel_for) {
+        guarded_task guarded = {task, arg};
+        context->parallel_for(context->parallel_for_user, context->threads, count, run_guarded,
+                              &guarded);
+    } else if (context->pool) {
+        mh_pool_run(context->pool, count, task, arg);
+    } else {
+        run_serial(count, task, arg);
+    }
+    context->in_parallel = false;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What a context holds. ops/context_create.c makes and frees it; base and io use it for memory,
+// messages and threads.
+#ifndef MH_BASE_CONTEXT_H
+#define MH_BASE_CONTEXT_H
+
+#include <multihead/base.h>
+
+struct mh_kernels;
+struct mh_pool;
+
+struct mh_context {
+    mh_allocator allocator;
+    mh_log_fn log;
+    void *log_user;
+
+    size_t threads;
+    struct mh_pool *pool;            // NULL: one thread, or the caller's parallel_for
+    mh_parallel_for_fn parallel_for; // NULL: our pool
+    void *parallel_for_user;
+    bool in_parallel;                // a loop is running: an inner one is serial
+
+    const char *isa;
+    const struct mh_kernels *kernels; // filled for `isa`
+
+    void *scratch; // grows to the largest workspace asked for, then stays
+    size_t scratch_size;
+
+    char error[1024];
+};
+
+// At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
+// message if there is no memory; the old scratch is then still there.
+void *mh_context_scratch(mh_context *context, size_t size);
+
+// The C library's memory, for those who hand in no allocator.
+mh_allocator mh_default_allocator(void);
+
+#endif

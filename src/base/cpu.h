@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// What this CPU and its operating system can do. Detected once; any thread.
+#ifndef MH_BASE_CPU_H
+#define MH_BASE_CPU_H
+
+#include <stdbool.h>
+
+typedef struct mh_cpu {
+    bool avx2, fma, f16c;
+    bool avx512f, avx512bw, avx512dq, avx512vl, avx512bf16;
+    bool amx_tile, amx_bf16; // the instructions exist
+    bool amx_permitted;      // and the kernel lets this process use the tiles (asked for once)
+    bool neon;
+} mh_cpu;
+
+const mh_cpu *mh_cpu_get(void);
+
+#endif

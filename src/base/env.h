@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+// The environment variables the library reads, all of them.
+#ifndef MH_BASE_ENV_H
+#define MH_BASE_ENV_H
+
+// $MH_ISA: the instruction-set level to use; NULL if unset or empty.
+const char *mh_env_isa(void);
+
+#endif

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+// Files are mapped for reading and replaced as a whole when written:
+//
+//     folder/   model.safetensors          the old file, untouched until the rename
+//               .multihead-9f3c...  .tmp   the new one; fsync, rename over the old, fsync folder
+//
+// All names are relative to the open folder, so that a program may change its working directory
+// in between. The temporary's name does not contain the file's, which may already be as long as
+// a name can be. What a rename cannot keep: hard links to the old file and its ACLs.
+#include "base/file.h"
+
+#include "base/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// A path in a message: at its full 4 KB it would leave no room for the reason.
+#define PATH "%.700s"
+
+// ---- reading ------------------------------------------------------------------------------
+
+static const char *kind_of(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a directory";
+    if (S_ISFIFO(mode))
+        return "a pipe";
+    if (S_ISSOCK(mode))
+        return "a socket";
+    return "a device";
+}
+
+static mh_status map_open_file(mh_context *context, const char *path, int fd, mh_mapping *mapping)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be examined: %s", path,
+                       strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return mh_fail(context, MH_ERROR_FILE, PATH ": is %s, expected a regular file", path,
+                       kind_of(status.st_mode));
+    if (status.st_size == 0)
+        return MH_OK;
+    if ((uintmax_t)status.st_size > PTRDIFF_MAX)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": too large to be mapped: %jd bytes", path,
+                       (intmax_t)status.st_size);
+    size_t size = (size_t)status.st_size;
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return mh_fail(context, errno == ENOMEM ? MH_ERROR_MEMORY : MH_ERROR_FILE,
+                       PATH ": %zu bytes cannot be mapped: %s", path, size, strerror(errno));
+    *mapping = (mh_mapping){data, size};
+    return MH_OK;
+}
+
+mh_status mh_file_map(mh_context *context, const char *path, mh_mapping *mapping)
+{
+    *mapping = (mh_mapping){NULL, 0};
+    // Without O_NONBLOCK, opening a pipe would wait for somebody who writes to it.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be opened: %s", path,
+                       strerror(errno));
+    mh_status status = map_open_file(context, path, fd, mapping);
+    close(fd);
+    return status;
+}
+
+void mh_file_unmap(mh_mapping *mapping)
+{
+    if (mapping->data)
+        munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    *mapping = (mh_mapping){NULL, 0};
+}
+
+// ---- writing ------------------------------------------------------------------------------
+
+struct mh_file_writer {
+    mh_context *context;
+    int fd;             // where the bytes go
+    int folder;         // the folder of `target`; -1 if it is written directly
+    bool folder_synced; // whether `folder` can be synced, which takes permission to read it
+    int error;          // errno of the first failed write; all later calls fail with it
+    size_t buffered;
+    char path[PATH_MAX];   // as the caller named it, for messages
+    char target[PATH_MAX]; // symbolic links followed
+    const char *base;      // the last part of `target`
+    char temporary[40];
+    char buffer[1 << 16];
+};
+
+static mh_status fail_with(mh_file_writer *writer, int error, const char *what)
+{
+    writer->error = error;
+    return mh_fail(writer->context, MH_ERROR_FILE, PATH ": %s: %s", writer->path, what,
+                   strerror(error));
+}
+
+// The descriptor that a name such as /dev/stdout or /proc/self/fd/3 stands for, or -1. Opening
+// such a name would start a regular file from its beginning, and fails for sockets.
+static int own_descriptor(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(folders[i]);
+        char *end;
+        if (strncmp(path, folders[i], length) != 0 || path[length] < '0' || path[length] > '9')
+            continue;
+        long number = strtol(path + length, &end, 10);
+        if (*end == '\0' && number <= INT_MAX)
+            return (int)number;
+    }
+    return -1;
+}
+
+// Replaces the last part of `target`, a symbolic link, by what the link says. An errno or 0.
+static int follow_link(char target[PATH_MAX])
+{
+    char link[PATH_MAX];
+    ssize_t got = readlink(target, link, sizeof link - 1);
+    if (got < 0)
+        return errno;
+    link[got] = '\0';
+    char *slash = strrchr(target, '/');
+    char *end = link[0] == '/' || !slash ? target : slash + 1;
+    if ((size_t)(end - target) + (size_t)got >= PATH_MAX)
+        return ENAMETOOLONG;
+    memcpy(end, link, (size_t)got + 1);
+    return 0;
+}
+
+// Follows links until a file, nothing, or one of our own descriptors is reached.
+static int follow_links(char target[PATH_MAX])
+{
+    enum { MOST_LINKS = 40 }; // as Linux
+    struct stat status;
+    for (int i = 0; i < MOST_LINKS; i++) {
+        if (own_descriptor(target) >= 0)
+            return 0;
+        if (lstat(target, &status) != 0)
+            return errno == ENOENT ? 0 : errno;
+        if (!S_ISLNK(status.st_mode))
+            return 0;
+        int error = follow_link(target);
+        if (error)
+            return error;
+    }
+    return ELOOP;
+}
+
+static void name_temporary(char *name, size_t size)
+{
+    static atomic_uint counter; // two names in one clock tick, should getrandom() fail
+    uint64_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
+        struct timespec time;
+        clock_gettime(CLOCK_REALTIME, &time);
+        random =
+            (uint64_t)time.tv_nsec << 32 ^ (uint64_t)getpid() << 8 ^ atomic_fetch_add(&counter, 1);
+    }
+    snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)random);
+}
+
+// Opens the folder; `base` becomes what comes after it.
+static int open_folder(mh_file_writer *writer)
+{
+    char folder[PATH_MAX];
+    char *slash = strrchr(writer->target, '/');
+    writer->base = slash ? slash + 1 : writer->target;
+    if (!*writer->base)
+        return *writer->target ? EISDIR : ENOENT;
+    size_t length = (size_t)(writer->base - writer->target);
+    memcpy(folder, writer->target, length);
+    strcpy(folder + length, "."); // "out/." for "out/x.npy", "." for "x.npy": fits, base is longer
+    writer->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    writer->folder_synced = writer->folder >= 0;
+    if (writer->folder < 0 && errno == EACCES)
+        writer->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return writer->folder < 0 ? errno : 0;
+}
+
+// Creates the temporary with the kernel's idea of a new file's permissions.
+static int create_temporary(mh_file_writer *writer, mode_t mode)
+{
+    enum { MOST_TRIES = 100 };
+    for (int i = 0; i < MOST_TRIES; i++) {
+        name_temporary(writer->temporary, sizeof writer->temporary);
+        writer->fd = openat(writer->folder, writer->temporary,
+                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+        if (writer->fd >= 0 || errno != EEXIST)
+            break;
+    }
+    if (writer->fd >= 0)
+        return 0;
+    writer->temporary[0] = '\0';
+    return errno;
+}
+
+// Gives the new file the old one's mode, and its owner where that is allowed.
+static mh_status keep_permissions(mh_file_writer *writer, const struct stat *old)
+{
+    struct stat made;
+    if (fstat(writer->fd, &made) != 0)
+        return fail_with(writer, errno, "the temporary file cannot be examined");
+    if ((made.st_uid != old->st_uid || made.st_gid != old->st_gid) &&
+        fchown(writer->fd, old->st_uid, old->st_gid) != 0)
+        mh_log(writer->context, MH_LOG_DEBUG, PATH ": the owner changes: %s", writer->path,
+               strerror(errno));
+    mode_t mode = old->st_mode & 0777;
+    if ((made.st_mode & 0777) != mode && fchmod(writer->fd, mode) != 0)
+        return fail_with(writer, errno, "permissions cannot be kept");
+    return MH_OK;
+}
+
+static mh_status begin_temporary(mh_file_writer *writer, const struct stat *old)
+{
+    // A rename needs no permission for the old file; a write-protected file means it, though.
+    if (old && euidaccess(writer->target, W_OK) != 0)
+        return fail_with(writer, errno, "cannot be written");
+    int error = open_folder(writer);
+    if (error)
+        return fail_with(writer, error, "its folder cannot be opened");
+    error = create_temporary(writer, old ? old->st_mode & 0777 : 0666);
+    if (error)
+        return fail_with(writer, error, "no file can be created in its folder");
+    return old ? keep_permissions(writer, old) : MH_OK;
+}
+
+static mh_status begin_direct(mh_file_writer *writer)
+{
+    int descriptor = own_descriptor(writer->target);
+    writer->fd = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+                                 : open(writer->target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return writer->fd < 0 ? fail_with(writer, errno, "cannot be written") : MH_OK;
+}
+
+static mh_status begin(mh_file_writer *writer)
+{
+    int error = follow_links(writer->target);
+    if (error)
+        return fail_with(writer, error, "cannot be written");
+    if (own_descriptor(writer->target) >= 0)
+        return begin_direct(writer);
+    struct stat status;
+    if (stat(writer->target, &status) != 0)
+        return begin_temporary(writer, NULL);
+    if (S_ISDIR(status.st_mode))
+        return fail_with(writer, EISDIR, "cannot be written");
+    return S_ISREG(status.st_mode) ? begin_temporary(writer, &status) : begin_direct(writer);
+}
+
+mh_status mh_file_begin(mh_context *context, const char *path, mh_file_writer **writer)
+{
+    *writer = NULL;
+    size_t length = strlen(path);
+    if (length >= PATH_MAX)
+        return mh_fail(context, MH_ERROR_FILE, "%.100s...: the name is too long: %zu bytes", path,
+                       length);
+    mh_file_writer *made = mh_alloc(context, sizeof *made);
+    if (!made)
+        return MH_ERROR_MEMORY;
+    made->context = context;
+    made->fd = made->folder = -1;
+    made->folder_synced = false;
+    made->error = 0;
+    made->buffered = 0;
+    made->temporary[0] = '\0';
+    memcpy(made->path, path, length + 1);
+    memcpy(made->target, path, length + 1);
+    mh_status status = begin(made);
+    if (status)
+        mh_file_abandon(made);
+    else
+        *writer = made;
+    return status;
+}
+
+static mh_status write_through(mh_file_writer *writer, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(writer->fd, bytes, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return fail_with(writer, written < 0 ? errno : ENOSPC, "cannot be written");
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return MH_OK;
+}
+
+static mh_status flush(mh_file_writer *writer)
+{
+    size_t size = writer->buffered;
+    writer->buffered = 0;
+    return write_through(writer, writer->buffer, size);
+}
+
+mh_status mh_file_write(mh_file_writer *writer, const void *bytes, size_t size)
+{
+    if (writer->error)
+        return fail_with(writer, writer->error, "cannot be written");
+    if (size > sizeof writer->buffer - writer->buffered) {
+        mh_status status = flush(writer);
+        if (status)
+            return status;
+    }
+    if (size > sizeof writer->buffer)
+        return write_through(writer, bytes, size);
+    if (size > 0)
+        memcpy(writer->buffer + writer->buffered, bytes, size);
+    writer->buffered += size;
+    return MH_OK;
+}
+
+static mh_status close_file(mh_file_writer *writer)
+{
+    int fd = writer->fd;
+    writer->fd = -1;
+    return close(fd) == 0 || errno == EINTR ? MH_OK : fail_with(writer, errno, "cannot be written");
+}
+
+static mh_status rename_temporary(mh_file_writer *writer)
+{
+    if (renameat(writer->folder, writer->temporary, writer->folder, writer->base) != 0)
+        return fail_with(writer, errno, "cannot be replaced");
+    writer->temporary[0] = '\0';
+    // Some file systems have no such thing as syncing a folder, and say EINVAL.
+    if (writer->folder_synced && fsync(writer->folder) != 0 && errno != EINVAL)
+        return fail_with(writer, errno, "is written, but may not survive a power failure");
+    return MH_OK;
+}
+
+static mh_status commit(mh_file_writer *writer)
+{
+    if (writer->error)
+        return fail_with(writer, writer->error, "cannot be written");
+    bool renames = writer->folder >= 0;
+    mh_status status = flush(writer);
+    if (!status && renames && fsync(writer->fd) != 0)
+        status = fail_with(writer, errno, "cannot be written");
+    if (!status)
+        status = close_file(writer);
+    if (!status && renames)
+        status = rename_temporary(writer);
+    return status;
+}
+
+mh_status mh_file_commit(mh_file_writer *writer)
+{
+    mh_status status = commit(writer);
+    mh_file_abandon(writer); // after a success there is nothing left to remove
+    return status;
+}
+
+void mh_file_abandon(mh_file_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->fd >= 0)
+        close(writer->fd);
+    if (writer->temporary[0])
+        unlinkat(writer->folder, writer->temporary, 0);
+    if (writer->folder >= 0)
+        close(writer->folder);
+    mh_free(writer->context, writer, sizeof *writer);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// How many bytes a shape takes, and whether such a tensor can exist at all.
+#ifndef MH_IO_SHAPE_BYTES_H
+#define MH_IO_SHAPE_BYTES_H
+
+#include <multihead/tensor.h>
+
+#include "base/checked.h"
+
+// False if the bytes do not fit in ptrdiff_t, in which strides and pointer differences are
+// counted. Dimensions of 0 are left out of that product: (0, 2^60, 2^60) is refused although it
+// holds nothing, because its strides would overflow.
+static inline bool mh_shape_bytes(mh_dtype dtype, int rank, const size_t *shape, size_t *bytes)
+{
+    size_t product = mh_dtype_size(dtype);
+    bool empty = false;
+    for (int i = 0; i < rank; i++) {
+        empty |= shape[i] == 0;
+        if (!mh_multiply_sizes(product, shape[i] ? shape[i] : 1, &product))
+            return false;
+    }
+    if (product > PTRDIFF_MAX)
+        return false;
+    *bytes = empty ? 0 : product;
+    return true;
+}
+
+#endif

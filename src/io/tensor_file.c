@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+// Opening a file of tensors and finding one in it. The readers have checked every promise of
+// the file; what is left here is common to all formats: deciding which one it is, alignment, the
+// index and giving everything back.
+//
+// Tensors are used where they lie in the mapping, so opening costs no memory. Only where a
+// file's header has an odd length are its tensors at addresses that a double must not have; those
+// are copied once, side by side, each at a multiple of its element size.
+#include "io/tensor_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+// ---- building -----------------------------------------------------------------------
+
+static void *take(mh_context *context, size_t count, size_t size)
+{
+    size_t bytes;
+    if (mh_multiply_sizes(count, size, &bytes))
+        return mh_alloc(context, bytes);
+    mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu items of %zu bytes", count, size);
+    return NULL;
+}
+
+mh_status mh_tensor_file_reserve(mh_tensor_file *file, size_t count, size_t metadata_count,
+                                 size_t text_size)
+{
+    mh_context *context = file->context;
+    file->count = count;
+    file->metadata_count = metadata_count;
+    file->text_size = text_size;
+    bool done = (file->entries = take(context, count, sizeof *file->entries)) != NULL &&
+                (file->by_name = take(context, count, sizeof *file->by_name)) != NULL &&
+                (file->metadata = take(context, metadata_count, sizeof *file->metadata)) != NULL &&
+                (file->text = take(context, text_size, 1)) != NULL;
+    return done ? MH_OK : MH_ERROR_MEMORY;
+}
+
+static bool is_aligned(const mh_file_entry *entry)
+{
+    return (uintptr_t)entry->bytes % mh_dtype_size(entry->tensor.dtype) == 0;
+}
+
+// Sets every tensor's data: the file's bytes, or a copy at `copies`, which may be NULL to only
+// learn the size of the copies. Empty tensors get an address that is aligned and never read.
+static size_t place(mh_tensor_file *file, unsigned char *copies)
+{
+    static const uint64_t nothing;
+    size_t used = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        mh_file_entry *entry = &file->entries[i];
+        const void *data = entry->bytes;
+        if (entry->size == 0) {
+            data = &nothing;
+        } else if (!is_aligned(entry)) {
+            size_t step = mh_dtype_size(entry->tensor.dtype);
+            used += (step - used % step) % step; // no more than 8 per tensor
+            if (copies != NULL)
+                data = memcpy(copies + used, entry->bytes, entry->size);
+            used += entry->size;
+        }
+        entry->tensor.data = (void *)(uintptr_t)data;
+    }
+    return used;
+}
+
+static mh_status place_all(const mh_source *source, mh_tensor_file *file)
+{
+    size_t size = place(file, NULL);
+    if (size == 0)
+        return MH_OK;
+    file->aligned_size = size;
+    file->aligned = take(source->context, size, 1);
+    if (file->aligned == NULL)
+        return MH_ERROR_MEMORY;
+    place(file, file->aligned);
+    mh_log(source->context, MH_LOG_INFO, "%s: %zu bytes of tensors are not aligned and were copied",
+           source->name, size);
+    return MH_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const mh_file_entry *const *left = a, *const *right = b;
+    return strcmp((*left)->name, (*right)->name);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const mh_metadata *left = a, *right = b;
+    return strcmp(left->key, right->key);
+}
+
+static void build_index(mh_tensor_file *file)
+{
+    for (size_t i = 0; i < file->count; i++)
+        file->by_name[i] = &file->entries[i];
+    if (file->count > 1)
+        qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
+    if (file->metadata_count > 1)
+        qsort(file->metadata, file->metadata_count, sizeof *file->metadata, compare_keys);
+}
+
+// ---- opening ------------------------------------------------------------------------
+
+static mh_status read_source(const mh_source *source, mh_tensor_file *file)
+{
+    static const char npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+    mh_status status;
+    if (source->size == 0)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "the file is empty, expected .npy or .safetensors");
+    if (source->size >= sizeof npy_magic && memcmp(source->bytes, npy_magic, sizeof npy_magic) == 0)
+        status = mh_npy_read(source, file);
+    else
+        status = mh_safetensors_read(source, file);
+    if (status == MH_OK)
+        status = place_all(source, file);
+    if (status == MH_OK)
+        build_index(file);
+    return status;
+}
+
+// Takes the mapping, also when it fails.
+static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_file **result)
+{
+    mh_tensor_file *file = mh_alloc(source->context, sizeof *file);
+    if (file == NULL) {
+        mh_file_unmap(&mapping);
+        return MH_ERROR_MEMORY;
+    }
+    *file = (mh_tensor_file){.context = source->context, .mapping = mapping};
+    mh_status status = read_source(source, file);
+    if (status != MH_OK) {
+        mh_tensor_file_free(file);
+        return status;
+    }
+    *result = file;
+    return MH_OK;
+}
+
+mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file)
+{
+    if (context == NULL || file == NULL)
+        return MH_ERROR_ARGUMENT;
+    *file = NULL;
+    if (path == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_tensor_file_open: path is NULL");
+    mh_mapping mapping = {0};
+    mh_status status = mh_file_map(context, path, &mapping);
+    if (status != MH_OK)
+        return status;
+    mh_source source = {context, path, mapping.data, mapping.size};
+    return parse(&source, mapping, file);
+}
+
+mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
+                               size_t size, mh_tensor_file **file)
+{
+    if (context == NULL || file == NULL)
+        return MH_ERROR_ARGUMENT;
+    *file = NULL;
+    if (bytes == NULL && size != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_tensor_file_parse: bytes is NULL");
+    mh_source source = {context, name ? name : "(memory)", bytes, size};
+    return parse(&source, (mh_mapping){0}, file);
+}
+
+void mh_tensor_file_free(mh_tensor_file *file)
+{
+    if (file == NULL)
+        return;
+    mh_context *context = file->context;
+    mh_free(context, file->entries, file->count * sizeof *file->entries);
+    mh_free(context, file->by_name, file->count * sizeof *file->by_name);
+    mh_free(context, file->metadata, file->metadata_count * sizeof *file->metadata);
+    mh_free(context, file->text, file->text_size);
+    mh_free(context, file->aligned, file->aligned_size);
+    if (file->mapping.data != NULL)
+        mh_file_unmap(&file->mapping);
+    mh_free(context, file, sizeof *file);
+}
+
+// ---- asking -------------------------------------------------------------------------
+
+size_t mh_tensor_file_count(const mh_tensor_file *file) { return file ? file->count : 0; }
+
+const char *mh_tensor_file_name(const mh_tensor_file *file, size_t i)
+{
+    return i < mh_tensor_file_count(file) ? file->entries[i].name : NULL;
+}
+
+bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
+{
+    if (i >= mh_tensor_file_count(file) || tensor == NULL)
+        return false;
+    *tensor = file->entries[i].tensor;
+    return true;
+}
+
+bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor)
+{
+    if (mh_tensor_file_count(file) == 0 || name == NULL || tensor == NULL)
+        return false;
+    mh_file_entry wanted = {.name = name};
+    const mh_file_entry *key = &wanted;
+    const mh_file_entry **found =
+        bsearch(&key, file->by_name, file->count, sizeof *file->by_name, compare_names);
+    if (found == NULL)
+        return false;
+    *tensor = (*found)->tensor;
+    return true;
+}
+
+const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key)
+{
+    if (file == NULL || file->metadata_count == 0 || key == NULL)
+        return NULL;
+    mh_metadata wanted = {.key = key};
+    const mh_metadata *found = bsearch(&wanted, file->metadata, file->metadata_count,
+                                       sizeof *file->metadata, compare_keys);
+    return found ? found->value : NULL;
+}

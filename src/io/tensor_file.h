@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What an open file of tensors holds, and what a reader of one format has to fill in.
+//
+//     mh_tensor_file_parse                 the one way in
+//       -> mh_npy_read | mh_safetensors_read    bytes -> entries in data order, metadata, text
+//       -> place (align, if need be), index by name
+//
+//     entries   [w1][b1][w2]...            in the order of the data
+//     by_name   [->b1][->w1][->w2]...      the same, sorted for bsearch
+//     text      "w1\0b1\0w2\0..."          all strings; no longer than the file's header
+//     aligned   copies of those tensors whose bytes lie at an odd address
+#ifndef MH_IO_TENSOR_FILE_H
+#define MH_IO_TENSOR_FILE_H
+
+#include <multihead/io.h>
+
+#include "base/file.h"
+#include "io/source.h"
+
+typedef struct mh_file_entry {
+    const char *name;
+    const unsigned char *bytes; // in the file
+    size_t size;                // of these bytes: checked to be what the shape needs
+    mh_tensor tensor;           // .data is set when all else is right
+} mh_file_entry;
+
+struct mh_tensor_file {
+    mh_context *context;
+    mh_mapping mapping; // .data NULL: the bytes are borrowed
+
+    size_t count;
+    mh_file_entry *entries;        // (count)
+    const mh_file_entry **by_name; // (count)
+
+    size_t metadata_count;
+    mh_metadata *metadata; // (metadata_count), sorted by key
+
+    char *text;
+    size_t text_size;
+
+    unsigned char *aligned;
+    size_t aligned_size;
+};
+
+// Room for `count` entries, `metadata_count` pairs and `text_size` bytes of strings, none of
+// which may exceed what the file's own bytes justify. What was taken, mh_tensor_file_free gives
+// back, also after a failure half-way.
+mh_status mh_tensor_file_reserve(mh_tensor_file *file, size_t count, size_t metadata_count,
+                                 size_t text_size);
+
+// The readers: check everything and fill entries (but not .tensor.data), metadata and text of a
+// file that is otherwise zero. On failure the caller frees the file.
+mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file);
+mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
+
+#endif

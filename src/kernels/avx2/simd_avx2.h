@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Vectors of eight floats: AVX2, FMA and F16C.
+#ifndef MH_SIMD_AVX2_H
+#define MH_SIMD_AVX2_H
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { VL = 8 };
+typedef __m256 vf;
+
+static inline __m256i vf_tail(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vf vf_set1(float x) { return _mm256_set1_ps(x); }
+static inline vf vf_iota(void) { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline vf vf_load_n(const float *p, size_t n, float fill)
+{
+    __m256i m = vf_tail(n);
+    return _mm256_blendv_ps(vf_set1(fill), _mm256_maskload_ps(p, m), _mm256_castsi256_ps(m));
+}
+static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+static inline void vf_store_n(float *p, size_t n, vf v) { _mm256_maskstore_ps(p, vf_tail(n), v); }
+static inline vf vf_load_bf16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+static inline vf vf_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline void vf_store_f16(uint16_t *p, vf v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); } // b if either is NaN
+static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); } // b if either is NaN
+static inline vf vf_abs(vf a) { return _mm256_andnot_ps(vf_set1(-0.0f), a); }
+static inline vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf vf_split(vf a, vf *n)
+{
+    *n = vf_round(a);
+    return _mm256_sub_ps(a, *n);
+}
+static inline vf vf_scale_normal(vf p, vf n) // p * 2^n, n in -126..127
+{
+    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+}
+static inline vf vf_scale_any(vf p, vf n) // p * 2^n, rounded once, n in -252..254
+{
+    vf half = vf_round(vf_mul(n, vf_set1(0.5f)));
+    return vf_scale_normal(vf_scale_normal(p, half), vf_sub(n, half));
+}
+static inline vf vf_split_exponent(vf a, vf *exponent) // a = m * 2^e, sqrt(1/2) <= m < sqrt(2)
+{
+    const __m256i root = _mm256_set1_epi32(0x3F3504F3);
+    __m256i bits = _mm256_add_epi32(_mm256_castps_si256(a),
+                                    _mm256_sub_epi32(_mm256_set1_epi32(0x3F800000), root));
+    __m256i e = _mm256_sub_epi32(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(127));
+    *exponent = _mm256_cvtepi32_ps(e);
+    bits = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFF));
+    return _mm256_castsi256_ps(_mm256_add_epi32(bits, root));
+}
+
+static inline vf vf_zero_if_less(vf v, vf a, vf b)
+{
+    return _mm256_andnot_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ), v);
+}
+static inline vf vf_select_less(vf a, vf b, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+static inline bool vf_any_greater(vf a, vf b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0;
+}
+static inline unsigned vf_not_equal_bits(vf a, vf b)
+{
+    return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ));
+}
+static inline vf vf_blend(unsigned bits, vf yes, vf no)
+{
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i chosen = _mm256_and_si256(_mm256_set1_epi32((int)bits), lane);
+    return _mm256_blendv_ps(no, yes, _mm256_castsi256_ps(_mm256_cmpeq_epi32(chosen, lane)));
+}
+
+static inline float vf_hmax(vf a)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+static inline float vf_hsum(vf a)
+{
+    __m128 m = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    m = _mm_add_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
+}
+
+// Rows of eight exchanged with columns: pairs, then quads, then halves.
+static inline void vf_transpose(vf r[VL])
+{
+    vf t[VL], u[VL];
+    for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < VL; i += 4) {
+        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
+        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
+        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
+        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+}
+
+static inline uint64_t vb_nonzero_bits(size_t n, const uint8_t *x)
+{
+    uint8_t padded[64];
+    if (n < 64) {
+        memset(padded, 0, sizeof padded);
+        memcpy(padded, x, n);
+        x = padded;
+    }
+    uint64_t bits = 0;
+    for (int j = 0; j < 64; j += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(x + j));
+        __m256i zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+        bits |= (uint64_t)(uint32_t)~_mm256_movemask_epi8(zero) << j;
+    }
+    return bits;
+}
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// The kernel table: every piece of code that is written per instruction set is one member of
+// this struct, and its contract is the comment above it. Kernels are straight-line numeric code
+// on pointers and sizes: no threads, no allocation, no errors. Strides are in elements; no
+// alignment is needed unless said; nothing outside the named extents is read or written.
+//
+// What makes results independent of batch, query count and threads: in every kernel a row's
+// result depends on that row alone, each sum runs in one fixed order, and a masked entry adds
+// exactly nothing.
+#ifndef MH_KERNELS_H
+#define MH_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Keys of a tile. 64, so that the mask of a row of a tile is one machine word: bit j is set if
+// key j of the tile is live. Also the columns of a panel of a packed matrix, at every level.
+enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
+
+// The longest vector of any level, for buffers that hold one vector a row.
+enum { MH_MAX_LANES = 16 };
+
+// How raw products x become the scores y of one query over the keys of one tile:
+//     y = scale * x;  y = cap * tanh(y / cap) if cap > 0;  y += bias_j if bias;
+//     y -= slope * |distance - j| if slope != 0;  y = -inf where live has a 0.
+typedef struct mh_score_map {
+    float scale;
+    float cap;
+    const float *bias;     // (64) or NULL
+    float slope, distance; // distance of the query's position from the tile's first key
+    uint64_t live;
+} mh_score_map;
+
+typedef struct mh_softmax_norm {
+    float max, log_sum;
+} mh_softmax_norm;
+
+typedef struct mh_kernels {
+    // ---- matrix product ----------------------------------------------------------------
+
+    // C (m x n) = A (m x k, row stride lda) B (k x n, row stride ldb), or C += A B. Each element
+    // of A B is one chain of multiply-adds in the order of k; C is added to it at the end, so that
+    // long sums made of several calls lose less. 1 <= m <= gemm_rows; n is a multiple of lanes,
+    // and columns beyond those that matter are read and written all the same.
+    //
+    //        k            n                     n
+    //     m [A]   x   k [ B packed ]   =   m [  C  ]
+    void (*gemm)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
+                 size_t ldb, float *c, size_t ldc, bool accumulate);
+    size_t gemm_rows;    // rows of the register tile
+    size_t gemm_columns; // columns of the register tile, a multiple of lanes
+    size_t lanes;        // floats of a vector
+
+    // dst (columns x rows, row stride ldd) = src (rows x columns, row stride lds) transposed;
+    // rows is rounded up to whole vectors, the excess filled with 0.
+    void (*transpose)(size_t rows, size_t columns, const float *src, ptrdiff_t lds, float *dst,
+                      size_t ldd);
+
+    // dst (rows x columns rounded up to whole vectors, row stride ldd) = src (rows x columns, row
+    // stride lds), the excess filled with 0. Returns whether all of it is finite.
+    bool (*pack_rows)(size_t rows, size_t columns, const float *src, ptrdiff_t lds, float *dst,
+                      size_t ldd);
+
+    // ---- softmax, step by step ------------------------------------------------------------
+
+    // Scores in place, for the n keys of a tile, rounded up to whole vectors.
+    void (*score_row)(const mh_score_map *map, size_t n, float *x);
+
+    // One step of the online softmax. For each of m rows, with t = scale * s over n keys (rounded
+    // up to whole vectors, the excess being masked):
+    //     if some t > max + 8: sum and acc are multiplied by exp(max - new), max = new = max t;
+    //     s = exp(t - max);  sum += s, lane by lane.
+    // max is thus not always the largest score, but near enough that exp(t - max) < 3000; after
+    // the first tile it hardly ever moves, and moving it is what costs. s (m x 64), max (m),
+    // sum (m x lanes), acc (m x width, row stride lda), width in whole vectors. Starts from
+    // max = -inf, sum = 0, acc = 0. A NaN score makes sum NaN.
+    void (*softmax_step)(size_t m, size_t n, float scale, float *s, size_t width, float *max,
+                         float *sum, float *acc, size_t lda);
+
+    // Merges the state of later keys (max_b, sum_b, acc_b) into a row's state.
+    void (*softmax_merge)(size_t width, float *max, float *sum, float *acc, float max_b,
+                          const float *sum_b, const float *acc_b);
+
+    // The lanes of a sum added up, in one fixed order.
+    float (*sum_lanes)(const float *sum);
+
+    // Scores to weights, y = exp(x - max) / sum for n entries. y may be x.
+    void (*softmax_weights)(size_t n, const float *x, float max, float sum, float *y);
+
+    // y = softmax(x) over n entries; y may be x. A -inf entry gets 0, and a row of only -inf
+    // becomes all zeros. Returns the x that is largest and log(sum exp(x - max)), which is -inf
+    // for such a row.
+    mh_softmax_norm (*softmax_row)(size_t n, const float *x, float *y);
+
+    // y = x * (1 / d) + 0, so that a zero is +0 whichever way it came about. y may be x.
+    void (*divide_row)(size_t n, const float *x, float d, float *y);
+
+    // ---- elementwise ------------------------------------------------------------------------
+
+    void (*exp)(size_t n, const float *x, float *y); // within 1 ulp for every float
+    void (*log)(size_t n, const float *x, float *y); // x >= 0 and not denormal, inf or NaN
+    void (*tanh)(size_t n, const float *x, float *y);
+    void (*widen_bf16)(size_t n, const uint16_t *x, float *y);
+    void (*widen_f16)(size_t n, const uint16_t *x, float *y);
+    void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
+    void (*narrow_f16)(size_t n, const float *x, uint16_t *y);
+
+    // ---- questions ----------------------------------------------------------------------------
+
+    uint64_t (*nonzero_bits)(size_t n, const uint8_t *x);     // n <= 64: bit j = x[j] != 0
+    uint64_t (*not_minus_inf_bits)(size_t n, const float *x); // n <= 64: bit j = x[j] != -inf
+
+    // ---- the machine's limits -------------------------------------------------------------------
+
+    // Independent multiply-adds in registers; returns how many floating-point operations.
+    double (*fma_peak)(size_t iterations, float *sink);
+    // Reads n floats once; returns their sum, so that nothing can be left out.
+    float (*read_sum)(size_t n, const float *x);
+} mh_kernels;
+
+// Fills the table level by level ("scalar", then "avx2", ...), each level replacing what it does
+// better, up to max_isa (NULL: all this CPU has). Returns the name of the last level used, or
+// NULL if max_isa is unknown.
+const char *mh_kernels_init(mh_kernels *table, const char *max_isa);
+
+// The levels in order, NULL-terminated, as built; a CPU may lack the later ones.
+extern const char *const mh_isa_names[];
+
+// Whether this CPU can run a level that is built in.
+bool mh_isa_available(const char *name);
+
+#endif

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// One function per level, each in its own folder, compiled with its own flags.
+#ifndef MH_KERNEL_LEVELS_H
+#define MH_KERNEL_LEVELS_H
+
+struct mh_kernels;
+void mh_kernels_fill_scalar(struct mh_kernels *table);
+void mh_kernels_fill_avx2(struct mh_kernels *table);
+void mh_kernels_fill_avx512(struct mh_kernels *table);
+void mh_kernels_fill_neon(struct mh_kernels *table);
+
+#endif

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/kernels.h"
+#include "kernels/levels.h"
+#include "kernels/scalar/simd_scalar.h"
+
+#define MH_NAME(f) f##_scalar
+enum { MR = 4, NV = 4 };
+#include "kernels/generic/fill.inc"
+
+void mh_kernels_fill_scalar(mh_kernels *table) { fill_scalar(table); }

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+// Attention, forward: the loop nest that attention_job.h draws, from the public call down to
+// the kernels. It never holds more of the score matrix than a strip of one tile.
+//
+//              64 keys                      Ev
+//     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
+#include "base/fpenv.h"
+#include "ops/attention_job.h"
+#include "ops/rows.h"
+#include <math.h>
+#include <string.h>
+
+// ---- one strip of query rows against one tile of keys -------------------------------------
+
+typedef struct packed_tile {
+    size_t begin;        // its first key
+    const float *keys;   // (E, 64)
+    const float *values; // (64, value_width)
+    bool finite;         // no NaN or inf among the values: 0 * v is 0, dead keys need no care
+} packed_tile;
+
+static packed_tile pack_tile(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                             size_t begin, size_t count, float *keys, float *values, float *staging)
+{
+    const mh_tensor *v = &job->problem->v;
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    mh_attention_pack_keys(job, sequence, group, begin, count, staging, keys);
+    ptrdiff_t stride;
+    const float *rows = mh_rows_as_f32(job->kernels, v, 2, mh_element(v, 3, at), count,
+                                       job->problem->Ev, staging, &stride);
+    bool finite =
+        job->kernels->pack_rows(count, job->problem->Ev, rows, stride, values, job->value_width);
+    return (packed_tile){begin, keys, values, finite};
+}
+
+// acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
+// rows of the values set to 0. The same operations in the same order as for the whole strip.
+static void add_values_carefully(const mh_attention_job *job, size_t rows, size_t keys,
+                                 const uint64_t *live, const packed_tile *tile,
+                                 mh_attention_scratch *scratch, float *acc)
+{
+    const size_t width = job->value_width;
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(scratch->clean, tile->values, keys * width * sizeof(float));
+        for (size_t j = 0; j < keys; j++)
+            if (!(live[r] >> j & 1))
+                memset(scratch->clean + j * width, 0, width * sizeof(float));
+        job->kernels->gemm(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
+                           scratch->clean, width, acc + r * width, width, true);
+    }
+}
+
+static void attend_strip(const mh_attention_job *job, const mh_sequence *sequence,
+                         const packed_tile *tile, size_t first, size_t rows,
+                         mh_attention_scratch *scratch, mh_softmax_state state)
+{
+    const mh_kernels *kernels = job->kernels;
+    const size_t E = job->problem->E, width = job->value_width;
+    uint64_t live[MH_MAX_STRIP], all = ~UINT64_C(0);
+    uint64_t any = mh_mask_tile(job->problem, kernels, sequence, scratch->rows + first, rows,
+                                tile->begin, live, scratch->bias);
+    if (!any)
+        return;
+    for (size_t r = 0; r < rows; r++) {
+        all &= live[r];
+        scratch->seen[first + r] |= live[r] != 0;
+    }
+
+    size_t used = (size_t)(64 - __builtin_clzll(any)); // keys up to the last one that is live
+    size_t columns = (used + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+    kernels->gemm(rows, columns, E, scratch->queries + first * E, (ptrdiff_t)E, tile->keys,
+                  MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+
+    float scale = job->problem->scale;
+    if (job->modified || ~all) {
+        for (size_t r = 0; r < rows; r++) {
+            mh_score_map map =
+                mh_attention_score_map(job, sequence, &scratch->rows[first + r], tile->begin,
+                                       live[r], scratch->bias + r * MH_KEY_TILE);
+            kernels->score_row(&map, used, scratch->scores + r * MH_KEY_TILE);
+        }
+        scale = 1;
+    }
+
+    kernels->softmax_step(rows, used, scale, scratch->scores, width, state.max, state.sum,
+                          state.acc, width);
+    if (tile->finite || !~all)
+        kernels->gemm(rows, width, used, scratch->scores, MH_KEY_TILE, tile->values, width,
+                      state.acc, width, true);
+    else
+        add_values_carefully(job, rows, used, live, tile, scratch, state.acc);
+}
+
+// ---- one block of query rows against all its keys --------------------------------------------
+
+static void reset_state(const mh_attention_job *job, size_t rows, const mh_softmax_state *state)
+{
+    for (size_t r = 0; r < rows; r++)
+        state->max[r] = -INFINITY;
+    memset(state->sum, 0, rows * job->kernels->lanes * sizeof(float));
+    memset(state->acc, 0, rows * job->value_width * sizeof(float));
+}
+
+// The state from row `row` on.
+static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
+                                   size_t row)
+{
+    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
+                              state->acc + row * job->value_width};
+}
+
+static void merge_row(const mh_attention_job *job, const mh_softmax_state *into, size_t row,
+                      float max, const mh_softmax_state *from, size_t from_row)
+{
+    const size_t lanes = job->kernels->lanes, width = job->value_width;
+    job->kernels->softmax_merge(width, into->max + row, into->sum + row * lanes,
+                                into->acc + row * width, max, from->sum + from_row * lanes,
+                                from->acc + from_row * width);
+}
+
+// Rows are numbered through the heads that share a key/value head: row = head * T + query.
+// Returns the keys that any of them may see.
+static mh_interval load_rows(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                             size_t first, size_t count, mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    const size_t ratio = p->H / p->G;
+    mh_interval span = {SIZE_MAX, 0};
+    for (size_t r = 0; r < count; r++) {
+        mh_query_row *row = &scratch->rows[r];
+        row->head = group * ratio + (first + r) / sequence->T;
+        row->query = (first + r) % sequence->T;
+        row->interval = mh_attention_interval(p, sequence, row->query);
+        if (row->interval.end > row->interval.begin) {
+            span.begin = row->interval.begin < span.begin ? row->interval.begin : span.begin;
+            span.end = row->interval.end > span.end ? row->interval.end : span.end;
+        }
+        mh_attention_load_query(job, sequence, row->head, row->query, scratch->queries + r * p->E);
+        scratch->seen[r] = false;
+    }
+    return span;
+}
+
+// The tiles of one chunk, packed one after the other.
+static size_t pack_chunk(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                         mh_interval keys, mh_attention_scratch *scratch, packed_tile *tiles)
+{
+    size_t count = 0;
+    for (size_t begin = keys.begin / MH_KEY_TILE * MH_KEY_TILE; begin < keys.end;
+         begin += MH_KEY_TILE, count++) {
+        size_t left = keys.end - begin;
+        tiles[count] =
+            pack_tile(job, sequence, group, begin, left < MH_KEY_TILE ? left : MH_KEY_TILE,
+                      scratch->keys + count * job->problem->E * MH_KEY_TILE,
+                      scratch->values + count * MH_KEY_TILE * job->value_width, scratch->staging);
+    }
+    return count;
+}
+
+// One group of rows against one chunk. The first chunk goes straight into scratch->total; a
+// later one has a state of its own, which is then merged. Merging a chunk in which a row has no
+// live key changes nothing, so it does not matter which rows share a group.
+static void attend_group(const mh_attention_job *job, const mh_sequence *sequence,
+                         const packed_tile *tiles, size_t tile_count, size_t begin, size_t rows,
+                         bool first_chunk, mh_attention_scratch *scratch)
+{
+    const mh_softmax_state total = state_rows(job, &scratch->total, begin);
+    const mh_softmax_state *state = first_chunk ? &total : &scratch->partial;
+    reset_state(job, rows, state);
+    for (size_t i = 0; i < tile_count; i++)
+        for (size_t first = 0; first < rows; first += job->strip)
+            attend_strip(job, sequence, &tiles[i], begin + first,
+                         rows - first < job->strip ? rows - first : job->strip, scratch,
+                         state_rows(job, state, first));
+    for (size_t r = 0; r < rows && !first_chunk; r++)
+        merge_row(job, &total, r, state->max[r], state, r);
+}
+
+static void attend_span(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                        mh_interval span, size_t rows, mh_attention_scratch *scratch)
+{
+    if (span.begin >= span.end)
+        reset_state(job, rows, &scratch->total);
+    bool first = true;
+    for (size_t begin = span.begin / MH_KEY_CHUNK * MH_KEY_CHUNK; begin < span.end;
+         begin += MH_KEY_CHUNK, first = false) {
+        mh_interval keys = {begin > span.begin ? begin : span.begin,
+                            begin + MH_KEY_CHUNK < span.end ? begin + MH_KEY_CHUNK : span.end};
+        packed_tile tiles[MH_CHUNK_TILES];
+        size_t count = pack_chunk(job, sequence, group, keys, scratch, tiles);
+        for (size_t r = 0; r < rows; r += job->group_rows)
+            attend_group(job, sequence, tiles, count, r,
+                         rows - r < job->group_rows ? rows - r : job->group_rows, first, scratch);
+    }
+}
+
+// A sink is one more key whose value is 0: a state of its own, merged last.
+static void add_sinks(const mh_attention_job *job, size_t rows, mh_attention_scratch *scratch)
+{
+    reset_state(job, 1, &scratch->partial);
+    scratch->partial.sum[0] = 1;
+    for (size_t r = 0; r < rows; r++)
+        merge_row(job, &scratch->total, r, job->problem->options.sinks[scratch->rows[r].head],
+                  &scratch->partial, 0);
+}
+
+static void write_output(const mh_attention_job *job, void *out, const float *acc, float sum,
+                         mh_attention_scratch *scratch)
+{
+    const mh_tensor *t = &job->problem->out;
+    const size_t Ev = job->problem->Ev;
+    if (t->dtype == MH_F32 && (t->stride[3] == 1 || Ev == 1)) {
+        job->kernels->divide_row(Ev, acc, sum, out);
+        return;
+    }
+    job->kernels->divide_row(Ev, acc, sum, scratch->staging);
+    mh_row_write(job->kernels, t->dtype, out, t->stride[3], Ev, scratch->staging);
+}
+
+static float log_sum_exp(const mh_attention_job *job, float max, float sum)
+{
+    float log_sum;
+    job->kernels->log(1, &sum, &log_sum);
+    return sum == 0 ? -INFINITY : max + log_sum;
+}
+
+static void finish_row(const mh_attention_job *job, const mh_sequence *sequence, size_t r,
+                       mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    const mh_query_row *row = &scratch->rows[r];
+    const size_t at[3] = {sequence->batch, row->head, sequence->query_begin + row->query};
+    float max = scratch->total.max[r];
+    float sum = job->kernels->sum_lanes(scratch->total.sum + r * job->kernels->lanes);
+
+    if (p->options.lse)
+        *(float *)mh_element(p->options.lse, 3, at) = log_sum_exp(job, max, sum);
+
+    // No live key: 0 (or NaN, if asked for). Live keys whose scores are all -inf: NaN, as the
+    // formula says.
+    bool empty = sum == 0 && !scratch->seen[r];
+    if (sum == 0)
+        sum = empty && p->options.empty_row == MH_EMPTY_ROW_ZERO ? 1 : NAN;
+    write_output(job, (void *)mh_element(&p->out, 3, at), scratch->total.acc + r * job->value_width,
+                 sum, scratch);
+    if (job->stats)
+        job->stats[(sequence->index * p->H + row->head) * p->T + row->query] =
+            (mh_row_stats){max == -INFINITY ? 0 : max, sum, empty};
+}
+
+static void attend_block(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    const mh_attention_problem *p = job->problem;
+    mh_attention_scratch *scratch = &job->scratch[worker];
+    // The last block first: it has the most keys if the call is causal.
+    const size_t block = job->blocks - 1 - index % job->blocks;
+    const size_t group = index / job->blocks % p->G, b = index / job->blocks / p->G;
+
+    mh_sequence sequence = mh_attention_sequence(p, b);
+    const size_t rows = p->H / p->G * sequence.T, first = block * job->block_rows;
+    if (first >= rows)
+        return;
+    const size_t count = rows - first < job->block_rows ? rows - first : job->block_rows;
+    mh_interval span = load_rows(job, &sequence, group, first, count, scratch);
+    attend_span(job, &sequence, group, span, count, scratch);
+    if (p->options.sinks)
+        add_sinks(job, count, scratch);
+    for (size_t r = 0; r < count; r++)
+        finish_row(job, &sequence, r, scratch);
+}
+
+// ---- the calls -------------------------------------------------------------------------------
+
+static mh_status workspace_size(mh_context *context, mh_attention_job *job, size_t *bytes)
+{
+    mh_arena arena = {0};
+    mh_attention_job_layout(job, &arena);
+    if (arena.overflow)
+        return mh_fail(context, MH_ERROR_MEMORY, "workspace: its size does not fit in memory");
+    *bytes = arena.used;
+    return MH_OK;
+}
+
+// The caller's memory, or the context's, as an arena.
+static mh_status take_workspace(mh_context *context, const mh_attention_options *options,
+                                size_t needed, mh_arena *arena)
+{
+    if (!options->workspace) {
+        char *base = mh_context_scratch(context, needed);
+        *arena = (mh_arena){.base = base, .size = needed};
+        return base ? MH_OK : MH_ERROR_MEMORY;
+    }
+    if (options->workspace_size < needed)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "workspace_size: found %zu, expected at least %zu", options->workspace_size,
+                       needed);
+    size_t skip = (size_t)(-(uintptr_t)options->workspace % MH_ARENA_ALIGNMENT);
+    *arena = (mh_arena){.base = (char *)options->workspace + skip, .size = needed - skip};
+    return MH_OK;
+}
+
+mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
+                                 const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                 const mh_tensor *out, size_t *bytes)
+{
+    mh_attention_problem problem;
+    mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
+    if (status)
+        return status;
+    mh_attention_job job;
+    mh_attention_job_plan(context, &problem, &job);
+    status = workspace_size(context, &job, bytes);
+    *bytes += MH_ARENA_ALIGNMENT;
+    return status;
+}
+
+static mh_status forward(mh_context *context, const mh_attention_problem *problem)
+{
+    mh_attention_job job;
+    mh_attention_job_plan(context, problem, &job);
+    size_t needed = 0;
+    mh_status status = workspace_size(context, &job, &needed);
+    if (status)
+        return status;
+    mh_arena arena;
+    status = take_workspace(context, &problem->options, needed + MH_ARENA_ALIGNMENT, &arena);
+    if (status)
+        return status;
+    mh_attention_job_layout(&job, &arena);
+    mh_attention_run(context, &job, job.tasks, attend_block);
+    if (problem->options.weights)
+        mh_attention_write_weights(context, &job);
+    return MH_OK;
+}
+
+mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
+                               const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                               const mh_tensor *out)
+{
+    mh_attention_problem problem;
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
+    if (!status)
+        status = forward(context, &problem);
+    mh_fpenv_leave(saved);
+    return status;
+}

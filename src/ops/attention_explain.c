@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What a call will do, counted with the very code that will do it.
+#include "ops/attention_job.h"
+#include <stdio.h>
+
+static void count_strip(const mh_attention_job *job, const mh_sequence *sequence,
+                        const mh_query_row *rows, size_t count, mh_attention_scratch *scratch,
+                        mh_attention_plan *plan)
+{
+    for (size_t tile = 0; tile < sequence->S; tile += MH_KEY_TILE) {
+        uint64_t live[MH_MAX_STRIP], all = ~UINT64_C(0);
+        uint64_t any = mh_mask_tile(job->problem, job->kernels, sequence, rows, count, tile, live,
+                                    scratch->bias);
+        for (size_t r = 0; r < count; r++) {
+            all &= live[r];
+            plan->live_pairs += (uint64_t)__builtin_popcountll(live[r]);
+        }
+        plan->tiles++;
+        plan->dead_tiles += !any;
+        plan->edge_tiles += any && ~all;
+    }
+}
+
+static void count_tiles(const mh_attention_job *job, mh_attention_scratch *scratch,
+                        mh_attention_plan *plan)
+{
+    const mh_attention_problem *p = job->problem;
+    for (size_t b = 0; b < p->B; b++) {
+        mh_sequence sequence = mh_attention_sequence(p, b);
+        for (size_t head = 0; head < p->H; head++) {
+            for (size_t first = 0; first < sequence.T; first += job->strip) {
+                mh_query_row rows[MH_MAX_STRIP];
+                size_t count = 0;
+                for (; count < job->strip && first + count < sequence.T; count++)
+                    rows[count] = (mh_query_row){
+                        head, first + count, mh_attention_interval(p, &sequence, first + count)};
+                count_strip(job, &sequence, rows, count, scratch, plan);
+            }
+        }
+    }
+}
+
+static void say_why(const mh_context *context, const mh_attention_job *job, mh_attention_plan *plan)
+{
+    const mh_attention_problem *p = job->problem;
+    double dead = plan->tiles ? 100.0 * (double)plan->dead_tiles / (double)plan->tiles : 0;
+    snprintf(plan->why, sizeof plan->why,
+             "%s kernels (%s); %zu of %zu threads, because %s; %.1f %% of the tiles are skipped; "
+             "%s; values are read as %s and summed in f32%s",
+             plan->isa,
+             context->isa == mh_isa_levels()[0] ? "the level every CPU has" : "the level in force",
+             plan->threads, context->threads,
+             plan->threads == context->threads ? "there is work for all of them"
+             : plan->tasks <= 1                ? "there is one piece of work"
+                                               : "more would cost more than they give",
+             dead,
+             job->modified      ? "scores pass a softcap, bias or ALiBi step in every tile"
+             : plan->edge_tiles ? "only tiles on an edge are masked element by element"
+                                : "no tile is masked element by element",
+             mh_dtype_name(p->v.dtype),
+             p->options.weights ? "; weights take a second pass over the scores" : "");
+}
+
+mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
+                               const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                               const mh_tensor *out, mh_attention_plan *plan)
+{
+    mh_attention_problem problem;
+    *plan = (mh_attention_plan){0};
+    mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
+    if (!status)
+        status = mh_attention_workspace(context, options, q, k, v, out, &plan->workspace);
+    if (status)
+        return status;
+
+    mh_attention_job job;
+    mh_attention_job_plan(context, &problem, &job);
+    float bias[MH_MAX_STRIP * MH_KEY_TILE];
+    mh_attention_scratch scratch = {.bias = bias};
+    plan->isa = context->isa;
+    plan->threads = job.workers < job.tasks ? job.workers : job.tasks ? job.tasks : 1;
+    plan->tasks = job.tasks;
+    plan->query_rows = job.strip;
+    plan->key_tile = MH_KEY_TILE;
+    plan->key_chunk = MH_KEY_CHUNK;
+    plan->block_rows = job.block_rows;
+    count_tiles(&job, &scratch, plan);
+    plan->flops = 2.0 * (double)(problem.E + problem.Ev) * (double)plan->live_pairs;
+    say_why(context, &job, plan);
+    return MH_OK;
+}

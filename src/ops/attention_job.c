@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// The cut of an attention call into tasks, its memory, and the two pieces that the forward and
+// the weights pass share: packing a key tile, and the map from products to scores.
+#include "ops/attention_job.h"
+#include "ops/rows.h"
+
+static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+// Packing keys is paid once per block, so blocks are large: with 2048 rows it is about 1 % of the
+// work.
+static size_t choose_block_rows(const mh_attention_problem *p, size_t strip, size_t rows)
+{
+    enum { MOST_ROWS = 2048, LEAST_ROWS = 48, MOST_FLOATS = 512 * 1024 };
+    size_t fitting = larger(MOST_FLOATS / (p->E + p->Ev), LEAST_ROWS);
+    size_t wanted = smaller(smaller(fitting, MOST_ROWS), larger(rows, 1));
+    return round_up(wanted, strip);
+}
+
+static size_t count_tasks(const mh_attention_problem *p, size_t rows, size_t block_rows)
+{
+    return p->B * p->G * ((rows + block_rows - 1) / block_rows);
+}
+
+// Below this many multiply-adds (some 20 microseconds) waking threads costs more than it gives.
+static bool worth_threads(const mh_attention_problem *p)
+{
+    double pairs = (double)p->B * (double)p->H * (double)p->T * (double)p->S;
+    return pairs * (double)(p->E + p->Ev) > 1e6;
+}
+
+void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
+                           mh_attention_job *job)
+{
+    const mh_attention_problem *p = problem;
+    const mh_kernels *kernels = context->kernels;
+    size_t rows = p->G ? p->H / p->G * p->T : 0;
+    size_t threads = worth_threads(p) ? context->threads : 1;
+
+    *job = (mh_attention_job){.problem = p, .kernels = kernels, .strip = kernels->gemm_rows};
+    job->value_width = round_up(p->Ev, kernels->lanes);
+    job->group_rows = 4 * job->strip;
+    job->chunk_tiles = smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
+    job->block_rows = choose_block_rows(p, job->strip, rows);
+    while (threads > 1 && job->block_rows > 8 * job->strip &&
+           count_tasks(p, rows, job->block_rows) < 4 * threads)
+        job->block_rows = round_up(job->block_rows / 2, job->strip);
+    job->blocks = (rows + job->block_rows - 1) / job->block_rows;
+    job->tasks = count_tasks(p, rows, job->block_rows);
+    job->workers = job->tasks > 1 ? threads : 1; // any of the threads may take a task
+    job->modified = p->options.softcap > 0 || p->options.alibi || p->additive;
+}
+
+static mh_softmax_state layout_state(const mh_attention_job *job, size_t rows, mh_arena *arena)
+{
+    mh_softmax_state state;
+    state.max = mh_arena_take(arena, rows, sizeof(float));
+    state.sum = mh_arena_take(arena, rows * job->kernels->lanes, sizeof(float));
+    state.acc = mh_arena_take(arena, rows * job->value_width, sizeof(float));
+    return state;
+}
+
+static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
+                           mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    mh_attention_scratch s;
+    s.keys = mh_arena_take(arena, job->chunk_tiles * p->E * MH_KEY_TILE, sizeof(float));
+    s.values =
+        mh_arena_take(arena, job->chunk_tiles * MH_KEY_TILE * job->value_width, sizeof(float));
+    s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
+    s.staging = mh_arena_take(arena, MH_KEY_TILE * larger(p->E, p->Ev), sizeof(float));
+    s.scores = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
+    s.bias = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
+    s.queries = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
+    s.average = NULL;
+    if (p->options.weights && p->options.weights_average)
+        s.average = mh_arena_take(arena, job->block_rows * MH_KEY_TILE, sizeof(float));
+    s.rows = mh_arena_take(arena, job->block_rows, sizeof *s.rows);
+    s.seen = mh_arena_take(arena, job->block_rows, sizeof *s.seen);
+    s.total = layout_state(job, job->block_rows, arena);
+    s.partial = layout_state(job, job->group_rows, arena);
+    if (scratch)
+        *scratch = s;
+}
+
+void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
+{
+    const mh_attention_problem *p = job->problem;
+    bool softmax = p->options.weights && p->options.weights_stage == MH_WEIGHTS_SOFTMAX;
+    job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
+    for (size_t i = 0; i < job->workers; i++)
+        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    job->stats = softmax ? mh_arena_take(arena, p->B * p->H * p->T, sizeof *job->stats) : NULL;
+}
+
+void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t count,
+                      mh_task_fn task)
+{
+    if (job->workers > 1) {
+        mh_parallel_for(context, count, task, (void *)job);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        task((void *)job, i, 0);
+}
+
+void mh_attention_load_query(const mh_attention_job *job, const mh_sequence *sequence, size_t head,
+                             size_t query, float *to)
+{
+    const mh_tensor *q = &job->problem->q;
+    const size_t at[3] = {sequence->batch, head, sequence->query_begin + query};
+    mh_row_read(job->kernels, q->dtype, mh_element(q, 3, at), q->stride[3], job->problem->E, to);
+}
+
+void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                            size_t tile, size_t count, float *staging, float *keys)
+{
+    const mh_tensor *k = &job->problem->k;
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + tile};
+    ptrdiff_t stride;
+    const float *rows = mh_rows_as_f32(job->kernels, k, 2, mh_element(k, 3, at), count,
+                                       job->problem->E, staging, &stride);
+    job->kernels->transpose(count, job->problem->E, rows, stride, keys, MH_KEY_TILE);
+}
+
+mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
+                                    const mh_query_row *row, size_t tile, uint64_t live,
+                                    const float *bias)
+{
+    const mh_attention_problem *p = job->problem;
+    const mh_attention_options *o = &p->options;
+    mh_score_map map = {
+        .scale = p->scale, .cap = o->softcap, .bias = p->additive ? bias : NULL, .live = live};
+    if (o->alibi) {
+        map.slope = o->alibi_slopes ? o->alibi_slopes[row->head] : mh_alibi_slope(row->head, p->H);
+        map.distance = (float)((int64_t)row->query + sequence->offset - (int64_t)tile);
+    }
+    return map;
+}

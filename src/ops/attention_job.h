@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// How an attention call is cut into work, and what its pieces share.
+//
+//     for each sequence, key/value head and block of query rows          one task
+//         for each chunk of 512 keys                                     packed: second-level cache
+//             for each group of 24 query rows                            first-level cache
+//                 for each tile of 64 keys, for each strip of 6 rows     registers
+//                     scores, mask, softmax step, weighted values
+//                 merge the chunk's state into the rows'
+//
+// A row's bits depend on the keys alone: tiles and chunks are counted from key 0, and rows never
+// mix. How many rows share a block, and which thread runs it, is free.
+#ifndef MH_OPS_ATTENTION_JOB_H
+#define MH_OPS_ATTENTION_JOB_H
+
+#include "base/arena.h"
+#include "base/context.h"
+#include "kernels/kernels.h"
+#include "ops/attention_mask.h"
+#include "ops/attention_problem.h"
+
+enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE, MH_MAX_STRIP = 8 };
+
+// The online softmax of some rows: o = acc / sum, both relative to exp(max).
+typedef struct mh_softmax_state {
+    float *max; // (rows)
+    float *sum; // (rows, lanes)
+    float *acc; // (rows, value_width)
+} mh_softmax_state;
+
+// What one worker needs for itself.
+typedef struct mh_attention_scratch {
+    float *keys;        // (E, 64): a tile, lanes run over keys
+    float *values;      // (64, value_width)
+    float *clean;       // (64, value_width): values without dead rows, where they are not finite
+    float *staging;     // (64, max(E, Ev)): rows on their way from or to another dtype
+    float *scores;      // (strip, 64)
+    float *bias;        // (strip, 64)
+    float *queries;     // (block_rows, E)
+    float *average;     // (block_rows, 64), for weights averaged over heads, or NULL
+    mh_query_row *rows; // (block_rows)
+    bool *seen;         // (block_rows): whether the row had a live key
+    mh_softmax_state total;   // (block_rows)
+    mh_softmax_state partial; // (group_rows): the chunk at hand, if it is not the first
+} mh_attention_scratch;
+
+// A row's softmax, kept for the weights pass: p = exp(s - max) / sum.
+typedef struct mh_row_stats {
+    float max, sum;
+    bool empty; // no live key
+} mh_row_stats;
+
+typedef struct mh_attention_job {
+    const mh_attention_problem *problem;
+    const mh_kernels *kernels;
+    size_t strip;       // rows that go through the kernels together
+    size_t value_width; // Ev in whole vectors
+    size_t chunk_tiles; // key tiles of a chunk, or fewer if there are not so many keys
+    size_t group_rows;  // rows that stay in the first-level cache
+    size_t block_rows;  // at most, a multiple of strip
+    size_t blocks;      // per sequence and key/value head, at most
+    size_t tasks;
+    size_t workers;
+    bool modified; // softcap, bias or ALiBi: the scores of every tile pass through score_row
+    mh_attention_scratch *scratch; // (workers)
+    mh_row_stats *stats;           // (B, H, T), or NULL
+} mh_attention_job;
+
+// Decides the cut for a context. Fills everything but the memory.
+void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
+                           mh_attention_job *job);
+
+// Lays out the memory; see arena.h for the two passes.
+void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena);
+
+// task(job, i, worker) for i in 0..count-1: on the context's threads, or here and now if the job
+// is too small for that.
+void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t count,
+                      mh_task_fn task);
+
+// Query `query` of a sequence and head, as f32.
+void mh_attention_load_query(const mh_attention_job *job, const mh_sequence *sequence, size_t head,
+                             size_t query, float *to);
+
+// `count` keys of a sequence and key/value head, from key `tile` on, into keys (E, 64).
+void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                            size_t tile, size_t count, float *staging, float *keys);
+
+// How products become scores for one row of a tile.
+mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
+                                    const mh_query_row *row, size_t tile, uint64_t live,
+                                    const float *bias);
+
+// The second pass, which writes the weights output from the rows' statistics.
+void mh_attention_write_weights(mh_context *context, const mh_attention_job *job);
+
+#endif

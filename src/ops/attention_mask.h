@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Which keys of a tile are live for which queries, as bits, and the additive bias beside them.
+#ifndef MH_OPS_ATTENTION_MASK_H
+#define MH_OPS_ATTENTION_MASK_H
+
+#include "kernels/kernels.h"
+#include "ops/attention_problem.h"
+
+// One query of one head: a row of the score matrix.
+typedef struct mh_query_row {
+    size_t head, query;
+    mh_interval interval;
+} mh_query_row;
+
+// For `count` rows and the keys tile .. tile + 63: bit j of live[r] is set if key tile + j is
+// live for row r; returns all of them or-ed, so 0 means a dead tile. If the problem is additive,
+// bias (count, 64) gets the sum of its masks where live[r] is not 0; otherwise it may be NULL.
+uint64_t mh_mask_tile(const mh_attention_problem *problem, const mh_kernels *kernels,
+                      const mh_sequence *sequence, const mh_query_row *rows, size_t count,
+                      size_t tile, uint64_t *live, float *bias);
+
+#endif

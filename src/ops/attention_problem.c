@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT
+// The edge of the attention API: every argument is checked here, once, and each refusal says
+// what was found and what was expected.
+#include "ops/attention_problem.h"
+#include "base/checked.h"
+#include "ops/rows.h"
+#include <string.h>
+
+// Positions beyond this are as good as infinite, and sums of a few of these cannot overflow.
+static const int64_t far_away = INT64_MAX / 4;
+
+static int64_t clamp_position(int64_t value)
+{
+    return value > far_away ? far_away : value < -far_away ? -far_away : value;
+}
+
+mh_attention_options mh_attention_options_default(void)
+{
+    return (mh_attention_options){
+        .struct_size = sizeof(mh_attention_options),
+        .scale = MH_SCALE_DEFAULT,
+        .window_left = -1,
+        .window_right = -1,
+    };
+}
+
+float mh_alibi_slope(size_t head, size_t heads)
+{
+    size_t power = 1; // the largest power of two up to `heads`
+    while (power * 2 <= heads)
+        power *= 2;
+    // 2^(-8 n / power): whole halvings exactly, the rest by square roots, so that no libm
+    // function takes part.
+    size_t n = head < power ? head + 1 : 2 * (head - power) + 1;
+    size_t steps = head < power ? power : 2 * power;
+    double slope = 1, factor = 0.00390625; // 2^-8
+    for (size_t step = steps; n > 0; step /= 2, factor = sqrt(factor)) {
+        if (n >= step) {
+            n -= step;
+            slope *= factor;
+        }
+    }
+    return (float)slope;
+}
+
+static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)
+{
+    char text[128];
+    if (mh_tensor_count(t) == SIZE_MAX)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %s, which is no tensor or has too many elements", name,
+                       mh_tensor_describe(t, text, sizeof text));
+    if (!t->data && mh_tensor_count(t) != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
+    return MH_OK;
+}
+
+static mh_status check_rank(mh_context *context, const char *name, const mh_tensor *t, int rank)
+{
+    char text[128];
+    if (t->rank != rank)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected rank %d", name,
+                       mh_tensor_describe(t, text, sizeof text), rank);
+    return check_data(context, name, t);
+}
+
+static mh_status check_float(mh_context *context, const char *name, const mh_tensor *t)
+{
+    if (!mh_rows_supported(t->dtype))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "%s: found dtype %s, expected f32, bf16 or f16", name,
+                       mh_dtype_name(t->dtype));
+    return MH_OK;
+}
+
+static mh_status check_dimension(mh_context *context, const char *name, const mh_tensor *t,
+                                 int dimension, size_t expected, const char *meaning)
+{
+    char text[128];
+    if (t->shape[dimension] != expected)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %s, expected %zu in dimension %d (%s)", name,
+                       mh_tensor_describe(t, text, sizeof text), expected, dimension, meaning);
+    return MH_OK;
+}
+
+static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
+{
+    const struct {
+        const char *name;
+        const mh_tensor *tensor;
+    } all[] = {{"q", &p->q}, {"k", &p->k}, {"v", &p->v}, {"out", &p->out}};
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < 4 && !status; i++) {
+        status = check_rank(context, all[i].name, all[i].tensor, 4);
+        if (!status)
+            status = check_float(context, all[i].name, all[i].tensor);
+    }
+    if (status)
+        return status;
+
+    p->B = p->q.shape[0], p->H = p->q.shape[1], p->T = p->q.shape[2], p->E = p->q.shape[3];
+    p->G = p->k.shape[1], p->S = p->k.shape[2], p->Ev = p->v.shape[3];
+    const struct {
+        const char *name;
+        const mh_tensor *tensor;
+        int dimension;
+        size_t expected;
+        const char *meaning;
+    } rules[] = {
+        {"k", &p->k, 0, p->B, "the batch of q"},
+        {"k", &p->k, 3, p->E, "the head width of q"},
+        {"v", &p->v, 0, p->B, "the batch of q"},
+        {"v", &p->v, 1, p->G, "the heads of k"},
+        {"v", &p->v, 2, p->S, "the length of k"},
+        {"out", &p->out, 0, p->B, "the batch of q"},
+        {"out", &p->out, 1, p->H, "the heads of q"},
+        {"out", &p->out, 2, p->T, "the length of q"},
+        {"out", &p->out, 3, p->Ev, "the head width of v"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && !status; i++)
+        status = check_dimension(context, rules[i].name, rules[i].tensor, rules[i].dimension,
+                                 rules[i].expected, rules[i].meaning);
+    if (status)
+        return status;
+    if (p->G == 0 ? p->H != 0 : p->H % p->G != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "heads: found %zu in q and %zu in k, expected a multiple", p->H, p->G);
+    if (p->E < 1 || p->E > 1024 || p->Ev < 1 || p->Ev > 1024)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "head width: found %zu in q and %zu in v, expected 1 to 1024", p->E, p->Ev);
+    return MH_OK;
+}
+
+// Checks that starts run from 0 to at most `limit` without going back; finds the longest piece.
+static mh_status check_starts(mh_context *context, const char *name, const int64_t *starts,
+                              size_t sequences, size_t limit, size_t *longest)
+{
+    if (!starts)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found NULL, expected %zu numbers, as sequences is set", name,
+                       sequences + 1);
+    *longest = 0;
+    for (size_t b = 0; b < sequences; b++) {
+        if (starts[b] < 0 || starts[b + 1] < starts[b] || (uint64_t)starts[b + 1] > limit)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s[%zu]: found %lld after %lld, expected no less and at most %zu", name,
+                           b + 1, (long long)starts[b + 1], (long long)starts[b], limit);
+        size_t length = (size_t)(starts[b + 1] - starts[b]);
+        *longest = length > *longest ? length : *longest;
+    }
+    return MH_OK;
+}
+
+static mh_status check_packing(mh_context *context, mh_attention_problem *p)
+{
+    const mh_attention_options *o = &p->options;
+    if (o->sequences == 0) {
+        if (o->query_starts || o->key_starts)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "sequences: found 0, expected their number, as starts are given");
+        return MH_OK;
+    }
+    if (p->B != 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "q: found batch %zu, expected 1, as sequences are packed", p->B);
+    mh_status status =
+        check_starts(context, "query_starts", o->query_starts, o->sequences, p->T, &p->T);
+    if (!status)
+        status = check_starts(context, "key_starts", o->key_starts, o->sequences, p->S, &p->S);
+    p->B = o->sequences;
+    size_t rows;
+    if (!status && !mh_multiply_all(3, (size_t[]){p->B, p->H, p->T}, &rows))
+        status =
+            mh_fail(context, MH_ERROR_ARGUMENT,
+                    "sequences: found %zu of up to %zu queries, which are too many", p->B, p->T);
+    return status;
+}
+
+// Per-sequence numbers that count keys: between 0 and the keys the sequence has.
+static mh_status check_counts(mh_context *context, const char *name, const int64_t *counts,
+                              const mh_attention_problem *p)
+{
+    for (size_t b = 0; counts && b < p->B; b++) {
+        size_t limit = mh_attention_sequence(p, b).S;
+        if (counts[b] < 0 || (uint64_t)counts[b] > limit)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s[%zu]: found %lld, expected 0 to %zu",
+                           name, b, (long long)counts[b], limit);
+    }
+    return MH_OK;
+}
+
+static mh_status check_numbers(mh_context *context, mh_attention_problem *p)
+{
+    mh_attention_options *o = &p->options;
+    p->scale = isnan(o->scale) ? (float)(1 / sqrt((double)p->E)) : o->scale;
+    if (isinf(p->scale))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "scale: found inf, expected a finite number");
+    if (!(o->softcap >= 0) || isinf(o->softcap))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "softcap: found %g, expected 0 (none) or a positive number",
+                       (double)o->softcap);
+    if ((unsigned)o->causal > MH_CAUSAL_OFFSET)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+                       (int)o->causal);
+    if ((unsigned)o->empty_row > MH_EMPTY_ROW_NAN)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "empty_row: found %d, which is none of its values", (int)o->empty_row);
+    const int64_t window[2] = {o->window_left, o->window_right};
+    for (int i = 0; i < 2; i++)
+        if (window[i] < -1)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found %lld, expected -1 (open) or a number of keys",
+                           i ? "window_right" : "window_left", (long long)window[i]);
+    o->offset = clamp_position(o->offset);
+    o->window_left = clamp_position(o->window_left);
+    o->window_right = clamp_position(o->window_right);
+    mh_status status = check_counts(context, "key_lengths", o->key_lengths, p);
+    return status ? status : check_counts(context, "prefix_lengths", o->prefix_lengths, p);
+}
+
+// Plain MH_CAUSAL is for the case that needs no alignment.
+static mh_status check_causal(mh_context *context, const mh_attention_problem *p)
+{
+    for (size_t b = 0; p->options.causal == MH_CAUSAL && b < p->B; b++) {
+        mh_sequence sequence = mh_attention_sequence(p, b);
+        if (sequence.T != sequence.S)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "causal: %zu queries and %zu keys need an alignment: expected "
+                           "MH_CAUSAL_TOP_LEFT, MH_CAUSAL_BOTTOM_RIGHT or MH_CAUSAL_OFFSET",
+                           sequence.T, sequence.S);
+    }
+    return MH_OK;
+}
+
+static mh_status check_masks(mh_context *context, mh_attention_problem *p)
+{
+    const mh_attention_options *o = &p->options;
+    const size_t shape[4] = {p->B, p->H, p->T, p->S};
+    char text[128];
+    if (o->mask_count > MH_MAX_MASKS)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED, "mask_count: found %zu, expected at most %d",
+                       o->mask_count, MH_MAX_MASKS);
+    if (o->mask_count && !o->masks)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "masks: found NULL, expected %zu masks",
+                       o->mask_count);
+    for (size_t i = 0; i < o->mask_count; i++) {
+        const mh_mask *mask = &o->masks[i];
+        bool add = mask->kind == MH_MASK_ADD;
+        if ((unsigned)mask->kind > MH_MASK_ADD)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "masks[%zu].kind: found %d, which is none of its values", i,
+                           (int)mask->kind);
+        if (add ? !mh_rows_supported(mask->tensor.dtype)
+                : mask->tensor.dtype != MH_BOOL && mask->tensor.dtype != MH_U8)
+            return mh_fail(context, MH_ERROR_UNSUPPORTED, "masks[%zu]: found dtype %s, expected %s",
+                           i, mh_dtype_name(mask->tensor.dtype),
+                           add ? "f32, bf16 or f16 for MH_MASK_ADD"
+                               : "bool or u8 for MH_MASK_KEEP and MH_MASK_DROP");
+        if (check_data(context, "masks", &mask->tensor))
+            return MH_ERROR_ARGUMENT;
+        p->masks[i].kind = mask->kind;
+        if (mh_tensor_broadcast(context, &mask->tensor, 4, shape, &p->masks[i].tensor))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "masks[%zu]: found %s, expected what broadcasts to (%zu, %zu, %zu, %zu)",
+                           i, mh_tensor_describe(&mask->tensor, text, sizeof text), p->B, p->H,
+                           p->T, p->S);
+        p->additive |= add;
+    }
+    p->elementwise |= o->mask_count > 0;
+    return MH_OK;
+}
+
+static mh_status check_document_ids(mh_context *context, const char *name, const mh_tensor *ids,
+                                    size_t batch, size_t length, mh_tensor *out)
+{
+    const size_t shape[2] = {batch, length};
+    char text[128];
+    if (ids->dtype != MH_I32 && ids->dtype != MH_I64)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected i32 or i64",
+                       name, mh_dtype_name(ids->dtype));
+    if (check_data(context, name, ids))
+        return MH_ERROR_ARGUMENT;
+    if (mh_tensor_broadcast(context, ids, 2, shape, out))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%zu, %zu)", name,
+                       mh_tensor_describe(ids, text, sizeof text), batch, length);
+    return MH_OK;
+}
+
+static mh_status check_documents(mh_context *context, mh_attention_problem *p)
+{
+    const mh_attention_options *o = &p->options;
+    if (!o->query_documents && !o->key_documents)
+        return MH_OK;
+    if (!o->query_documents || !o->key_documents)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found NULL, expected document ids, as the other side has them",
+                       o->query_documents ? "key_documents" : "query_documents");
+    p->elementwise = true;
+    mh_status status = check_document_ids(context, "query_documents", o->query_documents,
+                                          p->q.shape[0], p->q.shape[2], &p->query_documents);
+    if (!status)
+        status = check_document_ids(context, "key_documents", o->key_documents, p->k.shape[0],
+                                    p->k.shape[2], &p->key_documents);
+    return status;
+}
+
+static mh_status check_selection(mh_context *context, const char *name, const size_t *chosen,
+                                 size_t count, size_t limit, size_t *result)
+{
+    *result = chosen ? count : limit;
+    for (size_t i = 0; chosen && i < count; i++)
+        if (chosen[i] >= limit)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s[%zu]: found %zu, expected less than %zu",
+                           name, i, chosen[i], limit);
+    return MH_OK;
+}
+
+static mh_status check_weights(mh_context *context, mh_attention_problem *p)
+{
+    const mh_attention_options *o = &p->options;
+    if (!o->weights)
+        return MH_OK;
+    if ((unsigned)o->weights_stage > MH_WEIGHTS_BIASED)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "weights_stage: found %d, which is none of its values",
+                       (int)o->weights_stage);
+    mh_status status = check_rank(context, "weights", o->weights, 4);
+    if (!status)
+        status = check_float(context, "weights", o->weights);
+    if (!status)
+        status = check_selection(context, "weights_heads", o->weights_heads, o->weights_head_count,
+                                 p->H, &p->weight_heads);
+    if (!status)
+        status = check_selection(context, "weights_rows", o->weights_rows, o->weights_row_count,
+                                 p->T, &p->weight_rows);
+    if (!status && o->weights_average && p->weight_heads == 0)
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "weights_average: found no heads, expected at least one");
+    const size_t expected[4] = {p->B, o->weights_average ? 1 : p->weight_heads, p->weight_rows,
+                                p->S};
+    const char *const meaning[4] = {"batch", "heads", "queries", "keys"};
+    for (int d = 0; d < 4 && !status; d++)
+        status = check_dimension(context, "weights", o->weights, d, expected[d], meaning[d]);
+    return status;
+}
+
+static mh_status check_lse(mh_context *context, const mh_attention_problem *p)
+{
+    const mh_tensor *lse = p->options.lse;
+    if (!lse)
+        return MH_OK;
+    mh_status status = check_rank(context, "lse", lse, 3);
+    if (!status && lse->dtype != MH_F32)
+        status = mh_fail(context, MH_ERROR_UNSUPPORTED, "lse: found dtype %s, expected f32",
+                         mh_dtype_name(lse->dtype));
+    const char *const meaning[3] = {"batch", "heads", "queries"};
+    for (int d = 0; d < 3 && !status; d++)
+        status = check_dimension(context, "lse", lse, d, p->q.shape[d], meaning[d]);
+    return status;
+}
+
+static mh_status copy_options(mh_context *context, const mh_attention_options *options,
+                              mh_attention_options *out)
+{
+    *out = mh_attention_options_default();
+    if (!options)
+        return MH_OK;
+    if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof *out)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "struct_size: found %zu, expected %zu as mh_attention_options_default() "
+                       "sets it",
+                       options->struct_size, sizeof *out);
+    memcpy(out, options, options->struct_size);
+    return MH_OK;
+}
+
+mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
+                             const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                             const mh_tensor *out, mh_attention_problem *problem)
+{
+    const mh_tensor none = {.rank = -1};
+    memset(problem, 0, sizeof *problem);
+    mh_status status = copy_options(context, options, &problem->options);
+    if (status)
+        return status;
+    problem->q = q ? *q : none, problem->k = k ? *k : none;
+    problem->v = v ? *v : none, problem->out = out ? *out : none;
+
+    mh_status (*const checks[])(mh_context *, mh_attention_problem *) = {
+        check_tensors, check_packing, check_numbers, check_masks, check_documents, check_weights,
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++)
+        status = checks[i](context, problem);
+    if (!status)
+        status = check_causal(context, problem);
+    return status ? status : check_lse(context, problem);
+}
+
+mh_sequence mh_attention_sequence(const mh_attention_problem *p, size_t b)
+{
+    const mh_attention_options *o = &p->options;
+    mh_sequence s = {.index = b, .batch = b, .T = p->T, .S = p->S};
+    if (o->sequences) {
+        s.batch = 0;
+        s.query_begin = (size_t)o->query_starts[b];
+        s.key_begin = (size_t)o->key_starts[b];
+        s.T = (size_t)(o->query_starts[b + 1] - o->query_starts[b]);
+        s.S = (size_t)(o->key_starts[b + 1] - o->key_starts[b]);
+    }
+    s.keys = o->key_lengths ? (size_t)o->key_lengths[b] : s.S;
+    s.prefix = o->prefix_lengths ? o->prefix_lengths[b] : 0;
+    if (o->causal == MH_CAUSAL_BOTTOM_RIGHT)
+        s.offset = (int64_t)s.keys - (int64_t)s.T;
+    else if (o->causal == MH_CAUSAL_OFFSET || o->causal == MH_CAUSAL_NONE)
+        s.offset = o->offset;
+    return s;
+}
+
+mh_interval mh_attention_interval(const mh_attention_problem *p, const mh_sequence *sequence,
+                                  size_t query)
+{
+    const mh_attention_options *o = &p->options;
+    int64_t position = (int64_t)query + sequence->offset;
+    int64_t begin = 0, end = (int64_t)sequence->keys;
+    if (o->causal != MH_CAUSAL_NONE) {
+        int64_t seen = position + 1 > sequence->prefix ? position + 1 : sequence->prefix;
+        end = seen < end ? seen : end;
+    }
+    if (o->window_left >= 0 && position - o->window_left > begin)
+        begin = position - o->window_left;
+    if (o->window_right >= 0 && position + o->window_right + 1 < end)
+        end = position + o->window_right + 1;
+    if (end <= begin)
+        return (mh_interval){0, 0};
+    return (mh_interval){(size_t)begin, (size_t)end};
+}

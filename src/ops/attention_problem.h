@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// An attention call after its arguments were checked: sizes, defaults and broadcasts resolved,
+// nothing left to doubt. Everything behind the API's edge works on this.
+#ifndef MH_OPS_ATTENTION_PROBLEM_H
+#define MH_OPS_ATTENTION_PROBLEM_H
+
+#include <multihead/attention.h>
+
+enum { MH_MAX_MASKS = 8 };
+
+typedef struct mh_attention_problem {
+    mh_attention_options options; // complete, whatever the caller's struct_size was
+    mh_tensor q, k, v, out;
+    size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
+    float scale;
+    mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
+    mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them
+    mh_tensor key_documents;     // (B, S)
+    bool additive;               // some mask is MH_MASK_ADD
+    bool elementwise;            // liveness needs more than the row's interval of keys
+    size_t weight_heads;         // heads and rows of the weights output
+    size_t weight_rows;
+} mh_attention_problem;
+
+// One sequence of the batch.
+typedef struct mh_sequence {
+    size_t index;          // b
+    size_t batch;          // b, or 0 if packed
+    size_t query_begin, T; // its rows of q and out
+    size_t key_begin, S;   // its rows of k and v
+    size_t keys;           // those of them that exist: S, or less by key_lengths
+    int64_t offset;
+    int64_t prefix;
+} mh_sequence;
+
+// The keys a query may see by causal rule, prefix, window and length: begin <= j < end.
+typedef struct mh_interval {
+    size_t begin, end;
+} mh_interval;
+
+mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
+                             const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                             const mh_tensor *out, mh_attention_problem *problem);
+
+mh_sequence mh_attention_sequence(const mh_attention_problem *problem, size_t b);
+
+mh_interval mh_attention_interval(const mh_attention_problem *problem, const mh_sequence *sequence,
+                                  size_t query);
+
+#endif

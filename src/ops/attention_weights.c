@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// The weights output: a second pass over the scores, which are computed again tile by tile, as
+// they were never stored. The first pass left each row's maximum and sum, so a weight is one
+// exponential and one division away; its own result is not touched.
+#include "ops/attention_job.h"
+#include "ops/rows.h"
+#include <math.h>
+#include <string.h>
+
+// Some rows of the weights output, for one head or for the average of all chosen ones.
+typedef struct output_rows {
+    mh_sequence sequence;
+    size_t slot;         // dimension 1 of the output
+    size_t first, count; // rows of dimension 2
+} output_rows;
+
+static size_t chosen_head(const mh_attention_problem *p, size_t i)
+{
+    return p->options.weights_heads ? p->options.weights_heads[i] : i;
+}
+
+static size_t chosen_row(const mh_attention_problem *p, size_t i)
+{
+    return p->options.weights_rows ? p->options.weights_rows[i] : i;
+}
+
+// What stands where there is no live key: beyond a sequence's end, and where masked.
+static float blank(const mh_attention_problem *p)
+{
+    return p->options.weights_stage == MH_WEIGHTS_BIASED ? -INFINITY : 0;
+}
+
+static void write_row(const mh_attention_job *job, const output_rows *piece, size_t row, size_t key,
+                      size_t count, const float *values)
+{
+    const mh_tensor *t = job->problem->options.weights;
+    const size_t at[4] = {piece->sequence.index, piece->slot, piece->first + row, key};
+    mh_row_write(job->kernels, t->dtype, (void *)mh_element(t, 4, at), t->stride[3], count, values);
+}
+
+// Turns raw products into what the asked-for stage shows.
+static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
+                       const mh_query_row *row, size_t tile, uint64_t live, const float *bias,
+                       float *x)
+{
+    const mh_attention_problem *p = job->problem;
+    const mh_weights_stage stage = p->options.weights_stage;
+    mh_score_map map = mh_attention_score_map(job, sequence, row, tile, live, bias);
+    if (stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED)
+        map.bias = NULL, map.slope = 0, map.live = ~UINT64_C(0);
+    if (stage == MH_WEIGHTS_SCALED)
+        map.cap = 0;
+    job->kernels->score_row(&map, MH_KEY_TILE, x);
+    if (stage != MH_WEIGHTS_SOFTMAX)
+        return;
+
+    const mh_row_stats stats = job->stats[(sequence->index * p->H + row->head) * p->T + row->query];
+    job->kernels->softmax_weights(MH_KEY_TILE, x, stats.max, stats.sum, x);
+    bool keep_nan = stats.empty && p->options.empty_row == MH_EMPTY_ROW_NAN;
+    if (!isfinite(stats.max) || !isfinite(stats.sum))
+        for (size_t j = 0; j < MH_KEY_TILE; j++)
+            x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN
+}
+
+// One head's rows of a piece over one tile; with an average, added up in scratch->average.
+static void weigh_tile(const mh_attention_job *job, const output_rows *piece, size_t head,
+                       size_t tile, size_t count, mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    const size_t E = p->E;
+    mh_attention_pack_keys(job, &piece->sequence, head / (p->H / p->G), tile, count,
+                           scratch->staging, scratch->keys);
+    memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
+    size_t columns = (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
+    for (size_t first = 0; first < piece->count; first += job->strip) {
+        size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
+        uint64_t live[MH_MAX_STRIP];
+        mh_mask_tile(p, job->kernels, &piece->sequence, scratch->rows + first, strip, tile, live,
+                     scratch->bias);
+        job->kernels->gemm(strip, columns, E, scratch->queries + first * E, (ptrdiff_t)E,
+                           scratch->keys, MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+        for (size_t r = 0; r < strip; r++) {
+            if (scratch->rows[first + r].query >= piece->sequence.T)
+                continue; // this sequence of a packed batch has no such row
+            float *scores = scratch->scores + r * MH_KEY_TILE;
+            show_stage(job, &piece->sequence, &scratch->rows[first + r], tile, live[r],
+                       scratch->bias + r * MH_KEY_TILE, scores);
+            if (!scratch->average)
+                write_row(job, piece, first + r, tile, count, scores);
+            else
+                for (size_t j = 0; j < count; j++)
+                    scratch->average[(first + r) * MH_KEY_TILE + j] += scores[j];
+        }
+    }
+}
+
+static void load_head(const mh_attention_job *job, const output_rows *piece, size_t head,
+                      mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    for (size_t r = 0; r < piece->count; r++) {
+        size_t query = chosen_row(p, piece->first + r);
+        mh_query_row *row = &scratch->rows[r];
+        *row = (mh_query_row){.head = head, .query = query};
+        memset(scratch->queries + r * p->E, 0, p->E * sizeof(float));
+        if (query >= piece->sequence.T)
+            continue;
+        row->interval = mh_attention_interval(p, &piece->sequence, query);
+        mh_attention_load_query(job, &piece->sequence, head, query, scratch->queries + r * p->E);
+    }
+}
+
+static void average_tile(const mh_attention_job *job, const output_rows *piece, size_t tile,
+                         size_t count, mh_attention_scratch *scratch)
+{
+    const size_t heads = job->problem->weight_heads;
+    memset(scratch->average, 0, piece->count * MH_KEY_TILE * sizeof(float));
+    for (size_t i = 0; i < heads; i++) {
+        size_t head = chosen_head(job->problem, i);
+        load_head(job, piece, head, scratch);
+        weigh_tile(job, piece, head, tile, count, scratch);
+    }
+    for (size_t r = 0; r < piece->count; r++) {
+        float *row = scratch->average + r * MH_KEY_TILE;
+        for (size_t j = 0; j < count; j++)
+            row[j] /= (float)heads;
+        write_row(job, piece, r, tile, count, row);
+    }
+}
+
+// Rows and keys of the output that a short sequence of a packed batch does not have.
+static void write_blanks(const mh_attention_job *job, const output_rows *piece)
+{
+    const mh_attention_problem *p = job->problem;
+    float values[MH_KEY_TILE];
+    for (size_t j = 0; j < MH_KEY_TILE; j++)
+        values[j] = blank(p);
+    for (size_t r = 0; r < piece->count; r++) {
+        bool exists = chosen_row(p, piece->first + r) < piece->sequence.T;
+        for (size_t key = exists ? piece->sequence.S : 0; key < p->S; key += MH_KEY_TILE)
+            write_row(job, piece, r, key, p->S - key < MH_KEY_TILE ? p->S - key : MH_KEY_TILE,
+                      values);
+    }
+}
+
+static void weigh_piece(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    const mh_attention_problem *p = job->problem;
+    mh_attention_scratch *scratch = &job->scratch[worker];
+    const size_t blocks = (p->weight_rows + job->block_rows - 1) / job->block_rows;
+    const size_t slots = p->options.weights->shape[1];
+    output_rows piece = {.sequence = mh_attention_sequence(p, index / blocks / slots),
+                         .slot = index / blocks % slots,
+                         .first = index % blocks * job->block_rows};
+    size_t left = p->weight_rows - piece.first;
+    piece.count = left < job->block_rows ? left : job->block_rows;
+
+    if (!scratch->average)
+        load_head(job, &piece, chosen_head(p, piece.slot), scratch);
+    for (size_t tile = 0; tile < piece.sequence.S; tile += MH_KEY_TILE) {
+        size_t keys = piece.sequence.S - tile, count = keys < MH_KEY_TILE ? keys : MH_KEY_TILE;
+        if (scratch->average)
+            average_tile(job, &piece, tile, count, scratch);
+        else
+            weigh_tile(job, &piece, chosen_head(p, piece.slot), tile, count, scratch);
+    }
+    write_blanks(job, &piece);
+}
+
+void mh_attention_write_weights(mh_context *context, const mh_attention_job *job)
+{
+    const mh_attention_problem *p = job->problem;
+    const size_t blocks = (p->weight_rows + job->block_rows - 1) / job->block_rows;
+    const size_t pieces = p->B * p->options.weights->shape[1] * blocks;
+    mh_attention_run(context, job, pieces, weigh_piece);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Rows of tensors as the kernels want them: contiguous f32. A row is the last dimension.
+#ifndef MH_OPS_ROWS_H
+#define MH_OPS_ROWS_H
+
+#include "kernels/kernels.h"
+#include <multihead/tensor.h>
+
+// Whether rows of this dtype can be read and written: f32, bf16, f16.
+bool mh_rows_supported(mh_dtype dtype);
+
+// The address `steps` elements of t away from `row`. Addresses of single rows are asked for very
+// often, hence inline.
+static inline const void *mh_row_offset(const mh_tensor *t, const void *row, ptrdiff_t steps)
+{
+    size_t size = t->dtype == MH_F32                          ? 4
+                  : t->dtype == MH_BF16 || t->dtype == MH_F16 ? 2
+                                                              : mh_dtype_size(t->dtype);
+    return (const char *)row + steps * (ptrdiff_t)size;
+}
+
+// The address of the element at the given indices of the leading `count` dimensions.
+static inline const void *mh_element(const mh_tensor *t, int count, const size_t *index)
+{
+    ptrdiff_t steps = 0;
+    for (int d = 0; d < count; d++)
+        steps += (ptrdiff_t)index[d] * t->stride[d];
+    return mh_row_offset(t, t->data, steps);
+}
+
+// n elements, `stride` apart, from `row` to dst.
+void mh_row_read(const mh_kernels *kernels, mh_dtype dtype, const void *row, ptrdiff_t stride,
+                 size_t n, float *dst);
+
+// n floats from src to `row`, rounded to its dtype.
+void mh_row_write(const mh_kernels *kernels, mh_dtype dtype, void *row, ptrdiff_t stride, size_t n,
+                  const float *src);
+
+// `rows` rows of n elements of t, from `first` on and t->stride[d] apart, as f32: in place if they
+// are contiguous f32 already, otherwise converted into staging (rows x n). *stride gets the
+// distance of the rows that are returned.
+const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
+                            size_t rows, size_t n, float *staging, ptrdiff_t *stride);
+
+#endif

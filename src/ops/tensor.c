@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+// Views and their shapes, and the one copy that knows every dtype.
+//
+// Views are plain values, so what makes no sense (a dimension that does not exist, a slice
+// beyond the end) has no way to return an error: it gives a view of rank -1, which every
+// function that takes a context refuses with a message.
+//
+// The copy is exact where the target can hold the number and correctly rounded otherwise; no
+// value goes through a type that would round it twice (see narrow_to_odd).
+#include <multihead/tensor.h>
+
+#include "base/checked.h"
+#include "base/fpenv.h"
+#include "base/half.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- dtypes -------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [MH_F32] = {"f32", 4},   [MH_F64] = {"f64", 8}, [MH_BF16] = {"bf16", 2}, [MH_F16] = {"f16", 2},
+    [MH_BOOL] = {"bool", 1}, [MH_I8] = {"i8", 1},   [MH_I16] = {"i16", 2},   [MH_I32] = {"i32", 4},
+    [MH_I64] = {"i64", 8},   [MH_U8] = {"u8", 1},   [MH_U16] = {"u16", 2},   [MH_U32] = {"u32", 4},
+    [MH_U64] = {"u64", 8},
+};
+
+static bool is_dtype(mh_dtype dtype) { return (size_t)dtype < sizeof dtypes / sizeof *dtypes; }
+
+const char *mh_dtype_name(mh_dtype dtype) { return is_dtype(dtype) ? dtypes[dtype].name : "?"; }
+
+size_t mh_dtype_size(mh_dtype dtype) { return is_dtype(dtype) ? dtypes[dtype].size : 0; }
+
+// ---- views --------------------------------------------------------------------------------
+
+static bool is_rank(int rank) { return rank >= 0 && rank <= MH_MAX_RANK; }
+
+static bool has_dim(const mh_tensor *t, int dim)
+{
+    return is_rank(t->rank) && dim >= 0 && dim < t->rank;
+}
+
+static mh_tensor no_view(mh_tensor t)
+{
+    t.rank = -1;
+    return t;
+}
+
+// Wraps around for shapes that fit in no memory; mh_tensor_count() refuses those.
+static ptrdiff_t times(size_t count, ptrdiff_t stride)
+{
+    return (ptrdiff_t)(count * (size_t)stride);
+}
+
+static void *element_at(const mh_tensor *t, ptrdiff_t offset)
+{
+    return offset ? (char *)t->data + times(mh_dtype_size(t->dtype), offset) : t->data;
+}
+
+mh_tensor mh_tensor_view(void *data, mh_dtype dtype, int rank, const size_t *shape)
+{
+    mh_tensor t = {.data = data, .dtype = dtype, .rank = rank};
+    if (!is_rank(rank))
+        return no_view(t);
+    ptrdiff_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        t.shape[i] = shape[i];
+        t.stride[i] = stride;
+        stride = times(shape[i] ? shape[i] : 1, stride);
+    }
+    return t;
+}
+
+mh_tensor mh_tensor_1d(void *data, mh_dtype dtype, size_t n0)
+{
+    return mh_tensor_view(data, dtype, 1, &n0);
+}
+
+mh_tensor mh_tensor_2d(void *data, mh_dtype dtype, size_t n0, size_t n1)
+{
+    return mh_tensor_view(data, dtype, 2, (const size_t[]){n0, n1});
+}
+
+mh_tensor mh_tensor_3d(void *data, mh_dtype dtype, size_t n0, size_t n1, size_t n2)
+{
+    return mh_tensor_view(data, dtype, 3, (const size_t[]){n0, n1, n2});
+}
+
+mh_tensor mh_tensor_4d(void *data, mh_dtype dtype, size_t n0, size_t n1, size_t n2, size_t n3)
+{
+    return mh_tensor_view(data, dtype, 4, (const size_t[]){n0, n1, n2, n3});
+}
+
+mh_tensor mh_tensor_swap(mh_tensor t, int a, int b)
+{
+    if (!has_dim(&t, a) || !has_dim(&t, b))
+        return no_view(t);
+    mh_tensor swapped = t;
+    swapped.shape[a] = t.shape[b];
+    swapped.shape[b] = t.shape[a];
+    swapped.stride[a] = t.stride[b];
+    swapped.stride[b] = t.stride[a];
+    return swapped;
+}
+
+mh_tensor mh_tensor_slice(mh_tensor t, int dim, size_t begin, size_t count)
+{
+    if (!has_dim(&t, dim) || begin > t.shape[dim] || count > t.shape[dim] - begin)
+        return no_view(t);
+    if (count > 0) // an empty slice shows nothing, and its address might lie outside the memory
+        t.data = element_at(&t, times(begin, t.stride[dim]));
+    t.shape[dim] = count;
+    return t;
+}
+
+mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer)
+{
+    if (!has_dim(&t, dim) || t.rank == MH_MAX_RANK || outer == 0 || t.shape[dim] % outer != 0)
+        return no_view(t);
+    for (int i = t.rank; i > dim + 1; i--) {
+        t.shape[i] = t.shape[i - 1];
+        t.stride[i] = t.stride[i - 1];
+    }
+    size_t inner = t.shape[dim] / outer;
+    t.rank++;
+    t.shape[dim + 1] = inner;
+    t.stride[dim + 1] = t.stride[dim];
+    t.shape[dim] = outer;
+    t.stride[dim] = times(inner, t.stride[dim + 1]);
+    return t;
+}
+
+// ---- shapes -------------------------------------------------------------------------------
+
+size_t mh_tensor_count(const mh_tensor *t)
+{
+    size_t count;
+    return is_rank(t->rank) && mh_multiply_all((size_t)t->rank, t->shape, &count) ? count
+                                                                                  : SIZE_MAX;
+}
+
+bool mh_tensor_is_contiguous(const mh_tensor *t)
+{
+    size_t count = mh_tensor_count(t);
+    if (count == SIZE_MAX)
+        return false;
+    ptrdiff_t expected = 1;
+    for (int i = t->rank - 1; i >= 0 && count > 0; i--) {
+        if (t->shape[i] != 1 && t->stride[i] != expected)
+            return false;
+        expected = times(t->shape[i], expected);
+    }
+    return true;
+}
+
+bool mh_tensor_same_shape(const mh_tensor *a, const mh_tensor *b)
+{
+    return is_rank(a->rank) && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+}
+
+char *mh_tensor_describe(const mh_tensor *t, char *text, size_t text_size)
+{
+    char whole[256]; // 8 dimensions of at most 20 digits each
+    int used = snprintf(whole, sizeof whole, "%s (", mh_dtype_name(t->dtype));
+    if (!is_rank(t->rank))
+        used += snprintf(whole + used, sizeof whole - (size_t)used, "no view");
+    for (int i = 0; is_rank(t->rank) && i < t->rank; i++)
+        used +=
+            snprintf(whole + used, sizeof whole - (size_t)used, i ? ", %zu" : "%zu", t->shape[i]);
+    if (text_size > 0)
+        snprintf(text, text_size, "%s)", whole);
+    return text;
+}
+
+static mh_status refuse_broadcast(mh_context *context, const mh_tensor *t, int rank,
+                                  const size_t *shape)
+{
+    char from[256], to[256];
+    mh_tensor target = mh_tensor_view(NULL, t->dtype, rank, shape);
+    return mh_fail(
+        context, MH_ERROR_ARGUMENT,
+        "cannot broadcast %s to %s: aligned on the right, each dimension must be 1 or full",
+        mh_tensor_describe(t, from, sizeof from), mh_tensor_describe(&target, to, sizeof to));
+}
+
+mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
+                              const size_t *shape, mh_tensor *out)
+{
+    if (!is_rank(rank) || !is_rank(t->rank) || t->rank > rank)
+        return refuse_broadcast(context, t, rank, shape);
+    mh_tensor wide = mh_tensor_view(t->data, t->dtype, rank, shape);
+    int missing = rank - t->rank;
+    for (int i = 0; i < rank; i++) {
+        size_t n = i < missing ? 1 : t->shape[i - missing];
+        if (n != 1 && n != shape[i])
+            return refuse_broadcast(context, t, rank, shape);
+        wide.stride[i] = n == 1 ? 0 : t->stride[i - missing];
+    }
+    *out = wide;
+    return MH_OK;
+}
+
+// ---- copying ------------------------------------------------------------------------------
+
+// Any number of any dtype, exactly: a double, or an integer of 64 bits and a sign.
+typedef struct number {
+    bool is_integer;
+    bool negative;      // integers only
+    uint64_t magnitude; // integers only
+    double real;
+} number;
+
+static number from_signed(int64_t value)
+{
+    uint64_t bits = (uint64_t)value;
+    return (number){
+        .is_integer = true, .negative = value < 0, .magnitude = value < 0 ? 0 - bits : bits};
+}
+
+static number from_unsigned(uint64_t value)
+{
+    return (number){.is_integer = true, .magnitude = value};
+}
+
+static number from_real(double value) { return (number){.real = value}; }
+
+// Unaligned data is fine: tensors in files often are.
+#define LOAD(type, name)                                                                           \
+    type name;                                                                                     \
+    memcpy(&name, at, sizeof name)
+
+static number load_integer(mh_dtype dtype, const void *at)
+{
+    LOAD(uint8_t, byte);
+    if (dtype == MH_BOOL)
+        return from_unsigned(byte != 0);
+    if (dtype == MH_I8)
+        return from_signed((int8_t)byte);
+    if (dtype == MH_U8)
+        return from_unsigned(byte);
+    if (dtype == MH_I16 || dtype == MH_U16) {
+        LOAD(uint16_t, value);
+        return dtype == MH_I16 ? from_signed((int16_t)value) : from_unsigned(value);
+    }
+    if (dtype == MH_I32 || dtype == MH_U32) {
+        LOAD(uint32_t, value);
+        return dtype == MH_I32 ? from_signed((int32_t)value) : from_unsigned(value);
+    }
+    LOAD(uint64_t, value);
+    return dtype == MH_I64 ? from_signed((int64_t)value) : from_unsigned(value);
+}
+
+static number load(mh_dtype dtype, const void *at)
+{
+    if (dtype == MH_F32) {
+        LOAD(float, value);
+        return from_real((double)value);
+    }
+    if (dtype == MH_F64) {
+        LOAD(double, value);
+        return from_real(value);
+    }
+    if (dtype == MH_BF16 || dtype == MH_F16) {
+        LOAD(uint16_t, half);
+        return from_real(
+            (double)(dtype == MH_F16 ? mh_f16_to_float(half) : mh_bf16_to_float(half)));
+    }
+    return load_integer(dtype, at);
+}
+#undef LOAD
+
+// An integer as a double. For a target narrower than f64 the bits below the 53rd become one
+// sticky bit, so that rounding again gives what rounding once would.
+static double integer_to_double(number x, bool sticky)
+{
+    uint64_t m = x.magnitude;
+    if (sticky && m >> 53)
+        m = (m & ~UINT64_C(0x7FF)) | (m & 0x7FF ? 0x800 : 0);
+    return x.negative ? -(double)m : (double)m;
+}
+
+// Rounds a double to f32 "to odd": toward zero, the last bit set if anything was lost. Rounding
+// that to a type with at least two bits less equals rounding the double itself to nearest.
+static float narrow_to_odd(double value)
+{
+    float nearest = (float)value;
+    if (isnan(value) || (double)nearest == value)
+        return nearest;
+    uint32_t bits = mh_float_to_bits(nearest);
+    if (fabs((double)nearest) > fabs(value))
+        bits--;
+    return mh_bits_to_float(bits | 1u);
+}
+
+static void store_real(mh_dtype dtype, number x, void *at)
+{
+    double value = x.is_integer ? integer_to_double(x, dtype != MH_F64) : x.real;
+    float single = (float)value;
+    uint16_t half = 0;
+    if (dtype == MH_BF16)
+        half = mh_float_to_bf16(narrow_to_odd(value));
+    else if (dtype == MH_F16)
+        half = mh_float_to_f16(narrow_to_odd(value));
+    if (dtype == MH_F64)
+        memcpy(at, &value, sizeof value);
+    else if (dtype == MH_F32)
+        memcpy(at, &single, sizeof single);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
+// Toward zero; what does not fit in 64 bits saturates already here, NaN becomes 0.
+static number to_integer(number x)
+{
+    if (x.is_integer)
+        return x;
+    double magnitude = trunc(fabs(x.real));
+    number result = {.is_integer = true, .negative = x.real < 0};
+    if (magnitude >= 0x1p64)
+        result.magnitude = UINT64_MAX;
+    else if (magnitude >= 1)
+        result.magnitude = (uint64_t)magnitude;
+    return result;
+}
+
+static void store_integer(mh_dtype dtype, number x, void *at)
+{
+    x = to_integer(x);
+    size_t size = mh_dtype_size(dtype);
+    uint64_t all = UINT64_MAX >> (64 - 8 * size);
+    bool is_signed = dtype >= MH_I8 && dtype <= MH_I64;
+    uint64_t most = is_signed ? all >> 1 : all, least = is_signed ? most + 1 : 0;
+    uint64_t limit = x.negative ? least : most;
+    uint64_t bits = x.magnitude < limit ? x.magnitude : limit;
+    if (x.negative)
+        bits = 0 - bits;
+    uint8_t u8 = (uint8_t)bits;
+    uint16_t u16 = (uint16_t)bits;
+    uint32_t u32 = (uint32_t)bits;
+    const void *narrow = size == 1 ? &u8 : size == 2 ? &u16 : size == 4 ? &u32 : (void *)&bits;
+    memcpy(at, narrow, size);
+}
+
+static void convert(mh_dtype from_dtype, const void *from, mh_dtype to_dtype, void *to)
+{
+    number x = load(from_dtype, from);
+    if (to_dtype <= MH_F16) {
+        store_real(to_dtype, x, to);
+    } else if (to_dtype == MH_BOOL) {
+        // Not by way of an integer: 0.5 and NaN are not 0.
+        *(uint8_t *)to = x.is_integer ? x.magnitude != 0 : !(x.real == 0);
+    } else {
+        store_integer(to_dtype, x, to);
+    }
+}
+
+// One innermost row of n elements.
+static void copy_row(const mh_tensor *from, const char *source, ptrdiff_t source_stride,
+                     const mh_tensor *to, char *target, ptrdiff_t target_stride, size_t n)
+{
+    size_t from_size = mh_dtype_size(from->dtype), to_size = mh_dtype_size(to->dtype);
+    bool same = from->dtype == to->dtype;
+    if (same && source_stride == 1 && target_stride == 1) {
+        memmove(target, source, n * to_size); // the views may be the same
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *s = source + times(i * from_size, source_stride);
+        char *t = target + times(i * to_size, target_stride);
+        if (same)
+            memmove(t, s, to_size);
+        else
+            convert(from->dtype, s, to->dtype, t);
+    }
+}
+
+// Counts `index` over all dimensions but the last; false after the last row.
+static bool next_row(const mh_tensor *t, size_t index[MH_MAX_RANK])
+{
+    for (int i = t->rank - 2; i >= 0; i--) {
+        if (++index[i] < t->shape[i])
+            return true;
+        index[i] = 0;
+    }
+    return false;
+}
+
+static char *row_at(const mh_tensor *t, const size_t index[MH_MAX_RANK])
+{
+    ptrdiff_t offset = 0;
+    for (int i = 0; i < t->rank - 1; i++)
+        offset += times(index[i], t->stride[i]);
+    return element_at(t, offset);
+}
+
+static void copy_rows(const mh_tensor *from, const mh_tensor *to)
+{
+    size_t index[MH_MAX_RANK] = {0};
+    int last = from->rank - 1;
+    size_t n = last < 0 ? 1 : from->shape[last];
+    ptrdiff_t source_stride = last < 0 ? 1 : from->stride[last];
+    ptrdiff_t target_stride = last < 0 ? 1 : to->stride[last];
+    do {
+        copy_row(from, row_at(from, index), source_stride, to, row_at(to, index), target_stride, n);
+    } while (next_row(from, index));
+}
+
+static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)
+{
+    char a[256], b[256];
+    size_t count = mh_tensor_count(from);
+    if (!is_dtype(from->dtype) || !is_dtype(to->dtype))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "copy: found dtypes %d and %d, one is unknown",
+                       (int)from->dtype, (int)to->dtype);
+    if (!mh_tensor_same_shape(from, to) || count == SIZE_MAX)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "copy: found %s to %s, expected equal shapes",
+                       mh_tensor_describe(from, a, sizeof a), mh_tensor_describe(to, b, sizeof b));
+    if (count > 0 && (!from->data || !to->data))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "copy: the data of %s is NULL",
+                       mh_tensor_describe(from->data ? to : from, a, sizeof a));
+    return MH_OK;
+}
+
+mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)
+{
+    mh_status status = check_copy(context, from, to);
+    size_t count = mh_tensor_count(from);
+    if (status || count == 0)
+        return status;
+    if (from->dtype == to->dtype && mh_tensor_is_contiguous(from) && mh_tensor_is_contiguous(to)) {
+        memmove(to->data, from->data, count * mh_dtype_size(to->dtype));
+        return MH_OK;
+    }
+    mh_fpenv saved = mh_fpenv_enter();
+    copy_rows(from, to);
+    mh_fpenv_leave(saved);
+    return MH_OK;
+}

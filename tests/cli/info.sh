@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+# `multihead info`: the lines are there, the JSON is JSON. The values are this machine's own.
+multihead info | cut -c 1-18 | grep -v -e '^CPU   ' -e cache
+multihead info --json | check_json | sed -e 's/ cpu / /' -e 's/ l[123]d*_bytes//g'
+multihead info --isa scalar --threads 1 | grep -e chosen -e threads
+MH_ISA=scalar multihead info | grep chosen
+run multihead info extra
+run multihead info --isa
+run multihead info --threads=-1
+multihead info --isa quux 2>&1 | sed 's/one of:.*/one of: .../'
+MH_ISA=quux multihead info 2>&1 | sed 's/levels work:.*/levels work: .../'
+MH_ISA=quux multihead info 2>/dev/null
+echo "exit $?"

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Writes the first inputs of the fuzzers, so that no binary files are kept in the repository:
+//
+//     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...
+#include "file_support.h"
+
+#include <sys/stat.h>
+
+static void save(const char *folder, const char *kind, size_t number, blob b)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, kind);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%zu", folder, kind, number);
+    FILE *stream = fopen(path, "wb");
+    if (stream == NULL || fwrite(b.bytes, 1, b.size, stream) != b.size || fclose(stream) != 0) {
+        perror(path);
+        exit(1);
+    }
+    blob_free(&b);
+}
+
+static const struct {
+    int major;
+    const char *header;
+    size_t data_size;
+} npy[] = {
+    {1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", 24},
+    {2, "{'descr': '|b1', 'fortran_order': True, 'shape': (3, 2, 1), }\n", 6},
+    {3, "{'shape': (), 'descr': '=f8', 'fortran_order': False}\n", 8},
+    {1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2L,), }\n", 4},
+    {1, "{'descr': '<u8', 'fortran_order': True, 'shape': (0, 7), }\n", 0},
+    {1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n", 4},
+};
+
+static const struct {
+    const char *header;
+    size_t data_size;
+} safetensors[] = {
+    {"{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}", 24},
+    {"{\"__metadata__\":{\"format\":\"pt\"},"
+     "\"a\":{\"dtype\":\"I16\",\"shape\":[3],\"data_offsets\":[1,7]},"
+     "\"b\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}} ",
+     7},
+    {"{\"\\u00e9\":{\"data_offsets\":[0,0],\"shape\":[0,5],\"dtype\":\"BF16\"}}", 0},
+    {"{\"\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+     "\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[8,8]}}",
+     8},
+    {"{}", 0},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_seeds FOLDER\n");
+        return 2;
+    }
+    mkdir(argv[1], 0777);
+    for (size_t i = 0; i < sizeof npy / sizeof *npy; i++)
+        save(argv[1], "npy", i, blob_npy(npy[i].major, npy[i].header, npy[i].data_size));
+    for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
+        save(argv[1], "safetensors", i,
+             blob_safetensors(safetensors[i].header, safetensors[i].data_size));
+    return 0;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Conversions to and from 16 bits, bit for bit against the one-at-a-time versions; questions
+// about many numbers at once; and the machine's limits, which must do what they count.
+#include "base/half.h"
+#include "kernels/check.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct format {
+    void (*widen)(size_t n, const uint16_t *x, float *y);
+    void (*narrow)(size_t n, const float *x, uint16_t *y);
+    float (*widen_one)(uint16_t x);
+    uint16_t (*narrow_one)(float x);
+} format;
+
+// All 65536 patterns there, and floats of every exponent back.
+static bool format_agrees(const format *f)
+{
+    enum { BATCH = 997 };
+    uint16_t *halves = check_halves(BATCH);
+    float *floats = check_floats(BATCH);
+    bool same = true;
+    for (uint32_t first = 0; first < 65536; first += BATCH) {
+        size_t n = 65536 - first < BATCH ? 65536 - first : BATCH;
+        for (size_t i = 0; i < n; i++)
+            halves[i] = (uint16_t)(first + i);
+        f->widen(n, halves, floats);
+        for (size_t i = 0; i < n; i++)
+            same &= mh_float_to_bits(floats[i]) == mh_float_to_bits(f->widen_one(halves[i]));
+    }
+    for (uint64_t first = 0; first < UINT64_C(1) << 32; first += BATCH * UINT64_C(7919)) {
+        for (uint32_t i = 0; i < BATCH; i++)
+            floats[i] = mh_bits_to_float((uint32_t)first + i * 7919u);
+        f->narrow(BATCH, floats, halves);
+        for (size_t i = 0; i < BATCH; i++)
+            same &= halves[i] == f->narrow_one(floats[i]);
+    }
+    check_release();
+    return same;
+}
+
+check_result check_bf16(const check_run *run)
+{
+    format f = {run->kernels->widen_bf16, run->kernels->narrow_bf16, mh_bf16_to_float,
+                mh_float_to_bf16};
+    return (check_result){.ok = format_agrees(&f)};
+}
+
+check_result check_f16(const check_run *run)
+{
+    format f = {run->kernels->widen_f16, run->kernels->narrow_f16, mh_f16_to_float,
+                mh_float_to_f16};
+    return (check_result){.ok = format_agrees(&f)};
+}
+
+check_result check_questions(const check_run *run)
+{
+    check_result result = {.ok = true};
+    const float odd[] = {NAN, INFINITY, -INFINITY};
+    for (size_t n = 1; n <= 64; n++) {
+        float *x = check_floats(n);
+        uint8_t *flags = check_bytes(n);
+        uint64_t nonzero = 0;
+        check_fill(n, 1e38f, x);
+        for (size_t j = 0; j < n; j++) {
+            flags[j] = (uint8_t)(check_random() < 0 ? 0 : 1 + (j * 37) % 255);
+            nonzero |= (uint64_t)(flags[j] != 0) << j;
+        }
+        const uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
+        result.ok &= run->kernels->nonzero_bits(n, flags) == nonzero;
+        result.ok &= run->kernels->not_minus_inf_bits(n, x) == all;
+        for (size_t at = 0; at < n; at++) {
+            float kept = x[at];
+            x[at] = odd[at % 3];
+            uint64_t expected = x[at] == -INFINITY ? all & ~(UINT64_C(1) << at) : all;
+            result.ok &= run->kernels->not_minus_inf_bits(n, x) == expected;
+            x[at] = kept;
+        }
+        check_release();
+    }
+    return result;
+}
+
+typedef struct peak {
+    const mh_kernels *kernels;
+    double operations;
+} peak;
+
+static void multiply_add(void *arg)
+{
+    peak *p = arg;
+    float sink;
+    p->operations = p->kernels->fma_peak(1000, &sink);
+}
+
+check_result check_limits(const check_run *run)
+{
+    check_result result = {.ok = true, .unit = "GFLOP/s"};
+    for (size_t n = 1; n <= 1000; n += 37) {
+        float *x = check_floats(n);
+        for (size_t j = 0; j < n; j++)
+            x[j] = (float)(j % 7);
+        double sum = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += (double)x[j];
+        result.ok &= run->kernels->read_sum(n, x) == (float)sum; // small integers: exact
+        check_release();
+    }
+    if (run->bench) {
+        peak p = {run->kernels, 0};
+        double rate = check_rate(multiply_add, &p);
+        result.rate = 1e-9 * p.operations * rate;
+    }
+    return result;
+}

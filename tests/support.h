@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What the tests share: random numbers from a printed seed, tensors of random layout with
+// guarded memory around them, one context for each instruction-set level, comparison within a
+// bound.
+//
+// $MH_TEST_SEED   replaces the fixed seed of the random tests (a failure prints the one to use)
+// $MH_TEST_CASES  replaces their number of cases
+#ifndef MH_TESTS_SUPPORT_H
+#define MH_TESTS_SUPPORT_H
+
+#include <multihead/multihead.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h> // wants the headers above
+
+// ---- random numbers -------------------------------------------------------------------
+
+typedef struct test_rng {
+    uint64_t state;
+} test_rng;
+
+uint64_t test_seed(void);                                    // $MH_TEST_SEED, or the fixed one
+size_t test_cases(size_t usual);                             // $MH_TEST_CASES, or the usual number
+uint64_t test_random(test_rng *rng);                         // 64 random bits
+size_t test_between(test_rng *rng, size_t low, size_t high); // low..high, both included
+bool test_chance(test_rng *rng, double probability);
+double test_uniform(test_rng *rng, double low, double high);
+double test_normal(test_rng *rng); // mean 0, variance 1, within +-6
+
+// One of MH_F32, MH_BF16, MH_F16; f32 half of the time.
+mh_dtype test_float_dtype(test_rng *rng);
+
+// ---- contexts -------------------------------------------------------------------------
+
+// The i-th level that is built in and that this CPU can run; NULL after the last.
+const char *test_level(size_t i);
+
+// A context of that level; the test fails if there is none. The caller frees it.
+mh_context *test_context(const char *level, size_t threads);
+
+// Fails the test with the context's message unless status is MH_OK.
+void test_ok(mh_context *context, mh_status status);
+
+// Fails the test unless `status` is as expected and the message contains `word`.
+void test_refused(mh_context *context, mh_status status, mh_status expected, const char *word);
+
+// ---- tensors --------------------------------------------------------------------------
+
+// A view and the memory it is in. Between and around the elements there may be other bytes:
+// NaN for inputs, so that reading them shows; for outputs a pattern, so that writing them does.
+typedef struct test_tensor {
+    mh_tensor view;
+    unsigned char *bytes;
+    size_t size;
+} test_tensor;
+
+// Dense in C order; every byte painted as an output's.
+test_tensor test_tensor_dense(mh_dtype dtype, int rank, const size_t *shape);
+
+// Random order of dimensions in memory, padding, negative strides; with `input`, now and then a
+// dimension is broadcast by stride 0.
+test_tensor test_tensor_random(test_rng *rng, mh_dtype dtype, int rank, const size_t *shape,
+                               bool input);
+void test_tensor_free(test_tensor *t); // all zeros is fine, so is twice
+
+void test_fill_normal(test_rng *rng, const mh_tensor *t, double magnitude);
+void test_fill_constant(const mh_tensor *t, double value);
+
+// Paints every byte of an output; afterwards, whether only elements of the view have changed,
+// and whether nothing at all has.
+void test_paint(test_tensor *t);
+bool test_guards_intact(const test_tensor *t);
+bool test_untouched(const test_tensor *t);
+
+// ---- comparison -----------------------------------------------------------------------
+
+// The largest error that rounding `value` to dtype makes.
+double test_rounding(mh_dtype dtype, double value);
+
+// What is left of |found - expected| after rounding to dtype, over the bound: fine up to 1. 0 if
+// both are NaN or the same infinity, +inf if only one is.
+double test_error_ratio(double found, double expected, double bound, mh_dtype dtype);
+
+// Maximum and root mean square of found - expected over n values.
+typedef struct test_error {
+    double max, rms;
+} test_error;
+test_error test_error_of(size_t n, const float *found, const double *expected);
+
+#endif

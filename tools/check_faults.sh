@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: check_faults.sh BUILD
+# Runs `multihead attend` again and again; in run N the Nth allocation (thread start, file call)
+# fails, once alone and once with all that follow. Every run must end with an exit code and a
+# message, not by a signal; every output file is afterwards either the old one or the complete
+# new one; and no temporary file is left.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:?usage: check_faults.sh BUILD}
+multihead=$(cd "$build" && pwd)/multihead
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cc -shared -fPIC -D_GNU_SOURCE -O1 -o "$tmp/fail.so" tests/faults/fail_calls.c -ldl
+
+# ---- inputs: 2 heads, 33 queries and keys, width 8 --------------------------------------
+count=$((2 * 33 * 8))
+floats() # COUNT float32 numbers, 1, -0.5, 0.25 in turn
+{
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) print i % 3 }' |
+        while read -r i; do
+            case $i in
+            0) printf '\000\000\200\077' ;;
+            1) printf '\000\000\000\277' ;;
+            2) printf '\000\000\200\076' ;;
+            esac
+        done
+}
+floats $count >"$tmp/data"
+header="{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 33, 8), }"
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "$header"; cat "$tmp/data"; } >"$tmp/k.npy"
+json='{"q":{"dtype":"F32","shape":[1,2,33,8],"data_offsets":[0,'$((4 * count))']}}'
+{
+    printf "\\$(printf %03o ${#json})\\0\\0\\0\\0\\0\\0\\0%s" "$json"
+    cat "$tmp/data"
+} >"$tmp/q.safetensors"
+
+mkdir "$tmp/out" "$tmp/good"
+attend() # FOLDER
+{
+    "$multihead" attend --q "$tmp/q.safetensors:q" --k "$tmp/k.npy" --v "$tmp/k.npy" --threads 3 \
+        --causal top-left --out "$1/o.npy" --weights "$1/w.npy" --lse "$1/l.npy"
+}
+attend "$tmp/good"
+expected=$(cd "$tmp/good" && echo *)
+
+# ---- one run after the other --------------------------------------------------------------
+complain()
+{
+    echo "faults: $kind call $n fails${always:+ (and all that follow)}: $*" >&2
+    sed 's/^/    /' "$tmp/messages" >&2
+    exit 1
+}
+check_run() # of kind $kind, call $n; $codes are the exit codes that are right
+{
+    for file in $expected; do echo old >"$tmp/out/$file"; done
+    rm -f "$tmp/failed"
+    code=0
+    (
+        export LD_PRELOAD="$tmp/fail.so" MH_FAIL_KIND="$kind" MH_FAIL_AT="$n" \
+            MH_FAIL_LOG="$tmp/failed" ${always:+MH_FAIL_ALWAYS=1}
+        attend "$tmp/out" >"$tmp/messages" 2>&1
+    ) || code=$?
+    case " $codes " in
+    *" $code "*) ;;
+    *) complain "exit code $code, expected one of: $codes" ;;
+    esac
+    [ $code -eq 0 ] || [ -s "$tmp/messages" ] || complain "exit code $code without a message"
+    [ "$(cd "$tmp/out" && echo * .[!.]*)" = "$expected .[!.]*" ] || complain "files: $(ls -A "$tmp/out")"
+    for file in $expected; do
+        cmp -s "$tmp/out/$file" "$tmp/good/$file" || {
+            [ $code -ne 0 ] || complain "exit code 0, but $file is not the result"
+            [ "$(cat "$tmp/out/$file")" = old ] || complain "$file is torn"
+        }
+    done
+}
+
+total=0
+for kind in memory thread file; do
+    case $kind in
+    memory) codes='0 1 4' ;;
+    thread) codes='0 1' ;;
+    file) codes='0 1 3' ;;
+    esac
+    for always in '' 1; do
+        n=0
+        while n=$((n + 1)); check_run; [ -e "$tmp/failed" ]; do :; done
+        [ $n -gt 1 ] || complain "no such call was seen"
+        total=$((total + n - 1))
+    done
+done
+echo "faults: $total failed calls, all reported"
