@@ -337,6 +337,23 @@ static void large_bias_is_a_number(mh_context *context, mh_dtype dtype)
     }
 }
 
+// Two masks, each at the type's minimum as padding and causal masks often are: still numbers.
+static void added_biases_are_a_number(mh_context *context, mh_dtype dtype)
+{
+    float least = -FLT_MAX;
+    mh_mask masks[2] = {{MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1)},
+                        {MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1)}};
+    fixture f = setup(context, dtype, 5, N, E);
+    f.options.masks = masks;
+    f.options.mask_count = 2;
+    run(&f);
+    for (size_t i = 0; i < 5; i++) {
+        near(weight_at(&f, i, 99), 1.0 / N, 1e-8);
+        assert_true(isfinite(out_at(&f, i, 0)));
+    }
+    teardown(&f);
+}
+
 // q.k of 1e30 and more: one key takes all, the sum must not overflow.
 static void huge_scores(mh_context *context, mh_dtype dtype)
 {
@@ -536,6 +553,7 @@ int main(void)
         {"infinite_scores", infinite_scores},
         {"infinite_bias", infinite_bias},
         {"large_bias_is_a_number", large_bias_is_a_number},
+        {"added_biases_are_a_number", added_biases_are_a_number},
         {"huge_scores", huge_scores},
         {"denormals", denormals},
         {"scale_zero_and_negative", scale_zero_and_negative},

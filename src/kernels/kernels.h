@@ -68,7 +68,7 @@ typedef struct mh_kernels {
     void (*score_row)(const mh_score_map *map, size_t n, float *x);
 
     // One step of the online softmax. For each of m rows, with t = scale * s over n keys (rounded
-    // up to whole vectors, the excess being masked):
+    // up to whole vectors; the excess counts as masked, whatever stands there):
     //     if some t > max + 8: sum and acc are multiplied by exp(max - new), max = new = max t;
     //     s = exp(t - max);  sum += s, lane by lane.
     // max is thus not always the largest score, but near enough that exp(t - max) < 3000; after

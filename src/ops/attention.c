@@ -66,13 +66,14 @@ static void attend_strip(const mh_attention_job *job, const mh_sequence *sequenc
         scratch->seen[first + r] |= live[r] != 0;
     }
 
-    size_t used = (size_t)(64 - __builtin_clzll(any)); // keys up to the last one that is live
+    const size_t used = mh_tile_used(any);
     size_t columns = (used + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
     kernels->gemm(rows, columns, E, scratch->queries + first * E, (ptrdiff_t)E, tile->keys,
                   MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
 
+    const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
-    if (job->modified || ~all) {
+    if (job->modified || !full) {
         for (size_t r = 0; r < rows; r++) {
             mh_score_map map =
                 mh_attention_score_map(job, sequence, &scratch->rows[first + r], tile->begin,
@@ -84,7 +85,7 @@ static void attend_strip(const mh_attention_job *job, const mh_sequence *sequenc
 
     kernels->softmax_step(rows, used, scale, scratch->scores, width, state.max, state.sum,
                           state.acc, width);
-    if (tile->finite || !~all)
+    if (tile->finite || full)
         kernels->gemm(rows, width, used, scratch->scores, MH_KEY_TILE, tile->values, width,
                       state.acc, width, true);
     else
@@ -118,27 +119,52 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                                 from->acc + from_row * width);
 }
 
+// The queries of `count` rows as f32: in place if they are that already and lie densely, which
+// rows of several heads need not.
+static void load_queries(const mh_attention_job *job, const mh_sequence *sequence, size_t count,
+                         mh_attention_scratch *scratch)
+{
+    const mh_tensor *q = &job->problem->q;
+    const size_t E = job->problem->E;
+    const mh_query_row *row = scratch->rows;
+    if (q->dtype == MH_F32 && q->stride[3] == 1 && q->stride[2] == (ptrdiff_t)E &&
+        row[0].head == row[count - 1].head) {
+        scratch->queries = mh_element(
+            q, 3, (size_t[]){sequence->batch, row->head, sequence->query_begin + row->query});
+        return;
+    }
+    scratch->queries = scratch->staged;
+    for (size_t r = 0, run; r < count; r += run) {
+        size_t left = count - r, same_head = sequence->T - row[r].query;
+        run = same_head < left ? same_head : left;
+        mh_attention_load_queries(job, sequence, row[r].head, row[r].query, run,
+                                  scratch->staged + r * E);
+    }
+}
+
 // Rows are numbered through the heads that share a key/value head: row = head * T + query.
 // Returns the keys that any of them may see.
-static mh_interval load_rows(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                             size_t first, size_t count, mh_attention_scratch *scratch)
+static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t group, size_t first, size_t count,
+                               mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const size_t ratio = p->H / p->G;
-    mh_interval span = {SIZE_MAX, 0};
+    size_t head = group * (p->H / p->G) + first / sequence->T, query = first % sequence->T;
+    size_t begin = SIZE_MAX, end = 0;
     for (size_t r = 0; r < count; r++) {
         mh_query_row *row = &scratch->rows[r];
-        row->head = group * ratio + (first + r) / sequence->T;
-        row->query = (first + r) % sequence->T;
-        row->interval = mh_attention_interval(p, sequence, row->query);
+        row->head = head;
+        row->query = query;
+        mh_attention_interval(p, sequence, query, &row->interval);
         if (row->interval.end > row->interval.begin) {
-            span.begin = row->interval.begin < span.begin ? row->interval.begin : span.begin;
-            span.end = row->interval.end > span.end ? row->interval.end : span.end;
+            begin = row->interval.begin < begin ? row->interval.begin : begin;
+            end = row->interval.end > end ? row->interval.end : end;
         }
-        mh_attention_load_query(job, sequence, row->head, row->query, scratch->queries + r * p->E);
         scratch->seen[r] = false;
+        if (++query == sequence->T)
+            head++, query = 0;
     }
-    return span;
+    return (mh_interval){begin, end};
 }
 
 // The tiles of one chunk, packed one after the other.
@@ -262,7 +288,8 @@ static void attend_block(void *arg, size_t index, size_t worker)
     if (first >= rows)
         return;
     const size_t count = rows - first < job->block_rows ? rows - first : job->block_rows;
-    mh_interval span = load_rows(job, &sequence, group, first, count, scratch);
+    mh_interval span = number_rows(job, &sequence, group, first, count, scratch);
+    load_queries(job, &sequence, count, scratch);
     attend_span(job, &sequence, group, span, count, scratch);
     if (p->options.sinks)
         add_sinks(job, count, scratch);

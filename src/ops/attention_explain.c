@@ -17,7 +17,7 @@ static void count_strip(const mh_attention_job *job, const mh_sequence *sequence
         }
         plan->tiles++;
         plan->dead_tiles += !any;
-        plan->edge_tiles += any && ~all;
+        plan->edge_tiles += any && !mh_tile_full(all, any);
     }
 }
 
@@ -31,9 +31,10 @@ static void count_tiles(const mh_attention_job *job, mh_attention_scratch *scrat
             for (size_t first = 0; first < sequence.T; first += job->strip) {
                 mh_query_row rows[MH_MAX_STRIP];
                 size_t count = 0;
-                for (; count < job->strip && first + count < sequence.T; count++)
-                    rows[count] = (mh_query_row){
-                        head, first + count, mh_attention_interval(p, &sequence, first + count)};
+                for (; count < job->strip && first + count < sequence.T; count++) {
+                    rows[count] = (mh_query_row){.head = head, .query = first + count};
+                    mh_attention_interval(p, &sequence, first + count, &rows[count].interval);
+                }
                 count_strip(job, &sequence, rows, count, scratch, plan);
             }
         }

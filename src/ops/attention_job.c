@@ -73,7 +73,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.staging = mh_arena_take(arena, MH_KEY_TILE * larger(p->E, p->Ev), sizeof(float));
     s.scores = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
     s.bias = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
-    s.queries = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
+    s.queries = s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
     s.average = NULL;
     if (p->options.weights && p->options.weights_average)
         s.average = mh_arena_take(arena, job->block_rows * MH_KEY_TILE, sizeof(float));
@@ -106,12 +106,12 @@ void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t c
         task((void *)job, i, 0);
 }
 
-void mh_attention_load_query(const mh_attention_job *job, const mh_sequence *sequence, size_t head,
-                             size_t query, float *to)
+void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t head, size_t query, size_t count, float *to)
 {
     const mh_tensor *q = &job->problem->q;
     const size_t at[3] = {sequence->batch, head, sequence->query_begin + query};
-    mh_row_read(job->kernels, q->dtype, mh_element(q, 3, at), q->stride[3], job->problem->E, to);
+    mh_rows_read(job->kernels, q, 2, mh_element(q, 3, at), count, job->problem->E, to);
 }
 
 void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,

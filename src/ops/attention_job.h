@@ -30,16 +30,17 @@ typedef struct mh_softmax_state {
 
 // What one worker needs for itself.
 typedef struct mh_attention_scratch {
-    float *keys;        // (E, 64): a tile, lanes run over keys
-    float *values;      // (64, value_width)
-    float *clean;       // (64, value_width): values without dead rows, where they are not finite
-    float *staging;     // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;      // (strip, 64)
-    float *bias;        // (strip, 64)
-    float *queries;     // (block_rows, E)
-    float *average;     // (block_rows, 64), for weights averaged over heads, or NULL
-    mh_query_row *rows; // (block_rows)
-    bool *seen;         // (block_rows): whether the row had a live key
+    float *keys;          // (E, 64): a tile, lanes run over keys
+    float *values;        // (64, value_width)
+    float *clean;         // (64, value_width): values without dead rows, where they are not finite
+    float *staging;       // (64, max(E, Ev)): rows on their way from or to another dtype
+    float *scores;        // (strip, 64)
+    float *bias;          // (strip, 64)
+    float *staged;        // (block_rows, E): queries that need converting or gathering
+    const float *queries; // (block_rows, E): these, or the tensor itself
+    float *average;       // (block_rows, 64), for weights averaged over heads, or NULL
+    mh_query_row *rows;   // (block_rows)
+    bool *seen;           // (block_rows): whether the row had a live key
     mh_softmax_state total;   // (block_rows)
     mh_softmax_state partial; // (group_rows): the chunk at hand, if it is not the first
 } mh_attention_scratch;
@@ -78,9 +79,9 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena);
 void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t count,
                       mh_task_fn task);
 
-// Query `query` of a sequence and head, as f32.
-void mh_attention_load_query(const mh_attention_job *job, const mh_sequence *sequence, size_t head,
-                             size_t query, float *to);
+// `count` queries of a sequence and head, as f32, into to (count, E).
+void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t head, size_t query, size_t count, float *to);
 
 // `count` keys of a sequence and key/value head, from key `tile` on, into keys (E, 64).
 void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,

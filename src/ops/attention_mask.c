@@ -7,12 +7,15 @@
 //     row   .....xxxxxxxxxxxxxxx...  & documents & keep masks & (bias != -inf)
 #include "ops/attention_mask.h"
 #include "ops/rows.h"
+#include <float.h>
 #include <string.h>
 
 static uint64_t low_bits(size_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
 static uint64_t interval_bits(mh_interval interval, size_t tile)
 {
+    if (interval.begin <= tile && interval.end >= tile + MH_KEY_TILE)
+        return ~UINT64_C(0);
     if (interval.end <= tile || interval.begin >= tile + MH_KEY_TILE)
         return 0;
     uint64_t bits = low_bits(interval.end - tile);
@@ -61,8 +64,10 @@ static uint64_t bias_bits(const mh_kernels *kernels, const mh_tensor *mask, cons
     if (first)
         memset(bias + count, 0, (MH_KEY_TILE - count) * sizeof *bias);
     else
-        for (size_t j = 0; j < count; j++)
-            bias[j] += values[j];
+        for (size_t j = 0; j < count; j++) {
+            float sum = bias[j] + values[j];
+            bias[j] = sum < -FLT_MAX ? -FLT_MAX : sum; // a sum of numbers is a number
+        }
     return bits;
 }
 

@@ -12,6 +12,16 @@ typedef struct mh_query_row {
     mh_interval interval;
 } mh_query_row;
 
+// The keys of a tile up to the last one that is live for some row; `any` is not 0.
+static inline size_t mh_tile_used(uint64_t any) { return (size_t)(64 - __builtin_clzll(any)); }
+
+// Whether every row of a strip sees all of these keys, so that nothing has to be masked; `all` and
+// `any` are the rows' bits and-ed and or-ed.
+static inline bool mh_tile_full(uint64_t all, uint64_t any)
+{
+    return all == ~UINT64_C(0) >> (64 - mh_tile_used(any));
+}
+
 // For `count` rows and the keys tile .. tile + 63: bit j of live[r] is set if key tile + j is
 // live for row r; returns all of them or-ed, so 0 means a dead tile. If the problem is additive,
 // bias (count, 64) gets the sum of its masks where live[r] is not 0; otherwise it may be NULL.

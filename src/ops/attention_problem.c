@@ -417,8 +417,8 @@ mh_sequence mh_attention_sequence(const mh_attention_problem *p, size_t b)
     return s;
 }
 
-mh_interval mh_attention_interval(const mh_attention_problem *p, const mh_sequence *sequence,
-                                  size_t query)
+void mh_attention_interval(const mh_attention_problem *p, const mh_sequence *sequence, size_t query,
+                           mh_interval *interval)
 {
     const mh_attention_options *o = &p->options;
     int64_t position = (int64_t)query + sequence->offset;
@@ -431,7 +431,7 @@ mh_interval mh_attention_interval(const mh_attention_problem *p, const mh_sequen
         begin = position - o->window_left;
     if (o->window_right >= 0 && position + o->window_right + 1 < end)
         end = position + o->window_right + 1;
-    if (end <= begin)
-        return (mh_interval){0, 0};
-    return (mh_interval){(size_t)begin, (size_t)end};
+    bool empty = end <= begin;
+    interval->begin = empty ? 0 : (size_t)begin;
+    interval->end = empty ? 0 : (size_t)end;
 }

@@ -44,7 +44,7 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
 
 mh_sequence mh_attention_sequence(const mh_attention_problem *problem, size_t b);
 
-mh_interval mh_attention_interval(const mh_attention_problem *problem, const mh_sequence *sequence,
-                                  size_t query);
+void mh_attention_interval(const mh_attention_problem *problem, const mh_sequence *sequence,
+                           size_t query, mh_interval *interval);
 
 #endif

@@ -98,15 +98,17 @@ static void load_head(const mh_attention_job *job, const output_rows *piece, siz
                       mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
+    scratch->queries = scratch->staged;
     for (size_t r = 0; r < piece->count; r++) {
         size_t query = chosen_row(p, piece->first + r);
         mh_query_row *row = &scratch->rows[r];
         *row = (mh_query_row){.head = head, .query = query};
-        memset(scratch->queries + r * p->E, 0, p->E * sizeof(float));
+        memset(scratch->staged + r * p->E, 0, p->E * sizeof(float));
         if (query >= piece->sequence.T)
             continue;
-        row->interval = mh_attention_interval(p, &piece->sequence, query);
-        mh_attention_load_query(job, &piece->sequence, head, query, scratch->queries + r * p->E);
+        mh_attention_interval(p, &piece->sequence, query, &row->interval);
+        mh_attention_load_queries(job, &piece->sequence, head, query, 1,
+                                  scratch->staged + r * p->E);
     }
 }
 

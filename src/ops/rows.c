@@ -55,17 +55,27 @@ void mh_row_write(const mh_kernels *kernels, mh_dtype dtype, void *row, ptrdiff_
         write_contiguous(kernels, dtype, (char *)row + (ptrdiff_t)i * bytes, 1, src + i);
 }
 
-const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
-                            size_t rows, size_t n, float *staging, ptrdiff_t *stride)
+void mh_rows_read(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
+                  size_t rows, size_t n, float *dst)
 {
     const ptrdiff_t step = t->stride[t->rank - 1];
-    if (t->dtype == MH_F32 && (step == 1 || n == 1)) {
-        *stride = t->stride[d];
-        return first;
+    if (step == 1 && t->stride[d] == (ptrdiff_t)n) { // no gap between the rows: one long one
+        read_contiguous(kernels, t->dtype, first, rows * n, dst);
+        return;
     }
     for (size_t i = 0; i < rows; i++)
         mh_row_read(kernels, t->dtype, mh_row_offset(t, first, (ptrdiff_t)i * t->stride[d]), step,
-                    n, staging + i * n);
+                    n, dst + i * n);
+}
+
+const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
+                            size_t rows, size_t n, float *staging, ptrdiff_t *stride)
+{
+    if (t->dtype == MH_F32 && (t->stride[t->rank - 1] == 1 || n == 1)) {
+        *stride = t->stride[d];
+        return first;
+    }
+    mh_rows_read(kernels, t, d, first, rows, n, staging);
     *stride = (ptrdiff_t)n;
     return staging;
 }

@@ -36,9 +36,12 @@ void mh_row_read(const mh_kernels *kernels, mh_dtype dtype, const void *row, ptr
 void mh_row_write(const mh_kernels *kernels, mh_dtype dtype, void *row, ptrdiff_t stride, size_t n,
                   const float *src);
 
-// `rows` rows of n elements of t, from `first` on and t->stride[d] apart, as f32: in place if they
-// are contiguous f32 already, otherwise converted into staging (rows x n). *stride gets the
-// distance of the rows that are returned.
+// `rows` rows of n elements of t, from `first` on and t->stride[d] apart, into dst (rows x n).
+void mh_rows_read(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
+                  size_t rows, size_t n, float *dst);
+
+// The same rows in place if they are contiguous f32 already, otherwise read into staging. *stride
+// gets the distance of the rows that are returned.
 const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
                             size_t rows, size_t n, float *staging, ptrdiff_t *stride);
 

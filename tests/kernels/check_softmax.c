@@ -67,8 +67,8 @@ static row_state empty_state(void)
 static void make_scores(int habit, size_t n, float *s)
 {
     for (size_t j = 0; j < MH_KEY_TILE; j++) {
-        s[j] = 10 * check_random();
-        if (j >= n || habit == 2 || (habit == 1 && check_random() < 0.3f))
+        s[j] = j < n ? 10 * check_random() : NAN; // nobody may look there
+        if (habit == 2 || (habit == 1 && check_random() < 0.3f))
             s[j] = -INFINITY;
         if (habit == 3)
             s[j] *= 1e30f;
@@ -88,7 +88,7 @@ static double step_error(const mh_kernels *kernels, size_t n, float scale, row_s
     float old_acc = state->acc[WIDTH - 1];
     for (size_t j = 0; j < MH_MAX_LANES; j++)
         sum += state->sum[j];
-    for (size_t j = 0; j < MH_KEY_TILE; j++) {
+    for (size_t j = 0; j < n; j++) {
         before[j] = (double)(scale * s[j]);
         max = before[j] > max ? before[j] : max;
     }

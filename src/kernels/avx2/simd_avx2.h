@@ -114,23 +114,25 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// Rows of eight exchanged with columns: pairs, then quads, then halves.
-static inline void vf_transpose(vf r[VL])
+// Rows of eight exchanged with columns: pairs, then quads, then halves. Of rows from `most` (4 or
+// 8) on it is known that they are 0.
+static inline void vf_transpose(const size_t most, vf r[VL])
 {
     vf t[VL], u[VL];
-    for (int i = 0; i < VL; i += 2) {
+    for (size_t i = 0; i < most; i += 2) {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    for (int i = 0; i < VL; i += 4) {
+    for (size_t i = 0; i < most; i += 4) {
         u[i] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
         u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
         u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
         u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
     }
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    for (size_t i = 0; i < 4; i++) {
+        vf low = u[i], high = most > 4 ? u[i + 4] : _mm256_setzero_ps();
+        r[i] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
     }
 }
 

@@ -105,27 +105,28 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// Rows of sixteen exchanged with columns: pairs, quads, then 128-bit lanes in two rounds.
-static inline void vf_transpose(vf r[VL])
+// Rows of sixteen exchanged with columns: pairs, quads, then 128-bit lanes in two rounds. Of rows
+// from `most` (8 or 16) on it is known that they are 0.
+static inline void vf_transpose(const size_t most, vf r[VL])
 {
     vf t[VL], u[VL];
-    for (int i = 0; i < VL; i += 2) {
+    for (size_t i = 0; i < most; i += 2) {
         t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    for (int i = 0; i < VL; i += 4) {
+    for (size_t i = 0; i < most; i += 4) {
         u[i] = _mm512_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
         u[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
         u[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
         u[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
     }
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xDD);
-        t[i + 8] = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xDD);
+    for (size_t i = 0; i < VL; i += 8) {
+        for (size_t j = i; j < i + 4; j++) {
+            t[j] = i < most ? _mm512_shuffle_f32x4(u[j], u[j + 4], 0x88) : _mm512_setzero_ps();
+            t[j + 4] = i < most ? _mm512_shuffle_f32x4(u[j], u[j + 4], 0xDD) : _mm512_setzero_ps();
+        }
     }
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
         r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
     }

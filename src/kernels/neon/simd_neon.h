@@ -107,8 +107,9 @@ static inline float vf_hsum(vf a)
     float32x2_t pairs = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(pairs, 0) + vget_lane_f32(pairs, 1);
 }
-static inline void vf_transpose(vf r[VL])
+static inline void vf_transpose(size_t most, vf r[VL])
 {
+    (void)most; // few enough as it is
     float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
     r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
     r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));

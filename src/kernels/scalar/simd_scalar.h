@@ -71,7 +71,7 @@ static inline vf vf_blend(unsigned bits, vf yes, vf no) { return bits & 1u ? yes
 
 static inline float vf_hmax(vf a) { return a; }
 static inline float vf_hsum(vf a) { return a; }
-static inline void vf_transpose(vf r[VL]) { (void)r; }
+static inline void vf_transpose(size_t most, vf r[VL]) { (void)most, (void)r; }
 
 static inline uint64_t vb_nonzero_bits(size_t n, const uint8_t *x)
 {
