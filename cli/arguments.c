@@ -156,6 +156,14 @@ static void pass_on_warning(void *user, mh_log_level level, const char *message)
         note("%s", message);
 }
 
+int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
+{
+    if (argp_parse(argp, argc, argv, ARGP_NO_HELP, NULL, input) == 0)
+        return EXIT_DONE;
+    complain("out of memory for the command line");
+    return EXIT_MEMORY;
+}
+
 int open_context(const common_options *options, mh_context **context)
 {
     mh_context_options wanted = mh_context_options_default();

@@ -21,6 +21,10 @@ typedef struct common_options {
 
 extern const struct argp common_argp; // child of each command's argp
 
+// Parses a command line into `input`. Mistakes in it end the program; what returns is EXIT_DONE, or
+// EXIT_MEMORY after saying so.
+int parse_arguments(const struct argp *argp, int argc, char **argv, void *input);
+
 // A context as these options ask for it; its warnings become notes. Returns an exit code.
 int open_context(const common_options *options, mh_context **context);
 

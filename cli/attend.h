@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What `multihead attend` works on, shared by its two files: the options and the course of
-// events are in cmd_attend.c, reading and checking the input arrays in attend_inputs.c.
+// What `multihead attend` works on, shared by its files: the options and the course of events are
+// in cmd_attend.c, reading and checking the input arrays in attend_inputs.c, memory for the outputs
+// and writing them in attend_outputs.c.
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
 
@@ -18,10 +19,20 @@ enum {
     INPUT_MASK,
     INPUT_LENGTHS,
     INPUT_SINKS,
+    INPUT_GRAD_OUT,
     INPUT_COUNT,
 };
 
-enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_LSE, OUTPUT_COUNT };
+enum {
+    OUTPUT_OUT,
+    OUTPUT_WEIGHTS,
+    OUTPUT_LSE,
+    OUTPUT_DQ, // from here on: gradients, for which INPUT_GRAD_OUT is given
+    OUTPUT_DK,
+    OUTPUT_DV,
+    OUTPUT_DMASK,
+    OUTPUT_COUNT,
+};
 
 typedef struct output {
     const char *option;
@@ -45,5 +56,12 @@ typedef struct attend {
 // Opens, checks and converts all inputs that were named, and puts them into a->options.
 // Returns an exit code after saying what is wrong.
 int attend_read_inputs(attend *a);
+
+// Memory for all outputs that were asked for or that computing them needs.
+int attend_allocate_outputs(attend *a);
+
+// Writes all outputs that were asked for. Returns an exit code after saying which of them are
+// complete if not all are.
+int attend_save_outputs(const attend *a);
 
 #endif

@@ -109,6 +109,8 @@ static int read_mask(attend *a, const size_t shape[4])
                               "heads, queries, keys",
                               shape[0], shape[1], shape[2], shape[3]);
     bool is_float = array_is_float(in);
+    if (!is_float && a->outputs[OUTPUT_DMASK].path)
+        return array_complain(in, "only a float mask has a gradient for --dmask");
     code = is_float ? convert_float_mask(a, in) : array_convert(a->context, in, MH_BOOL, false);
     a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
     a->options.masks = &a->mask;
@@ -146,6 +148,17 @@ static int read_lengths(attend *a, size_t batch, size_t keys)
     return EXIT_DONE;
 }
 
+// The gradient of the result: (B, H, T, Ev).
+static int read_grad_out(attend *a)
+{
+    array *in = &a->inputs[INPUT_GRAD_OUT];
+    const array *q = &a->inputs[INPUT_Q], *v = &a->inputs[INPUT_V];
+    int code = read_tensor(a, in);
+    for (int dim = 0; dim < 4 && code == EXIT_DONE; dim++)
+        code = check_equal(in, dim < 3 ? q : v, dim);
+    return code;
+}
+
 int attend_read_inputs(attend *a)
 {
     int code = EXIT_DONE;
@@ -166,5 +179,7 @@ int attend_read_inputs(attend *a)
         code = read_list(a, &a->inputs[INPUT_SINKS], q[1], "head", MH_F32);
         a->options.sinks = a->inputs[INPUT_SINKS].tensor.data;
     }
+    if (code == EXIT_DONE && a->inputs[INPUT_GRAD_OUT].spec)
+        code = read_grad_out(a);
     return code;
 }

@@ -4,7 +4,8 @@
 //     read q, k, v and what goes with them  ->  compute everything  ->  write the outputs
 //
 // Nothing is written before all is computed, so a failure leaves the files as they were. This
-// file is the options and the course of events; attend_inputs.c checks what the files hold.
+// file is the options and the course of events; attend_inputs.c checks what the files hold, and
+// attend_outputs.c writes.
 #include "attend.h"
 #include "messages.h"
 #include "report.h"
@@ -21,6 +22,8 @@ enum {
     KEY_SCALE,
     KEY_SOFTCAP,
     KEY_ALIBI,
+    KEY_DROPOUT,
+    KEY_SEED,
     KEY_DTYPE,
     KEY_EMPTY_ROW,
     KEY_EXPLAIN,
@@ -52,6 +55,9 @@ static const struct argp_option option_table[] = {
     {"sinks", KEY_INPUT + INPUT_SINKS, "FILE", 0,
      "one score for each head (H) that only takes part in the softmax's sum", 0},
     {NULL, 0, NULL, 0, "Computing", 4},
+    {"dropout", KEY_DROPOUT, "P", 0,
+     "drop each weight with probability P and scale the others by 1/(1-P)", 0},
+    {"seed", KEY_SEED, "N", 0, "which weights --dropout drops; default: 0", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "compute in f32, bf16 or f16: the inputs are converted first; default: f32", 0},
     {"empty-row", KEY_EMPTY_ROW, "WHAT", 0,
@@ -60,6 +66,15 @@ static const struct argp_option option_table[] = {
     {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0, "the result (B,H,T,Ev); - is standard output", 0},
     {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0, "the attention weights (B,H,T,S)", 0},
     {"lse", KEY_OUTPUT + OUTPUT_LSE, "FILE", 0, "the log of each softmax's sum (B,H,T)", 0},
+    {"grad-out", KEY_INPUT + INPUT_GRAD_OUT, "FILE", 0,
+     "to read: the gradient of a loss with respect to the result; the gradients below follow "
+     "from it",
+     0},
+    {"dq", KEY_OUTPUT + OUTPUT_DQ, "FILE", 0, "its gradient with respect to q", 0},
+    {"dk", KEY_OUTPUT + OUTPUT_DK, "FILE", 0, "with respect to k", 0},
+    {"dv", KEY_OUTPUT + OUTPUT_DV, "FILE", 0, "with respect to v", 0},
+    {"dmask", KEY_OUTPUT + OUTPUT_DMASK, "FILE", 0,
+     "with respect to a float mask, in the mask's shape", 0},
     {"explain", KEY_EXPLAIN, NULL, 0,
      "print which kernels run, why, and the memory and work they take; without --out, that is "
      "all",
@@ -73,15 +88,16 @@ static const choice causal_choices[] = {
 static const choice empty_row_choices[] = {
     {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
 
-static void check_options(struct argp_state *state, const attend *a)
+static bool wants_outputs(const attend *a, int from)
 {
-    for (int i = INPUT_Q; i <= INPUT_V; i++)
-        if (!a->inputs[i].spec)
-            argp_error(state, "%s is missing", a->inputs[i].option);
-    if (!a->outputs[OUTPUT_OUT].path && !a->explain)
-        argp_error(state, "--out is missing (only --explain goes without)");
-    if (a->json && !a->explain)
-        argp_error(state, "--json is for --explain, which is missing");
+    for (int i = from; i < OUTPUT_COUNT; i++)
+        if (a->outputs[i].path)
+            return true;
+    return false;
+}
+
+static void check_output_files(struct argp_state *state, const attend *a)
+{
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         const char *path = a->outputs[i].path;
         if (path && a->explain && strcmp(path, STDOUT_PATH) == 0)
@@ -92,6 +108,25 @@ static void check_options(struct argp_state *state, const attend *a)
                 argp_error(state, "%s and %s name the same file '%s'", a->outputs[j].option,
                            a->outputs[i].option, path);
     }
+}
+
+static void check_options(struct argp_state *state, const attend *a)
+{
+    const bool gradients = wants_outputs(a, OUTPUT_DQ);
+    for (int i = INPUT_Q; i <= INPUT_V; i++)
+        if (!a->inputs[i].spec)
+            argp_error(state, "%s is missing", a->inputs[i].option);
+    if (!wants_outputs(a, OUTPUT_OUT) && !a->explain)
+        argp_error(state, "--out is missing (only --explain goes without an output)");
+    if (a->json && !a->explain)
+        argp_error(state, "--json is for --explain, which is missing");
+    if (gradients && !a->inputs[INPUT_GRAD_OUT].spec)
+        argp_error(state, "--dq, --dk, --dv and --dmask need --grad-out, which is missing");
+    if (!gradients && a->inputs[INPUT_GRAD_OUT].spec)
+        argp_error(state, "--grad-out is for --dq, --dk, --dv or --dmask; none is given");
+    if (a->outputs[OUTPUT_DMASK].path && !a->inputs[INPUT_MASK].spec)
+        argp_error(state, "--dmask is for --mask, which is missing");
+    check_output_files(state, a);
 }
 
 static void parse_window(struct argp_state *state, const char *text, mh_attention_options *options)
@@ -108,6 +143,14 @@ static float parse_softcap(struct argp_state *state, const char *text)
     if (!(softcap >= 0))
         argp_error(state, "--softcap: found '%s', expected a number >= 0", text);
     return softcap;
+}
+
+static float parse_dropout(struct argp_state *state, const char *text)
+{
+    float dropout = (float)parse_number(state, "--dropout", text);
+    if (!(dropout >= 0 && dropout < 1))
+        argp_error(state, "--dropout: found '%s', expected 0 or more, below 1", text);
+    return dropout;
 }
 
 // An option that is a setting, not a file.
@@ -129,6 +172,12 @@ static error_t parse_setting(int key, const char *argument, struct argp_state *s
         return 0;
     case KEY_ALIBI:
         o->alibi = true;
+        return 0;
+    case KEY_DROPOUT:
+        o->dropout = parse_dropout(state, argument);
+        return 0;
+    case KEY_SEED:
+        o->dropout_seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     case KEY_DTYPE:
         a->dtype = (mh_dtype)parse_choice(state, "--dtype", argument, dtype_choices);
@@ -183,36 +232,12 @@ static const struct argp attend_argp = {
            "  multihead attend --q q.npy --k k.npy --v v.npy --out o.npy\n"
            "  multihead attend --q m.safetensors:q --k m.safetensors:k --v m.safetensors:v \\\n"
            "      --causal bottom-right --window=128,0 --out o.npy --weights w.npy\n"
-           "  multihead attend --q q.npy --k k.npy --v v.npy --causal top-left --explain\n",
+           "  multihead attend --q q.npy --k k.npy --v v.npy --causal top-left --explain\n"
+           "  multihead attend --q q.npy --k k.npy --v v.npy --dropout 0.1 --seed 7 \\\n"
+           "      --grad-out do.npy --dq dq.npy --dk dk.npy --dv dv.npy\n",
 };
 
-// ---- computing and writing --------------------------------------------------------------
-
-static int allocate_outputs(attend *a)
-{
-    const size_t *q = a->inputs[INPUT_Q].tensor.shape; // (B, H, T, E)
-    const size_t out[] = {q[0], q[1], q[2], a->inputs[INPUT_V].tensor.shape[3]};
-    const size_t weights[] = {q[0], q[1], q[2], a->inputs[INPUT_K].tensor.shape[2]};
-    const struct {
-        int rank;
-        const size_t *shape;
-    } forms[OUTPUT_COUNT] = {
-        [OUTPUT_OUT] = {4, out}, [OUTPUT_WEIGHTS] = {4, weights}, [OUTPUT_LSE] = {3, out}};
-    for (int i = 0; i < OUTPUT_COUNT; i++) {
-        output *o = &a->outputs[i];
-        if (!o->path && i != OUTPUT_OUT)
-            continue;
-        int code = array_allocate(a->context, o->option, MH_F32, forms[i].rank, forms[i].shape,
-                                  &o->tensor, &o->size);
-        if (code != EXIT_DONE)
-            return code;
-    }
-    if (a->outputs[OUTPUT_WEIGHTS].path)
-        a->options.weights = &a->outputs[OUTPUT_WEIGHTS].tensor;
-    if (a->outputs[OUTPUT_LSE].path)
-        a->options.lse = &a->outputs[OUTPUT_LSE].tensor;
-    return EXIT_DONE;
-}
+// ---- computing ---------------------------------------------------------------------------
 
 static int explain(attend *a)
 {
@@ -242,61 +267,41 @@ static int explain(attend *a)
     return EXIT_DONE;
 }
 
-// The tensor with the leading dimensions that q did not have left out.
-static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
+static mh_status backward(attend *a)
 {
-    int left_out = 4 - a->query_rank;
-    return mh_tensor_view(t->data, t->dtype, t->rank - left_out, t->shape + left_out);
-}
-
-static void say_written(const attend *a, int failed)
-{
-    char list[1024] = "";
-    for (int i = 0; i < failed; i++) {
-        size_t used = strlen(list);
-        if (a->outputs[i].path)
-            snprintf(list + used, sizeof list - used, " %s %s", a->outputs[i].option,
-                     a->outputs[i].path);
-    }
-    if (*list)
-        complain("written and complete are only:%s", list);
-}
-
-static int save_outputs(const attend *a)
-{
-    int code = EXIT_DONE;
-    begin_saving();
-    for (int i = 0; i < OUTPUT_COUNT && code == EXIT_DONE; i++) {
-        const output *o = &a->outputs[i];
-        if (!o->path)
-            continue;
-        mh_tensor tensor = as_user_sees(a, &o->tensor);
-        mh_status status = mh_npy_write(a->context, o->path, &tensor);
-        if (status == MH_OK)
-            continue;
-        code = complain_status(a->context, status, o->option);
-        code = code == EXIT_MEMORY ? code : EXIT_FAILED;
-        say_written(a, i);
-    }
-    end_saving();
-    return code;
+    mh_attention_gradients gradients = mh_attention_gradients_default();
+    const mh_tensor *dmask = &a->outputs[OUTPUT_DMASK].tensor;
+    if (a->outputs[OUTPUT_DQ].path)
+        gradients.dq = &a->outputs[OUTPUT_DQ].tensor;
+    if (a->outputs[OUTPUT_DK].path)
+        gradients.dk = &a->outputs[OUTPUT_DK].tensor;
+    if (a->outputs[OUTPUT_DV].path)
+        gradients.dv = &a->outputs[OUTPUT_DV].tensor;
+    if (a->outputs[OUTPUT_DMASK].path)
+        gradients.dmasks = &dmask;
+    return mh_attention_backward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
+                                 &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
+                                 &a->outputs[OUTPUT_OUT].tensor, &a->inputs[INPUT_GRAD_OUT].tensor,
+                                 &gradients);
 }
 
 static int attend_files(attend *a)
 {
     int code = attend_read_inputs(a);
     if (code == EXIT_DONE)
-        code = allocate_outputs(a);
+        code = attend_allocate_outputs(a);
     if (code == EXIT_DONE && a->explain)
         code = explain(a);
-    if (code != EXIT_DONE || !a->outputs[OUTPUT_OUT].path)
+    if (code != EXIT_DONE || !wants_outputs(a, OUTPUT_OUT))
         return code;
     mh_status status = mh_attention_forward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
                                             &a->outputs[OUTPUT_OUT].tensor);
+    if (status == MH_OK && a->inputs[INPUT_GRAD_OUT].spec)
+        status = backward(a);
     if (status != MH_OK)
         return complain_status(a->context, status, NULL);
-    return save_outputs(a);
+    return attend_save_outputs(a);
 }
 
 static int run_attend(int argc, char **argv)
@@ -308,15 +313,21 @@ static int run_attend(int argc, char **argv)
                    [INPUT_V] = {.option = "--v"},
                    [INPUT_MASK] = {.option = "--mask"},
                    [INPUT_LENGTHS] = {.option = "--kv-lengths"},
-                   [INPUT_SINKS] = {.option = "--sinks"}},
+                   [INPUT_SINKS] = {.option = "--sinks"},
+                   [INPUT_GRAD_OUT] = {.option = "--grad-out"}},
         .outputs = {[OUTPUT_OUT] = {.option = "--out"},
                     [OUTPUT_WEIGHTS] = {.option = "--weights"},
-                    [OUTPUT_LSE] = {.option = "--lse"}},
+                    [OUTPUT_LSE] = {.option = "--lse"},
+                    [OUTPUT_DQ] = {.option = "--dq"},
+                    [OUTPUT_DK] = {.option = "--dk"},
+                    [OUTPUT_DV] = {.option = "--dv"},
+                    [OUTPUT_DMASK] = {.option = "--dmask"}},
         .options = mh_attention_options_default(),
         .dtype = MH_F32,
     };
-    argp_parse(&attend_argp, argc, argv, ARGP_NO_HELP, NULL, &a);
-    int code = open_context(&a.common, &a.context);
+    int code = parse_arguments(&attend_argp, argc, argv, &a);
+    if (code == EXIT_DONE)
+        code = open_context(&a.common, &a.context);
     if (code == EXIT_DONE)
         code = attend_files(&a);
     for (int i = 0; a.context && i < INPUT_COUNT; i++)

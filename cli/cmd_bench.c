@@ -115,8 +115,9 @@ static const struct argp bench_argp = {
 static int run_bench(int argc, char **argv)
 {
     bench b = {.common = {.command = &bench_command}, .dtype = MH_F32};
-    argp_parse(&bench_argp, argc, argv, ARGP_NO_HELP, NULL, &b);
-    int code = open_context(&b.common, &b.context);
+    int code = parse_arguments(&bench_argp, argc, argv, &b);
+    if (code == EXIT_DONE)
+        code = open_context(&b.common, &b.context);
     if (code == EXIT_DONE)
         code = b.suite->run(&b);
     mh_context_free(b.context);

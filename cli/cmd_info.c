@@ -175,9 +175,10 @@ static int show(const info *i, mh_context *context)
 static int run_info(int argc, char **argv)
 {
     info i = {.common = {.command = &info_command}};
-    argp_parse(&info_argp, argc, argv, ARGP_NO_HELP, NULL, &i);
+    int code = parse_arguments(&info_argp, argc, argv, &i);
     mh_context *context = NULL;
-    int code = open_context(&i.common, &context);
+    if (code == EXIT_DONE)
+        code = open_context(&i.common, &context);
     if (code == EXIT_DONE)
         code = show(&i, context);
     mh_context_free(context);

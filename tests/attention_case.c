@@ -35,9 +35,9 @@ static size_t random_length(test_rng *rng)
 static size_t half(size_t n, size_t least) { return n / 2 > least ? n / 2 : least; }
 
 // Shrinks everything but the number of keys, which is what tiles and chunks are cut from.
-static void fit_work(attention_case *c)
+static void fit_work(attention_case *c, size_t work)
 {
-    for (int turn = 0; c->B * c->H * c->T * c->S * (c->E + c->Ev) > MAX_WORK; turn++) {
+    for (int turn = 0; c->B * c->H * c->T * c->S * (c->E + c->Ev) > work; turn++) {
         switch (turn % 5) {
         case 0:
             c->T = half(c->T, 1);
@@ -60,7 +60,7 @@ static void fit_work(attention_case *c)
     }
 }
 
-static void choose_shapes(attention_case *c)
+static void choose_shapes(attention_case *c, size_t work)
 {
     static const size_t ratios[] = {1, 1, 1, 2, 3, 4, 8};
     c->B = test_between(&c->rng, 1, 3);
@@ -72,7 +72,7 @@ static void choose_shapes(attention_case *c)
     c->S = random_length(&c->rng);
     if (c->options.causal == MH_CAUSAL)
         c->S = c->T;
-    fit_work(c);
+    fit_work(c, work);
     if (c->options.causal == MH_CAUSAL)
         c->S = c->T;
 }
@@ -170,6 +170,20 @@ static void choose_positions(attention_case *c)
             c->key_lengths[n] = (int64_t)test_between(rng, 0, own_keys(c, n));
         c->options.key_lengths = c->key_lengths;
     }
+}
+
+static void choose_dropout(attention_case *c)
+{
+    static const float usual[] = {0.1f, 0.5f, 0x1p-20f};
+    test_rng *rng = &c->rng;
+    if (!test_chance(rng, 0.25))
+        return;
+    c->options.dropout =
+        test_chance(rng, 0.5) ? usual[test_between(rng, 0, 2)] : (float)test_uniform(rng, 0, 0.9);
+    c->options.dropout_seed = test_random(rng);
+    if (test_chance(rng, 0.6)) // the number's upper half does not count
+        c->options.dropout_sequence =
+            test_chance(rng, 0.5) ? test_between(rng, 1, 1000) : test_random(rng);
 }
 
 // Ids that stay the same for a while, or change all the time.
@@ -330,6 +344,7 @@ static void choose_weights(attention_case *c)
         random_subset(rng, c->T_max, rows, c->weights_rows);
     }
     o->weights_average = test_chance(rng, 0.25);
+    o->weights_dropped = test_chance(rng, 0.5);
     o->weights_stage = (mh_weights_stage)test_between(rng, 0, MH_WEIGHTS_BIASED);
     c->weights =
         test_tensor_random(rng, test_float_dtype(rng), 4,
@@ -337,21 +352,57 @@ static void choose_weights(attention_case *c)
     o->weights = &c->weights.view;
 }
 
-static void choose_outputs(attention_case *c)
+static void choose_outputs(attention_case *c, bool backward)
 {
     if (test_chance(&c->rng, 0.1))
         c->options.empty_row = MH_EMPTY_ROW_NAN;
-    if (test_chance(&c->rng, 0.5)) {
+    if (backward || test_chance(&c->rng, 0.5)) {
         c->lse = test_tensor_random(&c->rng, MH_F32, 3, (size_t[]){c->B, c->H, c->T}, false);
         c->options.lse = &c->lse.view;
     }
-    if (test_chance(&c->rng, 0.5))
+    if (test_chance(&c->rng, backward ? 0.1 : 0.5))
         choose_weights(c);
+}
+
+// ---- gradients ------------------------------------------------------------------------
+
+// NULL where the gradient is not wanted, or the view of a new tensor.
+static const mh_tensor *choose_gradient(attention_case *c, const mh_tensor *of, mh_dtype dtype,
+                                        test_tensor *gradient)
+{
+    if (test_chance(&c->rng, 0.15))
+        return NULL;
+    *gradient = test_tensor_random(&c->rng, dtype, of->rank, of->shape, false);
+    return &gradient->view;
+}
+
+static void choose_gradients(attention_case *c)
+{
+    test_rng *rng = &c->rng;
+    c->gradients = mh_attention_gradients_default();
+    mh_dtype dtype = test_float_dtype(rng);
+    do { // as for k: no sums of equal terms, over the width or over the queries
+        test_tensor_free(&c->dout);
+        c->dout = test_tensor_random(rng, dtype, 4, c->out.view.shape, true);
+    } while ((c->v.view.stride[3] == 0 && c->dout.view.stride[3] == 0) ||
+             (c->q.view.stride[2] == 0 && c->dout.view.stride[2] == 0));
+    test_fill_normal(rng, &c->dout.view, test_uniform(rng, 0.1, 3));
+    c->gradients.dq = choose_gradient(c, &c->q.view, test_float_dtype(rng), &c->dq);
+    c->gradients.dk = choose_gradient(c, &c->k.view, test_float_dtype(rng), &c->dk);
+    c->gradients.dv = choose_gradient(c, &c->v.view, test_float_dtype(rng), &c->dv);
+    for (size_t m = 0; m < c->options.mask_count; m++)
+        if (c->masks[m].kind == MH_MASK_ADD)
+            c->dmasks[m] = choose_gradient(c, &c->mask[m].view, MH_F32, &c->dmask[m]);
+    if (c->dmasks[0] || c->dmasks[1] || c->dmasks[2] || test_chance(rng, 0.5))
+        c->gradients.dmasks = c->dmasks;
+    mh_tensor sinks = mh_tensor_1d(c->sinks, MH_F32, c->H);
+    if (c->options.sinks)
+        c->gradients.dsinks = choose_gradient(c, &sinks, MH_F32, &c->dsinks);
 }
 
 // ---- all together -----------------------------------------------------------------------
 
-void attention_case_create(attention_case *c, uint64_t seed)
+static void create(attention_case *c, uint64_t seed, size_t work, bool backward)
 {
     memset(c, 0, sizeof *c);
     c->seed = seed;
@@ -359,21 +410,33 @@ void attention_case_create(attention_case *c, uint64_t seed)
     c->options = mh_attention_options_default();
     if (test_chance(&c->rng, 0.6))
         c->options.causal = (mh_causal)test_between(&c->rng, MH_CAUSAL, MH_CAUSAL_OFFSET);
-    choose_shapes(c);
+    choose_shapes(c, work);
     choose_packing(c);
     choose_scores(c);
     choose_positions(c);
     choose_documents(c);
     choose_masks(c);
+    choose_dropout(c);
     choose_inputs(c);
-    choose_outputs(c);
+    choose_outputs(c, backward);
+    if (backward)
+        choose_gradients(c);
+}
+
+void attention_case_create(attention_case *c, uint64_t seed) { create(c, seed, MAX_WORK, false); }
+
+void attention_case_create_backward(attention_case *c, uint64_t seed, size_t work)
+{
+    create(c, seed, work, true);
 }
 
 void attention_case_free(attention_case *c)
 {
     test_tensor *owned[] = {
-        &c->q,   &c->k,       &c->v,       &c->query_documents, &c->key_documents, &c->out,
-        &c->lse, &c->weights, &c->mask[0], &c->mask[1],         &c->mask[2]};
+        &c->q,       &c->k,       &c->v,       &c->query_documents, &c->key_documents, &c->out,
+        &c->lse,     &c->weights, &c->mask[0], &c->mask[1],         &c->mask[2],       &c->dout,
+        &c->dq,      &c->dk,      &c->dv,      &c->dsinks,          &c->dmask[0],      &c->dmask[1],
+        &c->dmask[2]};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         test_tensor_free(owned[i]);
 }
@@ -389,6 +452,21 @@ static int append(char *text, size_t size, int used, const char *format, ...)
     int n = vsnprintf(text + used, size - (size_t)used, format, arguments);
     va_end(arguments);
     return used + n;
+}
+
+static void describe_gradients(const attention_case *c, char *text, size_t size, int n)
+{
+    const struct {
+        const char *name;
+        const test_tensor *tensor;
+    } all[] = {{"dq", &c->dq},          {"dk", &c->dk},           {"dv", &c->dv},
+               {"dsinks", &c->dsinks},  {"dmask0", &c->dmask[0]}, {"dmask1", &c->dmask[1]},
+               {"dmask2", &c->dmask[2]}};
+    n = append(text, size, n, " dout %s; wanted:", mh_dtype_name(c->dout.view.dtype));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].tensor->bytes)
+            n = append(text, size, n, " %s %s", all[i].name,
+                       mh_dtype_name(all[i].tensor->view.dtype));
 }
 
 char *attention_case_describe(const attention_case *c, char *text, size_t size)
@@ -418,6 +496,12 @@ char *attention_case_describe(const attention_case *c, char *text, size_t size)
         n = append(text, size, n, " weights stage %d%s %s", (int)o->weights_stage,
                    o->weights_average ? " average" : "",
                    mh_tensor_describe(o->weights, shape, sizeof shape));
-    append(text, size, n, "%s", o->lse ? " lse" : "");
+    n = append(text, size, n, "%s", o->lse ? " lse" : "");
+    if (o->dropout > 0)
+        n = append(text, size, n, " dropout %g seed %llu sequence %llu%s", (double)o->dropout,
+                   (unsigned long long)o->dropout_seed, (unsigned long long)o->dropout_sequence,
+                   o->weights && o->weights_dropped ? " weights-dropped" : "");
+    if (c->dout.bytes)
+        describe_gradients(c, text, size, n);
     return text;
 }

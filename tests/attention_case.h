@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One random call of mh_attention_forward: shapes, layouts, dtypes, options and data, all from
-// one seed, so that a failing case can be run again from the number that was printed.
+// One random call of mh_attention_forward, and of mh_attention_backward if that is wanted: shapes,
+// layouts, dtypes, options and data, all from one seed, so that a failing case can be run again
+// from the number that was printed.
 //
 // Sizes are chosen to cross what an implementation is likely to block by: tiles of 64 keys,
 // chunks of 512, vectors of 4..16 numbers; and to be cheap enough for thousands of cases.
@@ -25,10 +26,19 @@ typedef struct attention_case {
     int64_t prefix_lengths[CASE_SEQUENCES], key_lengths[CASE_SEQUENCES];
     float slopes[CASE_HEADS], sinks[CASE_HEADS];
     size_t weights_heads[CASE_HEADS], weights_rows[CASE_ROWS];
+
+    test_tensor dout;                                  // input of backward
+    test_tensor dq, dk, dv, dsinks, dmask[CASE_MASKS]; // its outputs; no bytes: not wanted
+    const mh_tensor *dmasks[CASE_MASKS];
+    mh_attention_gradients gradients;
 } attention_case;
 
 // Makes the case of this seed in place: options point into the struct, don't move it.
 void attention_case_create(attention_case *c, uint64_t seed);
+
+// The same with lse and with gradients to compute, any of which may be missing; no more than
+// `work` multiplications in forward.
+void attention_case_create_backward(attention_case *c, uint64_t seed, size_t work);
 void attention_case_free(attention_case *c);
 
 // One line: seed, shapes, options. Returns text.

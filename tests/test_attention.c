@@ -50,21 +50,24 @@ static void check_rows(const attention_case *c, const ref_attention *ref, verdic
 }
 
 // The value at (n, head, row, j) of the weights output, which may show chosen heads and rows, or
-// the mean over the heads.
+// the mean over the heads; the softmax before or after dropout.
 static double expected_weight(const mh_attention_options *o, const ref_attention *ref,
                               const size_t at[4], double *bound)
 {
     size_t shown = o->weights_heads ? o->weights_head_count : ref->H;
     size_t first = o->weights_average ? 0 : at[1], count = o->weights_average ? shown : 1;
     size_t i = o->weights_rows ? o->weights_rows[at[2]] : at[2];
+    bool dropped = o->weights_dropped && o->weights_stage == MH_WEIGHTS_SOFTMAX;
     double sum = 0, magnitude = 0;
     *bound = 0;
     for (size_t l = first; l < first + count; l++) {
         size_t h = o->weights_heads ? o->weights_heads[l] : l;
         size_t index = ((at[0] * ref->H + h) * ref->T + i) * ref->S + at[3];
-        sum += ref->weights[o->weights_stage][index];
-        magnitude += fabs(ref->weights[o->weights_stage][index]);
-        *bound += ref->weights_error[o->weights_stage][index] / (double)count;
+        double factor = dropped ? ref->factor[index] : 1;
+        double weight = factor * ref->weights[o->weights_stage][index];
+        sum += weight;
+        magnitude += fabs(weight);
+        *bound += factor * ref->weights_error[o->weights_stage][index] / (double)count;
     }
     if (count > 1 && isfinite(magnitude))
         *bound += 0x1p-24 * magnitude;

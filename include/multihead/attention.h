@@ -80,18 +80,18 @@ struct mh_attention_options {
     float scale;   // MH_SCALE_DEFAULT: 1/sqrt(E); any finite number, 0 and negative included
     float softcap; // 0: none; s = softcap * tanh(s / softcap)
 
-    mh_causal causal;                      // MH_CAUSAL_NONE
-    int64_t offset;                        // 0; read for MH_CAUSAL_OFFSET and MH_CAUSAL_NONE
-    int64_t window_left, window_right;     // -1, -1: open; p - left <= j <= p + right, p = i + offset
-    const int64_t *prefix_lengths;         // (B) NULL: none; keys below are seen in spite of causal
-    const int64_t *key_lengths;            // (B) NULL: S each; keys from there on do not exist
-    const mh_tensor *query_documents;      // (B, T) i32 or i64, NULL: none; a query sees the
-    const mh_tensor *key_documents;        // (B, S)   keys that have the same document id
-    const mh_mask *masks;                  // NULL
-    size_t mask_count;                     // 0
-    bool alibi;                            // false; adds -slope_h |i + offset - j|
-    const float *alibi_slopes;             // (H) NULL: the published slopes
-    const float *sinks;                    // (H) NULL: none; adds exp(sink_h) to the softmax's sum
+    mh_causal causal;                  // MH_CAUSAL_NONE
+    int64_t offset;                    // 0; read for MH_CAUSAL_OFFSET and MH_CAUSAL_NONE
+    int64_t window_left, window_right; // -1, -1: open; p - left <= j <= p + right, p = i + offset
+    const int64_t *prefix_lengths;     // (B) NULL: none; keys below are seen in spite of causal
+    const int64_t *key_lengths;        // (B) NULL: S each; keys from there on do not exist
+    const mh_tensor *query_documents;  // (B, T) i32 or i64, NULL: none; a query sees the
+    const mh_tensor *key_documents;    // (B, S)   keys that have the same document id
+    const mh_mask *masks;              // NULL
+    size_t mask_count;                 // 0
+    bool alibi;                        // false; adds -slope_h |i + offset - j|
+    const float *alibi_slopes;         // (H) NULL: the published slopes
+    const float *sinks;                // (H) NULL: none; adds exp(sink_h) to the softmax's sum
 
     // Packed batches without padding: q, k, v, out, lse have B = 1 and hold `sequences`
     // sequences one after the other; sequence b is rows starts[b] .. starts[b+1]-1. Per-batch
@@ -99,6 +99,13 @@ struct mh_attention_options {
     size_t sequences;            // 0: not packed
     const int64_t *query_starts; // (sequences + 1)
     const int64_t *key_starts;   // (sequences + 1)
+
+    // Each weight is dropped with this probability, the others are scaled by 1 / (1 - dropout).
+    // Which ones is a function of the seed and of the weight's place (sequence, head, query, key)
+    // alone: not of threads, tiles or the batch a sequence is in.
+    float dropout;             // 0: none; less than 1
+    uint64_t dropout_seed;     // 0
+    uint64_t dropout_sequence; // 0: the number of this batch's first sequence
 
     mh_empty_row empty_row; // MH_EMPTY_ROW_ZERO: what out and weights get where a query has no
                             // live key and no sink
@@ -108,6 +115,7 @@ struct mh_attention_options {
     const mh_tensor *weights;       // (B, H, T, S) f32, bf16 or f16, NULL
     mh_weights_stage weights_stage; // MH_WEIGHTS_SOFTMAX
     bool weights_average;           // false; true: (B, 1, T, S), the mean over heads
+    bool weights_dropped;           // false: before dropout
     const size_t *weights_heads;    // NULL: all; else only these, in this order: weights' dim 1
     size_t weights_head_count;      // 0
     const size_t *weights_rows;     // NULL: all; else only these queries: weights' dim 2
@@ -121,26 +129,62 @@ MH_API mh_attention_options mh_attention_options_default(void);
 
 // The scratch memory that mh_attention_forward needs for these arguments, in bytes.
 MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
-                                        const mh_tensor *q, const mh_tensor *k,
-                                        const mh_tensor *v, const mh_tensor *out, size_t *bytes);
+                                        const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                        const mh_tensor *out, size_t *bytes);
+
+// ---- backward -----------------------------------------------------------------------------
+
+// Where the gradients go; each may be NULL if it is not wanted.
+typedef struct mh_attention_gradients {
+    size_t struct_size;             // sizeof(mh_attention_gradients)
+    const mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
+    const mh_tensor *const *dmasks; // NULL; else one pointer a mask, NULL where not wanted: the
+                                    // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
+                                    // summed over the dimensions it was broadcast along
+    const mh_tensor *dsinks;        // NULL; (H) f32
+} mh_attention_gradients;
+
+MH_API mh_attention_gradients mh_attention_gradients_default(void);
+
+// The gradients of a loss with respect to the inputs of mh_attention_forward, from its gradient
+// with respect to `out`:
+//
+//     dout (B, H, T, Ev)     out, options->lse: as forward wrote them for the same inputs
+//
+// Everything forward can do has gradients. Scores are computed again, so memory stays O(T + S).
+// Dead keys and queries without live keys get 0. The same bits for any number of threads, and for
+// a sequence alone, padded or packed (except sums over the batch: dmasks, dsinks).
+//
+// Errors: as mh_attention_forward, and MH_ERROR_ARGUMENT if options->lse is NULL; gradients are
+// then untouched. options->weights is ignored.
+MH_API mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
+                                       const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                       const mh_tensor *out, const mh_tensor *dout,
+                                       const mh_attention_gradients *gradients);
+
+// The scratch memory that mh_attention_backward needs, in bytes; options->workspace as above.
+MH_API mh_status mh_attention_backward_workspace(
+    mh_context *context, const mh_attention_options *options, const mh_tensor *q,
+    const mh_tensor *k, const mh_tensor *v, const mh_tensor *out, const mh_tensor *dout,
+    const mh_attention_gradients *gradients, size_t *bytes);
 
 // ---- what will run, and why ------------------------------------------------------------
 
 typedef struct mh_attention_plan {
-    const char *isa;          // the kernels' level
-    size_t threads;           // that will be used
-    size_t tasks;             // independent pieces of work
-    size_t query_rows;        // rows of a query tile
-    size_t key_tile;          // keys of a key tile
-    size_t key_chunk;         // keys summed up before a merge by log-sum-exp
-    size_t block_rows;        // query rows that share one packing of a key tile
-    size_t workspace;         // bytes of scratch
-    uint64_t tiles;           // query tiles x key tiles
-    uint64_t dead_tiles;      // of these skipped: no live pair
-    uint64_t edge_tiles;      // of these masked element by element
-    uint64_t live_pairs;      // query-key pairs that count, over all heads
-    double flops;             // 2 (E + Ev) a live pair: the work that must be done
-    char why[512];            // the reasons, in words
+    const char *isa;     // the kernels' level
+    size_t threads;      // that will be used
+    size_t tasks;        // independent pieces of work
+    size_t query_rows;   // rows of a query tile
+    size_t key_tile;     // keys of a key tile
+    size_t key_chunk;    // keys summed up before a merge by log-sum-exp
+    size_t block_rows;   // query rows that share one packing of a key tile
+    size_t workspace;    // bytes of scratch
+    uint64_t tiles;      // query tiles x key tiles
+    uint64_t dead_tiles; // of these skipped: no live pair
+    uint64_t edge_tiles; // of these masked element by element
+    uint64_t live_pairs; // query-key pairs that count, over all heads
+    double flops;        // 2 (E + Ev) a live pair: the work that must be done
+    char why[512];       // the reasons, in words
 } mh_attention_plan;
 
 // Fills `plan` for these arguments without computing attention. Reads masks, not q, k, v.

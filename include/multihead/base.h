@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MH_VERSION_MAJOR 0
-#define MH_VERSION_MINOR 1
-#define MH_VERSION_PATCH 0
+#define MH_VERSION_MAJOR  0
+#define MH_VERSION_MINOR  1
+#define MH_VERSION_PATCH  0
 #define MH_VERSION_STRING "0.1.0"
 
 #if defined(__GNUC__)
-#define MH_API __attribute__((visibility("default")))
+#define MH_API                 __attribute__((visibility("default")))
 #define MH_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define MH_API

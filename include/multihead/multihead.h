@@ -21,6 +21,7 @@
 
 #include <multihead/attention.h>
 #include <multihead/base.h>
+#include <multihead/kv_cache.h>
 #include <multihead/ops.h>
 #include <multihead/tensor.h>
 

@@ -18,7 +18,7 @@ struct mh_context {
     struct mh_pool *pool;            // NULL: one thread, or the caller's parallel_for
     mh_parallel_for_fn parallel_for; // NULL: our pool
     void *parallel_for_user;
-    bool in_parallel;                // a loop is running: an inner one is serial
+    bool in_parallel; // a loop is running: an inner one is serial
 
     const char *isa;
     const struct mh_kernels *kernels; // filled for `isa`

@@ -40,8 +40,7 @@ static inline float mh_f16_to_float(uint16_t half)
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t exponent = (half >> 10) & 0x1Fu, mantissa = half & 0x3FFu;
     if (exponent == 31) // inf, NaN (made quiet, as the hardware does)
-        return mh_bits_to_float(sign | 0x7F800000u | (mantissa << 13) |
-                                (mantissa ? 0x400000u : 0));
+        return mh_bits_to_float(sign | 0x7F800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0));
     if (exponent == 0) { // zero, denormal: mantissa * 2^-24, exact in f32
         float magnitude = (float)mantissa * 0x1p-24f;
         return sign ? -magnitude : magnitude;

@@ -122,7 +122,7 @@ static bool is_out_of_memory(const json_error_t *error, const char *text, size_t
 
 mh_status mh_safetensors_load(const mh_source *source, const char *text, size_t size, json_t **root)
 {
-    json_error_t error;
+    json_error_t error = {0};
     scan s = {0};
     mh_status status = scan_text(source, text, size, &s);
     if (status == MH_OK)

@@ -32,6 +32,16 @@ typedef struct mh_score_map {
     uint64_t live;
 } mh_score_map;
 
+// One row of the softmax's backward, with t = scale * s and the gradient g of a kept weight:
+//     p = exp(t - lse);  w = p * keep_scale, g = g * keep_scale where keep has a 1, else 0;
+//     s = w;  g = p * (g - delta);  both 0 where live has a 0.
+typedef struct mh_grad_map {
+    float scale, lse;
+    float delta; // sum_j w_j g_j, the same for the whole row
+    float keep_scale;
+    uint64_t live, keep;
+} mh_grad_map;
+
 typedef struct mh_softmax_norm {
     float max, log_sum;
 } mh_softmax_norm;
@@ -93,8 +103,27 @@ typedef struct mh_kernels {
     // for such a row.
     mh_softmax_norm (*softmax_row)(size_t n, const float *x, float *y);
 
-    // y = x * (1 / d) + 0, so that a zero is +0 whichever way it came about. y may be x.
-    void (*divide_row)(size_t n, const float *x, float d, float *y);
+    // y = x * factor + 0, so that a zero is +0 whichever way it came about. y may be x.
+    void (*scale_row)(size_t n, const float *x, float factor, float *y);
+
+    // ---- dropout and gradients -----------------------------------------------------------------
+
+    // Which of 64 keys are kept: bit j is set if word j % 4 of philox(counter + j / 4, key) is at
+    // least threshold; j / 4 is added to counter[0].
+    uint64_t (*keep_bits)(uint32_t threshold, const uint32_t key[2], const uint32_t counter[4]);
+
+    // x = x * scale where keep has a 1, else 0; n <= 64 keys, rounded up to whole vectors.
+    void (*drop_row)(uint64_t keep, float scale, size_t n, float *x);
+
+    // The softmax backward over the keys of a tile, n rounded up to whole vectors; see mh_grad_map.
+    void (*softmax_grad_row)(const mh_grad_map *map, size_t n, float *s, float *g);
+
+    // y = 1 - tanh(scale * x / cap)^2, the slope of the softcap; n rounded up to whole vectors.
+    void (*softcap_slope)(size_t n, float scale, float cap, const float *x, float *y);
+
+    void (*add_row)(size_t n, const float *x, float *y);      // y += x
+    void (*multiply_row)(size_t n, const float *x, float *y); // y *= x
+    float (*dot)(size_t n, const float *x, const float *y);   // in one fixed order
 
     // ---- elementwise ------------------------------------------------------------------------
 

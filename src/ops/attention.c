@@ -20,16 +20,21 @@ typedef struct packed_tile {
 } packed_tile;
 
 static packed_tile pack_tile(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                             size_t begin, size_t count, float *keys, float *values, float *staging)
+                             size_t begin, size_t count, float *keys, float *values,
+                             mh_attention_scratch *scratch)
 {
-    const mh_tensor *v = &job->problem->v;
+    const mh_attention_problem *p = job->problem;
+    if (p->cache) {
+        mh_kv_tile tile =
+            mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, begin, keys, values);
+        return (packed_tile){begin, tile.keys, tile.values, tile.finite};
+    }
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
-    mh_attention_pack_keys(job, sequence, group, begin, count, staging, keys);
+    mh_attention_keys(job, sequence, group, begin, count, keys, scratch);
     ptrdiff_t stride;
-    const float *rows = mh_rows_as_f32(job->kernels, v, 2, mh_element(v, 3, at), count,
-                                       job->problem->Ev, staging, &stride);
-    bool finite =
-        job->kernels->pack_rows(count, job->problem->Ev, rows, stride, values, job->value_width);
+    const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at), count,
+                                       p->Ev, scratch->staging, &stride);
+    bool finite = job->kernels->pack_rows(count, p->Ev, rows, stride, values, job->value_width);
     return (packed_tile){begin, keys, values, finite};
 }
 
@@ -85,6 +90,9 @@ static void attend_strip(const mh_attention_job *job, const mh_sequence *sequenc
 
     kernels->softmax_step(rows, used, scale, scratch->scores, width, state.max, state.sum,
                           state.acc, width);
+    for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++)
+        kernels->drop_row(mh_attention_keep(job, sequence, &scratch->rows[first + r], tile->begin),
+                          job->keep_scale, used, scratch->scores + r * MH_KEY_TILE);
     if (tile->finite || full)
         kernels->gemm(rows, width, used, scratch->scores, MH_KEY_TILE, tile->values, width,
                       state.acc, width, true);
@@ -178,45 +186,51 @@ static size_t pack_chunk(const mh_attention_job *job, const mh_sequence *sequenc
         tiles[count] =
             pack_tile(job, sequence, group, begin, left < MH_KEY_TILE ? left : MH_KEY_TILE,
                       scratch->keys + count * job->problem->E * MH_KEY_TILE,
-                      scratch->values + count * MH_KEY_TILE * job->value_width, scratch->staging);
+                      scratch->values + count * MH_KEY_TILE * job->value_width, scratch);
     }
     return count;
 }
 
-// One group of rows against one chunk. The first chunk goes straight into scratch->total; a
-// later one has a state of its own, which is then merged. Merging a chunk in which a row has no
-// live key changes nothing, so it does not matter which rows share a group.
+// `rows` rows from `begin` on against the tiles of one chunk; `state` starts there.
 static void attend_group(const mh_attention_job *job, const mh_sequence *sequence,
                          const packed_tile *tiles, size_t tile_count, size_t begin, size_t rows,
-                         bool first_chunk, mh_attention_scratch *scratch)
+                         const mh_softmax_state *state, mh_attention_scratch *scratch)
 {
-    const mh_softmax_state total = state_rows(job, &scratch->total, begin);
-    const mh_softmax_state *state = first_chunk ? &total : &scratch->partial;
     reset_state(job, rows, state);
     for (size_t i = 0; i < tile_count; i++)
         for (size_t first = 0; first < rows; first += job->strip)
             attend_strip(job, sequence, &tiles[i], begin + first,
                          rows - first < job->strip ? rows - first : job->strip, scratch,
                          state_rows(job, state, first));
-    for (size_t r = 0; r < rows && !first_chunk; r++)
-        merge_row(job, &total, r, state->max[r], state, r);
 }
 
+// The keys that a span and a chunk have in common.
+static mh_interval chunk_keys(mh_interval span, size_t chunk)
+{
+    const size_t begin = chunk * MH_KEY_CHUNK, end = begin + MH_KEY_CHUNK;
+    return (mh_interval){begin > span.begin ? begin : span.begin, end < span.end ? end : span.end};
+}
+
+// All chunks of a span, one after the other. The first goes straight into scratch->total; a later
+// one has a state of its own, which is then merged. Merging a chunk in which a row has no live key
+// changes nothing, so it does not matter which rows share a block, or who skips what.
 static void attend_span(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                         mh_interval span, size_t rows, mh_attention_scratch *scratch)
 {
     if (span.begin >= span.end)
         reset_state(job, rows, &scratch->total);
-    bool first = true;
-    for (size_t begin = span.begin / MH_KEY_CHUNK * MH_KEY_CHUNK; begin < span.end;
-         begin += MH_KEY_CHUNK, first = false) {
-        mh_interval keys = {begin > span.begin ? begin : span.begin,
-                            begin + MH_KEY_CHUNK < span.end ? begin + MH_KEY_CHUNK : span.end};
+    const size_t first_chunk = span.begin / MH_KEY_CHUNK;
+    for (size_t chunk = first_chunk; chunk * MH_KEY_CHUNK < span.end; chunk++) {
         packed_tile tiles[MH_CHUNK_TILES];
-        size_t count = pack_chunk(job, sequence, group, keys, scratch, tiles);
-        for (size_t r = 0; r < rows; r += job->group_rows)
-            attend_group(job, sequence, tiles, count, r,
-                         rows - r < job->group_rows ? rows - r : job->group_rows, first, scratch);
+        size_t count = pack_chunk(job, sequence, group, chunk_keys(span, chunk), scratch, tiles);
+        for (size_t begin = 0; begin < rows; begin += job->group_rows) {
+            const mh_softmax_state total = state_rows(job, &scratch->total, begin);
+            const mh_softmax_state *state = chunk == first_chunk ? &total : &scratch->partial;
+            size_t group_rows = rows - begin < job->group_rows ? rows - begin : job->group_rows;
+            attend_group(job, sequence, tiles, count, begin, group_rows, state, scratch);
+            for (size_t r = 0; r < group_rows && chunk > first_chunk; r++)
+                merge_row(job, &total, r, state->max[r], state, r);
+        }
     }
 }
 
@@ -236,10 +250,10 @@ static void write_output(const mh_attention_job *job, void *out, const float *ac
     const mh_tensor *t = &job->problem->out;
     const size_t Ev = job->problem->Ev;
     if (t->dtype == MH_F32 && (t->stride[3] == 1 || Ev == 1)) {
-        job->kernels->divide_row(Ev, acc, sum, out);
+        job->kernels->scale_row(Ev, acc, 1 / sum, out);
         return;
     }
-    job->kernels->divide_row(Ev, acc, sum, scratch->staging);
+    job->kernels->scale_row(Ev, acc, 1 / sum, scratch->staging);
     mh_row_write(job->kernels, t->dtype, out, t->stride[3], Ev, scratch->staging);
 }
 
@@ -274,88 +288,106 @@ static void finish_row(const mh_attention_job *job, const mh_sequence *sequence,
             (mh_row_stats){max == -INFINITY ? 0 : max, sum, empty};
 }
 
-static void attend_block(void *arg, size_t index, size_t worker)
+// What task number `task` is: some rows of a sequence and key/value head.
+typedef struct block_of_rows {
+    mh_sequence sequence;
+    size_t group, first, count;
+    mh_interval span; // the keys that they may see
+} block_of_rows;
+
+static block_of_rows load_block(const mh_attention_job *job, size_t task,
+                                mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    // The last block first: it has the most keys if the call is causal.
+    const size_t block = job->blocks - 1 - task % job->blocks;
+    block_of_rows b = {.sequence = mh_attention_sequence(p, task / job->blocks / p->G),
+                       .group = task / job->blocks % p->G,
+                       .first = block * job->block_rows};
+    const size_t rows = p->H / p->G * b.sequence.T;
+    if (b.first >= rows)
+        return b;
+    b.count = rows - b.first < job->block_rows ? rows - b.first : job->block_rows;
+    b.span = number_rows(job, &b.sequence, b.group, b.first, b.count, scratch);
+    load_queries(job, &b.sequence, b.count, scratch);
+    return b;
+}
+
+static void finish_block(const mh_attention_job *job, const block_of_rows *block,
+                         mh_attention_scratch *scratch)
+{
+    if (job->problem->options.sinks)
+        add_sinks(job, block->count, scratch);
+    for (size_t r = 0; r < block->count; r++)
+        finish_row(job, &block->sequence, r, scratch);
+}
+
+static void attend_block(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
-    const mh_attention_problem *p = job->problem;
     mh_attention_scratch *scratch = &job->scratch[worker];
-    // The last block first: it has the most keys if the call is causal.
-    const size_t block = job->blocks - 1 - index % job->blocks;
-    const size_t group = index / job->blocks % p->G, b = index / job->blocks / p->G;
-
-    mh_sequence sequence = mh_attention_sequence(p, b);
-    const size_t rows = p->H / p->G * sequence.T, first = block * job->block_rows;
-    if (first >= rows)
+    const block_of_rows block = load_block(job, task, scratch);
+    if (block.count == 0)
         return;
-    const size_t count = rows - first < job->block_rows ? rows - first : job->block_rows;
-    mh_interval span = number_rows(job, &sequence, group, first, count, scratch);
-    load_queries(job, &sequence, count, scratch);
-    attend_span(job, &sequence, group, span, count, scratch);
-    if (p->options.sinks)
-        add_sinks(job, count, scratch);
-    for (size_t r = 0; r < count; r++)
-        finish_row(job, &sequence, r, scratch);
+    attend_span(job, &block.sequence, block.group, block.span, block.count, scratch);
+    finish_block(job, &block, scratch);
+}
+
+// ---- few rows against many keys: chunks shared out ---------------------------------------------
+
+// Chunk number index % chunks of a task's rows, with a state of its own.
+static void attend_part(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    mh_attention_scratch *scratch = &job->scratch[worker];
+    const size_t task = index / job->chunks, chunk = index % job->chunks;
+    const block_of_rows block = load_block(job, task, scratch);
+    const mh_softmax_state part = state_rows(job, &job->parts, index * job->block_rows);
+    const mh_interval keys = chunk_keys(block.span, chunk);
+    packed_tile tiles[MH_CHUNK_TILES];
+    size_t count = 0;
+    if (keys.begin < keys.end)
+        count = pack_chunk(job, &block.sequence, block.group, keys, scratch, tiles);
+    attend_group(job, &block.sequence, tiles, count, 0, block.count, &part, scratch);
+    memcpy(job->parts_seen + index * job->block_rows, scratch->seen, block.count * sizeof(bool));
+}
+
+// Merges a task's chunks in their order.
+static void merge_parts(void *arg, size_t task, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    mh_attention_scratch *scratch = &job->scratch[worker];
+    const block_of_rows block = load_block(job, task, scratch);
+    reset_state(job, block.count, &scratch->total);
+    for (size_t chunk = 0; chunk < job->chunks; chunk++) {
+        const size_t first = (task * job->chunks + chunk) * job->block_rows;
+        const mh_softmax_state part = state_rows(job, &job->parts, first);
+        for (size_t r = 0; r < block.count; r++) {
+            merge_row(job, &scratch->total, r, part.max[r], &part, r);
+            scratch->seen[r] |= job->parts_seen[first + r];
+        }
+    }
+    finish_block(job, &block, scratch);
 }
 
 // ---- the calls -------------------------------------------------------------------------------
 
-static mh_status workspace_size(mh_context *context, mh_attention_job *job, size_t *bytes)
-{
-    mh_arena arena = {0};
-    mh_attention_job_layout(job, &arena);
-    if (arena.overflow)
-        return mh_fail(context, MH_ERROR_MEMORY, "workspace: its size does not fit in memory");
-    *bytes = arena.used;
-    return MH_OK;
-}
-
-// The caller's memory, or the context's, as an arena.
-static mh_status take_workspace(mh_context *context, const mh_attention_options *options,
-                                size_t needed, mh_arena *arena)
-{
-    if (!options->workspace) {
-        char *base = mh_context_scratch(context, needed);
-        *arena = (mh_arena){.base = base, .size = needed};
-        return base ? MH_OK : MH_ERROR_MEMORY;
-    }
-    if (options->workspace_size < needed)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "workspace_size: found %zu, expected at least %zu", options->workspace_size,
-                       needed);
-    size_t skip = (size_t)(-(uintptr_t)options->workspace % MH_ARENA_ALIGNMENT);
-    *arena = (mh_arena){.base = (char *)options->workspace + skip, .size = needed - skip};
-    return MH_OK;
-}
-
-mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
-                                 const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                 const mh_tensor *out, size_t *bytes)
-{
-    mh_attention_problem problem;
-    mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
-    if (status)
-        return status;
-    mh_attention_job job;
-    mh_attention_job_plan(context, &problem, &job);
-    status = workspace_size(context, &job, bytes);
-    *bytes += MH_ARENA_ALIGNMENT;
-    return status;
-}
-
 static mh_status forward(mh_context *context, const mh_attention_problem *problem)
 {
     mh_attention_job job;
+    mh_arena arena = {0};
     mh_attention_job_plan(context, problem, &job);
-    size_t needed = 0;
-    mh_status status = workspace_size(context, &job, &needed);
-    if (status)
-        return status;
-    mh_arena arena;
-    status = take_workspace(context, &problem->options, needed + MH_ARENA_ALIGNMENT, &arena);
+    mh_attention_job_layout(&job, &arena);
+    mh_status status = mh_attention_take_workspace(context, &problem->options, &arena);
     if (status)
         return status;
     mh_attention_job_layout(&job, &arena);
-    mh_attention_run(context, &job, job.tasks, attend_block);
+    if (job.split) {
+        mh_parallel_for(context, job.tasks * job.chunks, attend_part, &job);
+        mh_parallel_for(context, job.tasks, merge_parts, &job);
+    } else {
+        mh_attention_run(context, job.workers, job.tasks, attend_block, &job);
+    }
     if (problem->options.weights)
         mh_attention_write_weights(context, &job);
     return MH_OK;
@@ -372,4 +404,31 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
         status = forward(context, &problem);
     mh_fpenv_leave(saved);
     return status;
+}
+
+mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,
+                              const mh_tensor *q, const mh_kv_cache *cache, const mh_tensor *out)
+{
+    mh_attention_problem problem;
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = mh_attention_check_cached(context, options, q, cache, out, &problem);
+    if (!status)
+        status = forward(context, &problem);
+    mh_fpenv_leave(saved);
+    return status;
+}
+
+mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
+                                 const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                 const mh_tensor *out, size_t *bytes)
+{
+    mh_attention_problem problem;
+    mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
+    if (status)
+        return status;
+    mh_attention_job job;
+    mh_arena arena = {0};
+    mh_attention_job_plan(context, &problem, &job);
+    mh_attention_job_layout(&job, &arena);
+    return mh_attention_workspace_bytes(context, &arena, bytes);
 }

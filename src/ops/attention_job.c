@@ -2,6 +2,7 @@
 // The cut of an attention call into tasks, its memory, and the two pieces that the forward and
 // the weights pass share: packing a key tile, and the map from products to scores.
 #include "ops/attention_job.h"
+#include "base/checked.h"
 #include "ops/rows.h"
 
 static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
@@ -39,7 +40,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     size_t threads = worth_threads(p) ? context->threads : 1;
 
     *job = (mh_attention_job){.problem = p, .kernels = kernels, .strip = kernels->gemm_rows};
-    job->value_width = round_up(p->Ev, kernels->lanes);
+    job->value_width = p->cache ? p->value_stride : round_up(p->Ev, kernels->lanes);
     job->group_rows = 4 * job->strip;
     job->chunk_tiles = smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
@@ -48,7 +49,12 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
         job->block_rows = round_up(job->block_rows / 2, job->strip);
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
     job->tasks = count_tasks(p, rows, job->block_rows);
-    job->workers = job->tasks > 1 ? threads : 1; // any of the threads may take a task
+    // Few queries over many keys: the chunks of keys are the tasks, and merged afterwards.
+    job->chunks = (p->S + MH_KEY_CHUNK - 1) / MH_KEY_CHUNK;
+    job->split =
+        threads > 1 && job->tasks < 4 * threads && job->chunks > 1 && rows <= 2 * job->group_rows;
+    job->workers = job->tasks > 1 || job->split ? threads : 1; // any thread may take a task
+    job->keep_scale = (float)(1 / (1 - (double)p->options.dropout));
     job->modified = p->options.softcap > 0 || p->options.alibi || p->additive;
 }
 
@@ -92,18 +98,49 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    if (job->split) {
+        const size_t parts = job->tasks * job->chunks * job->block_rows;
+        job->parts = layout_state(job, parts, arena);
+        job->parts_seen = mh_arena_take(arena, parts, sizeof(bool));
+    }
     job->stats = softmax ? mh_arena_take(arena, p->B * p->H * p->T, sizeof *job->stats) : NULL;
 }
 
-void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t count,
-                      mh_task_fn task)
+void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task_fn task, void *arg)
 {
-    if (job->workers > 1) {
-        mh_parallel_for(context, count, task, (void *)job);
+    if (workers > 1) {
+        mh_parallel_for(context, count, task, arg);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        task((void *)job, i, 0);
+        task(arg, i, 0);
+}
+
+mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes)
+{
+    // A caller's memory may have any alignment: one more unit of it makes up for that.
+    if (arena->overflow || !mh_add_sizes(arena->used, MH_ARENA_ALIGNMENT, bytes))
+        return mh_fail(context, MH_ERROR_MEMORY, "workspace: its size does not fit in memory");
+    return MH_OK;
+}
+
+mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
+                                      mh_arena *arena)
+{
+    size_t needed = 0;
+    mh_status status = mh_attention_workspace_bytes(context, arena, &needed);
+    if (status)
+        return status;
+    char *base = options->workspace;
+    if (!base && !(base = mh_context_scratch(context, needed)))
+        return MH_ERROR_MEMORY;
+    if (options->workspace && options->workspace_size < needed)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "workspace_size: found %zu, expected at least %zu", options->workspace_size,
+                       needed);
+    size_t skip = (size_t)(-(uintptr_t)base % MH_ARENA_ALIGNMENT);
+    *arena = (mh_arena){.base = base + skip, .size = needed - skip};
+    return MH_OK;
 }
 
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
@@ -114,15 +151,21 @@ void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *s
     mh_rows_read(job->kernels, q, 2, mh_element(q, 3, at), count, job->problem->E, to);
 }
 
-void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                            size_t tile, size_t count, float *staging, float *keys)
+const float *mh_attention_keys(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t group, size_t tile, size_t count, float *buffer,
+                               mh_attention_scratch *scratch)
 {
-    const mh_tensor *k = &job->problem->k;
+    const mh_attention_problem *p = job->problem;
+    if (p->cache)
+        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, buffer,
+                                scratch->values)
+            .keys;
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + tile};
     ptrdiff_t stride;
-    const float *rows = mh_rows_as_f32(job->kernels, k, 2, mh_element(k, 3, at), count,
-                                       job->problem->E, staging, &stride);
-    job->kernels->transpose(count, job->problem->E, rows, stride, keys, MH_KEY_TILE);
+    const float *rows = mh_rows_as_f32(job->kernels, &p->k, 2, mh_element(&p->k, 3, at), count,
+                                       p->E, scratch->staging, &stride);
+    job->kernels->transpose(count, p->E, rows, stride, buffer, MH_KEY_TILE);
+    return buffer;
 }
 
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
@@ -138,4 +181,15 @@ mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequen
         map.distance = (float)((int64_t)row->query + sequence->offset - (int64_t)tile);
     }
     return map;
+}
+
+uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *sequence,
+                           const mh_query_row *row, size_t tile)
+{
+    const mh_attention_options *o = &job->problem->options;
+    const uint32_t key[2] = {(uint32_t)o->dropout_seed, (uint32_t)(o->dropout_seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)(tile / 4), (uint32_t)row->query, (uint32_t)row->head,
+                                 (uint32_t)(o->dropout_sequence + sequence->index)};
+    const uint32_t threshold = (uint32_t)((double)o->dropout * 0x1p32);
+    return job->kernels->keep_bits(threshold, key, counter);
 }

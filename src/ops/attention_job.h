@@ -62,9 +62,14 @@ typedef struct mh_attention_job {
     size_t blocks;      // per sequence and key/value head, at most
     size_t tasks;
     size_t workers;
-    bool modified; // softcap, bias or ALiBi: the scores of every tile pass through score_row
+    float keep_scale; // 1 / (1 - dropout)
+    bool modified;    // softcap, bias or ALiBi: the scores of every tile pass through score_row
     mh_attention_scratch *scratch; // (workers)
     mh_row_stats *stats;           // (B, H, T), or NULL
+    mh_softmax_state parts;        // (tasks, chunks, block_rows), if chunks are shared out
+    bool *parts_seen;              // (tasks, chunks, block_rows)
+    size_t chunks;                 // of the longest sequence
+    bool split;                    // chunks are shared out
 } mh_attention_job;
 
 // Decides the cut for a context. Fills everything but the memory.
@@ -74,23 +79,35 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
 // Lays out the memory; see arena.h for the two passes.
 void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena);
 
-// task(job, i, worker) for i in 0..count-1: on the context's threads, or here and now if the job
-// is too small for that.
-void mh_attention_run(mh_context *context, const mh_attention_job *job, size_t count,
-                      mh_task_fn task);
+// task(arg, i, worker) for i in 0..count-1: on the context's threads, or here and now if only one
+// worker has been planned, as for small jobs.
+void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task_fn task,
+                      void *arg);
+
+// After a size pass over `arena`: the bytes to ask a caller for, and the memory itself, the
+// caller's or the context's, for the work pass.
+mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes);
+mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
+                                      mh_arena *arena);
 
 // `count` queries of a sequence and head, as f32, into to (count, E).
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
                                size_t head, size_t query, size_t count, float *to);
 
-// `count` keys of a sequence and key/value head, from key `tile` on, into keys (E, 64).
-void mh_attention_pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                            size_t tile, size_t count, float *staging, float *keys);
+// The keys (E, 64) of a tile of `count` keys of a sequence and key/value head: packed into
+// `buffer`, or where a cache has them.
+const float *mh_attention_keys(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t group, size_t tile, size_t count, float *buffer,
+                               mh_attention_scratch *scratch);
 
 // How products become scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
                                     const mh_query_row *row, size_t tile, uint64_t live,
                                     const float *bias);
+
+// Which weights of a row dropout keeps, for the 64 keys from `tile` on.
+uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *sequence,
+                           const mh_query_row *row, size_t tile);
 
 // The second pass, which writes the weights output from the rows' statistics.
 void mh_attention_write_weights(mh_context *context, const mh_attention_job *job);

@@ -200,6 +200,9 @@ static mh_status check_numbers(mh_context *context, mh_attention_problem *p)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "softcap: found %g, expected 0 (none) or a positive number",
                        (double)o->softcap);
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dropout: found %g, expected 0 or more, below 1",
+                       (double)o->dropout);
     if ((unsigned)o->causal > MH_CAUSAL_OFFSET)
         return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
                        (int)o->causal);
@@ -395,6 +398,51 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
     if (!status)
         status = check_causal(context, problem);
     return status ? status : check_lse(context, problem);
+}
+
+// A cache that forgets must not be asked for what it may have forgotten.
+static mh_status check_window(mh_context *context, const mh_kv_shape *shape,
+                              const mh_attention_options *options)
+{
+    if (shape->window < 0)
+        return MH_OK;
+    if (options->causal != MH_CAUSAL_BOTTOM_RIGHT || options->window_left < 0 ||
+        options->window_left > shape->window)
+        return mh_fail(
+            context, MH_ERROR_ARGUMENT,
+            "window_left: the cache keeps %lld keys, expected MH_CAUSAL_BOTTOM_RIGHT and "
+            "a window_left from 0 to that",
+            (long long)shape->window);
+    return MH_OK;
+}
+
+mh_status mh_attention_check_cached(mh_context *context, const mh_attention_options *options,
+                                    const mh_tensor *q, const mh_kv_cache *cache,
+                                    const mh_tensor *out, mh_attention_problem *problem)
+{
+    if (!cache)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "cache: found NULL");
+    const mh_kv_shape shape = mh_kv_cache_shape(cache);
+    mh_attention_options own;
+    mh_status status = copy_options(context, options, &own);
+    if (status)
+        return status;
+    if (own.key_lengths || own.sequences || own.query_starts || own.key_starts)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "key_lengths, sequences and starts: expected none, the cache has its own");
+    status = check_window(context, &shape, &own);
+    if (status)
+        return status;
+    own.key_lengths = shape.lengths;
+    // Stand-ins with the right shape; nobody reads their data.
+    mh_tensor k = mh_tensor_4d((void *)cache, MH_F32, shape.sequences, shape.heads, shape.longest,
+                               shape.key_width);
+    mh_tensor v = k;
+    v.shape[3] = shape.value_width;
+    status = mh_attention_check(context, &own, q, &k, &v, out, problem);
+    problem->cache = cache;
+    problem->value_stride = shape.value_stride;
+    return status;
 }
 
 mh_sequence mh_attention_sequence(const mh_attention_problem *p, size_t b)

@@ -4,6 +4,7 @@
 #ifndef MH_OPS_ATTENTION_PROBLEM_H
 #define MH_OPS_ATTENTION_PROBLEM_H
 
+#include "ops/kv_tiles.h"
 #include <multihead/attention.h>
 
 enum { MH_MAX_MASKS = 8 };
@@ -11,6 +12,8 @@ enum { MH_MAX_MASKS = 8 };
 typedef struct mh_attention_problem {
     mh_attention_options options; // complete, whatever the caller's struct_size was
     mh_tensor q, k, v, out;
+    const mh_kv_cache *cache;    // where keys and values are instead of k and v, or NULL
+    size_t value_stride;         // of the cache's tiles
     size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
     float scale;
     mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
@@ -41,6 +44,11 @@ typedef struct mh_interval {
 mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
                              const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
                              const mh_tensor *out, mh_attention_problem *problem);
+
+// The same for cached keys and values.
+mh_status mh_attention_check_cached(mh_context *context, const mh_attention_options *options,
+                                    const mh_tensor *q, const mh_kv_cache *cache,
+                                    const mh_tensor *out, mh_attention_problem *problem);
 
 mh_sequence mh_attention_sequence(const mh_attention_problem *problem, size_t b);
 

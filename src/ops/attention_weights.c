@@ -57,9 +57,23 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
     const mh_row_stats stats = job->stats[(sequence->index * p->H + row->head) * p->T + row->query];
     job->kernels->softmax_weights(MH_KEY_TILE, x, stats.max, stats.sum, x);
     bool keep_nan = stats.empty && p->options.empty_row == MH_EMPTY_ROW_NAN;
+    if (p->options.weights_dropped && p->options.dropout > 0 && !keep_nan)
+        job->kernels->drop_row(mh_attention_keep(job, sequence, row, tile), job->keep_scale,
+                               MH_KEY_TILE, x);
     if (!isfinite(stats.max) || !isfinite(stats.sum))
         for (size_t j = 0; j < MH_KEY_TILE; j++)
             x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN
+}
+
+// The raw products of a strip, 0 where no row sees a key and none would show.
+static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t columns,
+                           const float *keys, mh_attention_scratch *scratch)
+{
+    const size_t E = job->problem->E;
+    memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
+    if (keys)
+        job->kernels->gemm(rows, columns, E, scratch->queries + first * E, (ptrdiff_t)E, keys,
+                           MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
 }
 
 // One head's rows of a piece over one tile; with an average, added up in scratch->average.
@@ -67,18 +81,21 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
                        size_t tile, size_t count, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const size_t E = p->E;
-    mh_attention_pack_keys(job, &piece->sequence, head / (p->H / p->G), tile, count,
-                           scratch->staging, scratch->keys);
-    memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
-    size_t columns = (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
+    const mh_weights_stage stage = p->options.weights_stage;
+    const bool shows_dead = stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED;
+    const size_t columns =
+        (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
+    const float *keys = NULL; // packed when the first strip needs them
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
-        mh_mask_tile(p, job->kernels, &piece->sequence, scratch->rows + first, strip, tile, live,
-                     scratch->bias);
-        job->kernels->gemm(strip, columns, E, scratch->queries + first * E, (ptrdiff_t)E,
-                           scratch->keys, MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+        uint64_t any = mh_mask_tile(p, job->kernels, &piece->sequence, scratch->rows + first, strip,
+                                    tile, live, scratch->bias);
+        const bool needed = any || shows_dead;
+        if (needed && !keys)
+            keys = mh_attention_keys(job, &piece->sequence, head / (p->H / p->G), tile, count,
+                                     scratch->keys, scratch);
+        multiply_strip(job, first, strip, columns, needed ? keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row
@@ -88,8 +105,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
             if (!scratch->average)
                 write_row(job, piece, first + r, tile, count, scores);
             else
-                for (size_t j = 0; j < count; j++)
-                    scratch->average[(first + r) * MH_KEY_TILE + j] += scores[j];
+                job->kernels->add_row(count, scores, scratch->average + (first + r) * MH_KEY_TILE);
         }
     }
 }
@@ -175,5 +191,5 @@ void mh_attention_write_weights(mh_context *context, const mh_attention_job *job
     const mh_attention_problem *p = job->problem;
     const size_t blocks = (p->weight_rows + job->block_rows - 1) / job->block_rows;
     const size_t pieces = p->B * p->options.weights->shape[1] * blocks;
-    mh_attention_run(context, job, pieces, weigh_piece);
+    mh_attention_run(context, job->workers, pieces, weigh_piece, (void *)job);
 }

@@ -6,13 +6,15 @@
 //     s_ij = s_ij + bias_ij                     additive masks and ALiBi
 //     lse_i = log(sum over live j of exp(s_ij), plus exp(sink) if there are sinks)
 //     p_ij = exp(s_ij - lse_i) for live j, 0 for the others
-//     o_i  = sum over live j of p_ij v_j
+//     w_ij = p_ij times 0 or 1 / (1 - dropout)  if there is dropout
+//     o_i  = sum over live j of w_ij v_j
 //
 // Dead keys are never multiplied with anything, so that their NaN cannot leak. NaN and inf of
 // live keys go where IEEE arithmetic takes them: a row whose live scores are all -inf is NaN,
 // because exp(-inf - -inf) is; only a row without live key is "empty".
 #include "ref/ref_attention.h"
 
+#include "base/rng.h"
 #include "ref/ref_tensor.h"
 
 #include <stdlib.h>
@@ -138,9 +140,7 @@ static double bias(const problem *p, const ref_sequence *s, size_t n, size_t h, 
     return sum;
 }
 
-// Every rounding error in a sum is a step as long as the sum so far: *walk is the root of their
-// sum of squares.
-static double dot(size_t n, const double *a, const double *b, double *walk)
+double ref_dot(size_t n, const double *a, const double *b, double *walk)
 {
     double sum = 0, squares = 0;
     for (size_t e = 0; e < n; e++) {
@@ -159,7 +159,7 @@ static void score(const problem *p, const ref_sequence *s, size_t n, size_t h, s
     const double *k = p->k + ((s->batch * p->G + g) * p->k_rows + s->key_start + j) * p->E;
     double cap = (double)p->options->softcap;
 
-    double scaled = p->scale * dot(p->E, q, k, &row->dot_walk[j]);
+    double scaled = p->scale * ref_dot(p->E, q, k, &row->dot_walk[j]);
     double capped = cap > 0 ? cap * tanh(scaled / cap) : scaled;
     double biased = capped + bias(p, s, n, h, i, j, &row->bias_magnitude[j]);
 
@@ -198,6 +198,32 @@ static void softmax(const mh_attention_options *options, size_t h, ref_row *row)
     row->lse = isinf(max) ? max : max + log(sum);
 }
 
+// ---- dropout ----------------------------------------------------------------------------
+
+// Random word j % 4 of the block that stands at (sequence, head, query, j / 4); all of it counts
+// modulo 2^32.
+static uint32_t dropout_word(const mh_attention_options *options, size_t n, size_t h, size_t i,
+                             size_t j)
+{
+    uint64_t seed = options->dropout_seed, sequence = options->dropout_sequence + n;
+    const uint32_t counter[4] = {(uint32_t)(j / 4), (uint32_t)i, (uint32_t)h, (uint32_t)sequence};
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t words[4];
+    mh_philox(counter, key, words);
+    return words[j % 4];
+}
+
+double ref_dropout_factor(const mh_attention_options *options, size_t n, size_t h, size_t i,
+                          size_t j)
+{
+    double dropout = (double)options->dropout;
+    if (dropout == 0)
+        return 1;
+    uint32_t threshold = (uint32_t)floor(dropout * 0x1p32);
+    bool dropped = dropout_word(options, n, h, i, j) < threshold;
+    return dropped ? 0 : (double)(float)(1 / (1 - dropout));
+}
+
 // ---- one row, all rows ----------------------------------------------------------------------
 
 static ref_row row_create(size_t keys, size_t E)
@@ -208,6 +234,7 @@ static ref_row row_create(size_t keys, size_t E)
         row.stage[stage] = ref_alloc(keys, sizeof(double));
     row.bias_magnitude = ref_alloc(keys, sizeof(double));
     row.dot_walk = ref_alloc(keys, sizeof(double));
+    row.factor = ref_alloc(keys, sizeof(double));
     row.own_error = ref_alloc(keys, sizeof(double));
     return row;
 }
@@ -219,10 +246,11 @@ static void row_free(ref_row *row)
         free(row->stage[stage]);
     free(row->bias_magnitude);
     free(row->dot_walk);
+    free(row->factor);
     free(row->own_error);
 }
 
-// o = sum_j p_j v_j over live keys
+// o = sum_j w_j v_j over live keys
 static void weighted_sum(const problem *p, const ref_sequence *s, size_t h, const ref_row *row,
                          double *out, double *out_error)
 {
@@ -232,12 +260,26 @@ static void weighted_sum(const problem *p, const ref_sequence *s, size_t h, cons
         double o = 0, weighted_error = 0, squares = 0;
         for (size_t j = 0; j < row->keys; j++)
             if (row->live[j]) {
-                o += row->stage[MH_WEIGHTS_SOFTMAX][j] * v[j * p->Ev + e];
+                o += row->factor[j] * row->stage[MH_WEIGHTS_SOFTMAX][j] * v[j * p->Ev + e];
                 squares += o * o;
-                weighted_error += row->own_error[j] * fabs(v[j * p->Ev + e]);
+                weighted_error += row->factor[j] * row->own_error[j] * fabs(v[j * p->Ev + e]);
             }
         out[e] = o;
         out_error[e] = ref_attention_out_error(row, weighted_error, sqrt(squares), o);
+    }
+}
+
+// Everything about the row's keys, from element `index` of the (N, H, T, S) results on.
+static void keep_row(const ref_row *row, double *error[REF_STAGES], size_t index,
+                     ref_attention *result)
+{
+    for (size_t j = 0; j < row->keys; j++) {
+        for (int stage = 0; stage < REF_STAGES; stage++) {
+            result->weights[stage][index + j] = row->stage[stage][j];
+            result->weights_error[stage][index + j] = error[stage][j];
+        }
+        result->factor[index + j] = row->factor[j];
+        result->live[index + j] = row->live[j];
     }
 }
 
@@ -248,6 +290,7 @@ static void attend(const problem *p, const ref_sequence *s, size_t n, size_t h, 
     row->keys = s->S;
     for (size_t j = 0; j < s->S; j++) {
         score(p, s, n, h, i, j, row);
+        row->factor[j] = ref_dropout_factor(p->options, n, h, i, j);
         live += row->live[j];
     }
     softmax(p->options, h, row);
@@ -265,11 +308,7 @@ static void attend(const problem *p, const ref_sequence *s, size_t n, size_t h, 
     result->lse[index] = row->lse;
     result->live_pairs += live;
     if (result->weights[0])
-        for (int stage = 0; stage < REF_STAGES; stage++)
-            for (size_t j = 0; j < s->S; j++) {
-                result->weights[stage][index * result->S + j] = row->stage[stage][j];
-                result->weights_error[stage][index * result->S + j] = error[stage][j];
-            }
+        keep_row(row, error, index * result->S, result);
 }
 
 static void result_create(const mh_attention_options *options, const mh_tensor *q,
@@ -286,8 +325,10 @@ static void result_create(const mh_attention_options *options, const mh_tensor *
     result->out_error = ref_alloc(rows * Ev, sizeof(double));
     result->lse = ref_alloc(rows, sizeof(double));
     result->lse_error = ref_alloc(rows, sizeof(double));
+    size_t count = want_weights ? rows * result->S : 0;
+    result->factor = ref_alloc(count, sizeof(double));
+    result->live = ref_alloc(count, sizeof(bool));
     for (int stage = 0; want_weights && stage < REF_STAGES; stage++) {
-        size_t count = rows * result->S;
         result->weights[stage] = ref_alloc(count, sizeof(double));
         result->weights_error[stage] = ref_alloc(count, sizeof(double));
         // Pairs beyond a shorter packed sequence's own rows and keys count as masked.
@@ -339,6 +380,8 @@ void ref_attention_free(ref_attention *result)
     free(result->lse);
     free(result->out_error);
     free(result->lse_error);
+    free(result->factor);
+    free(result->live);
     for (int stage = 0; stage < REF_STAGES; stage++) {
         free(result->weights[stage]);
         free(result->weights_error[stage]);

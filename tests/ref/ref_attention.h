@@ -26,15 +26,26 @@ size_t ref_sequence_count(const mh_attention_options *options, const mh_tensor *
 ref_sequence ref_sequence_get(const mh_attention_options *options, const mh_tensor *q,
                               const mh_tensor *k, size_t n);
 
+// What dropout multiplies the weight of sequence n, head h, query i, key j with: 1 without
+// dropout, else 0 or 1 / (1 - dropout).
+double ref_dropout_factor(const mh_attention_options *options, size_t n, size_t h, size_t i,
+                          size_t j);
+
 typedef struct ref_attention {
     size_t N, H, T, S, Ev;
     double *out;                 // (N, H, T, Ev)
     double *lse;                 // (N, H, T)
-    double *weights[REF_STAGES]; // (N, H, T, S), NULL if not wanted
+    double *weights[REF_STAGES]; // (N, H, T, S), NULL if not wanted; before dropout
+    double *factor;              // (N, H, T, S), as the weights: ref_dropout_factor
+    bool *live;                  // (N, H, T, S), as the weights
     // How large an error rounding to f32 on the way may make, to first order; same shapes.
     double *out_error, *lse_error, *weights_error[REF_STAGES];
     uint64_t live_pairs; // over all heads
 } ref_attention;
+
+// a . b. Every rounding error in a sum is a step as long as the sum so far: *walk is the root of
+// their sum of squares.
+double ref_dot(size_t n, const double *a, const double *b, double *walk);
 
 // Takes what mh_attention_forward takes, valid arguments only. Fills `result`, which the caller
 // frees with ref_attention_free.
@@ -50,6 +61,7 @@ typedef struct ref_row {
     double *stage[REF_STAGES]; // [MH_WEIGHTS_SCALED][j] is the scaled score of key j, and so on
     double *bias_magnitude;    // sum of |bias| over additive masks and ALiBi
     double *dot_walk;          // |scale| sqrt(sum of squares of the partial sums of q . k_j)
+    double *factor;            // of dropout
     double *own_error;         // of p_j, but for the error of the sum that all p share
     double lse;
 } ref_row;

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
+# what is missing in it from PyPI, the first time. All arguments go to compare.py.
+set -eu
+
+here=$(dirname "$0")
+venv=$here/venv
+
+if [ ! -x "$venv/bin/pip" ]; then
+    echo "compare: making $venv" >&2
+    python3 -m venv "$venv" >&2 || {
+        rm -rf "$venv"
+        echo "compare: python3 could not make a virtual environment (Debian: install" \
+            "python3-venv)" >&2
+        exit 1
+    }
+fi
+
+# Looked for without the network and without importing them.
+"$venv/bin/python" - <<'PYTHON' || {
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    for name in ("numpy", "onnx", "onnxruntime"):
+        version(name)
+    found = version("torch").split("+")[0] == "2.13.0"
+except PackageNotFoundError:
+    found = False
+sys.exit(not found)
+PYTHON
+    echo "compare: installing PyTorch and ONNX Runtime into $venv" >&2
+    "$venv/bin/pip" install --quiet --disable-pip-version-check \
+        torch==2.13.0 numpy onnx onnxruntime >&2
+}
+
+# PyTorch allocates its results. Its makers advise an allocator that keeps memory instead of
+# giving it back to the system after each call; this makes glibc's one do so.
+export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-33554432}"
+export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-1073741824}"
+
+exec "$venv/bin/python" "$here/compare.py" "$@"

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""The public C API of libmultihead through ctypes, as far as bench/compare.py needs it.
+
+The structures mirror include/multihead/{base,tensor,attention}.h field by field. A header
+and this file could drift apart unnoticed, so that loading compares the size of each options
+structure with the struct_size that the library itself fills in, and refuses to go on.
+
+    library = Library("build/libmultihead.so")
+    with library.context(threads=2) as context:
+        q = view(pointer, F32, (1, 8, 10, 64))      # borrows the memory
+        context.attention(library.attention_options(causal=True), q, k, v, out)()
+"""
+
+import ctypes
+from ctypes import POINTER, byref, c_bool, c_char_p, c_float, c_int
+from ctypes import c_int64, c_size_t, c_ssize_t, c_uint64, c_void_p
+
+MAX_RANK = 8
+F32, BF16, F16 = 0, 2, 3                     # mh_dtype
+CAUSAL_NONE, CAUSAL_BOTTOM_RIGHT = 0, 3      # mh_causal
+
+
+class MultiheadError(Exception):
+    """A call failed; the text is mh_error_message()."""
+
+
+# ---- structures -----------------------------------------------------------------------------
+
+class Tensor(ctypes.Structure):
+    """mh_tensor: a view; strides count elements."""
+    _fields_ = [
+        ("data", c_void_p),
+        ("dtype", c_int),
+        ("rank", c_int),
+        ("shape", c_size_t * MAX_RANK),
+        ("stride", c_ssize_t * MAX_RANK),
+    ]
+
+
+class Allocator(ctypes.Structure):
+    """mh_allocator"""
+    _fields_ = [("alloc", c_void_p), ("release", c_void_p), ("user", c_void_p)]
+
+
+class ContextOptions(ctypes.Structure):
+    """mh_context_options"""
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("threads", c_size_t),
+        ("isa", c_char_p),
+        ("allocator", Allocator),
+        ("log", c_void_p),
+        ("log_user", c_void_p),
+        ("parallel_for", c_void_p),
+        ("parallel_for_user", c_void_p),
+    ]
+
+
+class AttentionOptions(ctypes.Structure):
+    """mh_attention_options"""
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("scale", c_float),
+        ("softcap", c_float),
+        ("causal", c_int),
+        ("offset", c_int64),
+        ("window_left", c_int64),
+        ("window_right", c_int64),
+        ("prefix_lengths", c_void_p),
+        ("key_lengths", c_void_p),
+        ("query_documents", c_void_p),
+        ("key_documents", c_void_p),
+        ("masks", c_void_p),
+        ("mask_count", c_size_t),
+        ("alibi", c_bool),
+        ("alibi_slopes", c_void_p),
+        ("sinks", c_void_p),
+        ("sequences", c_size_t),
+        ("query_starts", c_void_p),
+        ("key_starts", c_void_p),
+        ("dropout", c_float),
+        ("dropout_seed", c_uint64),
+        ("dropout_sequence", c_uint64),
+        ("empty_row", c_int),
+        ("lse", c_void_p),
+        ("weights", c_void_p),
+        ("weights_stage", c_int),
+        ("weights_average", c_bool),
+        ("weights_dropped", c_bool),
+        ("weights_heads", c_void_p),
+        ("weights_head_count", c_size_t),
+        ("weights_rows", c_void_p),
+        ("weights_row_count", c_size_t),
+        ("workspace", c_void_p),
+        ("workspace_size", c_size_t),
+    ]
+
+
+def view(pointer, dtype, shape, stride=None):
+    """A Tensor of memory that the caller keeps alive; C order unless strides are given."""
+    tensor = Tensor(data=pointer, dtype=dtype, rank=len(shape))
+    step = 1
+    for i in reversed(range(len(shape))):
+        tensor.shape[i] = shape[i]
+        tensor.stride[i] = step if stride is None else stride[i]
+        step *= shape[i]
+    return tensor
+
+
+# ---- the library ----------------------------------------------------------------------------
+
+# The result and arguments of every function that is called here.
+TENSOR = POINTER(Tensor)
+PROTOTYPES = {
+    "mh_version": (c_char_p, []),
+    "mh_cpu_features": (c_char_p, []),
+    "mh_error_message": (c_char_p, [c_void_p]),
+    "mh_context_isa": (c_char_p, [c_void_p]),
+    "mh_context_create": (c_int, [POINTER(ContextOptions), POINTER(c_void_p), c_char_p,
+                                  c_size_t]),
+    "mh_context_free": (None, [c_void_p]),
+    "mh_attention_forward": (c_int, [c_void_p, POINTER(AttentionOptions)] + [TENSOR] * 4),
+    "mh_matmul": (c_int, [c_void_p] + [TENSOR] * 3),
+    "mh_matrix_pack": (c_int, [c_void_p, TENSOR, POINTER(c_void_p)]),
+    "mh_packed_matrix_free": (None, [c_void_p]),
+    "mh_matmul_packed": (c_int, [c_void_p, TENSOR, c_void_p, TENSOR]),
+}
+
+
+def default_options(function, structure):
+    """Calls mh_..._options_default(), which returns a structure by value.
+
+    A newer library returns a longer one; the slack behind ours takes what is too long, so
+    that the size can be looked at before anything is overwritten.
+    """
+    class Padded(ctypes.Structure):
+        """The structure, and room for more."""
+        _fields_ = [("options", structure), ("slack", ctypes.c_char * 4096)]
+
+    function.restype, function.argtypes = Padded, []
+    padded = function()
+    found, expected = padded.options.struct_size, ctypes.sizeof(structure)
+    if found != expected:
+        raise MultiheadError(f"{function.__name__}: found {found} bytes in the library, expected "
+                             f"{expected}: bring bench/multihead_ctypes.py up to the headers")
+    return structure.from_buffer_copy(padded.options)
+
+
+class Library:
+    """A loaded libmultihead.so."""
+
+    def __init__(self, path):
+        self.c = ctypes.CDLL(path)
+        for name, (restype, argtypes) in PROTOTYPES.items():
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = restype, argtypes
+        self.version = self.c.mh_version().decode()
+        self.cpu_features = self.c.mh_cpu_features().decode()
+        self.attention_options()
+        self.context_options()
+
+    def context_options(self, threads=0):
+        """mh_context_options with the given number of threads."""
+        options = default_options(self.c.mh_context_options_default, ContextOptions)
+        options.threads = threads
+        return options
+
+    def attention_options(self, causal=False):
+        """mh_attention_options; causal aligns the last query with the last key."""
+        options = default_options(self.c.mh_attention_options_default, AttentionOptions)
+        options.causal = CAUSAL_BOTTOM_RIGHT if causal else CAUSAL_NONE
+        return options
+
+    def context(self, threads):
+        """A new Context; use it in a with statement."""
+        return Context(self, threads)
+
+
+class Context:
+    """An mh_context. Its operations return a function without arguments that does the call,
+    so that what is prepared once is not measured again and again."""
+
+    def __init__(self, library, threads):
+        self.c = library.c
+        self.pointer = c_void_p()
+        self.packed = []
+        text = ctypes.create_string_buffer(256)
+        options = library.context_options(threads)
+        if self.c.mh_context_create(byref(options), byref(self.pointer), text, len(text)):
+            raise MultiheadError(text.value.decode())
+        self.isa = self.c.mh_context_isa(self.pointer).decode()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for packed in self.packed:
+            self.c.mh_packed_matrix_free(packed)
+        self.c.mh_context_free(self.pointer)
+
+    def check(self, status):
+        """Raises what mh_error_message() says unless the status is MH_OK."""
+        if status:
+            raise MultiheadError(self.c.mh_error_message(self.pointer).decode())
+
+    def call(self, name, *arguments):
+        """A function that calls mh_<name>(context, arguments...) and checks the status."""
+        function = getattr(self.c, "mh_" + name)
+        prepared = [byref(a) if isinstance(a, ctypes.Structure) else a for a in arguments]
+
+        def run():
+            if function(self.pointer, *prepared):
+                self.check(1)
+        return run
+
+    def attention(self, options, q, k, v, out):
+        """out = softmax(scale q k^T) v"""
+        return self.call("attention_forward", options, q, k, v, out)
+
+    def matmul(self, a, b, c):
+        """c = a b"""
+        return self.call("matmul", a, b, c)
+
+    def matmul_packed(self, a, b, c):
+        """c = a b, with b packed now, once."""
+        packed = c_void_p()
+        self.call("matrix_pack", b, byref(packed))()
+        self.packed.append(packed)
+        return self.call("matmul_packed", a, packed, c)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// multihead/kv_cache.h: keys and values that grow by a few tokens at a time, stored as the kernels
+// like them, for generating text.
+//
+//     mh_kv_cache_append(context, cache, NULL, &k, &v);          // the prompt, or one token
+//     options.causal = MH_CAUSAL_BOTTOM_RIGHT;                   // the last query sees all keys
+//     mh_attention_cached(context, &options, &q, cache, &out);   // the bits of
+//     mh_attention_forward
+//
+// Prefilling, prefilling in pieces and going token by token give the same bits.
+#ifndef MULTIHEAD_KV_CACHE_H
+#define MULTIHEAD_KV_CACHE_H
+
+#include <multihead/attention.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The keys and values of some sequences. Belongs to one thread at a time, like a context.
+typedef struct mh_kv_cache mh_kv_cache;
+
+typedef struct mh_kv_cache_options {
+    size_t struct_size; // sizeof(mh_kv_cache_options)
+    size_t sequences;   // B: no default
+    size_t heads;       // G: no default
+    size_t key_width;   // E, 1 to 1024: no default
+    size_t value_width; // Ev: 0 stands for key_width
+    mh_dtype dtype;     // MH_F32; or MH_BF16, MH_F16: half the memory, rounded on the way in
+    int64_t window;     // -1: keep everything; else keys more than this before the next token
+                        // may be forgotten
+} mh_kv_cache_options;
+
+MH_API mh_kv_cache_options mh_kv_cache_options_default(void);
+
+// Makes an empty cache. The context's allocator must outlive it.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+MH_API mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
+                                    mh_kv_cache **cache);
+MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine
+
+// Appends keys k (B, G, T, E) and values v (B, G, T, Ev), f32, bf16 or f16: T tokens a sequence, or
+// the first counts[b] of them (counts may be NULL). What is there is never copied to make room.
+// On an error nothing has changed.
+MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
+                                    const mh_tensor *k, const mh_tensor *v);
+
+// Sequence b goes on from where sequence parents[b] is now, for beam search. Sequences share what
+// they have in common; only the last, unfinished piece is copied, when one of them goes on.
+// On an error nothing has changed.
+MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
+                                     const size_t *parents);
+
+// Forgets the keys of sequence b from `length` on; those before must still be there.
+MH_API mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b,
+                                      size_t length);
+
+MH_API size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b); // forgotten keys included
+MH_API size_t mh_kv_cache_bytes(const mh_kv_cache *cache);            // of keys and values held now
+
+// out = attention of q (B, H, T, E) over the cached keys and values, as mh_attention_forward does
+// it for k, v of each sequence's length; S is the longest. options->key_lengths, starts and
+// sequences are not for this call. A cache with a window needs options->window_left within it.
+MH_API mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,
+                                     const mh_tensor *q, const mh_kv_cache *cache,
+                                     const mh_tensor *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+// Attention, backward: dq, dk and dv; attention_grad.h draws how. With enough key/value heads each
+// is one task, which adds its chunks' shares of dQ as it goes. With fewer heads than threads,
+// chunks are shared out in waves, each with a dQ of its own, and added afterwards.
+#include "ops/attention_grad.h"
+#include "base/fpenv.h"
+#include "ops/rows.h"
+#include <math.h>
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+// ---- products --------------------------------------------------------------------------------
+
+// c (rows x width) += a (rows x inner, 64 apart) b (inner x width).
+static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
+                        const float *b, size_t width, float *c)
+{
+    const mh_kernels *kernels = job->forward.kernels;
+    for (size_t first = 0; first < rows; first += job->forward.strip)
+        kernels->gemm(smaller(rows - first, job->forward.strip), width, inner,
+                      a + first * MH_KEY_TILE, MH_KEY_TILE, b, width, c + first * width, width,
+                      true);
+}
+
+// The same where b has NaN or inf in rows that are dead for some row of a: `live` has a word a row
+// (or, if `turned`, a word a column) of a.
+static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
+                                  const float *b, size_t width, const uint64_t *live, bool turned,
+                                  float *clean, float *c)
+{
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(clean, b, inner * width * sizeof(float));
+        for (size_t j = 0; j < inner; j++)
+            if (!((turned ? live[j] >> r : live[r] >> j) & 1))
+                memset(clean + j * width, 0, width * sizeof(float));
+        job->forward.kernels->gemm(1, width, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, clean, width,
+                                   c + r * width, width, true);
+    }
+}
+
+// dQ, dK and dV of the worker's block and one tile, which is `index` in its chunk.
+static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t index,
+                     mh_grad_scratch *scratch)
+{
+    const mh_kernels *kernels = job->forward.kernels;
+    const mh_grad_block *block = &scratch->block;
+    const size_t rows = block->count, used = mh_tile_used(scratch->any);
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const bool full = mh_tile_full(scratch->all, scratch->any);
+    float *dk = scratch->dk + index * MH_KEY_TILE * width;
+    float *dv = scratch->dv + index * MH_KEY_TILE * value_width;
+
+    if (full || tile->finite)
+        add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq);
+    else
+        add_product_carefully(job, rows, used, scratch->scores, tile->keys, width, scratch->live,
+                              false, scratch->clean, scratch->dq);
+
+    kernels->transpose(rows, used, scratch->scores, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
+    if (full || block->finite_queries)
+        add_product(job, used, rows, scratch->turned, scratch->queries, width, dk);
+    else
+        add_product_carefully(job, used, rows, scratch->turned, scratch->queries, width,
+                              scratch->live, true, scratch->clean, dk);
+
+    kernels->transpose(rows, used, scratch->weights, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
+    if (full || block->finite_douts)
+        add_product(job, used, rows, scratch->turned, scratch->douts, value_width, dv);
+    else
+        add_product_carefully(job, used, rows, scratch->turned, scratch->douts, value_width,
+                              scratch->live, true, scratch->clean, dv);
+}
+
+// ---- one chunk of keys -----------------------------------------------------------------------
+
+static void write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
+                       size_t n, const float *from, size_t width, float factor, float *staging)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const size_t row[3] = {at[0], at[1], at[2] + r};
+        job->forward.kernels->scale_row(n, from + r * width, factor, staging);
+        mh_row_write(job->forward.kernels, t->dtype, (void *)mh_element(t, 3, row), t->stride[3], n,
+                     staging);
+    }
+}
+
+// All rows of the heads that share `group`, against the keys of one chunk. Adds the chunk's share
+// of dQ to dq (rows, key_width) and writes dk and dv.
+static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                       size_t chunk, mh_grad_scratch *scratch, float *dq)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t begin = chunk * MH_KEY_CHUNK, stored = smaller(sequence->S - begin, MH_KEY_CHUNK);
+    size_t tiles = 0;
+    for (size_t key = begin; key < begin + stored && key < sequence->keys; key += MH_KEY_TILE)
+        mh_grad_pack_tile(job, sequence, group, key, &scratch->tiles[tiles++], scratch);
+    memset(scratch->dk, 0, stored * width * sizeof(float));
+    memset(scratch->dv, 0, stored * value_width * sizeof(float));
+
+    const size_t heads = p->H / p->G;
+    for (size_t head = 0; head < heads && tiles; head++) {
+        for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS) {
+            mh_grad_load_block(job, sequence, group * heads + head, first, scratch);
+            const size_t rows = scratch->block.count;
+            memset(scratch->dq, 0, rows * width * sizeof(float));
+            for (size_t i = 0; i < tiles; i++)
+                if (mh_grad_block_tile(job, sequence, &scratch->tiles[i], false, scratch))
+                    add_tile(job, &scratch->tiles[i], i, scratch);
+            job->forward.kernels->add_row(rows * width, scratch->dq,
+                                          dq + (head * sequence->T + first) * width);
+        }
+    }
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    if (job->gradients.dk)
+        write_rows(job, job->gradients.dk, at, stored, p->E, scratch->dk, width, p->scale,
+                   scratch->staging);
+    if (job->gradients.dv)
+        write_rows(job, job->gradients.dv, at, stored, p->Ev, scratch->dv, value_width, 1,
+                   scratch->staging);
+}
+
+static void write_dq(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                     const float *dq, float *staging)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const size_t heads = p->H / p->G;
+    for (size_t head = 0; head < heads && job->gradients.dq; head++) {
+        const size_t at[3] = {sequence->batch, group * heads + head, sequence->query_begin};
+        write_rows(job, job->gradients.dq, at, sequence->T, p->E,
+                   dq + head * sequence->T * job->key_width, job->key_width, p->scale, staging);
+    }
+}
+
+static size_t chunks_of(const mh_sequence *sequence)
+{
+    return (sequence->S + MH_KEY_CHUNK - 1) / MH_KEY_CHUNK;
+}
+
+// ---- heads shared out ------------------------------------------------------------------------
+
+static void grad_head(void *arg, size_t index, size_t worker)
+{
+    const mh_grad_job *job = arg;
+    const size_t G = job->forward.problem->G;
+    const mh_sequence sequence = mh_attention_sequence(job->forward.problem, index / G);
+    mh_grad_scratch *scratch = &job->scratch[worker];
+    float *dq = job->dq_shares + worker * job->rows * job->key_width;
+    memset(dq, 0, job->rows * job->key_width * sizeof(float));
+    for (size_t chunk = 0; chunk < chunks_of(&sequence); chunk++)
+        grad_chunk(job, &sequence, index % G, chunk, scratch, dq);
+    write_dq(job, &sequence, index % G, dq, scratch->staging);
+}
+
+// ---- chunks shared out -------------------------------------------------------------------------
+
+// One head's chunks first .. first + count, each with its share of dQ; share 0 is the sum.
+typedef struct chunk_wave {
+    const mh_grad_job *job;
+    const mh_sequence *sequence;
+    size_t group, first, count;
+} chunk_wave;
+
+static float *wave_share(const chunk_wave *wave, size_t i)
+{
+    return wave->job->dq_shares + i * wave->job->rows * wave->job->key_width;
+}
+
+static void grad_wave_chunk(void *arg, size_t index, size_t worker)
+{
+    const chunk_wave *wave = arg;
+    float *share = wave_share(wave, 1 + index);
+    memset(share, 0, wave->job->rows * wave->job->key_width * sizeof(float));
+    grad_chunk(wave->job, wave->sequence, wave->group, wave->first + index,
+               &wave->job->scratch[worker], share);
+}
+
+static void add_wave_rows(void *arg, size_t index, size_t worker)
+{
+    const chunk_wave *wave = arg;
+    const mh_grad_job *job = wave->job;
+    const size_t first = index * MH_GRAD_ROWS, rows = smaller(job->rows - first, MH_GRAD_ROWS);
+    (void)worker;
+    for (size_t i = 0; i < wave->count; i++)
+        job->forward.kernels->add_row(rows * job->key_width,
+                                      wave_share(wave, 1 + i) + first * job->key_width,
+                                      wave_share(wave, 0) + first * job->key_width);
+}
+
+static void grad_head_in_waves(mh_context *context, const mh_grad_job *job, size_t b, size_t group)
+{
+    const mh_sequence sequence = mh_attention_sequence(job->forward.problem, b);
+    const size_t chunks = chunks_of(&sequence);
+    chunk_wave wave = {job, &sequence, group, 0, 0};
+    memset(wave_share(&wave, 0), 0, job->rows * job->key_width * sizeof(float));
+    for (; wave.first < chunks; wave.first += wave.count) {
+        wave.count = smaller(chunks - wave.first, job->shares - 1);
+        mh_parallel_for(context, wave.count, grad_wave_chunk, &wave);
+        mh_parallel_for(context, (job->rows + MH_GRAD_ROWS - 1) / MH_GRAD_ROWS, add_wave_rows,
+                        &wave);
+    }
+    write_dq(job, &sequence, group, wave_share(&wave, 0), job->scratch[0].staging);
+}
+
+// ---- checking, planning, memory ----------------------------------------------------------------
+
+mh_attention_gradients mh_attention_gradients_default(void)
+{
+    return (mh_attention_gradients){.struct_size = sizeof(mh_attention_gradients)};
+}
+
+static mh_status check_like(mh_context *context, const char *name, const mh_tensor *t,
+                            const mh_tensor *like, const char *like_name)
+{
+    char found[128], expected[128];
+    if (t->rank != like->rank || !mh_tensor_same_shape(t, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
+                       name, mh_tensor_describe(t, found, sizeof found), like_name,
+                       mh_tensor_describe(like, expected, sizeof expected));
+    if (!t->data && mh_tensor_count(t) != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
+    return MH_OK;
+}
+
+static mh_status check_float_like(mh_context *context, const char *name, const mh_tensor *t,
+                                  const mh_tensor *like, const char *like_name)
+{
+    if (t && !mh_rows_supported(t->dtype))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "%s: found dtype %s, expected f32, bf16 or f16", name,
+                       mh_dtype_name(t->dtype));
+    return t ? check_like(context, name, t, like, like_name) : MH_OK;
+}
+
+static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
+                                const mh_tensor *like, const char *like_name)
+{
+    if (t->dtype != MH_F32)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected f32", name,
+                       mh_dtype_name(t->dtype));
+    return check_like(context, name, t, like, like_name);
+}
+
+static mh_status check_sums(mh_context *context, const mh_attention_problem *p,
+                            const mh_attention_gradients *g)
+{
+    mh_status status = MH_OK;
+    for (size_t i = 0; g->dmasks && i < p->options.mask_count && !status; i++) {
+        if (g->dmasks[i] && p->options.masks[i].kind != MH_MASK_ADD)
+            status = mh_fail(context, MH_ERROR_ARGUMENT,
+                             "dmasks[%zu]: only an MH_MASK_ADD has a gradient", i);
+        else if (g->dmasks[i])
+            status = check_f32_like(context, "dmasks", g->dmasks[i], &p->options.masks[i].tensor,
+                                    "the mask");
+    }
+    if (status || !g->dsinks)
+        return status;
+    if (!p->options.sinks)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dsinks: there are no sinks");
+    mh_tensor sinks = mh_tensor_1d(NULL, MH_F32, p->H);
+    return check_f32_like(context, "dsinks", g->dsinks, &sinks, "the sinks");
+}
+
+static mh_status check(mh_context *context, const mh_attention_options *options, const mh_tensor *q,
+                       const mh_tensor *k, const mh_tensor *v, const mh_tensor *out,
+                       const mh_tensor *dout, const mh_attention_gradients *gradients,
+                       mh_attention_problem *problem)
+{
+    mh_status status = mh_attention_check(context, options, q, k, v, out, problem);
+    if (status)
+        return status;
+    problem->options.weights = NULL;
+    if (!problem->options.lse)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "lse: found NULL, expected what forward wrote");
+    if (!dout || !gradients)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL", dout ? "gradients" : "dout");
+    if (gradients->struct_size != sizeof *gradients)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "gradients.struct_size: found %zu, expected %zu",
+                       gradients->struct_size, sizeof *gradients);
+    status = check_float_like(context, "dout", dout, out, "out");
+    if (!status)
+        status = check_float_like(context, "dq", gradients->dq, q, "q");
+    if (!status)
+        status = check_float_like(context, "dk", gradients->dk, k, "k");
+    if (!status)
+        status = check_float_like(context, "dv", gradients->dv, v, "v");
+    return status ? status : check_sums(context, problem, gradients);
+}
+
+static void plan(const mh_context *context, const mh_attention_problem *p, const mh_tensor *dout,
+                 const mh_attention_gradients *gradients, mh_grad_job *job)
+{
+    *job = (mh_grad_job){.gradients = *gradients, .dout = *dout};
+    mh_attention_job_plan(context, p, &job->forward);
+    const size_t lanes = job->forward.kernels->lanes;
+    job->key_width = (p->E + lanes - 1) / lanes * lanes;
+    job->workers = job->forward.workers;
+    job->rows = p->G ? p->H / p->G * p->T : 0;
+    bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
+    job->shares = waves ? job->workers + 1 : job->workers;
+}
+
+static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scratch *to)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t widest = larger(width, value_width), tile = MH_KEY_TILE;
+    const size_t strip = job->forward.strip * tile;
+    const size_t keys = job->forward.chunk_tiles * tile;
+    mh_grad_scratch s;
+    memset(&s, 0, sizeof s);
+    s.queries = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
+    s.douts = mh_arena_take(arena, MH_GRAD_ROWS * value_width, sizeof(float));
+    s.weights = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.scores = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.turned = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.slope = mh_arena_take(arena, strip, sizeof(float));
+    s.bias = mh_arena_take(arena, strip, sizeof(float));
+    s.dq = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
+    s.clean = mh_arena_take(arena, tile * widest, sizeof(float));
+    s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
+    s.dk = mh_arena_take(arena, keys * width, sizeof(float));
+    s.dv = mh_arena_take(arena, keys * value_width, sizeof(float));
+    for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
+        s.tiles[i].keys = mh_arena_take(arena, tile * width, sizeof(float));
+        s.tiles[i].keys_turned = mh_arena_take(arena, p->E * tile, sizeof(float));
+        s.tiles[i].values_turned = mh_arena_take(arena, p->Ev * tile, sizeof(float));
+    }
+    if (to)
+        *to = s;
+}
+
+static void layout(mh_grad_job *job, mh_arena *arena)
+{
+    job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
+    for (size_t i = 0; i < job->workers; i++)
+        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    job->dq_shares = mh_arena_take(arena, job->shares * job->rows, job->key_width * sizeof(float));
+}
+
+// ---- the calls ---------------------------------------------------------------------------------
+
+static void backward(mh_context *context, const mh_grad_job *job)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_attention_gradients *g = &job->gradients;
+    if (job->shares > job->workers)
+        for (size_t i = 0; i < p->B * p->G && (g->dq || g->dk || g->dv); i++)
+            grad_head_in_waves(context, job, i / p->G, i % p->G);
+    else if (g->dq || g->dk || g->dv)
+        mh_attention_run(context, job->workers, p->B * p->G, grad_head, (void *)job);
+    if (g->dmasks)
+        mh_grad_masks(context, job);
+    if (g->dsinks)
+        mh_grad_sinks(context, job);
+}
+
+mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
+                                const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                const mh_tensor *out, const mh_tensor *dout,
+                                const mh_attention_gradients *gradients)
+{
+    mh_attention_problem problem;
+    mh_grad_job job;
+    mh_arena arena = {0};
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &problem);
+    if (!status) {
+        plan(context, &problem, dout, gradients, &job);
+        layout(&job, &arena);
+        status = mh_attention_take_workspace(context, &problem.options, &arena);
+    }
+    if (!status) {
+        layout(&job, &arena);
+        backward(context, &job);
+    }
+    mh_fpenv_leave(saved);
+    return status;
+}
+
+mh_status mh_attention_backward_workspace(mh_context *context, const mh_attention_options *options,
+                                          const mh_tensor *q, const mh_tensor *k,
+                                          const mh_tensor *v, const mh_tensor *out,
+                                          const mh_tensor *dout,
+                                          const mh_attention_gradients *gradients, size_t *bytes)
+{
+    mh_attention_problem problem;
+    mh_grad_job job;
+    mh_arena arena = {0};
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &problem);
+    if (status)
+        return status;
+    plan(context, &problem, dout, gradients, &job);
+    layout(&job, &arena);
+    return mh_attention_workspace_bytes(context, &arena, bytes);
+}

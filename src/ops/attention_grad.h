@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// The backward pass of attention: what its pieces share.
+//
+// The scores are computed again. For a block of 64 query rows of one head against a tile of 64
+// keys (W weights after dropout, dS gradient of the scores):
+//
+//     S = Q K^T, W = exp(S - lse)            dP = dO V^T, dS = W (dP - delta)
+//     dQ += dS K           dK += dS^T Q          dV += W^T dO
+//
+// Keys are cut into chunks of 512. dK and dV of a chunk belong to one task, which walks the rows
+// in order; each chunk's share of dQ is summed by itself, and the shares are added in the order
+// of the chunks. So it does not matter whether one task walks all chunks of a head or many do.
+#ifndef MH_OPS_ATTENTION_GRAD_H
+#define MH_OPS_ATTENTION_GRAD_H
+
+#include "ops/attention_job.h"
+
+enum { MH_GRAD_ROWS = 64 };
+
+// A tile of keys in the three forms that the products need.
+typedef struct mh_grad_tile {
+    size_t begin, count;
+    float *keys;          // (64, key_width): rows, for dQ
+    float *keys_turned;   // (E, 64), for S
+    float *values_turned; // (Ev, 64), for dP
+    bool finite;          // the keys: a dead one may be multiplied by 0
+} mh_grad_tile;
+
+// A block of query rows of one head.
+typedef struct mh_grad_block {
+    size_t count;
+    mh_query_row rows[MH_GRAD_ROWS];
+    float lse[MH_GRAD_ROWS], delta[MH_GRAD_ROWS];
+    bool finite_queries, finite_douts;
+} mh_grad_block;
+
+typedef struct mh_grad_scratch {
+    mh_grad_block block;
+    float *queries; // (64, key_width)
+    float *douts;   // (64, value_width)
+    float *weights; // (64, 64): W
+    float *scores;  // (64, 64): dS
+    float *turned;  // (64, 64): one of them transposed
+    float *slope;   // (strip, 64), of the softcap
+    float *bias;    // (strip, 64)
+    float *dq;      // (64, key_width): this chunk's share for the block
+    float *clean;   // (64, widest): an operand without its dead rows
+    float *staging; // (64, widest)
+    float *dk, *dv; // (chunk, key_width), (chunk, value_width)
+    mh_grad_tile tiles[MH_CHUNK_TILES];
+    uint64_t live[MH_GRAD_ROWS];
+    uint64_t any, all; // or-ed and and-ed over the block's rows
+} mh_grad_scratch;
+
+typedef struct mh_grad_job {
+    mh_attention_job forward; // problem, kernels, widths; its scratch is not used
+    mh_attention_gradients gradients;
+    mh_tensor dout;
+    size_t key_width; // E in whole vectors
+    size_t workers;
+    mh_grad_scratch *scratch; // (workers)
+    float *dq_shares;         // (shares, rows, key_width)
+    size_t shares, rows;      // rows: of all heads that share a key/value head
+} mh_grad_job;
+
+// Loads rows first .. of a sequence and head into the worker's block.
+void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
+                        size_t first, mh_grad_scratch *scratch);
+
+// Packs the keys and values from `begin` on into one of the worker's tiles.
+void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                       size_t begin, mh_grad_tile *tile, mh_grad_scratch *scratch);
+
+// W and dS of the block against a tile, before the softcap's slope if `of_bias`, after it
+// otherwise. False if the tile is dead.
+bool mh_grad_block_tile(const mh_grad_job *job, const mh_sequence *sequence,
+                        const mh_grad_tile *tile, bool of_bias, mh_grad_scratch *scratch);
+
+// The gradients of additive masks and sinks, which are sums over whole batches.
+void mh_grad_masks(mh_context *context, const mh_grad_job *job);
+void mh_grad_sinks(mh_context *context, const mh_grad_job *job);
+
+#endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// The part of the backward pass that all gradients need: weights and score gradients of a block of
+// query rows against a tile of keys.
+#include "ops/attention_grad.h"
+#include "ops/rows.h"
+#include <math.h>
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+// Rows of a tensor (.., row, ..) as f32, padded to whole vectors. Returns whether all is finite.
+static bool load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t count,
+                      size_t n, size_t width, mh_grad_scratch *scratch, float *to)
+{
+    ptrdiff_t stride;
+    const float *rows = mh_rows_as_f32(job->forward.kernels, t, 2, mh_element(t, 3, at), count, n,
+                                       scratch->staging, &stride);
+    return job->forward.kernels->pack_rows(count, n, rows, stride, to, width);
+}
+
+static bool all_zero(size_t n, const float *x)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != 0)
+            return false;
+    return true;
+}
+
+void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
+                        size_t first, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    const size_t width = job->forward.value_width;
+    mh_grad_block *block = &scratch->block;
+    const size_t at[3] = {sequence->batch, head, sequence->query_begin + first};
+    block->count = smaller(sequence->T - first, MH_GRAD_ROWS);
+
+    block->finite_queries =
+        load_rows(job, &p->q, at, block->count, p->E, job->key_width, scratch, scratch->queries);
+    block->finite_douts =
+        load_rows(job, &job->dout, at, block->count, p->Ev, width, scratch, scratch->douts);
+    for (size_t r = 0; r < block->count; r++) {
+        const size_t row[3] = {at[0], at[1], at[2] + r};
+        mh_row_read(kernels, p->out.dtype, mh_element(&p->out, 3, row), p->out.stride[3], p->Ev,
+                    scratch->staging);
+        block->delta[r] = all_zero(p->Ev, scratch->staging)
+                              ? 0 // as without live keys, where dout may be anything
+                              : kernels->dot(p->Ev, scratch->staging, scratch->douts + r * width);
+        float lse = *(const float *)mh_element(p->options.lse, 3, row);
+        block->lse[r] = lse == -INFINITY ? INFINITY : lse; // no live key: all weights are 0
+        block->rows[r] = (mh_query_row){.head = head, .query = first + r};
+        mh_attention_interval(p, sequence, first + r, &block->rows[r].interval);
+    }
+}
+
+void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                       size_t begin, mh_grad_tile *tile, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    tile->begin = begin;
+    tile->count = smaller(sequence->keys - begin, MH_KEY_TILE);
+    tile->finite =
+        load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->keys);
+    kernels->transpose(tile->count, p->E, tile->keys, (ptrdiff_t)job->key_width, tile->keys_turned,
+                       MH_KEY_TILE);
+    ptrdiff_t stride;
+    const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), tile->count,
+                                         p->Ev, scratch->staging, &stride);
+    kernels->transpose(tile->count, p->Ev, values, stride, tile->values_turned, MH_KEY_TILE);
+}
+
+// Rows first .. first + count of the block.
+static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
+                       const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
+                       bool of_bias, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    const mh_attention_options *o = &p->options;
+    float *weights = scratch->weights + first * MH_KEY_TILE;
+    float *scores = scratch->scores + first * MH_KEY_TILE;
+    kernels->gemm(count, columns, p->E, scratch->queries + first * job->key_width,
+                  (ptrdiff_t)job->key_width, tile->keys_turned, MH_KEY_TILE, weights, MH_KEY_TILE,
+                  false);
+    kernels->gemm(count, columns, p->Ev, scratch->douts + first * job->forward.value_width,
+                  (ptrdiff_t)job->forward.value_width, tile->values_turned, MH_KEY_TILE, scores,
+                  MH_KEY_TILE, false);
+    for (size_t r = 0; r < count; r++) {
+        const mh_query_row *row = &scratch->block.rows[first + r];
+        mh_grad_map map = {.scale = p->scale,
+                           .lse = scratch->block.lse[first + r],
+                           .delta = scratch->block.delta[first + r],
+                           .keep_scale = job->forward.keep_scale,
+                           .live = scratch->live[first + r],
+                           .keep = ~UINT64_C(0)};
+        float *w = weights + r * MH_KEY_TILE, *g = scores + r * MH_KEY_TILE;
+        if (o->softcap > 0 && !of_bias)
+            kernels->softcap_slope(columns, p->scale, o->softcap, w, scratch->slope);
+        if (job->forward.modified) {
+            mh_score_map score = mh_attention_score_map(&job->forward, sequence, row, tile->begin,
+                                                        map.live, scratch->bias + r * MH_KEY_TILE);
+            kernels->score_row(&score, columns, w);
+            map.scale = 1;
+        }
+        if (o->dropout > 0)
+            map.keep = mh_attention_keep(&job->forward, sequence, row, tile->begin);
+        kernels->softmax_grad_row(&map, columns, w, g);
+        if (o->softcap > 0 && !of_bias)
+            kernels->multiply_row(columns, scratch->slope, g);
+    }
+}
+
+bool mh_grad_block_tile(const mh_grad_job *job, const mh_sequence *sequence,
+                        const mh_grad_tile *tile, bool of_bias, mh_grad_scratch *scratch)
+{
+    const mh_kernels *kernels = job->forward.kernels;
+    const mh_grad_block *block = &scratch->block;
+    const size_t strip = job->forward.strip;
+    const size_t columns = (tile->count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+    scratch->any = 0, scratch->all = ~UINT64_C(0);
+    for (size_t first = 0; first < block->count; first += strip) {
+        size_t count = smaller(block->count - first, strip);
+        uint64_t any = mh_mask_tile(job->forward.problem, kernels, sequence, block->rows + first,
+                                    count, tile->begin, scratch->live + first, scratch->bias);
+        for (size_t r = first; r < first + count; r++)
+            scratch->all &= scratch->live[r];
+        scratch->any |= any;
+        if (any) {
+            strip_tile(job, sequence, tile, first, count, columns, of_bias, scratch);
+        } else {
+            memset(scratch->weights + first * MH_KEY_TILE, 0, count * MH_KEY_TILE * sizeof(float));
+            memset(scratch->scores + first * MH_KEY_TILE, 0, count * MH_KEY_TILE * sizeof(float));
+        }
+    }
+    return scratch->any != 0;
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT
+// The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
+#include "base/checked.h"
+#include "base/context.h"
+#include "ops/kv_tiles.h"
+#include "ops/rows.h"
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 512, TILE = MH_KEY_TILE, TILES = CHUNK / TILE };
+
+typedef struct kv_chunk {
+    size_t references;
+    bool *finite; // (heads, TILES)
+    char *data;   // (heads, TILES, tile)
+} kv_chunk;
+
+typedef struct kv_sequence {
+    kv_chunk **chunks; // NULL where forgotten
+    size_t count, capacity;
+} kv_sequence;
+
+struct mh_kv_cache {
+    mh_kv_cache_options options;
+    mh_allocator allocator;
+    size_t value_stride; // value_width in whole vectors of any level
+    size_t element;      // bytes
+    size_t chunk_bytes;  // of a kv_chunk with all it holds
+    size_t held;         // bytes of all chunks
+    kv_sequence *sequences;
+    int64_t *lengths;
+};
+
+mh_kv_cache_options mh_kv_cache_options_default(void)
+{
+    return (mh_kv_cache_options){
+        .struct_size = sizeof(mh_kv_cache_options), .dtype = MH_F32, .window = -1};
+}
+
+// ---- chunks --------------------------------------------------------------------------------
+
+static void *allocate(const mh_kv_cache *cache, size_t bytes)
+{
+    return cache->allocator.alloc(cache->allocator.user, bytes, 64);
+}
+
+static void release(const mh_kv_cache *cache, void *memory, size_t bytes)
+{
+    if (memory)
+        cache->allocator.release(cache->allocator.user, memory, bytes);
+}
+
+static size_t header_bytes(const mh_kv_cache *cache)
+{
+    size_t bytes = sizeof(kv_chunk) + cache->options.heads * TILES * sizeof(bool);
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t tile_elements(const mh_kv_cache *cache)
+{
+    return TILE * (cache->options.key_width + cache->value_stride);
+}
+
+static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
+{
+    kv_chunk *chunk = allocate(cache, cache->chunk_bytes);
+    if (!chunk)
+        return NULL;
+    const size_t header = header_bytes(cache), flags = cache->options.heads * TILES;
+    *chunk = (kv_chunk){1, (bool *)(chunk + 1), (char *)chunk + header};
+    if (like) {
+        memcpy(chunk->finite, like->finite, flags * sizeof(bool));
+        memcpy(chunk->data, like->data, cache->chunk_bytes - header);
+    } else {
+        for (size_t i = 0; i < flags; i++)
+            chunk->finite[i] = true;
+        memset(chunk->data, 0, cache->chunk_bytes - header);
+    }
+    cache->held += cache->chunk_bytes;
+    return chunk;
+}
+
+static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
+{
+    if (!chunk || --chunk->references > 0)
+        return;
+    release(cache, chunk, cache->chunk_bytes);
+    cache->held -= cache->chunk_bytes;
+}
+
+static void *tile_at(const mh_kv_cache *cache, const kv_chunk *chunk, size_t head, size_t tile)
+{
+    return chunk->data + (head * TILES + tile) * tile_elements(cache) * cache->element;
+}
+
+// Room in the list for chunk number `index`.
+static bool reserve(mh_kv_cache *cache, kv_sequence *sequence, size_t index)
+{
+    if (index < sequence->capacity)
+        return true;
+    size_t capacity = 2 * index + 8;
+    kv_chunk **chunks = allocate(cache, capacity * sizeof *chunks);
+    if (!chunks)
+        return false;
+    if (sequence->count)
+        memcpy(chunks, sequence->chunks, sequence->count * sizeof *chunks);
+    release(cache, sequence->chunks, sequence->capacity * sizeof *chunks);
+    sequence->chunks = chunks;
+    sequence->capacity = capacity;
+    return true;
+}
+
+// Chunks of its own for the places length .. length + count - 1.
+static bool make_room(mh_kv_cache *cache, size_t b, size_t count)
+{
+    kv_sequence *sequence = &cache->sequences[b];
+    const size_t length = (size_t)cache->lengths[b];
+    for (size_t i = length / CHUNK; count > 0 && i <= (length + count - 1) / CHUNK; i++) {
+        if (!reserve(cache, sequence, i))
+            return false;
+        kv_chunk *old = i < sequence->count ? sequence->chunks[i] : NULL;
+        if (old && old->references == 1)
+            continue;
+        kv_chunk *own = make_chunk(cache, old);
+        if (!own)
+            return false;
+        leave_chunk(cache, old);
+        sequence->chunks[i] = own;
+        sequence->count = i < sequence->count ? sequence->count : i + 1;
+    }
+    return true;
+}
+
+// Keys that are further than the window before the next token are no longer needed.
+static void forget(mh_kv_cache *cache, size_t b)
+{
+    kv_sequence *sequence = &cache->sequences[b];
+    const int64_t needed = cache->lengths[b] - cache->options.window;
+    for (size_t i = 0;
+         cache->options.window >= 0 && i < sequence->count && (int64_t)((i + 1) * CHUNK) <= needed;
+         i++) {
+        leave_chunk(cache, sequence->chunks[i]);
+        sequence->chunks[i] = NULL;
+    }
+}
+
+// ---- making and freeing ----------------------------------------------------------------------
+
+static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
+{
+    if (!o || o->struct_size != sizeof *o)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: expected options from mh_kv_cache_options_default()");
+    const size_t value_width = o->value_width ? o->value_width : o->key_width;
+    if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > 1u << 20)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: found %zu sequences and %zu heads, expected at least 1",
+                       o->sequences, o->heads);
+    if (o->key_width < 1 || o->key_width > 1024 || value_width > 1024)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: found widths %zu and %zu, expected 1 to 1024", o->key_width,
+                       value_width);
+    if (o->window < -1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "window: found %lld, expected -1 or more",
+                       (long long)o->window);
+    if (!mh_rows_supported(o->dtype))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "kv_cache: found dtype %s, expected f32, bf16 or f16",
+                       mh_dtype_name(o->dtype));
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
+                             mh_kv_cache **cache)
+{
+    *cache = NULL;
+    mh_status status = check_options(context, options);
+    if (status)
+        return status;
+    mh_kv_cache *c = mh_alloc(context, sizeof *c);
+    if (!c)
+        return MH_ERROR_MEMORY;
+    *c = (mh_kv_cache){.options = *options, .allocator = context->allocator};
+    const size_t sequences = options->sequences;
+    if (!c->options.value_width)
+        c->options.value_width = options->key_width;
+    c->value_stride = (c->options.value_width + MH_MAX_LANES - 1) / MH_MAX_LANES * MH_MAX_LANES;
+    c->element = mh_dtype_size(options->dtype);
+    c->chunk_bytes = header_bytes(c) + options->heads * TILES * tile_elements(c) * c->element;
+    c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
+    if (c->sequences)
+        memset(c->sequences, 0, sequences * sizeof *c->sequences);
+    c->lengths = mh_alloc(context, sequences * sizeof *c->lengths);
+    if (!c->sequences || !c->lengths) {
+        mh_kv_cache_free(c);
+        return MH_ERROR_MEMORY;
+    }
+    memset(c->lengths, 0, sequences * sizeof *c->lengths);
+    *cache = c;
+    return MH_OK;
+}
+
+static void empty_sequence(mh_kv_cache *cache, kv_sequence *sequence)
+{
+    for (size_t i = 0; i < sequence->count; i++)
+        leave_chunk(cache, sequence->chunks[i]);
+    release(cache, sequence->chunks, sequence->capacity * sizeof *sequence->chunks);
+    *sequence = (kv_sequence){0};
+}
+
+void mh_kv_cache_free(mh_kv_cache *cache)
+{
+    if (!cache)
+        return;
+    for (size_t b = 0; cache->sequences && b < cache->options.sequences; b++)
+        empty_sequence(cache, &cache->sequences[b]);
+    release(cache, cache->sequences, cache->options.sequences * sizeof *cache->sequences);
+    release(cache, cache->lengths, cache->options.sequences * sizeof *cache->lengths);
+    mh_allocator allocator = cache->allocator;
+    allocator.release(allocator.user, cache, sizeof *cache);
+}
+
+// ---- appending -------------------------------------------------------------------------------
+
+typedef struct append_job {
+    mh_kv_cache *cache;
+    const mh_kernels *kernels;
+    const int64_t *counts; // or NULL: T each
+    const mh_tensor *k, *v;
+} append_job;
+
+static size_t count_of(const append_job *job, size_t b)
+{
+    return job->counts ? (size_t)job->counts[b] : job->k->shape[2];
+}
+
+// One number into each of the key tile's rows, at the place of `lane`.
+static void scatter(size_t n, size_t element, const void *from, size_t lane, void *tile)
+{
+    if (element == sizeof(float))
+        for (size_t e = 0; e < n; e++)
+            ((float *)tile)[e * TILE + lane] = ((const float *)from)[e];
+    else
+        for (size_t e = 0; e < n; e++)
+            ((uint16_t *)tile)[e * TILE + lane] = ((const uint16_t *)from)[e];
+}
+
+// One key and one value into column `lane` of a tile.
+static void append_token(const append_job *job, const void *k, const void *v, size_t lane,
+                         void *tile, bool *finite)
+{
+    const mh_kv_cache *cache = job->cache;
+    const mh_dtype dtype = cache->options.dtype;
+    const size_t E = cache->options.key_width, Ev = cache->options.value_width;
+    float row[1024], rounded[1024];
+    mh_row_read(job->kernels, job->k->dtype, k, job->k->stride[3], E, row);
+    mh_row_write(job->kernels, dtype, rounded, 1, E, row);
+    scatter(E, cache->element, rounded, lane, tile);
+
+    char *value = (char *)tile + (E * TILE + lane * cache->value_stride) * cache->element;
+    mh_row_read(job->kernels, job->v->dtype, v, job->v->stride[3], Ev, row);
+    mh_row_write(job->kernels, dtype, value, 1, Ev, row);
+    mh_row_read(job->kernels, dtype, value, 1, Ev, row); // rounding may have made an inf
+    for (size_t e = 0; e < Ev; e++)
+        *finite &= isfinite(row[e]) != 0;
+}
+
+static void append_head(void *arg, size_t index, size_t worker)
+{
+    const append_job *job = arg;
+    mh_kv_cache *cache = job->cache;
+    const size_t b = index / cache->options.heads, head = index % cache->options.heads;
+    const size_t length = (size_t)cache->lengths[b], count = count_of(job, b);
+    (void)worker;
+    for (size_t t = 0; t < count; t++) {
+        const size_t place = length + t, tile = place % CHUNK / TILE, at[3] = {b, head, t};
+        kv_chunk *chunk = cache->sequences[b].chunks[place / CHUNK];
+        append_token(job, mh_element(job->k, 3, at), mh_element(job->v, 3, at), place % TILE,
+                     tile_at(cache, chunk, head, tile), &chunk->finite[head * TILES + tile]);
+    }
+}
+
+static mh_status check_append(mh_context *context, const mh_kv_cache *cache, const int64_t *counts,
+                              const mh_tensor *k, const mh_tensor *v)
+{
+    const mh_kv_cache_options *o = &cache->options;
+    const struct {
+        const char *name;
+        const mh_tensor *t;
+        size_t width;
+    } both[2] = {{"k", k, o->key_width}, {"v", v, o->value_width}};
+    for (int i = 0; i < 2; i++) {
+        const mh_tensor *t = both[i].t;
+        char text[128];
+        if (!t || t->rank != 4 || !k || t->shape[0] != o->sequences || t->shape[1] != o->heads ||
+            t->shape[2] != k->shape[2] || t->shape[3] != both[i].width)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was made",
+                           both[i].name, t ? mh_tensor_describe(t, text, sizeof text) : "NULL",
+                           o->sequences, o->heads, both[i].width);
+        if (!mh_rows_supported(t->dtype))
+            return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                           "%s: found dtype %s, expected f32, bf16 or f16", both[i].name,
+                           mh_dtype_name(t->dtype));
+        if (!t->data && mh_tensor_count(t) != 0)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", both[i].name);
+    }
+    for (size_t b = 0; counts && b < o->sequences; b++)
+        if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])
+            return mh_fail(context, MH_ERROR_ARGUMENT, "counts[%zu]: found %lld, expected 0 to %zu",
+                           b, (long long)counts[b], k->shape[2]);
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
+                             const mh_tensor *k, const mh_tensor *v)
+{
+    mh_status status = check_append(context, cache, counts, k, v);
+    if (status)
+        return status;
+    append_job job = {cache, context->kernels, counts, k, v};
+    const size_t sequences = cache->options.sequences;
+    for (size_t b = 0; b < sequences; b++)
+        if (!make_room(cache, b, count_of(&job, b)))
+            return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
+                           count_of(&job, b));
+    for (size_t b = 0; b < sequences; b++)
+        forget(cache, b);
+    mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
+    for (size_t b = 0; b < sequences; b++)
+        cache->lengths[b] += (int64_t)count_of(&job, b);
+    return MH_OK;
+}
+
+// ---- sharing and forgetting ------------------------------------------------------------------
+
+// A list of the same chunks, each counted once more.
+static bool share(mh_kv_cache *cache, const kv_sequence *from, kv_sequence *to)
+{
+    *to = (kv_sequence){0};
+    if (from->count == 0)
+        return true;
+    to->chunks = allocate(cache, from->count * sizeof *to->chunks);
+    if (!to->chunks)
+        return false;
+    to->count = to->capacity = from->count;
+    for (size_t i = 0; i < from->count; i++) {
+        to->chunks[i] = from->chunks[i];
+        if (to->chunks[i])
+            to->chunks[i]->references++;
+    }
+    return true;
+}
+
+mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const size_t *parents)
+{
+    const size_t sequences = cache->options.sequences;
+    for (size_t b = 0; b < sequences; b++)
+        if (parents[b] >= sequences)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "parents[%zu]: found %zu, expected less than %zu", b, parents[b],
+                           sequences);
+    kv_sequence *lists = mh_alloc(context, sequences * sizeof *lists);
+    int64_t *lengths = lists ? mh_alloc(context, sequences * sizeof *lengths) : NULL;
+    size_t made = 0;
+    while (lengths && made < sequences &&
+           share(cache, &cache->sequences[parents[made]], &lists[made])) {
+        lengths[made] = cache->lengths[parents[made]];
+        made++;
+    }
+    const bool done = lengths && made == sequences;
+    kv_sequence *unwanted = done ? cache->sequences : lists;
+    for (size_t b = 0; lengths && b < made; b++)
+        empty_sequence(cache, &unwanted[b]);
+    mh_free(context, unwanted, sequences * sizeof *unwanted);
+    if (!done) {
+        mh_free(context, lengths, sequences * sizeof *lengths);
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory to reorder %zu sequences",
+                       sequences);
+    }
+    mh_free(context, cache->lengths, sequences * sizeof *lengths);
+    cache->sequences = lists;
+    cache->lengths = lengths;
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)
+{
+    if (b >= cache->options.sequences || length > (size_t)cache->lengths[b])
+        return mh_fail(
+            context, MH_ERROR_ARGUMENT,
+            "truncate: found sequence %zu, length %zu, expected one of %zu sequences and "
+            "no more than it has",
+            b, length, cache->options.sequences);
+    kv_sequence *sequence = &cache->sequences[b];
+    const size_t last = length / CHUNK;
+    if (length % CHUNK && !sequence->chunks[last])
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "truncate: key %zu of sequence %zu is already forgotten", length - 1, b);
+    const size_t kept = (length + CHUNK - 1) / CHUNK;
+    for (size_t i = kept; i < sequence->count; i++)
+        leave_chunk(cache, sequence->chunks[i]);
+    sequence->count = kept < sequence->count ? kept : sequence->count;
+    cache->lengths[b] = (int64_t)length;
+    return MH_OK;
+}
+
+// ---- looking ---------------------------------------------------------------------------------
+
+size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b)
+{
+    return b < cache->options.sequences ? (size_t)cache->lengths[b] : 0;
+}
+
+size_t mh_kv_cache_bytes(const mh_kv_cache *cache) { return cache->held; }
+
+mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
+{
+    const mh_kv_cache_options *o = &cache->options;
+    mh_kv_shape shape = {o->sequences,        o->heads, o->key_width,   o->value_width,
+                         cache->value_stride, 0,        cache->lengths, o->window};
+    for (size_t b = 0; b < o->sequences; b++)
+        if ((size_t)cache->lengths[b] > shape.longest)
+            shape.longest = (size_t)cache->lengths[b];
+    return shape;
+}
+
+mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
+                            size_t head, size_t begin, float *keys, float *values)
+{
+    const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
+    const size_t tile = begin % CHUNK / TILE, keys_size = cache->options.key_width * TILE;
+    const void *data = tile_at(cache, chunk, head, tile);
+    const bool finite = chunk->finite[head * TILES + tile];
+    if (cache->options.dtype == MH_F32)
+        return (mh_kv_tile){data, (const float *)data + keys_size, finite};
+    mh_row_read(kernels, cache->options.dtype, data, 1, keys_size, keys);
+    mh_row_read(kernels, cache->options.dtype, (const char *)data + keys_size * cache->element, 1,
+                TILE * cache->value_stride, values);
+    return (mh_kv_tile){keys, values, finite};
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// How cached keys and values are stored. A sequence is a list of chunks of 512 keys, the same
+// chunks that attention sums over; a chunk holds all key/value heads and may be shared by several
+// sequences, which count themselves in.
+//
+//     sequence b:  [chunk 0][chunk 1][chunk 2 ..      chunk:  head 0: tile 0 .. tile 7
+//                                                             head 1: tile 0 .. tile 7
+//     tile:  keys (E, 64), lanes run over keys | values (64, value_stride)
+//
+// That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
+// they are, and bf16 or f16 tiles are widened one by one. Pages of another size or quantised
+// tiles would be another answer to mh_kv_cache_tile, and nothing else.
+#ifndef MH_OPS_KV_TILES_H
+#define MH_OPS_KV_TILES_H
+
+#include "kernels/kernels.h"
+#include <multihead/kv_cache.h>
+
+typedef struct mh_kv_tile {
+    const float *keys;   // (E, 64)
+    const float *values; // (64, value_stride)
+    bool finite;         // the values
+} mh_kv_tile;
+
+// What attention needs to know of a cache.
+typedef struct mh_kv_shape {
+    size_t sequences, heads, key_width, value_width, value_stride, longest;
+    const int64_t *lengths; // (sequences)
+    int64_t window;
+} mh_kv_shape;
+
+mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
+
+// The tile of 64 keys from `begin` on; widened into keys and values (as in mh_kv_tile) if the cache
+// is not f32.
+mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
+                            size_t head, size_t begin, float *keys, float *values);
+
+#endif
