@@ -112,8 +112,6 @@ bool array_is_float(const array *a)
     return t == MH_F32 || t == MH_F64 || t == MH_BF16 || t == MH_F16;
 }
 
-bool array_is_integer(const array *a) { return !array_is_float(a); }
-
 int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
                    const size_t *shape, mh_tensor *tensor, size_t *size)
 {

@@ -28,7 +28,6 @@ void array_close(mh_context *context, array *a); // fine if it was never opened
 int array_complain(const array *a, const char *format, ...) MH_PRINTF(2, 3);
 
 bool array_is_float(const array *a);
-bool array_is_integer(const array *a); // bool included
 
 // Puts the array into memory of its own, converted and in C order.
 int array_copy(mh_context *context, array *a, mh_dtype dtype);

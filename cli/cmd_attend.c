@@ -10,7 +10,9 @@
 #include "messages.h"
 #include "report.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // ---- options --------------------------------------------------------------------------
 
@@ -96,15 +98,42 @@ static bool wants_outputs(const attend *a, int from)
     return false;
 }
 
+// Whether two paths lead to the same file, however they are written.
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    if (strcmp(a, b) == 0)
+        return true;
+    if (stat(a, &sa) == 0 && stat(b, &sb) == 0)
+        return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+    const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
+    char *folder_a = strndup(name_a ? a : ".", name_a ? (size_t)(name_a - a) + 1 : 1);
+    char *folder_b = strndup(name_b ? b : ".", name_b ? (size_t)(name_b - b) + 1 : 1);
+    bool same = folder_a && folder_b && stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 &&
+                sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino &&
+                strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) == 0;
+    free(folder_a);
+    free(folder_b);
+    return same;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 static void check_output_files(struct argp_state *state, const attend *a)
 {
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         const char *path = a->outputs[i].path;
+        if (path && ends_with(path, ".safetensors"))
+            argp_error(state, "%s: found '%s', expected a .npy file", a->outputs[i].option, path);
         if (path && a->explain && strcmp(path, STDOUT_PATH) == 0)
             argp_error(state, "--explain and %s - cannot share standard output",
                        a->outputs[i].option);
         for (int j = 0; path && j < i; j++)
-            if (a->outputs[j].path && strcmp(path, a->outputs[j].path) == 0)
+            if (a->outputs[j].path && same_file(path, a->outputs[j].path))
                 argp_error(state, "%s and %s name the same file '%s'", a->outputs[j].option,
                            a->outputs[i].option, path);
     }

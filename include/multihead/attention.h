@@ -125,7 +125,15 @@ struct mh_attention_options {
     size_t workspace_size; // at least what mh_attention_workspace says
 };
 
-MH_API mh_attention_options mh_attention_options_default(void);
+// Inline, so that the size is that of the struct you were compiled with.
+static inline mh_attention_options mh_attention_options_default(void)
+{
+    mh_attention_options options = {0};
+    options.struct_size = sizeof options;
+    options.scale = MH_SCALE_DEFAULT;
+    options.window_left = options.window_right = -1;
+    return options;
+}
 
 // The scratch memory that mh_attention_forward needs for these arguments, in bytes.
 MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
@@ -144,7 +152,12 @@ typedef struct mh_attention_gradients {
     const mh_tensor *dsinks;        // NULL; (H) f32
 } mh_attention_gradients;
 
-MH_API mh_attention_gradients mh_attention_gradients_default(void);
+static inline mh_attention_gradients mh_attention_gradients_default(void)
+{
+    mh_attention_gradients gradients = {0};
+    gradients.struct_size = sizeof gradients;
+    return gradients;
+}
 
 // The gradients of a loss with respect to the inputs of mh_attention_forward, from its gradient
 // with respect to `out`:
@@ -193,7 +206,7 @@ MH_API mh_status mh_attention_explain(mh_context *context, const mh_attention_op
                                       const mh_tensor *out, mh_attention_plan *plan);
 
 // The slope ALiBi gives to head h of H: 2^(-8(h+1)/H) for a power of two, else interpolated
-// as published.
+// as published. 0 if there is no such head.
 MH_API float mh_alibi_slope(size_t head, size_t heads);
 
 #ifdef __cplusplus

@@ -90,7 +90,13 @@ typedef struct mh_context_options {
     void *parallel_for_user;         // NULL
 } mh_context_options;
 
-MH_API mh_context_options mh_context_options_default(void);
+// Inline, so that the size is that of the struct you were compiled with.
+static inline mh_context_options mh_context_options_default(void)
+{
+    mh_context_options options = {0};
+    options.struct_size = sizeof options;
+    return options;
+}
 
 // Makes a context; `options` may be NULL for the defaults. On failure *context is NULL and
 // `error`, if it is not NULL, receives the reason (at most error_size bytes, terminated).

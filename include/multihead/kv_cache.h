@@ -31,7 +31,13 @@ typedef struct mh_kv_cache_options {
                         // may be forgotten
 } mh_kv_cache_options;
 
-MH_API mh_kv_cache_options mh_kv_cache_options_default(void);
+static inline mh_kv_cache_options mh_kv_cache_options_default(void)
+{
+    mh_kv_cache_options options = {0};
+    options.struct_size = sizeof options;
+    options.window = -1;
+    return options;
+}
 
 // Makes an empty cache. The context's allocator must outlive it.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.

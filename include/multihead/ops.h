@@ -30,7 +30,7 @@ MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 
 // y = softmax(x), or log(softmax(x)), over dimension `axis` (negative: from the end). Shapes
-// equal, f32, bf16 or f16. x and y may be the same memory if their strides are equal.
+// equal, f32, bf16 or f16. x and y may be the same memory if dtypes and strides are equal.
 // A slice of only -inf becomes all zeros (log: all -inf).
 MH_API mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y);
 MH_API mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis,

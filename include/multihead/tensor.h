@@ -34,7 +34,7 @@ typedef enum mh_dtype {
 } mh_dtype;
 
 typedef struct mh_tensor {
-    void *data; // borrowed
+    void *data; // borrowed; aligned to its dtype
     mh_dtype dtype;
     int rank;
     size_t shape[MH_MAX_RANK];

@@ -3,11 +3,9 @@
 #ifndef MH_BASE_COMPILER_H
 #define MH_BASE_COMPILER_H
 
-#define MH_ALWAYS_INLINE       static inline __attribute__((always_inline))
-#define MH_PRAGMA(text)        _Pragma(#text)
-#define MH_UNROLL(times)       MH_PRAGMA(GCC unroll times) // the loop that follows
-#define MH_ALIGNED(bytes)      __attribute__((aligned(bytes)))
-#define MH_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
+#define MH_PRAGMA(text)  _Pragma(#text)
+#define MH_UNROLL(times) MH_PRAGMA(GCC unroll times) // the loop that follows
 
 // Tells the CPU that this is a waiting loop.
 #if defined(__x86_64__)

@@ -21,22 +21,23 @@ static void count_strip(const mh_attention_job *job, const mh_sequence *sequence
     }
 }
 
+// Rows are numbered through the heads of a group, as attention.c does.
 static void count_tiles(const mh_attention_job *job, mh_attention_scratch *scratch,
                         mh_attention_plan *plan)
 {
     const mh_attention_problem *p = job->problem;
-    for (size_t b = 0; b < p->B; b++) {
-        mh_sequence sequence = mh_attention_sequence(p, b);
-        for (size_t head = 0; head < p->H; head++) {
-            for (size_t first = 0; first < sequence.T; first += job->strip) {
-                mh_query_row rows[MH_MAX_STRIP];
-                size_t count = 0;
-                for (; count < job->strip && first + count < sequence.T; count++) {
-                    rows[count] = (mh_query_row){.head = head, .query = first + count};
-                    mh_attention_interval(p, &sequence, first + count, &rows[count].interval);
-                }
-                count_strip(job, &sequence, rows, count, scratch, plan);
+    for (size_t i = 0; i < p->B * p->G; i++) {
+        const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
+        const size_t heads = p->H / p->G, total = heads * sequence.T;
+        for (size_t first = 0; first < total; first += job->strip) {
+            mh_query_row rows[MH_MAX_STRIP];
+            size_t count = 0;
+            for (; count < job->strip && first + count < total; count++) {
+                rows[count].head = i % p->G * heads + (first + count) / sequence.T;
+                rows[count].query = (first + count) % sequence.T;
+                mh_attention_interval(p, &sequence, rows[count].query, &rows[count].interval);
             }
+            count_strip(job, &sequence, rows, count, scratch, plan);
         }
     }
 }
@@ -67,6 +68,8 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
                                const mh_tensor *out, mh_attention_plan *plan)
 {
     mh_attention_problem problem;
+    if (!plan)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "plan: found NULL");
     *plan = (mh_attention_plan){0};
     mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
     if (!status)
@@ -79,8 +82,8 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
     float bias[MH_MAX_STRIP * MH_KEY_TILE];
     mh_attention_scratch scratch = {.bias = bias};
     plan->isa = context->isa;
-    plan->threads = job.workers < job.tasks ? job.workers : job.tasks ? job.tasks : 1;
-    plan->tasks = job.tasks;
+    plan->tasks = job.split ? job.tasks * job.chunks : job.tasks;
+    plan->threads = job.workers < plan->tasks ? job.workers : plan->tasks ? plan->tasks : 1;
     plan->query_rows = job.strip;
     plan->key_tile = MH_KEY_TILE;
     plan->key_chunk = MH_KEY_CHUNK;

@@ -4,6 +4,7 @@
 // chunks are shared out in waves, each with a dQ of its own, and added afterwards.
 #include "ops/attention_grad.h"
 #include "base/fpenv.h"
+#include "ops/check.h"
 #include "ops/rows.h"
 #include <math.h>
 #include <string.h>
@@ -206,11 +207,6 @@ static void grad_head_in_waves(mh_context *context, const mh_grad_job *job, size
 
 // ---- checking, planning, memory ----------------------------------------------------------------
 
-mh_attention_gradients mh_attention_gradients_default(void)
-{
-    return (mh_attention_gradients){.struct_size = sizeof(mh_attention_gradients)};
-}
-
 static mh_status check_like(mh_context *context, const char *name, const mh_tensor *t,
                             const mh_tensor *like, const char *like_name)
 {
@@ -219,28 +215,21 @@ static mh_status check_like(mh_context *context, const char *name, const mh_tens
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
                        name, mh_tensor_describe(t, found, sizeof found), like_name,
                        mh_tensor_describe(like, expected, sizeof expected));
-    if (!t->data && mh_tensor_count(t) != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
     return MH_OK;
 }
 
 static mh_status check_float_like(mh_context *context, const char *name, const mh_tensor *t,
                                   const mh_tensor *like, const char *like_name)
 {
-    if (t && !mh_rows_supported(t->dtype))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "%s: found dtype %s, expected f32, bf16 or f16", name,
-                       mh_dtype_name(t->dtype));
-    return t ? check_like(context, name, t, like, like_name) : MH_OK;
+    mh_status status = t ? mh_check_float(context, name, t, -1) : MH_OK;
+    return t && !status ? check_like(context, name, t, like, like_name) : status;
 }
 
 static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
                                 const mh_tensor *like, const char *like_name)
 {
-    if (t->dtype != MH_F32)
-        return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected f32", name,
-                       mh_dtype_name(t->dtype));
-    return check_like(context, name, t, like, like_name);
+    mh_status status = mh_check_f32(context, name, t, -1);
+    return status ? status : check_like(context, name, t, like, like_name);
 }
 
 static mh_status check_sums(mh_context *context, const mh_attention_problem *p,

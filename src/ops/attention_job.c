@@ -118,6 +118,8 @@ void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task
 
 mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes)
 {
+    if (!bytes)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "bytes: found NULL");
     // A caller's memory may have any alignment: one more unit of it makes up for that.
     if (arena->overflow || !mh_add_sizes(arena->used, MH_ARENA_ALIGNMENT, bytes))
         return mh_fail(context, MH_ERROR_MEMORY, "workspace: its size does not fit in memory");

@@ -3,6 +3,7 @@
 // what was found and what was expected.
 #include "ops/attention_problem.h"
 #include "base/checked.h"
+#include "ops/check.h"
 #include "ops/rows.h"
 #include <string.h>
 
@@ -14,20 +15,12 @@ static int64_t clamp_position(int64_t value)
     return value > far_away ? far_away : value < -far_away ? -far_away : value;
 }
 
-mh_attention_options mh_attention_options_default(void)
-{
-    return (mh_attention_options){
-        .struct_size = sizeof(mh_attention_options),
-        .scale = MH_SCALE_DEFAULT,
-        .window_left = -1,
-        .window_right = -1,
-    };
-}
-
 float mh_alibi_slope(size_t head, size_t heads)
 {
+    if (head >= heads)
+        return 0;
     size_t power = 1; // the largest power of two up to `heads`
-    while (power * 2 <= heads)
+    while (power <= heads / 2)
         power *= 2;
     // 2^(-8 n / power): whole halvings exactly, the rest by square roots, so that no libm
     // function takes part.
@@ -43,36 +36,6 @@ float mh_alibi_slope(size_t head, size_t heads)
     return (float)slope;
 }
 
-static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)
-{
-    char text[128];
-    if (mh_tensor_count(t) == SIZE_MAX)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "%s: found %s, which is no tensor or has too many elements", name,
-                       mh_tensor_describe(t, text, sizeof text));
-    if (!t->data && mh_tensor_count(t) != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
-    return MH_OK;
-}
-
-static mh_status check_rank(mh_context *context, const char *name, const mh_tensor *t, int rank)
-{
-    char text[128];
-    if (t->rank != rank)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected rank %d", name,
-                       mh_tensor_describe(t, text, sizeof text), rank);
-    return check_data(context, name, t);
-}
-
-static mh_status check_float(mh_context *context, const char *name, const mh_tensor *t)
-{
-    if (!mh_rows_supported(t->dtype))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "%s: found dtype %s, expected f32, bf16 or f16", name,
-                       mh_dtype_name(t->dtype));
-    return MH_OK;
-}
-
 static mh_status check_dimension(mh_context *context, const char *name, const mh_tensor *t,
                                  int dimension, size_t expected, const char *meaning)
 {
@@ -86,19 +49,7 @@ static mh_status check_dimension(mh_context *context, const char *name, const mh
 
 static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
 {
-    const struct {
-        const char *name;
-        const mh_tensor *tensor;
-    } all[] = {{"q", &p->q}, {"k", &p->k}, {"v", &p->v}, {"out", &p->out}};
     mh_status status = MH_OK;
-    for (size_t i = 0; i < 4 && !status; i++) {
-        status = check_rank(context, all[i].name, all[i].tensor, 4);
-        if (!status)
-            status = check_float(context, all[i].name, all[i].tensor);
-    }
-    if (status)
-        return status;
-
     p->B = p->q.shape[0], p->H = p->q.shape[1], p->T = p->q.shape[2], p->E = p->q.shape[3];
     p->G = p->k.shape[1], p->S = p->k.shape[2], p->Ev = p->v.shape[3];
     const struct {
@@ -195,7 +146,10 @@ static mh_status check_numbers(mh_context *context, mh_attention_problem *p)
     mh_attention_options *o = &p->options;
     p->scale = isnan(o->scale) ? (float)(1 / sqrt((double)p->E)) : o->scale;
     if (isinf(p->scale))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "scale: found inf, expected a finite number");
+        return mh_fail(context, MH_ERROR_ARGUMENT, "scale: found %g, expected a finite number",
+                       (double)p->scale);
+    if (o->alibi_slopes && !o->alibi)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "alibi_slopes: given, but alibi is false");
     if (!(o->softcap >= 0) || isinf(o->softcap))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "softcap: found %g, expected 0 (none) or a positive number",
@@ -260,7 +214,7 @@ static mh_status check_masks(mh_context *context, mh_attention_problem *p)
                            i, mh_dtype_name(mask->tensor.dtype),
                            add ? "f32, bf16 or f16 for MH_MASK_ADD"
                                : "bool or u8 for MH_MASK_KEEP and MH_MASK_DROP");
-        if (check_data(context, "masks", &mask->tensor))
+        if (mh_check_tensor(context, "masks", &mask->tensor, -1))
             return MH_ERROR_ARGUMENT;
         p->masks[i].kind = mask->kind;
         if (mh_tensor_broadcast(context, &mask->tensor, 4, shape, &p->masks[i].tensor))
@@ -282,7 +236,7 @@ static mh_status check_document_ids(mh_context *context, const char *name, const
     if (ids->dtype != MH_I32 && ids->dtype != MH_I64)
         return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected i32 or i64",
                        name, mh_dtype_name(ids->dtype));
-    if (check_data(context, name, ids))
+    if (mh_check_tensor(context, name, ids, -1))
         return MH_ERROR_ARGUMENT;
     if (mh_tensor_broadcast(context, ids, 2, shape, out))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%zu, %zu)", name,
@@ -312,6 +266,9 @@ static mh_status check_selection(mh_context *context, const char *name, const si
                                  size_t count, size_t limit, size_t *result)
 {
     *result = chosen ? count : limit;
+    if (count && !chosen)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu of them", name,
+                       count);
     for (size_t i = 0; chosen && i < count; i++)
         if (chosen[i] >= limit)
             return mh_fail(context, MH_ERROR_ARGUMENT, "%s[%zu]: found %zu, expected less than %zu",
@@ -328,9 +285,7 @@ static mh_status check_weights(mh_context *context, mh_attention_problem *p)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "weights_stage: found %d, which is none of its values",
                        (int)o->weights_stage);
-    mh_status status = check_rank(context, "weights", o->weights, 4);
-    if (!status)
-        status = check_float(context, "weights", o->weights);
+    mh_status status = mh_check_float(context, "weights", o->weights, 4);
     if (!status)
         status = check_selection(context, "weights_heads", o->weights_heads, o->weights_head_count,
                                  p->H, &p->weight_heads);
@@ -353,10 +308,7 @@ static mh_status check_lse(mh_context *context, const mh_attention_problem *p)
     const mh_tensor *lse = p->options.lse;
     if (!lse)
         return MH_OK;
-    mh_status status = check_rank(context, "lse", lse, 3);
-    if (!status && lse->dtype != MH_F32)
-        status = mh_fail(context, MH_ERROR_UNSUPPORTED, "lse: found dtype %s, expected f32",
-                         mh_dtype_name(lse->dtype));
+    mh_status status = mh_check_f32(context, "lse", lse, 3);
     const char *const meaning[3] = {"batch", "heads", "queries"};
     for (int d = 0; d < 3 && !status; d++)
         status = check_dimension(context, "lse", lse, d, p->q.shape[d], meaning[d]);
@@ -366,6 +318,8 @@ static mh_status check_lse(mh_context *context, const mh_attention_problem *p)
 static mh_status copy_options(mh_context *context, const mh_attention_options *options,
                               mh_attention_options *out)
 {
+    if (!context)
+        return MH_ERROR_ARGUMENT;
     *out = mh_attention_options_default();
     if (!options)
         return MH_OK;
@@ -382,13 +336,17 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
                              const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
                              const mh_tensor *out, mh_attention_problem *problem)
 {
-    const mh_tensor none = {.rank = -1};
+    const mh_tensor *const tensors[4] = {q, k, v, out};
+    const char *const names[4] = {"q", "k", "v", "out"};
     memset(problem, 0, sizeof *problem);
     mh_status status = copy_options(context, options, &problem->options);
     if (status)
         return status;
-    problem->q = q ? *q : none, problem->k = k ? *k : none;
-    problem->v = v ? *v : none, problem->out = out ? *out : none;
+    for (int i = 0; i < 4 && !status; i++)
+        status = mh_check_float(context, names[i], tensors[i], 4);
+    if (status)
+        return status;
+    problem->q = *q, problem->k = *k, problem->v = *v, problem->out = *out;
 
     mh_status (*const checks[])(mh_context *, mh_attention_problem *) = {
         check_tensors, check_packing, check_numbers, check_masks, check_documents, check_weights,

@@ -21,11 +21,6 @@ const char *const *mh_isa_levels(void) { return mh_isa_names; }
 
 bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
 
-mh_context_options mh_context_options_default(void)
-{
-    return (mh_context_options){.struct_size = sizeof(mh_context_options)};
-}
-
 // A caller that was compiled with an older header passes a shorter struct: what it does not know
 // about keeps its default.
 static mh_status read_options(mh_context *draft, const mh_context_options *given,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
-#include "base/checked.h"
 #include "base/context.h"
+#include "ops/check.h"
 #include "ops/kv_tiles.h"
 #include "ops/rows.h"
 #include <math.h>
@@ -30,12 +30,6 @@ struct mh_kv_cache {
     kv_sequence *sequences;
     int64_t *lengths;
 };
-
-mh_kv_cache_options mh_kv_cache_options_default(void)
-{
-    return (mh_kv_cache_options){
-        .struct_size = sizeof(mh_kv_cache_options), .dtype = MH_F32, .window = -1};
-}
 
 // ---- chunks --------------------------------------------------------------------------------
 
@@ -292,18 +286,15 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
     for (int i = 0; i < 2; i++) {
         const mh_tensor *t = both[i].t;
         char text[128];
-        if (!t || t->rank != 4 || !k || t->shape[0] != o->sequences || t->shape[1] != o->heads ||
-            t->shape[2] != k->shape[2] || t->shape[3] != both[i].width)
+        mh_status status = mh_check_float(context, both[i].name, t, 4);
+        if (status)
+            return status;
+        if (t->shape[0] != o->sequences || t->shape[1] != o->heads || t->shape[2] != k->shape[2] ||
+            t->shape[3] != both[i].width)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was made",
-                           both[i].name, t ? mh_tensor_describe(t, text, sizeof text) : "NULL",
-                           o->sequences, o->heads, both[i].width);
-        if (!mh_rows_supported(t->dtype))
-            return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                           "%s: found dtype %s, expected f32, bf16 or f16", both[i].name,
-                           mh_dtype_name(t->dtype));
-        if (!t->data && mh_tensor_count(t) != 0)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", both[i].name);
+                           both[i].name, mh_tensor_describe(t, text, sizeof text), o->sequences,
+                           o->heads, both[i].width);
     }
     for (size_t b = 0; counts && b < o->sequences; b++)
         if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])

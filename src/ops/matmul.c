@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
+#include "ops/check.h"
 #include "ops/rows.h"
 #include <multihead/ops.h>
 #include <string.h>
@@ -124,31 +125,13 @@ static void multiply_block(void *arg, size_t index, size_t worker)
 
 // ---- the calls ---------------------------------------------------------------------------------
 
-static mh_status check_matrix(mh_context *context, const char *name, const mh_tensor *t)
-{
-    char text[128];
-    if (!t || t->rank != 2)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected a matrix", name,
-                       t ? mh_tensor_describe(t, text, sizeof text) : "NULL");
-    if (!mh_rows_supported(t->dtype))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "%s: found dtype %s, expected f32, bf16 or f16", name,
-                       mh_dtype_name(t->dtype));
-    if (mh_tensor_count(t) == SIZE_MAX)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, which has too many elements",
-                       name, mh_tensor_describe(t, text, sizeof text));
-    if (!t->data && mh_tensor_count(t) != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
-    return MH_OK;
-}
-
 static mh_status check_product(mh_context *context, const mh_tensor *a, size_t K, size_t N,
                                const mh_tensor *c)
 {
     char text_a[128], text_c[128];
-    mh_status status = check_matrix(context, "a", a);
+    mh_status status = mh_check_float(context, "a", a, 2);
     if (!status)
-        status = check_matrix(context, "c", c);
+        status = mh_check_float(context, "c", c, 2);
     if (!status && (a->shape[1] != K || c->shape[0] != a->shape[0] || c->shape[1] != N))
         status = mh_fail(context, MH_ERROR_ARGUMENT,
                          "shapes: found a %s, b (%zu, %zu), c %s, expected (M, K), (K, N), (M, N)",
@@ -205,7 +188,7 @@ static mh_status multiply(mh_context *context, const mh_tensor *a, const mh_tens
 
 mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *c)
 {
-    mh_status status = check_matrix(context, "b", b);
+    mh_status status = mh_check_float(context, "b", b, 2);
     if (!status)
         status = check_product(context, a, b->shape[0], b->shape[1], c);
     return status ? status : multiply(context, a, b, NULL, c);
@@ -222,8 +205,10 @@ mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_pac
 
 mh_status mh_matrix_pack(mh_context *context, const mh_tensor *b, mh_packed_matrix **packed)
 {
+    if (!packed)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "packed: found NULL");
     *packed = NULL;
-    mh_status status = check_matrix(context, "b", b);
+    mh_status status = mh_check_float(context, "b", b, 2);
     if (status)
         return status;
     const size_t K = b->shape[0], N = b->shape[1];

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
+#include "ops/check.h"
 #include "ops/rows.h"
 #include <math.h>
 #include <multihead/ops.h>
@@ -54,8 +55,13 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
 static mh_status check(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
 {
     char found[128], expected[128];
-    if (!x || !y || x->rank < 1 || x->rank > MH_MAX_RANK)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "x: expected a tensor of rank 1 to %d",
+    mh_status status = mh_check_float(context, "x", x, -1);
+    if (!status)
+        status = mh_check_float(context, "y", y, -1);
+    if (status)
+        return status;
+    if (x->rank < 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "x: found rank 0, expected 1 to %d",
                        MH_MAX_RANK);
     if (!mh_tensor_same_shape(x, y))
         return mh_fail(context, MH_ERROR_ARGUMENT, "y: found %s, expected the shape of x, %s",
@@ -64,10 +70,6 @@ static mh_status check(mh_context *context, const mh_tensor *x, int axis, const 
     if (axis < -x->rank || axis >= x->rank)
         return mh_fail(context, MH_ERROR_ARGUMENT, "axis: found %d, expected %d to %d", axis,
                        -x->rank, x->rank - 1);
-    if (!mh_rows_supported(x->dtype) || !mh_rows_supported(y->dtype))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "dtype: found %s and %s, expected f32, bf16 or f16", mh_dtype_name(x->dtype),
-                       mh_dtype_name(y->dtype));
     return MH_OK;
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Checks that all operations share; see check.h.
+#include "ops/check.h"
+#include "ops/rows.h"
+
+static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)
+{
+    const size_t size = mh_dtype_size(t->dtype), count = mh_tensor_count(t);
+    char text[128];
+    if (size == 0 || count > PTRDIFF_MAX / size)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %s, which is no tensor or has too many elements", name,
+                       mh_tensor_describe(t, text, sizeof text));
+    if (count == 0)
+        return MH_OK;
+    if (!t->data)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
+    if ((uintptr_t)t->data % size != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is not aligned to its %zu bytes of %s",
+                       name, size, mh_dtype_name(t->dtype));
+    return MH_OK;
+}
+
+static mh_status check_form(mh_context *context, const char *name, const mh_tensor *t, int rank)
+{
+    char text[128];
+    if (!context)
+        return MH_ERROR_ARGUMENT;
+    if (!t)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected a tensor", name);
+    if (rank >= 0 && t->rank != rank)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected rank %d", name,
+                       mh_tensor_describe(t, text, sizeof text), rank);
+    return MH_OK;
+}
+
+static mh_status refuse_dtype(mh_context *context, const char *name, const mh_tensor *t,
+                              const char *expected)
+{
+    return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected %s", name,
+                   mh_dtype_name(t->dtype), expected);
+}
+
+mh_status mh_check_tensor(mh_context *context, const char *name, const mh_tensor *t, int rank)
+{
+    mh_status status = check_form(context, name, t, rank);
+    return status ? status : check_data(context, name, t);
+}
+
+mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor *t, int rank)
+{
+    mh_status status = check_form(context, name, t, rank);
+    if (!status && !mh_rows_supported(t->dtype))
+        status = refuse_dtype(context, name, t, "f32, bf16 or f16");
+    return status ? status : check_data(context, name, t);
+}
+
+mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank)
+{
+    mh_status status = check_form(context, name, t, rank);
+    if (!status && t->dtype != MH_F32)
+        status = refuse_dtype(context, name, t, "f32");
+    return status ? status : check_data(context, name, t);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// What every operation asks of a tensor before it believes in it.
+#ifndef MH_OPS_CHECK_H
+#define MH_OPS_CHECK_H
+
+#include <multihead/tensor.h>
+
+// A view of `rank` dimensions (-1: any) whose elements can be counted, addressed and read: not
+// NULL, not more elements than memory can hold, data that is there and aligned to its dtype. `name`
+// is for the message. Error: MH_ERROR_ARGUMENT.
+mh_status mh_check_tensor(mh_context *context, const char *name, const mh_tensor *t, int rank);
+
+// The same, and a dtype that sums can be kept for: f32, bf16, f16. Error: MH_ERROR_UNSUPPORTED too.
+mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor *t, int rank);
+
+// The same for f32 alone.
+mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank);
+
+#endif

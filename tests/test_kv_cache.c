@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// The key/value cache: prefilling at once, in pieces and token by token give the bits of
+// mh_attention_forward; beams share, windows forget, failures change nothing.
+#include "support.h"
+
+enum { B = 2, H = 4, G = 2, E = 20, EV = 12, LENGTH = 1200 }; // three chunks of keys
+
+typedef struct fixture {
+    mh_context *context;
+    mh_dtype dtype;
+    test_tensor q, k, v, expected, out;
+    mh_attention_options options;
+} fixture;
+
+static fixture setup(const char *level, size_t threads, mh_dtype dtype)
+{
+    test_rng rng = {7};
+    fixture f = {.context = test_context(level, threads), .dtype = dtype};
+    f.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, LENGTH, E});
+    f.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, E});
+    f.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, EV});
+    f.expected = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, LENGTH, EV});
+    f.out = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, LENGTH, EV});
+    test_fill_normal(&rng, &f.q.view, 1);
+    test_fill_normal(&rng, &f.k.view, 1);
+    test_fill_normal(&rng, &f.v.view, 1);
+    f.options = mh_attention_options_default();
+    f.options.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
+                                            &f.expected.view));
+    return f;
+}
+
+static void teardown(fixture *f)
+{
+    test_tensor *all[] = {&f->q, &f->k, &f->v, &f->expected, &f->out};
+    for (int i = 0; i < 5; i++)
+        test_tensor_free(all[i]);
+    mh_context_free(f->context);
+}
+
+static mh_kv_cache *make_cache(const fixture *f, int64_t window)
+{
+    mh_kv_cache_options options = mh_kv_cache_options_default();
+    options.sequences = B, options.heads = G, options.key_width = E, options.value_width = EV;
+    options.dtype = f->dtype;
+    options.window = window;
+    mh_kv_cache *cache;
+    test_ok(f->context, mh_kv_cache_create(f->context, &options, &cache));
+    return cache;
+}
+
+static mh_tensor tokens(const mh_tensor *t, size_t begin, size_t count)
+{
+    return mh_tensor_slice(*t, 2, begin, count);
+}
+
+// Appends tokens begin .. begin + count and lets their queries attend.
+static void go_on(fixture *f, mh_kv_cache *cache, size_t begin, size_t count)
+{
+    mh_tensor q = tokens(&f->q.view, begin, count), k = tokens(&f->k.view, begin, count);
+    mh_tensor v = tokens(&f->v.view, begin, count), out = tokens(&f->out.view, begin, count);
+    test_ok(f->context, mh_kv_cache_append(f->context, cache, NULL, &k, &v));
+    test_ok(f->context, mh_attention_cached(f->context, &f->options, &q, cache, &out));
+}
+
+static void same_bits(const fixture *f)
+{
+    assert_memory_equal(f->out.view.data, f->expected.view.data,
+                        mh_tensor_count(&f->out.view) * sizeof(float));
+}
+
+static void pieces(void **state)
+{
+    (void)state;
+    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
+    static const size_t sizes[] = {LENGTH, 100, 512, 1};
+    for (size_t l = 0; test_level(l); l++) {
+        for (int d = 0; d < 3; d++) {
+            fixture f = setup(test_level(l), 1 + (size_t)d, dtypes[d]);
+            for (int s = 0; s < 4; s++) {
+                mh_kv_cache *cache = make_cache(&f, -1);
+                test_paint(&f.out);
+                for (size_t begin = 0; begin < LENGTH; begin += sizes[s])
+                    go_on(&f, cache, begin, LENGTH - begin < sizes[s] ? LENGTH - begin : sizes[s]);
+                same_bits(&f);
+                assert_int_equal(mh_kv_cache_length(cache, 1), LENGTH);
+                mh_kv_cache_free(cache);
+            }
+            teardown(&f);
+        }
+    }
+}
+
+// One query over many keys, for any number of threads: chunks are shared out, bits are not.
+static void threads_of_one_query(void **state)
+{
+    (void)state;
+    for (size_t l = 0; test_level(l); l++) {
+        for (size_t threads = 1; threads <= 8; threads++) {
+            fixture f = setup(test_level(l), threads, MH_F32);
+            mh_kv_cache *cache = make_cache(&f, -1);
+            go_on(&f, cache, 0, LENGTH - 1);
+            go_on(&f, cache, LENGTH - 1, 1);
+            same_bits(&f);
+            mh_kv_cache_free(cache);
+            teardown(&f);
+        }
+    }
+}
+
+// Sequences of different lengths, and all weights of the last query.
+static void ragged(void **state)
+{
+    (void)state;
+    fixture f = setup(test_level(0), 2, MH_F32);
+    mh_kv_cache *cache = make_cache(&f, -1);
+    const int64_t counts[B] = {700, 33};
+    test_ok(f.context, mh_kv_cache_append(f.context, cache, counts, &f.k.view, &f.v.view));
+    mh_tensor q = tokens(&f.q.view, 0, 3), out = tokens(&f.out.view, 0, 3);
+    mh_tensor expected = tokens(&f.expected.view, 0, 3);
+    mh_tensor k = tokens(&f.k.view, 0, 700), v = tokens(&f.v.view, 0, 700);
+    test_tensor w1 = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 3, 700});
+    test_tensor w2 = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 3, 700});
+    f.options.weights = &w1.view;
+    test_ok(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out));
+    f.options.weights = &w2.view;
+    f.options.key_lengths = counts;
+    test_ok(f.context, mh_attention_forward(f.context, &f.options, &q, &k, &v, &expected));
+    for (size_t h = 0; h < B * H; h++)
+        assert_memory_equal((float *)out.data + h * LENGTH * EV,
+                            (float *)expected.data + h * LENGTH * EV, 3 * EV * sizeof(float));
+    assert_memory_equal(w1.view.data, w2.view.data, mh_tensor_count(&w1.view) * sizeof(float));
+    test_tensor_free(&w1);
+    test_tensor_free(&w2);
+    mh_kv_cache_free(cache);
+    teardown(&f);
+}
+
+// Both beams continue sequence 1, then each goes its own way.
+static void beams(void **state)
+{
+    (void)state;
+    fixture f = setup(test_level(0), 1, MH_F32);
+    mh_kv_cache *cache = make_cache(&f, -1);
+    go_on(&f, cache, 0, LENGTH - 2);
+    size_t before = mh_kv_cache_bytes(cache);
+    test_ok(f.context, mh_kv_cache_reorder(f.context, cache, (size_t[]){1, 1}));
+    assert_true(mh_kv_cache_bytes(cache) < before); // shared, not copied
+    go_on(&f, cache, LENGTH - 2, 2);
+
+    // The same by hand: sequence 0 with the past of sequence 1.
+    fixture g = setup(test_level(0), 1, MH_F32);
+    mh_tensor from_k = mh_tensor_slice(tokens(&g.k.view, 0, LENGTH - 2), 0, 1, 1);
+    mh_tensor from_v = mh_tensor_slice(tokens(&g.v.view, 0, LENGTH - 2), 0, 1, 1);
+    mh_tensor to_k = mh_tensor_slice(tokens(&g.k.view, 0, LENGTH - 2), 0, 0, 1);
+    mh_tensor to_v = mh_tensor_slice(tokens(&g.v.view, 0, LENGTH - 2), 0, 0, 1);
+    test_ok(g.context, mh_tensor_copy(g.context, &from_k, &to_k));
+    test_ok(g.context, mh_tensor_copy(g.context, &from_v, &to_v));
+    mh_tensor q = tokens(&g.q.view, LENGTH - 2, 2), out = tokens(&g.expected.view, LENGTH - 2, 2);
+    test_ok(g.context, mh_attention_forward(g.context, &g.options, &q, &g.k.view, &g.v.view, &out));
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++) {
+            size_t at = ((b * H + h) * LENGTH + LENGTH - 2) * EV;
+            assert_memory_equal((float *)f.out.view.data + at, (float *)g.expected.view.data + at,
+                                2 * EV * sizeof(float));
+        }
+    mh_kv_cache_free(cache);
+    teardown(&f);
+    teardown(&g);
+}
+
+static void window_forgets(void **state)
+{
+    (void)state;
+    enum { WINDOW = 100 };
+    fixture f = setup(test_level(0), 1, MH_F32);
+    f.options.window_left = WINDOW;
+    test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
+                                            &f.expected.view));
+    mh_kv_cache *cache = make_cache(&f, WINDOW), *all = make_cache(&f, -1);
+    for (size_t begin = 0; begin < LENGTH; begin += 40)
+        go_on(&f, cache, begin, 40);
+    same_bits(&f);
+    test_ok(f.context, mh_kv_cache_append(f.context, all, NULL, &f.k.view, &f.v.view));
+    assert_true(mh_kv_cache_bytes(cache) < mh_kv_cache_bytes(all));
+    f.options.window_left = WINDOW + 1;
+    mh_tensor q = tokens(&f.q.view, 0, 1), out = tokens(&f.out.view, 0, 1);
+    test_refused(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out),
+                 MH_ERROR_ARGUMENT, "window_left");
+    test_refused(f.context, mh_kv_cache_truncate(f.context, cache, 0, 10), MH_ERROR_ARGUMENT,
+                 "forgotten");
+    mh_kv_cache_free(cache);
+    mh_kv_cache_free(all);
+    teardown(&f);
+}
+
+static void truncation(void **state)
+{
+    (void)state;
+    fixture f = setup(test_level(0), 1, MH_F32);
+    mh_kv_cache *cache = make_cache(&f, -1);
+    test_refused(f.context, mh_kv_cache_append(f.context, cache, NULL, &f.v.view, &f.v.view),
+                 MH_ERROR_ARGUMENT, "k: found");
+    go_on(&f, cache, 0, LENGTH);
+    for (size_t b = 0; b < B; b++)
+        test_ok(f.context, mh_kv_cache_truncate(f.context, cache, b, 600));
+    go_on(&f, cache, 600, LENGTH - 600);
+    same_bits(&f);
+    test_refused(f.context, mh_kv_cache_truncate(f.context, cache, 0, LENGTH + 1),
+                 MH_ERROR_ARGUMENT, "truncate");
+    test_refused(f.context, mh_kv_cache_reorder(f.context, cache, (size_t[]){0, B}),
+                 MH_ERROR_ARGUMENT, "parents");
+    mh_kv_cache_free(cache);
+    teardown(&f);
+}
+
+// ---- failing memory --------------------------------------------------------------------------
+
+typedef struct counter {
+    size_t calls, fail_at, live;
+} counter;
+
+static void *count_alloc(void *user, size_t size, size_t alignment)
+{
+    counter *c = user;
+    void *memory = NULL;
+    if (++c->calls == c->fail_at || posix_memalign(&memory, alignment, size) != 0)
+        return NULL;
+    c->live += size;
+    return memory;
+}
+
+static void count_release(void *user, void *memory, size_t size)
+{
+    counter *c = user;
+    c->live -= size;
+    free(memory);
+}
+
+// Makes a cache, fills it in two steps, reorders it; the first error ends it.
+static mh_status use_cache(mh_context *context, const fixture *f)
+{
+    mh_kv_cache_options options = mh_kv_cache_options_default();
+    options.sequences = B, options.heads = G, options.key_width = E, options.value_width = EV;
+    mh_kv_cache *cache = NULL;
+    mh_status status = mh_kv_cache_create(context, &options, &cache);
+    for (int i = 0; i < 2 && !status; i++) {
+        size_t length = mh_kv_cache_length(cache, 0);
+        status = mh_kv_cache_append(context, cache, NULL, &f->k.view, &f->v.view);
+        if (status) // nothing has changed, and the next try works
+            assert_int_equal(mh_kv_cache_length(cache, 0), length);
+    }
+    if (!status)
+        status = mh_kv_cache_reorder(context, cache, (size_t[]){1, 0});
+    if (!status)
+        status = mh_kv_cache_append(context, cache, NULL, &f->k.view, &f->v.view);
+    mh_kv_cache_free(cache);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fixture f = setup(test_level(0), 1, MH_F32);
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+        counter c = {.fail_at = n};
+        mh_context_options options = mh_context_options_default();
+        options.threads = 1;
+        options.allocator = (mh_allocator){count_alloc, count_release, &c};
+        mh_context *context = NULL;
+        mh_status status = mh_context_create(&options, &context, NULL, 0);
+        if (!status)
+            status = use_cache(context, &f);
+        failed = c.calls >= n;
+        assert_int_equal(status, failed ? MH_ERROR_MEMORY : MH_OK);
+        mh_context_free(context);
+        assert_int_equal(c.live, 0);
+    }
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(threads_of_one_query),
+        cmocka_unit_test(ragged),
+        cmocka_unit_test(beams),
+        cmocka_unit_test(window_forgets),
+        cmocka_unit_test(truncation),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
