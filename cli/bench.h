@@ -16,11 +16,14 @@ typedef struct bench_case {
     bool causal;
 } bench_case;
 
+typedef enum bench_pass { PASS_FORWARD, PASS_BACKWARD, PASS_ALL } bench_pass;
+
 typedef struct bench {
     common_options common;
     const struct suite *suite;
     const char *filter; // part of the cases' names; NULL: all
     mh_dtype dtype;
+    bench_pass pass;
     bool quick, json;
     bench_case shapes[MOST_SHAPES]; // from --shape, in place of the list
     size_t shape_count;
@@ -38,7 +41,7 @@ extern const suite attention_suite;
 
 typedef struct bench_result {
     const bench_case *of;
-    const char *pass;    // "forward"
+    const char *pass;    // "forward", "backward"
     double seconds;      // one run, the best of several
     double flops, bytes; // of one run: the work that must be done, the memory it is about
     double limit_gflops; // what the machine could do at the same time

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead bench attention: the forward pass over the shapes of bench/shapes/attention.txt.
+// multihead bench attention: forward and backward over the shapes of bench/shapes/attention.txt.
 // The work counted is that of live query-key pairs only, as the library's own plan says.
 #include "arrays.h"
 #include "bench.h"
@@ -54,20 +54,31 @@ static int no_such_case(const bench *b)
 
 // ---- one case -----------------------------------------------------------------------------
 
-enum { Q, K, V, OUT, TENSORS };
+enum { Q, K, V, OUT, DOUT, DQ, DK, DV, TENSORS };
 
 typedef struct attention_case {
     mh_context *context;
     mh_attention_options options;
-    mh_tensor tensors[TENSORS];
-    size_t sizes[TENSORS];
+    mh_tensor tensors[TENSORS], lse;
+    size_t sizes[TENSORS], lse_size;
 } attention_case;
 
-static mh_status attend_once(void *arg)
+static mh_status forward_once(void *arg)
 {
     attention_case *a = arg;
     return mh_attention_forward(a->context, &a->options, &a->tensors[Q], &a->tensors[K],
                                 &a->tensors[V], &a->tensors[OUT]);
+}
+
+static mh_status backward_once(void *arg)
+{
+    attention_case *a = arg;
+    mh_attention_gradients gradients = mh_attention_gradients_default();
+    gradients.dq = &a->tensors[DQ];
+    gradients.dk = &a->tensors[DK];
+    gradients.dv = &a->tensors[DV];
+    return mh_attention_backward(a->context, &a->options, &a->tensors[Q], &a->tensors[K],
+                                 &a->tensors[V], &a->tensors[OUT], &a->tensors[DOUT], &gradients);
 }
 
 // Numbers of [-1, 1) from a multiplicative generator: any will do, as long as they are not
@@ -99,15 +110,15 @@ static mh_status fill(mh_context *context, const mh_tensor *t, uint32_t seed)
 
 static int set_up(const bench *b, const bench_case *c, attention_case *a)
 {
-    const size_t shapes[TENSORS][4] = {[Q] = {c->B, c->H, c->T, c->E},
-                                       [K] = {c->B, c->G, c->S, c->E},
-                                       [V] = {c->B, c->G, c->S, c->E},
-                                       [OUT] = {c->B, c->H, c->T, c->E}};
+    const size_t query[4] = {c->B, c->H, c->T, c->E}, key[4] = {c->B, c->G, c->S, c->E};
+    const size_t *const shapes[TENSORS] = {[Q] = query,    [K] = key,    [V] = key,  [OUT] = query,
+                                           [DOUT] = query, [DQ] = query, [DK] = key, [DV] = key};
+    const int tensors = b->pass == PASS_FORWARD ? OUT + 1 : TENSORS;
     a->context = b->context;
     a->options = mh_attention_options_default();
     if (c->causal)
         a->options.causal = MH_CAUSAL_BOTTOM_RIGHT;
-    for (int i = 0; i < TENSORS; i++) {
+    for (int i = 0; i < tensors; i++) {
         int code = array_allocate(b->context, c->name, b->dtype, 4, shapes[i], &a->tensors[i],
                                   &a->sizes[i]);
         if (code != EXIT_DONE)
@@ -116,19 +127,25 @@ static int set_up(const bench *b, const bench_case *c, attention_case *a)
         if (status != MH_OK)
             return complain_status(b->context, status, c->name);
     }
-    return EXIT_DONE;
+    return array_allocate(b->context, c->name, MH_F32, 3, query, &a->lse, &a->lse_size);
 }
 
-static int measure(const bench *b, const bench_case *c, attention_case *a)
+static int measure(const bench *b, const bench_case *c, bench_pass pass, attention_case *a)
 {
     mh_attention_plan plan;
+    const bool backward = pass == PASS_BACKWARD;
+    a->options.lse = backward ? &a->lse : NULL;
     mh_status status = mh_attention_explain(b->context, &a->options, &a->tensors[Q], &a->tensors[K],
                                             &a->tensors[V], &a->tensors[OUT], &plan);
-    bench_result result = {.of = c, .pass = "forward", .flops = plan.flops};
-    for (int i = 0; i < TENSORS; i++)
+    if (status == MH_OK && backward)
+        status = forward_once(a); // whose out and lse backward reads
+    bench_result result = {.of = c,
+                           .pass = backward ? "backward" : "forward",
+                           .flops = plan.flops * (backward ? 2.5 : 1)};
+    for (int i = 0; i < (backward ? TENSORS : OUT + 1); i++)
         result.bytes += (double)a->sizes[i];
     if (status == MH_OK)
-        status = bench_measure(b, attend_once, a, &result);
+        status = bench_measure(b, backward ? backward_once : forward_once, a, &result);
     progress_clear();
     if (status != MH_OK)
         return complain_status(b->context, status, c->name);
@@ -141,10 +158,13 @@ static int run_case(const bench *b, const bench_case *c)
     attention_case a;
     memset(&a, 0, sizeof a);
     int code = set_up(b, c, &a);
-    if (code == EXIT_DONE)
-        code = measure(b, c, &a);
+    if (code == EXIT_DONE && b->pass != PASS_BACKWARD)
+        code = measure(b, c, PASS_FORWARD, &a);
+    if (code == EXIT_DONE && b->pass != PASS_FORWARD)
+        code = measure(b, c, PASS_BACKWARD, &a);
     for (int i = 0; i < TENSORS; i++)
         mh_free(b->context, a.tensors[i].data, a.sizes[i]);
+    mh_free(b->context, a.lse.data, a.lse_size);
     return code;
 }
 
@@ -166,6 +186,6 @@ static int run_attention(bench *b)
 
 const suite attention_suite = {
     .name = "attention",
-    .summary = "the forward pass over shapes of well-known models",
+    .summary = "forward and backward over shapes of well-known models",
     .run = run_attention,
 };

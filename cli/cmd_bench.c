@@ -10,7 +10,7 @@
 
 static const suite *const suites[] = {&attention_suite, NULL};
 
-enum { KEY_CASE = 0x100, KEY_SHAPE, KEY_DTYPE, KEY_QUICK, KEY_JSON };
+enum { KEY_CASE = 0x100, KEY_SHAPE, KEY_DTYPE, KEY_PASS, KEY_QUICK, KEY_JSON };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to measure", 1},
@@ -18,10 +18,14 @@ static const struct argp_option option_table[] = {
     {"shape", KEY_SHAPE, "B,H,G,T,S,E[,causal]", 0,
      "this shape in place of the list; may be given several times", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or f16; default: f32", 0},
+    {"pass", KEY_PASS, "PASS", 0, "forward, backward or all; default: forward", 0},
     {"quick", KEY_QUICK, NULL, 0, "a tenth of the time, less exact", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object a line", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+
+static const choice pass_choices[] = {
+    {"forward", PASS_FORWARD}, {"backward", PASS_BACKWARD}, {"all", PASS_ALL}, {NULL, 0}};
 
 // "1,16,16,2048,2048,64,causal"
 static void parse_shape(struct argp_state *state, const char *text, bench *b)
@@ -82,6 +86,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case KEY_DTYPE:
         b->dtype = (mh_dtype)parse_choice(state, "--dtype", argument, dtype_choices);
         return 0;
+    case KEY_PASS:
+        b->pass = (bench_pass)parse_choice(state, "--pass", argument, pass_choices);
+        return 0;
     case KEY_QUICK:
         b->quick = true;
         return 0;
@@ -103,12 +110,14 @@ static const struct argp bench_argp = {
     .doc = "Measures attention over shapes of well-known models, and beside each the machine's "
            "own limit, f32 multiply-adds from registers with the same threads.\n"
            "\n"
-           "The work is that of query-key pairs that count: 4E floating-point operations a pair. "
-           "ms is the best of many repetitions; GB/s is the size of q, k, v and out over the time. "
+           "The work is that of query-key pairs that count: 4E floating-point operations a pair "
+           "forward, 10E backward. ms is the best of many repetitions; GB/s is the size of the "
+           "tensors over the time. "
            "In JSON, limit is in GFLOP/s.\v"
            "Examples:\n"
            "  multihead bench attention\n"
            "  multihead bench attention --case 64 --threads 1 --quick\n"
+           "  multihead bench attention --case bert --pass backward\n"
            "  multihead bench attention --shape 1,32,8,4096,4096,128,causal --dtype bf16 --json\n",
 };
 
