@@ -667,7 +667,7 @@ def main():
     if not jobs:
         parser.error(f"--case: no case has '{arguments.case}' in its name")
     note = tame_onednn() if "bf16" in arguments.dtype else None
-    library = mh.Library(str(arguments.library))
+    library = mh.Library(str(arguments.library.resolve()))
     about = {"machine": machine(library), "versions": versions(library), "note": note}
     print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
     print(f"{about['machine']['cpu']}, {about['machine']['cpus']} CPUs")

@@ -128,7 +128,8 @@ struct mh_attention_options {
 // Inline, so that the size is that of the struct you were compiled with.
 static inline mh_attention_options mh_attention_options_default(void)
 {
-    mh_attention_options options = {0};
+    mh_attention_options options;
+    memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.scale = MH_SCALE_DEFAULT;
     options.window_left = options.window_right = -1;
@@ -154,7 +155,8 @@ typedef struct mh_attention_gradients {
 
 static inline mh_attention_gradients mh_attention_gradients_default(void)
 {
-    mh_attention_gradients gradients = {0};
+    mh_attention_gradients gradients;
+    memset(&gradients, 0, sizeof gradients);
     gradients.struct_size = sizeof gradients;
     return gradients;
 }

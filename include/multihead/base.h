@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define MH_VERSION_MAJOR  0
 #define MH_VERSION_MINOR  1
@@ -93,7 +94,8 @@ typedef struct mh_context_options {
 // Inline, so that the size is that of the struct you were compiled with.
 static inline mh_context_options mh_context_options_default(void)
 {
-    mh_context_options options = {0};
+    mh_context_options options;
+    memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     return options;
 }

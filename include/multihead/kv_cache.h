@@ -33,7 +33,8 @@ typedef struct mh_kv_cache_options {
 
 static inline mh_kv_cache_options mh_kv_cache_options_default(void)
 {
-    mh_kv_cache_options options = {0};
+    mh_kv_cache_options options;
+    memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.window = -1;
     return options;

@@ -4,8 +4,8 @@
 // chunks are shared out in waves, each with a dQ of its own, and added afterwards.
 #include "ops/attention_grad.h"
 #include "base/fpenv.h"
-#include "ops/check.h"
 #include "ops/rows.h"
+#include "ops/tensor_check.h"
 #include <math.h>
 #include <string.h>
 

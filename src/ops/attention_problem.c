@@ -3,8 +3,8 @@
 // what was found and what was expected.
 #include "ops/attention_problem.h"
 #include "base/checked.h"
-#include "ops/check.h"
 #include "ops/rows.h"
+#include "ops/tensor_check.h"
 #include <string.h>
 
 // Positions beyond this are as good as infinite, and sums of a few of these cannot overflow.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
 #include "base/context.h"
-#include "ops/check.h"
 #include "ops/kv_tiles.h"
 #include "ops/rows.h"
+#include "ops/tensor_check.h"
 #include <math.h>
 #include <string.h>
 

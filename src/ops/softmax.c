@@ -4,8 +4,8 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
-#include "ops/check.h"
 #include "ops/rows.h"
+#include "ops/tensor_check.h"
 #include <math.h>
 #include <multihead/ops.h>
 

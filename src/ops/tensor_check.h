@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What every operation asks of a tensor before it believes in it.
-#ifndef MH_OPS_CHECK_H
-#define MH_OPS_CHECK_H
+#ifndef MH_OPS_TENSOR_CHECK_H
+#define MH_OPS_TENSOR_CHECK_H
 
 #include <multihead/tensor.h>
 

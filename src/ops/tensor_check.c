@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that all operations share; see check.h.
-#include "ops/check.h"
+// Checks that all operations share; see tensor_check.h.
+#include "ops/tensor_check.h"
 #include "ops/rows.h"
 
 static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)
