@@ -5,6 +5,7 @@
 #   make demo        build, then show what it can do
 #   make test        build, then run the tests
 #   make bench       build, then measure this machine and attention on it
+#   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and check the kernels in an emulator
@@ -38,6 +39,10 @@ test: build
 bench: build
 	@$(BUILD)/multihead bench attention
 
+# makes bench/venv the first time; --help lists the options
+compare: build
+	@sh bench/compare.sh --library $(BUILD)/libmultihead.so --out $(BUILD) $(OPTIONS)
+
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
@@ -53,4 +58,4 @@ format:
 clean:
 	@rm -rf $(BUILD)
 
-.PHONY: all setup configure build demo test bench install uninstall check-neon format clean
+.PHONY: all setup configure build demo test bench compare install uninstall check-neon format clean

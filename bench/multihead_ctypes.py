@@ -2,8 +2,8 @@
 """The public C API of libmultihead through ctypes, as far as bench/compare.py needs it.
 
 The structures mirror include/multihead/{base,tensor,attention}.h field by field. A header
-and this file could drift apart unnoticed, so that loading compares the size of each options
-structure with the struct_size that the library itself fills in, and refuses to go on.
+and this file could drift apart unnoticed, so that a new context asks the library for the
+struct_size of attention's options that it expects, and refuses to go on if it is not ours.
 
     library = Library("build/libmultihead.so")
     with library.context(threads=2) as context:
@@ -127,23 +127,11 @@ PROTOTYPES = {
 }
 
 
-def default_options(function, structure):
-    """Calls mh_..._options_default(), which returns a structure by value.
-
-    A newer library returns a longer one; the slack behind ours takes what is too long, so
-    that the size can be looked at before anything is overwritten.
-    """
-    class Padded(ctypes.Structure):
-        """The structure, and room for more."""
-        _fields_ = [("options", structure), ("slack", ctypes.c_char * 4096)]
-
-    function.restype, function.argtypes = Padded, []
-    padded = function()
-    found, expected = padded.options.struct_size, ctypes.sizeof(structure)
-    if found != expected:
-        raise MultiheadError(f"{function.__name__}: found {found} bytes in the library, expected "
-                             f"{expected}: bring bench/multihead_ctypes.py up to the headers")
-    return structure.from_buffer_copy(padded.options)
+def default_options(structure, **values):
+    """What mh_..._options_default() gives: all zero but the size and the given values."""
+    options = structure(**values)
+    options.struct_size = ctypes.sizeof(structure)
+    return options
 
 
 class Library:
@@ -156,20 +144,16 @@ class Library:
             function.restype, function.argtypes = restype, argtypes
         self.version = self.c.mh_version().decode()
         self.cpu_features = self.c.mh_cpu_features().decode()
-        self.attention_options()
-        self.context_options()
 
     def context_options(self, threads=0):
         """mh_context_options with the given number of threads."""
-        options = default_options(self.c.mh_context_options_default, ContextOptions)
-        options.threads = threads
-        return options
+        return default_options(ContextOptions, threads=threads)
 
     def attention_options(self, causal=False):
         """mh_attention_options; causal aligns the last query with the last key."""
-        options = default_options(self.c.mh_attention_options_default, AttentionOptions)
-        options.causal = CAUSAL_BOTTOM_RIGHT if causal else CAUSAL_NONE
-        return options
+        return default_options(AttentionOptions, scale=float("nan"), window_left=-1,
+                               window_right=-1,
+                               causal=CAUSAL_BOTTOM_RIGHT if causal else CAUSAL_NONE)
 
     def context(self, threads):
         """A new Context; use it in a with statement."""
@@ -189,6 +173,16 @@ class Context:
         if self.c.mh_context_create(byref(options), byref(self.pointer), text, len(text)):
             raise MultiheadError(text.value.decode())
         self.isa = self.c.mh_context_isa(self.pointer).decode()
+        self.check_layout(library)
+
+    def check_layout(self, library):
+        """The library refuses options that are too long and says what it expects."""
+        options = library.attention_options()
+        options.struct_size = 1 << 40
+        self.c.mh_attention_forward(self.pointer, byref(options), None, None, None, None)
+        message = self.c.mh_error_message(self.pointer).decode()
+        if f"expected {ctypes.sizeof(AttentionOptions)} " not in message:
+            raise MultiheadError(f"{message}: bring bench/multihead_ctypes.py up to the headers")
 
     def __enter__(self):
         return self

@@ -37,6 +37,7 @@ ci)
     need gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross exists /usr/aarch64-linux-gnu/include/stdlib.h
     need python3 have python3
+    need python3-venv python3 -c "import ensurepip"
     ;;
 *)
     echo "usage: setup.sh [ci]" >&2

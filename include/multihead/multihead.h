@@ -10,6 +10,9 @@
 //     options.causal = MH_CAUSAL_BOTTOM_RIGHT;
 //     mh_attention_forward(context, &options, &q, &k, &v, &out);  //           attention.h
 //
+//     mh_attention_backward(context, &options, &q, &k, &v, &out, &dout, &gradients);
+//     mh_attention_cached(context, &options, &q, cache, &out);    //           kv_cache.h
+//
 //     mh_matmul(context, &a, &b, &c);                        // and softmax, limits     ops.h
 //     mh_context_free(context);
 //

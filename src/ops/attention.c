@@ -157,7 +157,9 @@ static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *s
                                mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    size_t head = group * (p->H / p->G) + first / sequence->T, query = first % sequence->T;
+    size_t head = group * p->heads_per_group, query = first;
+    if (first >= sequence->T) // a division costs as much as a short row
+        head += first / sequence->T, query = first % sequence->T;
     size_t begin = SIZE_MAX, end = 0;
     for (size_t r = 0; r < count; r++) {
         mh_query_row *row = &scratch->rows[r];
@@ -295,22 +297,24 @@ typedef struct block_of_rows {
     mh_interval span; // the keys that they may see
 } block_of_rows;
 
-static block_of_rows load_block(const mh_attention_job *job, size_t task,
-                                mh_attention_scratch *scratch)
+static void load_block(const mh_attention_job *job, size_t task, mh_attention_scratch *scratch,
+                       block_of_rows *b)
 {
     const mh_attention_problem *p = job->problem;
     // The last block first: it has the most keys if the call is causal.
-    const size_t block = job->blocks - 1 - task % job->blocks;
-    block_of_rows b = {.sequence = mh_attention_sequence(p, task / job->blocks / p->G),
-                       .group = task / job->blocks % p->G,
-                       .first = block * job->block_rows};
-    const size_t rows = p->H / p->G * b.sequence.T;
-    if (b.first >= rows)
-        return b;
-    b.count = rows - b.first < job->block_rows ? rows - b.first : job->block_rows;
-    b.span = number_rows(job, &b.sequence, b.group, b.first, b.count, scratch);
-    load_queries(job, &b.sequence, b.count, scratch);
-    return b;
+    const size_t head = task / job->blocks, block = job->blocks - 1 - task % job->blocks;
+    b->sequence = mh_attention_sequence(p, head / p->G);
+    b->group = head % p->G;
+    b->first = block * job->block_rows;
+    const size_t rows = p->heads_per_group * b->sequence.T;
+    b->count = b->first >= rows                    ? 0
+               : rows - b->first < job->block_rows ? rows - b->first
+                                                   : job->block_rows;
+    b->span = (mh_interval){0, 0};
+    if (b->count == 0)
+        return;
+    b->span = number_rows(job, &b->sequence, b->group, b->first, b->count, scratch);
+    load_queries(job, &b->sequence, b->count, scratch);
 }
 
 static void finish_block(const mh_attention_job *job, const block_of_rows *block,
@@ -326,7 +330,8 @@ static void attend_block(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
-    const block_of_rows block = load_block(job, task, scratch);
+    block_of_rows block;
+    load_block(job, task, scratch, &block);
     if (block.count == 0)
         return;
     attend_span(job, &block.sequence, block.group, block.span, block.count, scratch);
@@ -341,7 +346,8 @@ static void attend_part(void *arg, size_t index, size_t worker)
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
     const size_t task = index / job->chunks, chunk = index % job->chunks;
-    const block_of_rows block = load_block(job, task, scratch);
+    block_of_rows block;
+    load_block(job, task, scratch, &block);
     const mh_softmax_state part = state_rows(job, &job->parts, index * job->block_rows);
     const mh_interval keys = chunk_keys(block.span, chunk);
     packed_tile tiles[MH_CHUNK_TILES];
@@ -357,7 +363,8 @@ static void merge_parts(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
-    const block_of_rows block = load_block(job, task, scratch);
+    block_of_rows block;
+    load_block(job, task, scratch, &block);
     reset_state(job, block.count, &scratch->total);
     for (size_t chunk = 0; chunk < job->chunks; chunk++) {
         const size_t first = (task * job->chunks + chunk) * job->block_rows;

@@ -28,7 +28,7 @@ static void count_tiles(const mh_attention_job *job, mh_attention_scratch *scrat
     const mh_attention_problem *p = job->problem;
     for (size_t i = 0; i < p->B * p->G; i++) {
         const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
-        const size_t heads = p->H / p->G, total = heads * sequence.T;
+        const size_t heads = p->heads_per_group, total = heads * sequence.T;
         for (size_t first = 0; first < total; first += job->strip) {
             mh_query_row rows[MH_MAX_STRIP];
             size_t count = 0;

@@ -101,7 +101,7 @@ static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size
     memset(scratch->dk, 0, stored * width * sizeof(float));
     memset(scratch->dv, 0, stored * value_width * sizeof(float));
 
-    const size_t heads = p->H / p->G;
+    const size_t heads = p->heads_per_group;
     for (size_t head = 0; head < heads && tiles; head++) {
         for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS) {
             mh_grad_load_block(job, sequence, group * heads + head, first, scratch);
@@ -127,7 +127,7 @@ static void write_dq(const mh_grad_job *job, const mh_sequence *sequence, size_t
                      const float *dq, float *staging)
 {
     const mh_attention_problem *p = job->forward.problem;
-    const size_t heads = p->H / p->G;
+    const size_t heads = p->heads_per_group;
     for (size_t head = 0; head < heads && job->gradients.dq; head++) {
         const size_t at[3] = {sequence->batch, group * heads + head, sequence->query_begin};
         write_rows(job, job->gradients.dq, at, sequence->T, p->E,
@@ -286,7 +286,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
     const size_t lanes = job->forward.kernels->lanes;
     job->key_width = (p->E + lanes - 1) / lanes * lanes;
     job->workers = job->forward.workers;
-    job->rows = p->G ? p->H / p->G * p->T : 0;
+    job->rows = p->heads_per_group * p->T;
     bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
     job->shares = waves ? job->workers + 1 : job->workers;
 }

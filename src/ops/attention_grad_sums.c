@@ -67,7 +67,8 @@ static void sum_mask(void *arg, size_t index, size_t worker)
                 for (size_t key = keys.begin; key < keys.end && key < sequence.keys;
                      key += MH_KEY_TILE) {
                     mh_grad_tile *packed = &scratch->tiles[0];
-                    mh_grad_pack_tile(job, &sequence, head / (p->H / p->G), key, packed, scratch);
+                    mh_grad_pack_tile(job, &sequence, head / p->heads_per_group, key, packed,
+                                      scratch);
                     if (mh_grad_block_tile(job, &sequence, packed, true, scratch))
                         add_scores(m, scratch, packed->count, sums);
                 }

@@ -36,7 +36,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
 {
     const mh_attention_problem *p = problem;
     const mh_kernels *kernels = context->kernels;
-    size_t rows = p->G ? p->H / p->G * p->T : 0;
+    size_t rows = p->heads_per_group * p->T;
     size_t threads = worth_threads(p) ? context->threads : 1;
 
     *job = (mh_attention_job){.problem = p, .kernels = kernels, .strip = kernels->gemm_rows};

@@ -15,6 +15,7 @@ typedef struct mh_attention_problem {
     const mh_kv_cache *cache;    // where keys and values are instead of k and v, or NULL
     size_t value_stride;         // of the cache's tiles
     size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
+    size_t heads_per_group;      // H / G
     float scale;
     mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
     mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them

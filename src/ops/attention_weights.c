@@ -93,7 +93,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
                                     tile, live, scratch->bias);
         const bool needed = any || shows_dead;
         if (needed && !keys)
-            keys = mh_attention_keys(job, &piece->sequence, head / (p->H / p->G), tile, count,
+            keys = mh_attention_keys(job, &piece->sequence, head / p->heads_per_group, tile, count,
                                      scratch->keys, scratch);
         multiply_strip(job, first, strip, columns, needed ? keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
