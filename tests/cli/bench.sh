@@ -22,12 +22,12 @@ multihead bench attention --quick --case tutorial --json --threads 1 | cut -d, -
 on_terminal() {
     TERM=xterm script -qec "multihead bench attention $small --threads 1 $*" /dev/null </dev/null
 }
-if command -v script >/dev/null; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     on_terminal >default
     NO_COLOR=1 on_terminal >no_color
     NO_COLOR= on_terminal >empty_no_color
     on_terminal -q >quiet
-else # no way to make a terminal here: what it would show
+else # no way to make a terminal here, so this is skipped: what it would show
     printf '\033[36m----' | tee default >empty_no_color
     echo ---- >no_color
     echo >quiet
