@@ -102,6 +102,30 @@ void test_refused(mh_context *context, mh_status status, mh_status expected, con
         fail_msg("the message should name %s: \"%s\"", word, mh_error_message(context));
 }
 
+// ---- memory ---------------------------------------------------------------------------
+
+static void *count_alloc(void *user, size_t size, size_t alignment)
+{
+    test_memory *m = user;
+    void *memory = NULL;
+    if (++m->calls == m->fail_at || posix_memalign(&memory, alignment, size) != 0)
+        return NULL;
+    m->live += size;
+    return memory;
+}
+
+static void count_release(void *user, void *memory, size_t size)
+{
+    test_memory *m = user;
+    m->live -= memory ? size : 0;
+    free(memory);
+}
+
+mh_allocator test_allocator(test_memory *memory)
+{
+    return (mh_allocator){count_alloc, count_release, memory};
+}
+
 // ---- tensors --------------------------------------------------------------------------
 
 // Memory for the elements from offset `low` to `high` (in elements, both included) of a view

@@ -49,6 +49,14 @@ void test_ok(mh_context *context, mh_status status);
 // Fails the test unless `status` is as expected and the message contains `word`.
 void test_refused(mh_context *context, mh_status status, mh_status expected, const char *word);
 
+// ---- memory ---------------------------------------------------------------------------
+
+// Counts what goes through it, and fails the fail_at-th call (0: none).
+typedef struct test_memory {
+    size_t calls, fail_at, live;
+} test_memory;
+mh_allocator test_allocator(test_memory *memory);
+
 // ---- tensors --------------------------------------------------------------------------
 
 // A view and the memory it is in. Between and around the elements there may be other bytes:

@@ -217,27 +217,6 @@ static void truncation(void **state)
 
 // ---- failing memory --------------------------------------------------------------------------
 
-typedef struct counter {
-    size_t calls, fail_at, live;
-} counter;
-
-static void *count_alloc(void *user, size_t size, size_t alignment)
-{
-    counter *c = user;
-    void *memory = NULL;
-    if (++c->calls == c->fail_at || posix_memalign(&memory, alignment, size) != 0)
-        return NULL;
-    c->live += size;
-    return memory;
-}
-
-static void count_release(void *user, void *memory, size_t size)
-{
-    counter *c = user;
-    c->live -= size;
-    free(memory);
-}
-
 // Makes a cache, fills it in two steps, reorders it; the first error ends it.
 static mh_status use_cache(mh_context *context, const fixture *f)
 {
@@ -265,10 +244,10 @@ static void every_allocation_may_fail(void **state)
     fixture f = setup(test_level(0), 1, MH_F32);
     bool failed = true;
     for (size_t n = 1; failed; n++) {
-        counter c = {.fail_at = n};
+        test_memory c = {.fail_at = n};
         mh_context_options options = mh_context_options_default();
         options.threads = 1;
-        options.allocator = (mh_allocator){count_alloc, count_release, &c};
+        options.allocator = test_allocator(&c);
         mh_context *context = NULL;
         mh_status status = mh_context_create(&options, &context, NULL, 0);
         if (!status)

@@ -4,35 +4,11 @@
 // context that still works.
 #include "support.h"
 
-typedef struct counter {
-    size_t calls, fail_at; // 0: never
-    size_t live;
-} counter;
-
-static void *count_alloc(void *user, size_t size, size_t alignment)
-{
-    counter *c = user;
-    if (++c->calls == c->fail_at)
-        return NULL;
-    void *memory = NULL;
-    if (posix_memalign(&memory, alignment, size) != 0)
-        return NULL;
-    c->live += size;
-    return memory;
-}
-
-static void count_release(void *user, void *memory, size_t size)
-{
-    counter *c = user;
-    c->live -= memory ? size : 0;
-    free(memory);
-}
-
-static mh_status create(counter *c, size_t threads, mh_context **context)
+static mh_status create(test_memory *c, size_t threads, mh_context **context)
 {
     mh_context_options options = mh_context_options_default();
     options.threads = threads;
-    options.allocator = (mh_allocator){count_alloc, count_release, c};
+    options.allocator = test_allocator(c);
     return mh_context_create(&options, context, NULL, 0);
 }
 
@@ -50,7 +26,7 @@ static mh_status attend(mh_context *context, mh_attention_options *options)
 static void nothing_after_the_first_call(void **state)
 {
     (void)state;
-    counter c = {0};
+    test_memory c = {0};
     mh_context *context;
     test_ok(NULL, create(&c, 2, &context));
     test_ok(context, attend(context, NULL));
@@ -65,7 +41,7 @@ static void nothing_after_the_first_call(void **state)
 static void nothing_with_a_workspace(void **state)
 {
     (void)state;
-    counter c = {0};
+    test_memory c = {0};
     mh_context *context;
     test_ok(NULL, create(&c, 1, &context));
     size_t calls = c.calls;
@@ -84,7 +60,7 @@ static void every_allocation_may_fail(void **state)
     bool failed = true;
     for (size_t n = 1; failed; n++) {
         assert_true(n < 100);
-        counter c = {.fail_at = n};
+        test_memory c = {.fail_at = n};
         mh_context *context = NULL;
         mh_status status = create(&c, 3, &context);
         if (status == MH_OK)
