@@ -87,6 +87,17 @@ mh_context *test_context(const char *level, size_t threads)
     return context;
 }
 
+void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype dtype))
+{
+    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
+    for (size_t level = 0; test_level(level); level++) {
+        mh_context *context = test_context(test_level(level), threads);
+        for (size_t d = 0; d < 3; d++)
+            check(context, dtypes[d]);
+        mh_context_free(context);
+    }
+}
+
 void test_ok(mh_context *context, mh_status status)
 {
     if (status != MH_OK)

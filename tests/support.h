@@ -43,6 +43,9 @@ const char *test_level(size_t i);
 // A context of that level; the test fails if there is none. The caller frees it.
 mh_context *test_context(const char *level, size_t threads);
 
+// Runs a check at every level and with each of f32, bf16 and f16, on contexts of so many threads.
+void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype dtype));
+
 // Fails the test with the context's message unless status is MH_OK.
 void test_ok(mh_context *context, mh_status status);
 

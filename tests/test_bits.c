@@ -86,17 +86,6 @@ static void same_and_free(const char *what, const problem *p, const mh_tensor *e
 
 typedef void (*check)(mh_context *context, mh_dtype dtype);
 
-static void everywhere(check body)
-{
-    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *context = test_context(test_level(level), 2);
-        for (size_t d = 0; d < 3; d++)
-            body(context, dtypes[d]);
-        mh_context_free(context);
-    }
-}
-
 // ---- threads ------------------------------------------------------------------------------
 
 // Runs the turns backwards and on ever other workers, as no pool would.
@@ -462,7 +451,7 @@ static void environment(mh_context *context, mh_dtype dtype)
 // ---- the list -----------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
-static void run_check(void **state) { everywhere(*(check *)*state); }
+static void run_check(void **state) { test_everywhere(2, *(check *)*state); }
 
 int main(void)
 {

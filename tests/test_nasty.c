@@ -108,17 +108,6 @@ static void agrees_with_reference(fixture *f)
 // Runs a check at every level and for each dtype.
 typedef void (*check)(mh_context *context, mh_dtype dtype);
 
-static void everywhere(check body)
-{
-    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *context = test_context(test_level(level), 1);
-        for (size_t d = 0; d < 3; d++)
-            body(context, dtypes[d]);
-        mh_context_free(context);
-    }
-}
-
 // ---- dead keys cannot leak ----------------------------------------------------------------
 
 // Keys 0..2, 64..66 and 127..129 are dead for every query, by each kind of mask in turn.
@@ -536,7 +525,7 @@ static void far_positions(mh_context *context, mh_dtype dtype)
 // ---- the list -----------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
-static void run_check(void **state) { everywhere(*(check *)*state); }
+static void run_check(void **state) { test_everywhere(1, *(check *)*state); }
 
 int main(void)
 {

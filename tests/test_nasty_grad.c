@@ -14,17 +14,6 @@ enum { N = 130, E = 9 };
 
 typedef void (*check)(mh_context *context, mh_dtype dtype);
 
-static void everywhere(check body)
-{
-    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *context = test_context(test_level(level), 1);
-        for (size_t d = 0; d < 3; d++)
-            body(context, dtypes[d]);
-        mh_context_free(context);
-    }
-}
-
 static void fill_row(const mh_tensor *t, size_t row, double value)
 {
     for (size_t e = 0; e < t->shape[3]; e++)
@@ -418,7 +407,7 @@ static void missing_arguments(void **state)
 // ---- the list ---------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
-static void run_check(void **state) { everywhere(*(check *)*state); }
+static void run_check(void **state) { test_everywhere(1, *(check *)*state); }
 
 static int open_context(void **state)
 {

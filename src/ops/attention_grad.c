@@ -4,32 +4,19 @@
 // chunks are shared out in waves, each with a dQ of its own, and added afterwards.
 #include "ops/attention_grad.h"
 #include "base/fpenv.h"
+#include "base/sizes.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <math.h>
 #include <string.h>
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 // ---- products --------------------------------------------------------------------------------
 
-// c (rows x width) += a (rows x inner, 64 apart) b (inner x width).
-static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
-                        const float *b, size_t width, float *c)
-{
-    const mh_kernels *kernels = job->forward.kernels;
-    for (size_t first = 0; first < rows; first += job->forward.strip)
-        kernels->gemm(smaller(rows - first, job->forward.strip), width, inner,
-                      a + first * MH_KEY_TILE, MH_KEY_TILE, b, width, c + first * width, width,
-                      true);
-}
-
-// The same where b has NaN or inf in rows that are dead for some row of a: `live` has a word a row
-// (or, if `turned`, a word a column) of a.
+// c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has a
+// word a row (or, if `turned`, a word a column) of a.
 static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
-                                  const float *b, size_t width, const uint64_t *live, bool turned,
-                                  float *clean, float *c)
+                                  const float *b, size_t width, float *c, const uint64_t *live,
+                                  bool turned, float *clean)
 {
     for (size_t r = 0; r < rows; r++) {
         memcpy(clean, b, inner * width * sizeof(float));
@@ -39,6 +26,23 @@ static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t in
         job->forward.kernels->gemm(1, width, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, clean, width,
                                    c + r * width, width, true);
     }
+}
+
+// c (rows x width) += a (rows x inner, 64 apart) b (inner x width). `live` is NULL unless care is
+// needed.
+static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
+                        const float *b, size_t width, float *c, const uint64_t *live, bool turned,
+                        float *clean)
+{
+    const size_t strip = job->forward.strip;
+    if (live) {
+        add_product_carefully(job, rows, inner, a, b, width, c, live, turned, clean);
+        return;
+    }
+    for (size_t first = 0; first < rows; first += strip)
+        job->forward.kernels->gemm(mh_smaller(rows - first, strip), width, inner,
+                                   a + first * MH_KEY_TILE, MH_KEY_TILE, b, width,
+                                   c + first * width, width, true);
 }
 
 // dQ, dK and dV of the worker's block and one tile, which is `index` in its chunk.
@@ -53,25 +57,19 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     float *dk = scratch->dk + index * MH_KEY_TILE * width;
     float *dv = scratch->dv + index * MH_KEY_TILE * value_width;
 
-    if (full || tile->finite)
-        add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq);
-    else
-        add_product_carefully(job, rows, used, scratch->scores, tile->keys, width, scratch->live,
-                              false, scratch->clean, scratch->dq);
-
-    kernels->transpose(rows, used, scratch->scores, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-    if (full || block->finite_queries)
-        add_product(job, used, rows, scratch->turned, scratch->queries, width, dk);
-    else
-        add_product_carefully(job, used, rows, scratch->turned, scratch->queries, width,
-                              scratch->live, true, scratch->clean, dk);
-
-    kernels->transpose(rows, used, scratch->weights, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-    if (full || block->finite_douts)
-        add_product(job, used, rows, scratch->turned, scratch->douts, value_width, dv);
-    else
-        add_product_carefully(job, used, rows, scratch->turned, scratch->douts, value_width,
-                              scratch->live, true, scratch->clean, dv);
+    if (job->gradients.dq)
+        add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq,
+                    full || tile->finite ? NULL : scratch->live, false, scratch->clean);
+    if (job->gradients.dk) {
+        kernels->transpose(rows, used, scratch->scores, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
+        add_product(job, used, rows, scratch->turned, scratch->queries, width, dk,
+                    full || block->finite_queries ? NULL : scratch->live, true, scratch->clean);
+    }
+    if (job->gradients.dv) {
+        kernels->transpose(rows, used, scratch->weights, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
+        add_product(job, used, rows, scratch->turned, scratch->douts, value_width, dv,
+                    full || block->finite_douts ? NULL : scratch->live, true, scratch->clean);
+    }
 }
 
 // ---- one chunk of keys -----------------------------------------------------------------------
@@ -94,7 +92,8 @@ static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size
 {
     const mh_attention_problem *p = job->forward.problem;
     const size_t width = job->key_width, value_width = job->forward.value_width;
-    const size_t begin = chunk * MH_KEY_CHUNK, stored = smaller(sequence->S - begin, MH_KEY_CHUNK);
+    const size_t begin = chunk * MH_KEY_CHUNK,
+                 stored = mh_smaller(sequence->S - begin, MH_KEY_CHUNK);
     size_t tiles = 0;
     for (size_t key = begin; key < begin + stored && key < sequence->keys; key += MH_KEY_TILE)
         mh_grad_pack_tile(job, sequence, group, key, &scratch->tiles[tiles++], scratch);
@@ -182,7 +181,7 @@ static void add_wave_rows(void *arg, size_t index, size_t worker)
 {
     const chunk_wave *wave = arg;
     const mh_grad_job *job = wave->job;
-    const size_t first = index * MH_GRAD_ROWS, rows = smaller(job->rows - first, MH_GRAD_ROWS);
+    const size_t first = index * MH_GRAD_ROWS, rows = mh_smaller(job->rows - first, MH_GRAD_ROWS);
     (void)worker;
     for (size_t i = 0; i < wave->count; i++)
         job->forward.kernels->add_row(rows * job->key_width,
@@ -197,7 +196,7 @@ static void grad_head_in_waves(mh_context *context, const mh_grad_job *job, size
     chunk_wave wave = {job, &sequence, group, 0, 0};
     memset(wave_share(&wave, 0), 0, job->rows * job->key_width * sizeof(float));
     for (; wave.first < chunks; wave.first += wave.count) {
-        wave.count = smaller(chunks - wave.first, job->shares - 1);
+        wave.count = mh_smaller(chunks - wave.first, job->shares - 1);
         mh_parallel_for(context, wave.count, grad_wave_chunk, &wave);
         mh_parallel_for(context, (job->rows + MH_GRAD_ROWS - 1) / MH_GRAD_ROWS, add_wave_rows,
                         &wave);
@@ -295,7 +294,7 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
 {
     const mh_attention_problem *p = job->forward.problem;
     const size_t width = job->key_width, value_width = job->forward.value_width;
-    const size_t widest = larger(width, value_width), tile = MH_KEY_TILE;
+    const size_t widest = mh_larger(width, value_width), tile = MH_KEY_TILE;
     const size_t strip = job->forward.strip * tile;
     const size_t keys = job->forward.chunk_tiles * tile;
     mh_grad_scratch s;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The part of the backward pass that all gradients need: weights and score gradients of a block of
 // query rows against a tile of keys.
+#include "base/sizes.h"
 #include "ops/attention_grad.h"
 #include "ops/rows.h"
 #include <math.h>
 #include <string.h>
-
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 // Rows of a tensor (.., row, ..) as f32, padded to whole vectors. Returns whether all is finite.
 static bool load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t count,
@@ -34,7 +33,7 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
     const size_t width = job->forward.value_width;
     mh_grad_block *block = &scratch->block;
     const size_t at[3] = {sequence->batch, head, sequence->query_begin + first};
-    block->count = smaller(sequence->T - first, MH_GRAD_ROWS);
+    block->count = mh_smaller(sequence->T - first, MH_GRAD_ROWS);
 
     block->finite_queries =
         load_rows(job, &p->q, at, block->count, p->E, job->key_width, scratch, scratch->queries);
@@ -61,7 +60,7 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     const mh_kernels *kernels = job->forward.kernels;
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
     tile->begin = begin;
-    tile->count = smaller(sequence->keys - begin, MH_KEY_TILE);
+    tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
     tile->finite =
         load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->keys);
     kernels->transpose(tile->count, p->E, tile->keys, (ptrdiff_t)job->key_width, tile->keys_turned,
@@ -122,7 +121,7 @@ bool mh_grad_block_tile(const mh_grad_job *job, const mh_sequence *sequence,
     const size_t columns = (tile->count + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
     scratch->any = 0, scratch->all = ~UINT64_C(0);
     for (size_t first = 0; first < block->count; first += strip) {
-        size_t count = smaller(block->count - first, strip);
+        size_t count = mh_smaller(block->count - first, strip);
         uint64_t any = mh_mask_tile(job->forward.problem, kernels, sequence, block->rows + first,
                                     count, tile->begin, scratch->live + first, scratch->bias);
         for (size_t r = first; r < first + count; r++)

@@ -3,20 +3,17 @@
 // the weights pass share: packing a key tile, and the map from products to scores.
 #include "ops/attention_job.h"
 #include "base/checked.h"
+#include "base/sizes.h"
 #include "ops/rows.h"
-
-static size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 // Packing keys is paid once per block, so blocks are large: with 2048 rows it is about 1 % of the
 // work.
 static size_t choose_block_rows(const mh_attention_problem *p, size_t strip, size_t rows)
 {
     enum { MOST_ROWS = 2048, LEAST_ROWS = 48, MOST_FLOATS = 512 * 1024 };
-    size_t fitting = larger(MOST_FLOATS / (p->E + p->Ev), LEAST_ROWS);
-    size_t wanted = smaller(smaller(fitting, MOST_ROWS), larger(rows, 1));
-    return round_up(wanted, strip);
+    size_t fitting = mh_larger(MOST_FLOATS / (p->E + p->Ev), LEAST_ROWS);
+    size_t wanted = mh_smaller(mh_smaller(fitting, MOST_ROWS), mh_larger(rows, 1));
+    return mh_round_up(wanted, strip);
 }
 
 static size_t count_tasks(const mh_attention_problem *p, size_t rows, size_t block_rows)
@@ -40,13 +37,13 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     size_t threads = worth_threads(p) ? context->threads : 1;
 
     *job = (mh_attention_job){.problem = p, .kernels = kernels, .strip = kernels->gemm_rows};
-    job->value_width = p->cache ? p->value_stride : round_up(p->Ev, kernels->lanes);
+    job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
     job->group_rows = 4 * job->strip;
-    job->chunk_tiles = smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
+    job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
     while (threads > 1 && job->block_rows > 8 * job->strip &&
            count_tasks(p, rows, job->block_rows) < 4 * threads)
-        job->block_rows = round_up(job->block_rows / 2, job->strip);
+        job->block_rows = mh_round_up(job->block_rows / 2, job->strip);
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
     job->tasks = count_tasks(p, rows, job->block_rows);
     // Few queries over many keys: the chunks of keys are the tasks, and merged afterwards.
@@ -76,7 +73,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.values =
         mh_arena_take(arena, job->chunk_tiles * MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
-    s.staging = mh_arena_take(arena, MH_KEY_TILE * larger(p->E, p->Ev), sizeof(float));
+    s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
     s.scores = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
     s.bias = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
     s.queries = s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));

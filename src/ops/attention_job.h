@@ -19,7 +19,7 @@
 #include "ops/attention_mask.h"
 #include "ops/attention_problem.h"
 
-enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE, MH_MAX_STRIP = 8 };
+enum { MH_MAX_STRIP = 8 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
 typedef struct mh_softmax_state {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, TILE = MH_KEY_TILE, TILES = CHUNK / TILE };
+enum { CHUNK = MH_KEY_CHUNK, TILE = MH_KEY_TILE, TILES = MH_CHUNK_TILES };
 
 typedef struct kv_chunk {
     size_t references;

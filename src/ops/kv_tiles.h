@@ -16,6 +16,10 @@
 #include "kernels/kernels.h"
 #include <multihead/kv_cache.h>
 
+// Keys whose softmax is summed up before a merge; part of the bits of attention, and the unit in
+// which caches grow and share.
+enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
+
 typedef struct mh_kv_tile {
     const float *keys;   // (E, 64)
     const float *values; // (64, value_stride)
