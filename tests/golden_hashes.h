@@ -52,6 +52,19 @@ static const golden_hash golden_hashes[] = {
     {"avx512", "softmax_rows", 0x8B4A89146E823368},
     {"avx512", "softmax_columns", 0x2488428311A422EE},
     {"avx512", "log_softmax_rows", 0x18B8DCB4CF62EDF7},
+    {"amx", "attention_f32", 0x8FA7CC847EBB4726},
+    {"amx", "attention_bf16", 0xA2B2C2DA0B66682C},
+    {"amx", "attention_f16", 0x747A268A85EC852D},
+    {"amx", "attention_decode", 0x2C3CD46FA6534D9E},
+    {"amx", "attention_capped", 0xDA53143AAB54DC95},
+    {"amx", "attention_alibi", 0x3D0CF46673D21DF4},
+    {"amx", "attention_masked", 0xA2B9B23F9B84CFBD},
+    {"amx", "matmul_f32", 0x18C3F6C13367AE21},
+    {"amx", "matmul_bf16", 0x809454E305B8398D},
+    {"amx", "matmul_row", 0x9B1385DF38B5A134},
+    {"amx", "softmax_rows", 0x8B4A89146E823368},
+    {"amx", "softmax_columns", 0x2488428311A422EE},
+    {"amx", "log_softmax_rows", 0x18B8DCB4CF62EDF7},
 };
 
 #endif

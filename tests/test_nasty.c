@@ -373,12 +373,15 @@ static void denormals(mh_context *context, mh_dtype dtype)
     test_fill_constant(&f.k.view, tiny);
     test_fill_constant(&f.v.view, 8 * tiny);
     run(&f);
+    const bool flushed = dtype != MH_F16 && !strcmp(mh_context_isa(context), "amx");
     for (size_t i = 0; i < 5; i++) {
-        near(out_at(&f, i, 0), 8 * tiny, 0x1p-147 + test_rounding(dtype, 8 * tiny));
+        near(out_at(&f, i, 0), 8 * tiny,
+             flushed ? 8 * tiny : 0x1p-147 + test_rounding(dtype, 8 * tiny));
         near(weight_at(&f, i, 3), 1.0 / N, 1e-8);
     }
     f.options.scale = 0x1p100f; // tiny numbers may have large products with the scale
-    agrees_with_reference(&f);
+    if (!flushed)
+        agrees_with_reference(&f);
     teardown(&f);
 }
 

@@ -123,6 +123,8 @@ struct mh_attention_options {
 
     void *workspace;       // NULL: the context's own; else workspace_size bytes, any alignment
     size_t workspace_size; // at least what mh_attention_workspace says
+
+    mh_precision precision; // MH_PRECISION_AUTO: of the products q k and weights v
 };
 
 // Inline, so that the size is that of the struct you were compiled with.

@@ -29,6 +29,37 @@ MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 
+// A linear layer, y = residual + x W^T + bias, with x (M, K), W (N, K) as PyTorch stores it, y (M,
+// N).
+typedef struct mh_linear_options {
+    size_t struct_size;             // sizeof(mh_linear_options)
+    mh_precision precision;         // MH_PRECISION_AUTO: bf16 if W is bf16
+    const mh_packed_matrix *packed; // NULL; else W^T (K, N), packed; `weight` is then NULL
+    const mh_tensor *bias;          // NULL; (N) f32, contiguous
+    const mh_tensor *residual;      // NULL; (M, N) f32, bf16 or f16; may be y itself
+    bool accumulate;                // false; true: added to what y holds
+} mh_linear_options;
+
+static inline mh_linear_options mh_linear_options_default(void)
+{
+    mh_linear_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    return options;
+}
+
+// Errors as mh_matmul. y must not overlap x and W.
+MH_API mh_status mh_linear(mh_context *context, const mh_linear_options *options,
+                           const mh_tensor *x, const mh_tensor *weight, const mh_tensor *y);
+
+// The gradients of y = x W^T + bias from dy (M, N), each NULL if not wanted: dx (M, K) = dy W,
+// written; dweight (N, K) = dy^T x and dbias (N) = sum over rows of dy, both f32 and written, or
+// added to what they hold if options->accumulate.
+MH_API mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,
+                                    const mh_tensor *x, const mh_tensor *weight,
+                                    const mh_tensor *dy, const mh_tensor *dx,
+                                    const mh_tensor *dweight, const mh_tensor *dbias);
+
 // y = softmax(x), or log(softmax(x)), over dimension `axis` (negative: from the end). Shapes
 // equal, f32, bf16 or f16. x and y may be the same memory if dtypes and strides are equal.
 // A slice of only -inf becomes all zeros (log: all -inf).

@@ -33,6 +33,14 @@ typedef enum mh_dtype {
     MH_U64,
 } mh_dtype;
 
+// How matrix products are computed; sums are f32 either way. With bf16 their operands, whatever
+// their dtype, may be rounded to bf16 first where that is faster (on AMX, by far).
+typedef enum mh_precision {
+    MH_PRECISION_AUTO, // bf16 if all operands are bf16, else f32
+    MH_PRECISION_F32,
+    MH_PRECISION_BF16,
+} mh_precision;
+
 typedef struct mh_tensor {
     void *data; // borrowed; aligned to its dtype
     mh_dtype dtype;

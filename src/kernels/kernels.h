@@ -46,21 +46,53 @@ typedef struct mh_softmax_norm {
     float max, log_sum;
 } mh_softmax_norm;
 
-typedef struct mh_kernels {
-    // ---- matrix product ----------------------------------------------------------------
+// A matrix product: C (m x n) = A (m x k) B (k x n), or C += A B. A is the left operand and B the
+// right one, each in a form of the product's own, which pack_left and pack_right make; where these
+// are NULL, the operands are rows of f32 as they stand.
+//
+// Each element depends on its row of A and its column of B alone, and is summed in one order of k,
+// whatever m and n. Sizes that a form rounds up: rows of A to `group`, k to `step` (both operands
+// are filled up with 0 there), n and the columns of B to whole vectors. Rows of C up to the next
+// multiple of `group` are written too, with anything.
+typedef struct mh_product {
+    size_t rows;                  // of a call, at most: a strip
+    size_t group;                 // rows of A that lie together; strips start at multiples of it
+    size_t step;                  // k is rounded up to it
+    size_t left_size, right_size; // bytes of an element of a packed operand
 
-    // C (m x n) = A (m x k, row stride lda) B (k x n, row stride ldb), or C += A B. Each element
-    // of A B is one chain of multiply-adds in the order of k; C is added to it at the end, so that
-    // long sums made of several calls lose less. 1 <= m <= gemm_rows; n is a multiple of lanes,
-    // and columns beyond those that matter are read and written all the same.
-    //
-    //        k            n                     n
-    //     m [A]   x   k [ B packed ]   =   m [  C  ]
-    void (*gemm)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                 size_t ldb, float *c, size_t ldc, bool accumulate);
-    size_t gemm_rows;    // rows of the register tile
-    size_t gemm_columns; // columns of the register tile, a multiple of lanes
-    size_t lanes;        // floats of a vector
+    // What a thread has to do before it uses the product and afterwards, or NULL.
+    void (*enter)(void);
+    void (*leave)(void);
+
+    // The left operand from a (m x k, row stride lda). Row r is then at byte
+    // r * round_up(k, step) * left_size, if r is a multiple of group.
+    void (*pack_left)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
+
+    // The right operand from b (k x n, row stride ldb), n <= columns. Row r is then at byte
+    // r * columns * right_size, if r is a multiple of step.
+    void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
+
+    // lda is the length of the left operand's rows: their stride if they are f32, otherwise k
+    // rounded up as it was packed, of which the first k are used; ldb the columns of the right one.
+    void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                     size_t ldb, float *c, size_t ldc, bool accumulate);
+} mh_product;
+
+typedef struct mh_kernels {
+    // ---- matrix products ---------------------------------------------------------------
+
+    // Multiply-adds on f32 rows as they are: each element one chain in the order of k, to which C
+    // is added at the end, so that long sums made of several calls lose less. For small work, where
+    // packing would not pay.
+    mh_product plain;
+
+    // With the precision of f32 and of bf16 operands; sums are f32 in both. Without matrix
+    // instructions both are the plain product.
+    mh_product f32, bf16;
+
+    size_t lanes; // floats of a vector
+
+    // ---- packing -------------------------------------------------------------------------
 
     // dst (columns x rows, row stride ldd) = src (rows x columns, row stride lds) transposed;
     // rows is rounded up to whole vectors, the excess filled with 0.
@@ -144,6 +176,8 @@ typedef struct mh_kernels {
 
     // Independent multiply-adds in registers; returns how many floating-point operations.
     double (*fma_peak)(size_t iterations, float *sink);
+    // The same for the bf16 product.
+    double (*bf16_peak)(size_t iterations, float *sink);
     // Reads n floats once; returns their sum, so that nothing can be left out.
     float (*read_sum)(size_t n, const float *x);
 } mh_kernels;

@@ -5,6 +5,7 @@
 //              64 keys                      Ev
 //     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
 #include "base/fpenv.h"
+#include "base/sizes.h"
 #include "ops/attention_job.h"
 #include "ops/rows.h"
 #include <math.h>
@@ -12,92 +13,219 @@
 
 // ---- one strip of query rows against one tile of keys -------------------------------------
 
+// A tile of keys and values, and its right operands once somebody needs them.
 typedef struct packed_tile {
-    size_t begin;        // its first key
-    const float *keys;   // (E, 64)
-    const float *values; // (64, value_width)
-    bool finite;         // no NaN or inf among the values: 0 * v is 0, dead keys need no care
+    size_t group, begin, count;        // of which key/value head, its first key, how many
+    void *keys_memory, *values_memory; // for the operands
+    const void *keys;                  // (E, 64), or NULL: not packed yet
+    const void *values;                // (64, value_width)
+    bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
 } packed_tile;
 
-static packed_tile pack_tile(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                             size_t begin, size_t count, float *keys, float *values,
-                             mh_attention_scratch *scratch)
+// Some rows of a strip on their way through a tile.
+typedef struct strip {
+    const mh_sequence *sequence;
+    const packed_tile *tile;
+    const mh_product *product;
+    mh_left queries;      // (rows, E), for that product
+    size_t first, rows;   // in the block
+    const uint64_t *live; // (rows)
+    float *scores, *bias; // (rows, 64)
+    mh_softmax_state state;
+} strip;
+
+// The keys (E, 64) and values (64, value_width) of a tile as f32, where the cache has them or in
+// the given memory.
+static mh_kv_tile load_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                            const packed_tile *tile, float *keys, float *values,
+                            mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    if (p->cache) {
-        mh_kv_tile tile =
-            mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, begin, keys, values);
-        return (packed_tile){begin, tile.keys, tile.values, tile.finite};
-    }
-    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
-    mh_attention_keys(job, sequence, group, begin, count, keys, scratch);
+    if (p->cache)
+        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
+                                keys, values);
+    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
     ptrdiff_t stride;
-    const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at), count,
-                                       p->Ev, scratch->staging, &stride);
-    bool finite = job->kernels->pack_rows(count, p->Ev, rows, stride, values, job->value_width);
-    return (packed_tile){begin, keys, values, finite};
+    const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
+                                       tile->count, p->Ev, scratch->staging, &stride);
+    bool finite =
+        job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
+    return (mh_kv_tile){keys, values, finite};
+}
+
+static void pack_tile(const mh_attention_job *job, const mh_sequence *sequence, packed_tile *tile,
+                      mh_attention_scratch *scratch)
+{
+    const mh_product *product = job->product;
+    const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
+    const mh_kv_tile source = load_tile(
+        job, sequence, tile, mh_right_source(product, tile->keys_memory, scratch->keys_f32),
+        mh_right_source(product, tile->values_memory, scratch->values_f32), scratch);
+    tile->keys = mh_right_pack(product, job->problem->E, columns, source.keys, MH_KEY_TILE,
+                               tile->keys_memory);
+    tile->values =
+        mh_right_pack(product, tile->count, width, source.values, width, tile->values_memory);
+    tile->finite = source.finite;
 }
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
 // rows of the values set to 0. The same operations in the same order as for the whole strip.
-static void add_values_carefully(const mh_attention_job *job, size_t rows, size_t keys,
-                                 const uint64_t *live, const packed_tile *tile,
-                                 mh_attention_scratch *scratch, float *acc)
+static void add_values_carefully(const mh_attention_job *job, const strip *s, size_t keys,
+                                 mh_attention_scratch *scratch)
 {
+    const mh_product *product = s->product;
     const size_t width = job->value_width;
-    for (size_t r = 0; r < rows; r++) {
-        memcpy(scratch->clean, tile->values, keys * width * sizeof(float));
+    const mh_kv_tile source =
+        load_tile(job, s->sequence, s->tile, scratch->keys_f32, scratch->values_f32, scratch);
+    for (size_t r = 0; r < s->rows; r++) {
+        float *acc = s->state.acc + r * width;
+        memcpy(scratch->clean, source.values, keys * width * sizeof(float));
         for (size_t j = 0; j < keys; j++)
-            if (!(live[r] >> j & 1))
+            if (!(s->live[r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
-        job->kernels->gemm(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
-                           scratch->clean, width, acc + r * width, width, true);
+        const void *values =
+            mh_right_pack(product, keys, width, scratch->clean, width, scratch->clean_right);
+        const mh_left weights = mh_left_pack(product, 1, keys, s->scores + r * MH_KEY_TILE,
+                                             MH_KEY_TILE, scratch->weights);
+        memcpy(scratch->sums, acc, width * sizeof(float)); // as a product writes whole groups
+        product->multiply(1, width, keys, weights.data, weights.stride, values, width,
+                          scratch->sums, width, true);
+        memcpy(acc, scratch->sums, width * sizeof(float));
     }
 }
 
-static void attend_strip(const mh_attention_job *job, const mh_sequence *sequence,
-                         const packed_tile *tile, size_t first, size_t rows,
-                         mh_attention_scratch *scratch, mh_softmax_state state)
+// Scores, mask, softmax step and weighted values.
+static void attend_rows(const mh_attention_job *job, const strip *s, mh_attention_scratch *scratch)
 {
     const mh_kernels *kernels = job->kernels;
-    const size_t E = job->problem->E, width = job->value_width;
-    uint64_t live[MH_MAX_STRIP], all = ~UINT64_C(0);
-    uint64_t any = mh_mask_tile(job->problem, kernels, sequence, scratch->rows + first, rows,
-                                tile->begin, live, scratch->bias);
+    const size_t width = job->value_width, rows = s->rows;
+    uint64_t any = 0, all = ~UINT64_C(0);
+    for (size_t r = 0; r < rows; r++)
+        any |= s->live[r], all &= s->live[r];
     if (!any)
         return;
-    for (size_t r = 0; r < rows; r++) {
-        all &= live[r];
-        scratch->seen[first + r] |= live[r] != 0;
-    }
 
     const size_t used = mh_tile_used(any);
-    size_t columns = (used + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
-    kernels->gemm(rows, columns, E, scratch->queries + first * E, (ptrdiff_t)E, tile->keys,
-                  MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+    s->product->multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, s->queries.data,
+                         s->queries.stride, s->tile->keys, MH_KEY_TILE, s->scores, MH_KEY_TILE,
+                         false);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
     if (job->modified || !full) {
         for (size_t r = 0; r < rows; r++) {
             mh_score_map map =
-                mh_attention_score_map(job, sequence, &scratch->rows[first + r], tile->begin,
-                                       live[r], scratch->bias + r * MH_KEY_TILE);
-            kernels->score_row(&map, used, scratch->scores + r * MH_KEY_TILE);
+                mh_attention_score_map(job, s->sequence, &scratch->rows[s->first + r],
+                                       s->tile->begin, s->live[r], s->bias + r * MH_KEY_TILE);
+            kernels->score_row(&map, used, s->scores + r * MH_KEY_TILE);
         }
         scale = 1;
     }
 
-    kernels->softmax_step(rows, used, scale, scratch->scores, width, state.max, state.sum,
-                          state.acc, width);
+    kernels->softmax_step(rows, used, scale, s->scores, width, s->state.max, s->state.sum,
+                          s->state.acc, width);
     for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++)
-        kernels->drop_row(mh_attention_keep(job, sequence, &scratch->rows[first + r], tile->begin),
-                          job->keep_scale, used, scratch->scores + r * MH_KEY_TILE);
-    if (tile->finite || full)
-        kernels->gemm(rows, width, used, scratch->scores, MH_KEY_TILE, tile->values, width,
-                      state.acc, width, true);
-    else
-        add_values_carefully(job, rows, used, live, tile, scratch, state.acc);
+        kernels->drop_row(
+            mh_attention_keep(job, s->sequence, &scratch->rows[s->first + r], s->tile->begin),
+            job->keep_scale, used, s->scores + r * MH_KEY_TILE);
+    if (!s->tile->finite && !full) {
+        add_values_carefully(job, s, used, scratch);
+        return;
+    }
+    const mh_left weights =
+        mh_left_pack(s->product, rows, used, s->scores, MH_KEY_TILE, scratch->weights);
+    s->product->multiply(rows, width, used, weights.data, weights.stride, s->tile->values, width,
+                         s->state.acc, width, true);
+}
+
+// The state from row `row` on.
+static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
+                                   size_t row)
+{
+    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
+                              state->acc + row * job->value_width};
+}
+
+// Rows that see few keys of a tile, by the plain product.
+static void attend_few(const mh_attention_job *job, const strip *whole, const uint64_t *live,
+                       mh_attention_scratch *scratch)
+{
+    const mh_product *plain = &job->kernels->plain;
+    const mh_kv_tile source = load_tile(job, whole->sequence, whole->tile, scratch->keys_f32,
+                                        scratch->values_f32, scratch);
+    packed_tile tile = *whole->tile;
+    tile.keys = source.keys, tile.values = source.values, tile.finite = source.finite;
+    strip s = *whole;
+    s.tile = &tile;
+    s.product = plain;
+    for (size_t r = 0; r < whole->rows; r += plain->rows) {
+        s.first = whole->first + r;
+        s.rows = mh_smaller(whole->rows - r, plain->rows);
+        s.queries = mh_left_from(plain, scratch->plain_queries, s.first);
+        s.live = live + r;
+        s.scores = whole->scores + r * MH_KEY_TILE;
+        s.bias = whole->bias + r * MH_KEY_TILE;
+        s.state = state_rows(job, &whole->state, r);
+        attend_rows(job, &s, scratch);
+    }
+}
+
+// What the product needs before its first use in a block.
+static void pack_queries(const mh_attention_job *job, mh_attention_scratch *scratch)
+{
+    mh_product_enter(job->product);
+    scratch->queries =
+        mh_left_pack(job->product, scratch->count, job->problem->E, scratch->plain_queries.data,
+                     scratch->plain_queries.stride, scratch->packed_queries);
+    scratch->packed = true;
+}
+
+static void leave_product(const mh_attention_job *job, mh_attention_scratch *scratch)
+{
+    if (scratch->packed)
+        mh_product_leave(job->product);
+}
+
+// One strip against one tile. Where matrix instructions are used, a row that sees only the first
+// keys of a tile takes the plain product all the same, as packing would cost more than it gives:
+// in short sequences all rows do. That is a matter between a row and its keys, so its bits do not
+// depend on its neighbours.
+static void attend_strip(const mh_attention_job *job, const mh_sequence *sequence,
+                         packed_tile *tile, size_t first, size_t rows,
+                         mh_attention_scratch *scratch, mh_softmax_state state)
+{
+    const uint64_t few_keys = job->product->pack_right ? UINT64_C(1) << MH_FEW_KEYS : 0;
+    uint64_t live[MH_MAX_STRIP], few[MH_MAX_STRIP], any_few = 0;
+    uint64_t any = mh_mask_tile(job->problem, job->kernels, sequence, scratch->rows + first, rows,
+                                tile->begin, live, scratch->bias);
+    if (!any)
+        return;
+    for (size_t r = 0; r < rows; r++) {
+        scratch->seen[first + r] |= live[r] != 0;
+        few[r] = live[r] < few_keys ? live[r] : 0;
+        any_few |= few[r];
+        live[r] ^= few[r];
+    }
+    strip s = {.sequence = sequence,
+               .tile = tile,
+               .product = job->product,
+               .first = first,
+               .rows = rows,
+               .live = live,
+               .scores = scratch->scores,
+               .bias = scratch->bias,
+               .state = state};
+    if (any >= few_keys) {
+        if (!scratch->packed)
+            pack_queries(job, scratch);
+        if (!tile->keys)
+            pack_tile(job, sequence, tile, scratch);
+        s.queries = mh_left_from(job->product, scratch->queries, first);
+        attend_rows(job, &s, scratch);
+    }
+    if (any_few)
+        attend_few(job, &s, few, scratch);
 }
 
 // ---- one block of query rows against all its keys --------------------------------------------
@@ -110,14 +238,6 @@ static void reset_state(const mh_attention_job *job, size_t rows, const mh_softm
     memset(state->acc, 0, rows * job->value_width * sizeof(float));
 }
 
-// The state from row `row` on.
-static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
-                                   size_t row)
-{
-    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
-                              state->acc + row * job->value_width};
-}
-
 static void merge_row(const mh_attention_job *job, const mh_softmax_state *into, size_t row,
                       float max, const mh_softmax_state *from, size_t from_row)
 {
@@ -127,27 +247,30 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                                 from->acc + from_row * width);
 }
 
-// The queries of `count` rows as f32: in place if they are that already and lie densely, which
-// rows of several heads need not.
+// The queries of `count` rows: in place if they are f32 already and of one head, else read.
 static void load_queries(const mh_attention_job *job, const mh_sequence *sequence, size_t count,
                          mh_attention_scratch *scratch)
 {
     const mh_tensor *q = &job->problem->q;
     const size_t E = job->problem->E;
     const mh_query_row *row = scratch->rows;
-    if (q->dtype == MH_F32 && q->stride[3] == 1 && q->stride[2] == (ptrdiff_t)E &&
-        row[0].head == row[count - 1].head) {
-        scratch->queries = mh_element(
+    const float *queries = scratch->staged;
+    ptrdiff_t stride = (ptrdiff_t)E;
+    if (q->dtype == MH_F32 && q->stride[3] == 1 && row[0].head == row[count - 1].head) {
+        queries = mh_element(
             q, 3, (size_t[]){sequence->batch, row->head, sequence->query_begin + row->query});
-        return;
+        stride = q->stride[2];
+    } else {
+        for (size_t r = 0, run; r < count; r += run) {
+            size_t left = count - r, same_head = sequence->T - row[r].query;
+            run = same_head < left ? same_head : left;
+            mh_attention_load_queries(job, sequence, row[r].head, row[r].query, run,
+                                      scratch->staged + r * E);
+        }
     }
-    scratch->queries = scratch->staged;
-    for (size_t r = 0, run; r < count; r += run) {
-        size_t left = count - r, same_head = sequence->T - row[r].query;
-        run = same_head < left ? same_head : left;
-        mh_attention_load_queries(job, sequence, row[r].head, row[r].query, run,
-                                  scratch->staged + r * E);
-    }
+    scratch->plain_queries = (mh_left){queries, stride};
+    scratch->count = count;
+    scratch->packed = false;
 }
 
 // Rows are numbered through the heads that share a key/value head: row = head * T + query.
@@ -177,25 +300,24 @@ static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *s
     return (mh_interval){begin, end};
 }
 
-// The tiles of one chunk, packed one after the other.
-static size_t pack_chunk(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                         mh_interval keys, mh_attention_scratch *scratch, packed_tile *tiles)
+// The tiles of one chunk, to be packed when a strip needs them.
+static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scratch *scratch,
+                         packed_tile *tiles)
 {
     size_t count = 0;
     for (size_t begin = keys.begin / MH_KEY_TILE * MH_KEY_TILE; begin < keys.end;
-         begin += MH_KEY_TILE, count++) {
-        size_t left = keys.end - begin;
-        tiles[count] =
-            pack_tile(job, sequence, group, begin, left < MH_KEY_TILE ? left : MH_KEY_TILE,
-                      scratch->keys + count * job->problem->E * MH_KEY_TILE,
-                      scratch->values + count * MH_KEY_TILE * job->value_width, scratch);
-    }
+         begin += MH_KEY_TILE, count++)
+        tiles[count] = (packed_tile){.group = group,
+                                     .begin = begin,
+                                     .count = mh_smaller(keys.end - begin, MH_KEY_TILE),
+                                     .keys_memory = scratch->keys[count],
+                                     .values_memory = scratch->values[count]};
     return count;
 }
 
 // `rows` rows from `begin` on against the tiles of one chunk; `state` starts there.
 static void attend_group(const mh_attention_job *job, const mh_sequence *sequence,
-                         const packed_tile *tiles, size_t tile_count, size_t begin, size_t rows,
+                         packed_tile *tiles, size_t tile_count, size_t begin, size_t rows,
                          const mh_softmax_state *state, mh_attention_scratch *scratch)
 {
     reset_state(job, rows, state);
@@ -224,7 +346,7 @@ static void attend_span(const mh_attention_job *job, const mh_sequence *sequence
     const size_t first_chunk = span.begin / MH_KEY_CHUNK;
     for (size_t chunk = first_chunk; chunk * MH_KEY_CHUNK < span.end; chunk++) {
         packed_tile tiles[MH_CHUNK_TILES];
-        size_t count = pack_chunk(job, sequence, group, chunk_keys(span, chunk), scratch, tiles);
+        size_t count = list_tiles(group, chunk_keys(span, chunk), scratch, tiles);
         for (size_t begin = 0; begin < rows; begin += job->group_rows) {
             const mh_softmax_state total = state_rows(job, &scratch->total, begin);
             const mh_softmax_state *state = chunk == first_chunk ? &total : &scratch->partial;
@@ -335,6 +457,7 @@ static void attend_block(void *arg, size_t task, size_t worker)
     if (block.count == 0)
         return;
     attend_span(job, &block.sequence, block.group, block.span, block.count, scratch);
+    leave_product(job, scratch);
     finish_block(job, &block, scratch);
 }
 
@@ -353,8 +476,9 @@ static void attend_part(void *arg, size_t index, size_t worker)
     packed_tile tiles[MH_CHUNK_TILES];
     size_t count = 0;
     if (keys.begin < keys.end)
-        count = pack_chunk(job, &block.sequence, block.group, keys, scratch, tiles);
+        count = list_tiles(block.group, keys, scratch, tiles);
     attend_group(job, &block.sequence, tiles, count, 0, block.count, &part, scratch);
+    leave_product(job, scratch);
     memcpy(job->parts_seen + index * job->block_rows, scratch->seen, block.count * sizeof(bool));
 }
 

@@ -12,37 +12,50 @@
 
 // ---- products --------------------------------------------------------------------------------
 
+// c (rows x width) += left right. A product may write a whole group of rows, where c may have
+// other rows that matter: then the sums are made elsewhere.
+static void add_strip(const mh_product *product, size_t rows, size_t inner, mh_left left,
+                      const void *right, size_t width, float *c, float *sums)
+{
+    const bool apart = rows % product->group != 0;
+    if (apart)
+        memcpy(sums, c, rows * width * sizeof(float));
+    product->multiply(rows, width, inner, left.data, left.stride, right, width, apart ? sums : c,
+                      width, true);
+    if (apart)
+        memcpy(c, sums, rows * width * sizeof(float));
+}
+
 // c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has a
 // word a row (or, if `turned`, a word a column) of a.
 static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                                   const float *b, size_t width, float *c, const uint64_t *live,
-                                  bool turned, float *clean)
+                                  bool turned, mh_grad_scratch *scratch)
 {
+    const mh_product *product = job->forward.product;
+    float *clean = scratch->clean;
     for (size_t r = 0; r < rows; r++) {
         memcpy(clean, b, inner * width * sizeof(float));
         for (size_t j = 0; j < inner; j++)
             if (!((turned ? live[j] >> r : live[r] >> j) & 1))
                 memset(clean + j * width, 0, width * sizeof(float));
-        job->forward.kernels->gemm(1, width, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, clean, width,
-                                   c + r * width, width, true);
+        const void *right =
+            mh_right_pack(product, inner, width, clean, width, scratch->clean_right);
+        const mh_left left =
+            mh_left_pack(product, 1, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, scratch->left);
+        add_strip(product, 1, inner, left, right, width, c + r * width, scratch->sums);
     }
 }
 
-// c (rows x width) += a (rows x inner, 64 apart) b (inner x width). `live` is NULL unless care is
-// needed.
+// c (rows x width) += a (rows x inner, 64 apart) b (inner x width, a right operand).
 static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
-                        const float *b, size_t width, float *c, const uint64_t *live, bool turned,
-                        float *clean)
+                        const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
-    const size_t strip = job->forward.strip;
-    if (live) {
-        add_product_carefully(job, rows, inner, a, b, width, c, live, turned, clean);
-        return;
-    }
-    for (size_t first = 0; first < rows; first += strip)
-        job->forward.kernels->gemm(mh_smaller(rows - first, strip), width, inner,
-                                   a + first * MH_KEY_TILE, MH_KEY_TILE, b, width,
-                                   c + first * width, width, true);
+    const mh_product *product = job->forward.product;
+    const mh_left left = mh_left_pack(product, rows, inner, a, MH_KEY_TILE, scratch->left);
+    for (size_t first = 0; first < rows; first += product->rows)
+        add_strip(product, mh_smaller(rows - first, product->rows), inner,
+                  mh_left_from(product, left, first), b, width, c + first * width, scratch->sums);
 }
 
 // dQ, dK and dV of the worker's block and one tile, which is `index` in its chunk.
@@ -57,18 +70,27 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     float *dk = scratch->dk + index * MH_KEY_TILE * width;
     float *dv = scratch->dv + index * MH_KEY_TILE * value_width;
 
-    if (job->gradients.dq)
-        add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq,
-                    full || tile->finite ? NULL : scratch->live, false, scratch->clean);
+    if (job->gradients.dq && (full || tile->finite))
+        add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq, scratch);
+    else if (job->gradients.dq)
+        add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
+                              scratch->live, false, scratch);
     if (job->gradients.dk) {
         kernels->transpose(rows, used, scratch->scores, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-        add_product(job, used, rows, scratch->turned, scratch->queries, width, dk,
-                    full || block->finite_queries ? NULL : scratch->live, true, scratch->clean);
+        if (full || block->finite_queries)
+            add_product(job, used, rows, scratch->turned, block->right_queries, width, dk, scratch);
+        else
+            add_product_carefully(job, used, rows, scratch->turned, scratch->queries, width, dk,
+                                  scratch->live, true, scratch);
     }
     if (job->gradients.dv) {
         kernels->transpose(rows, used, scratch->weights, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-        add_product(job, used, rows, scratch->turned, scratch->douts, value_width, dv,
-                    full || block->finite_douts ? NULL : scratch->live, true, scratch->clean);
+        if (full || block->finite_douts)
+            add_product(job, used, rows, scratch->turned, block->right_douts, value_width, dv,
+                        scratch);
+        else
+            add_product_carefully(job, used, rows, scratch->turned, scratch->douts, value_width, dv,
+                                  scratch->live, true, scratch);
     }
 }
 
@@ -149,8 +171,10 @@ static void grad_head(void *arg, size_t index, size_t worker)
     mh_grad_scratch *scratch = &job->scratch[worker];
     float *dq = job->dq_shares + worker * job->rows * job->key_width;
     memset(dq, 0, job->rows * job->key_width * sizeof(float));
+    mh_product_enter(job->forward.product);
     for (size_t chunk = 0; chunk < chunks_of(&sequence); chunk++)
         grad_chunk(job, &sequence, index % G, chunk, scratch, dq);
+    mh_product_leave(job->forward.product);
     write_dq(job, &sequence, index % G, dq, scratch->staging);
 }
 
@@ -173,8 +197,10 @@ static void grad_wave_chunk(void *arg, size_t index, size_t worker)
     const chunk_wave *wave = arg;
     float *share = wave_share(wave, 1 + index);
     memset(share, 0, wave->job->rows * wave->job->key_width * sizeof(float));
+    mh_product_enter(wave->job->forward.product);
     grad_chunk(wave->job, wave->sequence, wave->group, wave->first + index,
                &wave->job->scratch[worker], share);
+    mh_product_leave(wave->job->forward.product);
 }
 
 static void add_wave_rows(void *arg, size_t index, size_t worker)
@@ -293,6 +319,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
 static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scratch *to)
 {
     const mh_attention_problem *p = job->forward.problem;
+    const mh_product *product = job->forward.product;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t widest = mh_larger(width, value_width), tile = MH_KEY_TILE;
     const size_t strip = job->forward.strip * tile;
@@ -307,14 +334,23 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.slope = mh_arena_take(arena, strip, sizeof(float));
     s.bias = mh_arena_take(arena, strip, sizeof(float));
     s.dq = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
+    s.left_queries = mh_left_take(product, arena, MH_GRAD_ROWS, p->E);
+    s.left_douts = mh_left_take(product, arena, MH_GRAD_ROWS, p->Ev);
+    s.right_queries = mh_right_take_packed(product, arena, MH_GRAD_ROWS, width);
+    s.right_douts = mh_right_take_packed(product, arena, MH_GRAD_ROWS, value_width);
+    s.left = mh_left_take(product, arena, MH_GRAD_ROWS, tile);
+    s.clean_right = mh_right_take_packed(product, arena, tile, widest);
+    s.sums = mh_arena_take(arena, product->rows * widest, sizeof(float));
+    s.turn = mh_arena_take(arena, mh_larger(p->E, p->Ev) * tile, sizeof(float));
     s.clean = mh_arena_take(arena, tile * widest, sizeof(float));
     s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
     s.dk = mh_arena_take(arena, keys * width, sizeof(float));
     s.dv = mh_arena_take(arena, keys * value_width, sizeof(float));
     for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
-        s.tiles[i].keys = mh_arena_take(arena, tile * width, sizeof(float));
-        s.tiles[i].keys_turned = mh_arena_take(arena, p->E * tile, sizeof(float));
-        s.tiles[i].values_turned = mh_arena_take(arena, p->Ev * tile, sizeof(float));
+        s.tiles[i].rows = mh_arena_take(arena, tile * width, sizeof(float));
+        s.tiles[i].packed = mh_right_take_packed(product, arena, tile, width);
+        s.tiles[i].keys_turned = mh_right_take(product, arena, p->E, tile);
+        s.tiles[i].values_turned = mh_right_take(product, arena, p->Ev, tile);
     }
     if (to)
         *to = s;

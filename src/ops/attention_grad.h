@@ -17,13 +17,15 @@
 
 enum { MH_GRAD_ROWS = 64 };
 
-// A tile of keys in the three forms that the products need.
+// A tile of keys in the three forms that the products need, all right operands.
 typedef struct mh_grad_tile {
     size_t begin, count;
-    float *keys;          // (64, key_width): rows, for dQ
-    float *keys_turned;   // (E, 64), for S
-    float *values_turned; // (Ev, 64), for dP
-    bool finite;          // the keys: a dead one may be multiplied by 0
+    float *rows;         // (64, key_width): the keys as f32
+    const void *keys;    // (64, key_width), for dQ: the same, or packed
+    void *packed;        // memory for that, if it is needed
+    void *keys_turned;   // (E, 64), for S
+    void *values_turned; // (Ev, 64), for dP
+    bool finite;         // the keys: a dead one may be multiplied by 0
 } mh_grad_tile;
 
 // A block of query rows of one head.
@@ -32,21 +34,28 @@ typedef struct mh_grad_block {
     mh_query_row rows[MH_GRAD_ROWS];
     float lse[MH_GRAD_ROWS], delta[MH_GRAD_ROWS];
     bool finite_queries, finite_douts;
+    mh_left queries, douts;                  // for S and dP
+    const void *right_queries, *right_douts; // for dK and dV
 } mh_grad_block;
 
 typedef struct mh_grad_scratch {
     mh_grad_block block;
-    float *queries; // (64, key_width)
-    float *douts;   // (64, value_width)
-    float *weights; // (64, 64): W
-    float *scores;  // (64, 64): dS
-    float *turned;  // (64, 64): one of them transposed
-    float *slope;   // (strip, 64), of the softcap
-    float *bias;    // (strip, 64)
-    float *dq;      // (64, key_width): this chunk's share for the block
-    float *clean;   // (64, widest): an operand without its dead rows
-    float *staging; // (64, widest)
-    float *dk, *dv; // (chunk, key_width), (chunk, value_width)
+    float *queries;                                                // (64, key_width)
+    float *douts;                                                  // (64, value_width)
+    void *left_queries, *left_douts, *right_queries, *right_douts; // packed
+    void *left;        // (64, 64): W, dS or one of them transposed, packed
+    void *clean_right; // (64, widest), packed
+    float *sums;       // (strip, widest)
+    float *turn;       // (max(E, Ev), 64): keys or values before they are packed
+    float *weights;    // (64, 64): W
+    float *scores;     // (64, 64): dS
+    float *turned;     // (64, 64): one of them transposed
+    float *slope;      // (strip, 64), of the softcap
+    float *bias;       // (strip, 64)
+    float *dq;         // (64, key_width): this chunk's share for the block
+    float *clean;      // (64, widest): an operand without its dead rows
+    float *staging;    // (64, widest)
+    float *dk, *dv;    // (chunk, key_width), (chunk, value_width)
     mh_grad_tile tiles[MH_CHUNK_TILES];
     uint64_t live[MH_GRAD_ROWS];
     uint64_t any, all; // or-ed and and-ed over the block's rows

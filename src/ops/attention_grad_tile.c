@@ -25,6 +25,23 @@ static bool all_zero(size_t n, const float *x)
     return true;
 }
 
+// Queries and output gradients as left and as right operands.
+static void pack_block(const mh_grad_job *job, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_product *product = job->forward.product;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    mh_grad_block *b = &scratch->block;
+    b->queries = mh_left_pack(product, b->count, p->E, scratch->queries, (ptrdiff_t)width,
+                              scratch->left_queries);
+    b->douts = mh_left_pack(product, b->count, p->Ev, scratch->douts, (ptrdiff_t)value_width,
+                            scratch->left_douts);
+    b->right_queries =
+        mh_right_pack(product, b->count, width, scratch->queries, width, scratch->right_queries);
+    b->right_douts = mh_right_pack(product, b->count, value_width, scratch->douts, value_width,
+                                   scratch->right_douts);
+}
+
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
                         size_t first, mh_grad_scratch *scratch)
 {
@@ -39,6 +56,7 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
         load_rows(job, &p->q, at, block->count, p->E, job->key_width, scratch, scratch->queries);
     block->finite_douts =
         load_rows(job, &job->dout, at, block->count, p->Ev, width, scratch, scratch->douts);
+    pack_block(job, scratch);
     for (size_t r = 0; r < block->count; r++) {
         const size_t row[3] = {at[0], at[1], at[2] + r};
         mh_row_read(kernels, p->out.dtype, mh_element(&p->out, 3, row), p->out.stride[3], p->Ev,
@@ -53,6 +71,17 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
     }
 }
 
+// `rows` rows of n numbers, transposed, as a right operand.
+static void pack_turned(const mh_grad_job *job, size_t rows, size_t n, const float *from,
+                        ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
+{
+    const mh_product *product = job->forward.product;
+    float *turned = mh_right_source(product, to, scratch->turn);
+    job->forward.kernels->transpose(rows, n, from, stride, turned, MH_KEY_TILE);
+    mh_right_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), turned, MH_KEY_TILE,
+                  to);
+}
+
 void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
                        size_t begin, mh_grad_tile *tile, mh_grad_scratch *scratch)
 {
@@ -62,13 +91,15 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     tile->begin = begin;
     tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
     tile->finite =
-        load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->keys);
-    kernels->transpose(tile->count, p->E, tile->keys, (ptrdiff_t)job->key_width, tile->keys_turned,
-                       MH_KEY_TILE);
+        load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->rows);
+    tile->keys = mh_right_pack(job->forward.product, tile->count, job->key_width, tile->rows,
+                               job->key_width, tile->packed);
+    pack_turned(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
+                tile->keys_turned);
     ptrdiff_t stride;
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), tile->count,
                                          p->Ev, scratch->staging, &stride);
-    kernels->transpose(tile->count, p->Ev, values, stride, tile->values_turned, MH_KEY_TILE);
+    pack_turned(job, tile->count, p->Ev, values, stride, scratch, tile->values_turned);
 }
 
 // Rows first .. first + count of the block.
@@ -78,15 +109,16 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
 {
     const mh_attention_problem *p = job->forward.problem;
     const mh_kernels *kernels = job->forward.kernels;
+    const mh_product *product = job->forward.product;
     const mh_attention_options *o = &p->options;
     float *weights = scratch->weights + first * MH_KEY_TILE;
     float *scores = scratch->scores + first * MH_KEY_TILE;
-    kernels->gemm(count, columns, p->E, scratch->queries + first * job->key_width,
-                  (ptrdiff_t)job->key_width, tile->keys_turned, MH_KEY_TILE, weights, MH_KEY_TILE,
-                  false);
-    kernels->gemm(count, columns, p->Ev, scratch->douts + first * job->forward.value_width,
-                  (ptrdiff_t)job->forward.value_width, tile->values_turned, MH_KEY_TILE, scores,
-                  MH_KEY_TILE, false);
+    const mh_left queries = mh_left_from(product, scratch->block.queries, first);
+    const mh_left douts = mh_left_from(product, scratch->block.douts, first);
+    product->multiply(count, columns, p->E, queries.data, queries.stride, tile->keys_turned,
+                      MH_KEY_TILE, weights, MH_KEY_TILE, false);
+    product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_turned,
+                      MH_KEY_TILE, scores, MH_KEY_TILE, false);
     for (size_t r = 0; r < count; r++) {
         const mh_query_row *row = &scratch->block.rows[first + r];
         mh_grad_map map = {.scale = p->scale,

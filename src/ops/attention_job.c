@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/sizes.h"
 #include "ops/rows.h"
+#include <string.h>
 
 // Packing keys is paid once per block, so blocks are large: with 2048 rows it is about 1 % of the
 // work.
@@ -36,12 +37,14 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     size_t rows = p->heads_per_group * p->T;
     size_t threads = worth_threads(p) ? context->threads : 1;
 
-    *job = (mh_attention_job){.problem = p, .kernels = kernels, .strip = kernels->gemm_rows};
+    *job = (mh_attention_job){.problem = p, .kernels = kernels};
+    job->product = p->bf16 ? &kernels->bf16 : &kernels->f32;
+    job->strip = job->product->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
-    job->group_rows = 4 * job->strip;
+    job->group_rows = mh_round_up(24, job->strip);
     job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
-    while (threads > 1 && job->block_rows > 8 * job->strip &&
+    while (threads > 1 && job->block_rows > mh_round_up(48, job->strip) &&
            count_tasks(p, rows, job->block_rows) < 4 * threads)
         job->block_rows = mh_round_up(job->block_rows / 2, job->strip);
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
@@ -69,15 +72,23 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
 {
     const mh_attention_problem *p = job->problem;
     mh_attention_scratch s;
-    s.keys = mh_arena_take(arena, job->chunk_tiles * p->E * MH_KEY_TILE, sizeof(float));
-    s.values =
-        mh_arena_take(arena, job->chunk_tiles * MH_KEY_TILE * job->value_width, sizeof(float));
+    const mh_product *product = job->product;
+    memset(&s, 0, sizeof s);
+    for (size_t i = 0; i < job->chunk_tiles; i++) {
+        s.keys[i] = mh_right_take(product, arena, p->E, MH_KEY_TILE);
+        s.values[i] = mh_right_take(product, arena, MH_KEY_TILE, job->value_width);
+    }
+    s.keys_f32 = mh_arena_take(arena, p->E * MH_KEY_TILE, sizeof(float));
+    s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
+    s.clean_right = mh_right_take_packed(product, arena, MH_KEY_TILE, job->value_width);
+    s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
     s.scores = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
+    s.weights = mh_left_take(product, arena, job->strip, MH_KEY_TILE);
     s.bias = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
-    s.queries = s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
-    s.average = NULL;
+    s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
+    s.packed_queries = mh_left_take(product, arena, job->block_rows, p->E);
     if (p->options.weights && p->options.weights_average)
         s.average = mh_arena_take(arena, job->block_rows * MH_KEY_TILE, sizeof(float));
     s.rows = mh_arena_take(arena, job->block_rows, sizeof *s.rows);
@@ -150,21 +161,15 @@ void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *s
     mh_rows_read(job->kernels, q, 2, mh_element(q, 3, at), count, job->problem->E, to);
 }
 
-const float *mh_attention_keys(const mh_attention_job *job, const mh_sequence *sequence,
-                               size_t group, size_t tile, size_t count, float *buffer,
-                               mh_attention_scratch *scratch)
+void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                            size_t tile, size_t count, float *to, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    if (p->cache)
-        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, buffer,
-                                scratch->values)
-            .keys;
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + tile};
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->k, 2, mh_element(&p->k, 3, at), count,
                                        p->E, scratch->staging, &stride);
-    job->kernels->transpose(count, p->E, rows, stride, buffer, MH_KEY_TILE);
-    return buffer;
+    job->kernels->transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
 }
 
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

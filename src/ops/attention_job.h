@@ -18,8 +18,13 @@
 #include "kernels/kernels.h"
 #include "ops/attention_mask.h"
 #include "ops/attention_problem.h"
+#include "ops/kv_tiles.h"
+#include "ops/product.h"
 
-enum { MH_MAX_STRIP = 8 };
+enum { MH_MAX_STRIP = 32 };
+
+// Up to this many keys of a tile are few.
+enum { MH_FEW_KEYS = 16 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
 typedef struct mh_softmax_state {
@@ -30,17 +35,25 @@ typedef struct mh_softmax_state {
 
 // What one worker needs for itself.
 typedef struct mh_attention_scratch {
-    float *keys;          // (E, 64): a tile, lanes run over keys
-    float *values;        // (64, value_width)
-    float *clean;         // (64, value_width): values without dead rows, where they are not finite
-    float *staging;       // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;        // (strip, 64)
-    float *bias;          // (strip, 64)
-    float *staged;        // (block_rows, E): queries that need converting or gathering
-    const float *queries; // (block_rows, E): these, or the tensor itself
-    float *average;       // (block_rows, 64), for weights averaged over heads, or NULL
-    mh_query_row *rows;   // (block_rows)
-    bool *seen;           // (block_rows): whether the row had a live key
+    void *keys[MH_CHUNK_TILES];   // (E, 64) each: right operands, columns run over keys
+    void *values[MH_CHUNK_TILES]; // (64, value_width) each: right operands
+    float *keys_f32, *values_f32; // one tile of each before it is packed
+    float *clean;          // (64, value_width): values without dead rows, where they are not finite
+    void *clean_right;     // the same as a right operand
+    float *sums;           // (group, value_width)
+    float *staging;        // (64, max(E, Ev)): rows on their way from or to another dtype
+    float *scores;         // (strip, 64)
+    void *weights;         // (strip, 64): the scores as a left operand
+    float *bias;           // (strip, 64)
+    float *staged;         // (block_rows, E): queries that need converting or gathering
+    void *packed_queries;  // (block_rows, E)
+    size_t count;          // rows of the block at hand
+    bool packed;           // whether its queries are
+    mh_left plain_queries; // (block_rows, E): those staged or the tensor itself
+    mh_left queries;       // (block_rows, E): the same, packed if need be
+    float *average;        // (block_rows, 64), for weights averaged over heads, or NULL
+    mh_query_row *rows;    // (block_rows)
+    bool *seen;            // (block_rows): whether the row had a live key
     mh_softmax_state total;   // (block_rows)
     mh_softmax_state partial; // (group_rows): the chunk at hand, if it is not the first
 } mh_attention_scratch;
@@ -54,6 +67,7 @@ typedef struct mh_row_stats {
 typedef struct mh_attention_job {
     const mh_attention_problem *problem;
     const mh_kernels *kernels;
+    const mh_product *product;
     size_t strip;       // rows that go through the kernels together
     size_t value_width; // Ev in whole vectors
     size_t chunk_tiles; // key tiles of a chunk, or fewer if there are not so many keys
@@ -94,11 +108,9 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
                                size_t head, size_t query, size_t count, float *to);
 
-// The keys (E, 64) of a tile of `count` keys of a sequence and key/value head: packed into
-// `buffer`, or where a cache has them.
-const float *mh_attention_keys(const mh_attention_job *job, const mh_sequence *sequence,
-                               size_t group, size_t tile, size_t count, float *buffer,
-                               mh_attention_scratch *scratch);
+// The keys of a tile of `count` keys of a sequence and key/value head, as f32 (E, 64).
+void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                            size_t tile, size_t count, float *to, mh_attention_scratch *scratch);
 
 // How products become scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

@@ -348,6 +348,9 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
     if (status)
         return status;
     problem->q = *q, problem->k = *k, problem->v = *v, problem->out = *out;
+    problem->bf16 = q->dtype == MH_BF16 && k->dtype == MH_BF16 && v->dtype == MH_BF16;
+    if (problem->options.precision != MH_PRECISION_AUTO)
+        problem->bf16 = problem->options.precision == MH_PRECISION_BF16;
 
     mh_status (*const checks[])(mh_context *, mh_attention_problem *) = {
         check_tensors, check_packing, check_numbers, check_masks, check_documents, check_weights,
@@ -394,8 +397,8 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
         return status;
     own.key_lengths = shape.lengths;
     // Stand-ins with the right shape; nobody reads their data.
-    mh_tensor k = mh_tensor_4d((void *)cache, MH_F32, shape.sequences, shape.heads, shape.longest,
-                               shape.key_width);
+    mh_tensor k = mh_tensor_4d((void *)cache, shape.dtype, shape.sequences, shape.heads,
+                               shape.longest, shape.key_width);
     mh_tensor v = k;
     v.shape[3] = shape.value_width;
     status = mh_attention_check(context, &own, q, &k, &v, out, problem);

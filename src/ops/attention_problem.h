@@ -20,6 +20,7 @@ typedef struct mh_attention_problem {
     mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
     mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them
     mh_tensor key_documents;     // (B, S)
+    bool bf16;                   // products may round their operands to bf16
     bool additive;               // some mask is MH_MASK_ADD
     bool elementwise;            // liveness needs more than the row's interval of keys
     size_t weight_heads;         // heads and rows of the weights output

@@ -2,6 +2,7 @@
 // The weights output: a second pass over the scores, which are computed again tile by tile, as
 // they were never stored. The first pass left each row's maximum and sum, so a weight is one
 // exponential and one division away; its own result is not touched.
+#include "base/sizes.h"
 #include "ops/attention_job.h"
 #include "ops/rows.h"
 #include <math.h>
@@ -67,13 +68,29 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 
 // The raw products of a strip, 0 where no row sees a key and none would show.
 static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t columns,
-                           const float *keys, mh_attention_scratch *scratch)
+                           const void *keys, mh_attention_scratch *scratch)
 {
-    const size_t E = job->problem->E;
+    const mh_left queries = mh_left_from(job->product, scratch->queries, first);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
     if (keys)
-        job->kernels->gemm(rows, columns, E, scratch->queries + first * E, (ptrdiff_t)E, keys,
-                           MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+        job->product->multiply(rows, columns, job->problem->E, queries.data, queries.stride, keys,
+                               MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+}
+
+// The keys of a tile as a right operand.
+static const void *pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                             size_t tile, size_t count, mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    const float *keys = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
+    if (p->cache)
+        keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, (float *)keys,
+                                scratch->values_f32)
+                   .keys;
+    else
+        mh_attention_load_keys(job, sequence, group, tile, count, (float *)keys, scratch);
+    return mh_right_pack(job->product, p->E, mh_round_up(count, job->kernels->lanes), keys,
+                         MH_KEY_TILE, scratch->keys[0]);
 }
 
 // One head's rows of a piece over one tile; with an average, added up in scratch->average.
@@ -85,7 +102,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
     const bool shows_dead = stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED;
     const size_t columns =
         (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
-    const float *keys = NULL; // packed when the first strip needs them
+    const void *keys = NULL; // packed when the first strip needs them
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
@@ -93,8 +110,8 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
                                     tile, live, scratch->bias);
         const bool needed = any || shows_dead;
         if (needed && !keys)
-            keys = mh_attention_keys(job, &piece->sequence, head / p->heads_per_group, tile, count,
-                                     scratch->keys, scratch);
+            keys =
+                pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count, scratch);
         multiply_strip(job, first, strip, columns, needed ? keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
@@ -114,7 +131,6 @@ static void load_head(const mh_attention_job *job, const output_rows *piece, siz
                       mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    scratch->queries = scratch->staged;
     for (size_t r = 0; r < piece->count; r++) {
         size_t query = chosen_row(p, piece->first + r);
         mh_query_row *row = &scratch->rows[r];
@@ -126,6 +142,8 @@ static void load_head(const mh_attention_job *job, const output_rows *piece, siz
         mh_attention_load_queries(job, &piece->sequence, head, query, 1,
                                   scratch->staged + r * p->E);
     }
+    scratch->queries = mh_left_pack(job->product, piece->count, p->E, scratch->staged,
+                                    (ptrdiff_t)p->E, scratch->packed_queries);
 }
 
 static void average_tile(const mh_attention_job *job, const output_rows *piece, size_t tile,
@@ -174,6 +192,7 @@ static void weigh_piece(void *arg, size_t index, size_t worker)
     size_t left = p->weight_rows - piece.first;
     piece.count = left < job->block_rows ? left : job->block_rows;
 
+    mh_product_enter(job->product);
     if (!scratch->average)
         load_head(job, &piece, chosen_head(p, piece.slot), scratch);
     for (size_t tile = 0; tile < piece.sequence.S; tile += MH_KEY_TILE) {
@@ -183,6 +202,7 @@ static void weigh_piece(void *arg, size_t index, size_t worker)
         else
             weigh_tile(job, &piece, chosen_head(p, piece.slot), tile, count, scratch);
     }
+    mh_product_leave(job->product);
     write_blanks(job, &piece);
 }
 

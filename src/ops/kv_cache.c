@@ -408,8 +408,9 @@ size_t mh_kv_cache_bytes(const mh_kv_cache *cache) { return cache->held; }
 mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
 {
     const mh_kv_cache_options *o = &cache->options;
-    mh_kv_shape shape = {o->sequences,        o->heads, o->key_width,   o->value_width,
-                         cache->value_stride, 0,        cache->lengths, o->window};
+    mh_kv_shape shape = {
+        o->sequences,   o->heads, o->key_width, o->value_width, cache->value_stride, 0,
+        cache->lengths, o->dtype, o->window};
     for (size_t b = 0; b < o->sequences; b++)
         if ((size_t)cache->lengths[b] > shape.longest)
             shape.longest = (size_t)cache->lengths[b];

@@ -30,6 +30,7 @@ typedef struct mh_kv_tile {
 typedef struct mh_kv_shape {
     size_t sequences, heads, key_width, value_width, value_stride, longest;
     const int64_t *lengths; // (sequences)
+    mh_dtype dtype;
     int64_t window;
 } mh_kv_shape;
 

@@ -20,7 +20,8 @@ typedef struct check_result {
 
 // ---- the checks: one a kernel, or a family of them -------------------------------------------
 
-check_result check_gemm(const check_run *run);
+check_result check_product_f32(const check_run *run);
+check_result check_product_bf16(const check_run *run);
 check_result check_transpose(const check_run *run);
 check_result check_pack_rows(const check_run *run);
 check_result check_score_row(const check_run *run);

@@ -17,7 +17,8 @@ static const struct {
     const char *name;
     check_result (*check)(const check_run *run);
 } checks[] = {
-    {"gemm", check_gemm},
+    {"product_f32", check_product_f32},
+    {"product_bf16", check_product_bf16},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},
     {"score_row", check_score_row},

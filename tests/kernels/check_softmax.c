@@ -123,7 +123,7 @@ typedef struct step_timing {
 static void step(void *arg)
 {
     step_timing *t = arg;
-    t->kernels->softmax_step(t->kernels->gemm_rows, MH_KEY_TILE, -0.5f, t->s, 64, t->max, t->sum,
+    t->kernels->softmax_step(t->kernels->f32.rows, MH_KEY_TILE, -0.5f, t->s, 64, t->max, t->sum,
                              t->acc, 64);
 }
 
@@ -139,7 +139,7 @@ check_result check_softmax_step(const check_run *run)
         }
     }
     if (run->bench) {
-        size_t rows = run->kernels->gemm_rows;
+        size_t rows = run->kernels->f32.rows;
         step_timing t = {run->kernels, check_floats(rows * 64), check_floats(rows),
                          check_floats(rows * MH_MAX_LANES), check_floats(rows * 64)};
         check_fill(rows * 64, 1, t.s);

@@ -25,6 +25,7 @@ typedef struct problem {
     size_t q_rows, k_rows; // rows per head in memory
     double *q, *k, *v;     // (B, H, q_rows, E), (B, G, k_rows, E), (B, G, k_rows, Ev)
     double scale;
+    double rounding; // of operands
 } problem;
 
 // ---- sequences ------------------------------------------------------------------------
@@ -257,15 +258,18 @@ static void weighted_sum(const problem *p, const ref_sequence *s, size_t h, cons
     size_t g = h / (p->H / p->G);
     const double *v = p->v + ((s->batch * p->G + g) * p->k_rows + s->key_start) * p->Ev;
     for (size_t e = 0; e < p->Ev; e++) {
-        double o = 0, weighted_error = 0, squares = 0;
+        double o = 0, weighted_error = 0, squares = 0, terms = 0;
         for (size_t j = 0; j < row->keys; j++)
             if (row->live[j]) {
-                o += row->factor[j] * row->stage[MH_WEIGHTS_SOFTMAX][j] * v[j * p->Ev + e];
+                double term = row->factor[j] * row->stage[MH_WEIGHTS_SOFTMAX][j] * v[j * p->Ev + e];
+                o += term;
                 squares += o * o;
+                terms += term * term;
                 weighted_error += row->factor[j] * row->own_error[j] * fabs(v[j * p->Ev + e]);
             }
         out[e] = o;
-        out_error[e] = ref_attention_out_error(row, weighted_error, sqrt(squares), o);
+        out_error[e] = ref_attention_out_error(row, weighted_error, sqrt(squares), o) +
+                       2 * p->rounding * sqrt(terms);
     }
 }
 
@@ -341,17 +345,9 @@ void ref_attention_forward(const mh_attention_options *options, const mh_tensor 
                            const mh_tensor *k, const mh_tensor *v, bool want_weights,
                            ref_attention *result)
 {
-    problem p = {options,
-                 q->shape[1],
-                 k->shape[1],
-                 q->shape[3],
-                 v->shape[3],
-                 q->shape[2],
-                 k->shape[2],
-                 ref_load(q),
-                 ref_load(k),
-                 ref_load(v),
-                 0};
+    problem p = {options,     q->shape[1], k->shape[1], q->shape[3],
+                 v->shape[3], q->shape[2], k->shape[2], ref_load(q),
+                 ref_load(k), ref_load(v), 0,           ref_operand_rounding(options, q, k, v)};
     p.scale = isnan(options->scale) ? 1 / sqrt((double)p.E) : (double)options->scale;
     result_create(options, q, k, p.Ev, want_weights, result);
     ref_row row = row_create(result->S, p.E);

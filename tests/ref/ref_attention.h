@@ -72,6 +72,11 @@ void ref_attention_row_error(ref_row *row, const mh_attention_options *options,
                              double *error[REF_STAGES], double *lse_error);
 double ref_attention_out_error(const ref_row *row, double weighted_error, double walk, double o);
 
+// How far, relative to itself, an operand of a product may be rounded: 2^-8 if the call may
+// compute in bf16, else 0.
+double ref_operand_rounding(const mh_attention_options *options, const mh_tensor *q,
+                            const mh_tensor *k, const mh_tensor *v);
+
 // The plain f32 loop for one head: q (T, E), k (S, E), v (S, Ev), out (T, Ev), all dense. Only
 // the yardstick for errors: what anybody would write first.
 void ref_attention_f32(size_t T, size_t S, size_t E, size_t Ev, float scale, const float *q,

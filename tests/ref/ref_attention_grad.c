@@ -33,6 +33,7 @@ typedef struct problem {
     size_t q_rows, k_rows;    // rows per head in memory
     double *q, *k, *v, *dout; // (B, H, q_rows, E), (B, G, k_rows, E), (B, G, k_rows, Ev), as out
     double scale;
+    double rounding;            // of operands
     double out_unit, out_least; // rounding of `out`: relative, and of denormals
     ref_attention forward;
 } problem;
@@ -50,7 +51,7 @@ typedef struct place {
 static ref_gradient gradient_create(size_t count)
 {
     return (ref_gradient){count, ref_alloc(count, sizeof(double)), ref_alloc(count, sizeof(double)),
-                          ref_alloc(count, sizeof(double))};
+                          ref_alloc(count, sizeof(double)), ref_alloc(count, sizeof(double))};
 }
 
 static void gradient_free(ref_gradient *g)
@@ -58,19 +59,22 @@ static void gradient_free(ref_gradient *g)
     free(g->value);
     free(g->error);
     free(g->squares);
+    free(g->terms);
 }
 
 static void add(ref_gradient *g, size_t index, double term, double error)
 {
     g->value[index] += term;
     g->squares[index] += g->value[index] * g->value[index];
+    g->terms[index] += term * term;
     g->error[index] += error;
 }
 
-static void finish(ref_gradient *g)
+static void finish(ref_gradient *g, double rounding)
 {
     for (size_t n = 0; n < g->count; n++)
-        g->error[n] += unit * (WALK * sqrt(g->squares[n]) + fabs(g->value[n]));
+        g->error[n] += unit * (WALK * sqrt(g->squares[n]) + fabs(g->value[n])) +
+                       4 * rounding * sqrt(g->terms[n]); // both operands may be rounded
 }
 
 // ---- one row ------------------------------------------------------------------------------
@@ -144,8 +148,11 @@ static pair differentiate(const problem *p, const place *at, const row *r, size_
     const double *dout = p->dout + at->query * p->Ev, *v = p->v + (at->key + j) * p->Ev;
     double weight = p->forward.weights[MH_WEIGHTS_SOFTMAX][index], walk;
     double factor = p->forward.factor[index], p_error = weight_error(p, at, index);
-    double dp = factor * ref_dot(p->Ev, dout, v, &walk);
+    double dp = factor * ref_dot(p->Ev, dout, v, &walk), terms = 0;
+    for (size_t e = 0; e < p->Ev; e++)
+        terms += dout[e] * dout[e] * v[e] * v[e];
     double dp_error = unit * (WALK * factor * walk + fabs(dp));
+    dp_error += 2 * p->rounding * factor * sqrt(terms); // of dout
 
     pair x = {.w = factor * weight, .w_error = factor * (p_error + unit * weight)};
     x.ds = weight * (dp - r->D);
@@ -238,6 +245,7 @@ static problem problem_create(const mh_attention_options *options, const mh_tens
     p.H = q->shape[1], p.G = k->shape[1], p.E = q->shape[3], p.Ev = v->shape[3];
     p.q_rows = q->shape[2], p.k_rows = k->shape[2];
     p.q = ref_load(q), p.k = ref_load(k), p.v = ref_load(v), p.dout = ref_load(dout);
+    p.rounding = ref_operand_rounding(options, q, k, v);
     p.scale = isnan(options->scale) ? 1 / sqrt((double)p.E) : (double)options->scale;
     p.out_unit = out_dtype == MH_BF16 ? 0x1p-8 : out_dtype == MH_F16 ? 0x1p-11 : unit;
     p.out_least = out_dtype == MH_F16 ? 0x1p-25 : 0x1p-134;
@@ -261,9 +269,9 @@ void ref_attention_backward(const mh_attention_options *options, const mh_tensor
     }
     ref_gradient *all[] = {&result->dq, &result->dk, &result->dv, &result->dsinks};
     for (size_t i = 0; i < 4; i++)
-        finish(all[i]);
+        finish(all[i], p.rounding);
     for (size_t m = 0; m < result->mask_count; m++)
-        finish(&result->dmasks[m]);
+        finish(&result->dmasks[m], 0);
     ref_attention_free(&p.forward);
     double *loaded[] = {p.q, p.k, p.v, p.dout};
     for (size_t i = 0; i < 4; i++)

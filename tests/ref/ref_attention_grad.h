@@ -15,6 +15,7 @@ typedef struct ref_gradient {
     size_t count;
     double *value, *error;
     double *squares; // of the partial sums of each value: its walk
+    double *terms;   // squares of what was added, for the rounding of operands
 } ref_gradient;
 
 typedef struct ref_attention_grad {

@@ -13,13 +13,17 @@ void ref_matmul(const mh_tensor *a, const mh_tensor *b, double *c, double *error
     double *left = ref_load(a), *right = ref_load(b); // (M, K), (K, N)
     for (size_t m = 0; m < M; m++)
         for (size_t n = 0; n < N; n++) {
-            double sum = 0, squares = 0;
+            double sum = 0, squares = 0, terms = 0;
             for (size_t k = 0; k < K; k++) {
-                sum += left[m * K + k] * right[k * N + n];
+                double term = left[m * K + k] * right[k * N + n];
+                sum += term;
                 squares += sum * sum;
+                terms += term * term;
             }
             c[m * N + n] = sum;
             error[m * N + n] = 0x1p-24 * 6 * sqrt(squares);
+            if (b->dtype == MH_BF16 && a->dtype != MH_BF16)
+                error[m * N + n] += 0x1p-8 * 2 * sqrt(terms);
         }
     free(left);
     free(right);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The matrix product behind mh_matmul and mh_linear: C = A B, and what is done to the sums on their
+// way out.
+//
+//     for each block of 128 rows of A and group of panels of 64 columns of B     one task
+//         for each stretch of 1024 k
+//             pack A's block
+//             for each panel, for each strip of rows: sums += A B
+//         sums -> bias, activation, residual -> C
+//
+// Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
+// order of k, whatever M, N and the number of threads.
+#ifndef MH_OPS_MATMUL_JOB_H
+#define MH_OPS_MATMUL_JOB_H
+
+#include "base/arena.h"
+#include "base/context.h"
+#include "ops/product.h"
+#include <multihead/ops.h>
+
+// Rows of A in a task, panels of B in a task at most, and the stretch of k: so that a task's part
+// of A, a panel and the sums fit in a second-level cache of 2 MiB even where operands are three
+// parts.
+enum { MH_MATMUL_ROWS = 128, MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
+
+struct mh_packed_matrix {
+    mh_allocator allocator;
+    size_t bytes;    // of this allocation
+    const char *isa; // the level whose product it was packed for
+    bool bf16;       // and the precision
+    size_t K, N;
+    char *panels; // (ceil(N / 64), K rounded up, 64), the last one filled up with 0
+};
+
+// What a worker needs for itself.
+typedef struct mh_matmul_scratch {
+    float *rows;    // (128, depth): A's block as f32, if it is not that already
+    void *left;     // (128, depth): the same, packed
+    float *turned;  // (depth, 64): a panel of B as f32, before it is packed
+    float *staging; // (64, depth): columns of B that need converting
+    void *panel;    // (depth, 64): a panel of B, where it is not packed beforehand
+    float *sums;    // (128, panels, 64)
+} mh_matmul_scratch;
+
+typedef struct mh_matmul_job {
+    const mh_kernels *kernels;
+    const mh_product *product;
+    mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
+    const mh_packed_matrix *packed; // B, or NULL
+    mh_linear_options options;      // how the sums become C
+    size_t workers;
+    size_t panels, groups, blocks; // panels of a task; groups of panels and blocks of rows in all
+    char *right;                   // B packed beforehand, or NULL: each task packs what it needs
+    mh_matmul_scratch *scratch;    // (workers)
+} mh_matmul_job;
+
+static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
+
+// Bytes of a packed panel of K rows.
+static inline size_t mh_panel_bytes(const mh_product *product, size_t K)
+{
+    return mh_round_up(K, product->step) * MH_PANEL * product->right_size;
+}
+
+// Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.
+mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job);
+
+// A task that packs panel number `panel` of job->b into job->right.
+void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);
+
+// The shapes of a product: a (M, K), b (K, N), c (M, N).
+mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
+                          const mh_tensor *c);
+
+#endif

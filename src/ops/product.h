@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Operands of a matrix product (kernels.h), in the form that the product wants: sizes, addresses
+// and packing, where a product without a form of its own takes the f32 rows as they are.
+#ifndef MH_OPS_PRODUCT_H
+#define MH_OPS_PRODUCT_H
+
+#include "base/arena.h"
+#include "base/sizes.h"
+#include "kernels/kernels.h"
+
+// A left operand: where it is, and the length of its rows.
+typedef struct mh_left {
+    const void *data;
+    ptrdiff_t stride;
+} mh_left;
+
+static inline void mh_product_enter(const mh_product *product)
+{
+    if (product->enter)
+        product->enter();
+}
+
+static inline void mh_product_leave(const mh_product *product)
+{
+    if (product->leave)
+        product->leave();
+}
+
+// Memory for a packed left operand; NULL, and no memory, where it needs no packing.
+static inline void *mh_left_take(const mh_product *product, mh_arena *arena, size_t m, size_t k)
+{
+    if (!product->pack_left)
+        return NULL;
+    return mh_arena_take(arena, mh_round_up(m, product->group) * mh_round_up(k, product->step),
+                         product->left_size);
+}
+
+// Memory for a right operand, and for one of which the f32 form stays elsewhere.
+static inline void *mh_right_take(const mh_product *product, mh_arena *arena, size_t k,
+                                  size_t columns)
+{
+    return mh_arena_take(arena, mh_round_up(k, product->step) * columns, product->right_size);
+}
+
+static inline void *mh_right_take_packed(const mh_product *product, mh_arena *arena, size_t k,
+                                         size_t columns)
+{
+    return product->pack_right ? mh_right_take(product, arena, k, columns) : NULL;
+}
+
+// a (m x k, row stride lda) as a left operand, packed into `buffer` if need be.
+static inline mh_left mh_left_pack(const mh_product *product, size_t m, size_t k, const float *a,
+                                   ptrdiff_t lda, void *buffer)
+{
+    if (!product->pack_left)
+        return (mh_left){a, lda};
+    product->pack_left(m, k, a, lda, buffer);
+    return (mh_left){buffer, (ptrdiff_t)mh_round_up(k, product->step)};
+}
+
+// The operand from `row` on, a multiple of product->group.
+static inline mh_left mh_left_from(const mh_product *product, mh_left left, size_t row)
+{
+    const ptrdiff_t size = (ptrdiff_t)product->left_size;
+    return (mh_left){(const char *)left.data + (ptrdiff_t)row * left.stride * size, left.stride};
+}
+
+// Where to write f32 rows that shall become a right operand in `buffer`: there, or into `staging`
+// if they are still to be packed.
+static inline float *mh_right_source(const mh_product *product, void *buffer, float *staging)
+{
+    return product->pack_right ? staging : buffer;
+}
+
+// b (k x n of `columns`) as a right operand, packed into `buffer` if need be.
+static inline const void *mh_right_pack(const mh_product *product, size_t k, size_t n,
+                                        const float *b, size_t columns, void *buffer)
+{
+    if (!product->pack_right)
+        return b;
+    product->pack_right(k, n, b, columns, buffer, columns);
+    return buffer;
+}
+
+#endif

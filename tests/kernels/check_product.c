@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// The matrix products, with their packing. An error is judged against eps * sqrt(k) * sum |a||b|,
+// as rounding errors add up like a random walk; where operands are rounded to bf16 first, against
+// the product of the rounded ones.
+#include "base/half.h"
+#include "base/sizes.h"
+#include "kernels/check.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct operands {
+    const mh_product *product;
+    size_t m, n, k, lda, ldb, ldc;
+    float *a, *b;              // (m, lda), (k, ldb)
+    void *packed_a, *packed_b; // NULL: as they are
+    float *c;
+} operands;
+
+static bool rounds(const mh_product *product) { return product->left_size == 2; }
+
+static void fill(const mh_product *product, size_t n, float *x)
+{
+    check_fill(n, 1, x);
+    for (size_t i = 0; i < n && rounds(product); i++)
+        x[i] = mh_bf16_to_float(mh_float_to_bf16(x[i]));
+}
+
+static void pack(operands *o)
+{
+    if (o->product->pack_left)
+        o->product->pack_left(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
+    if (o->product->pack_right)
+        o->product->pack_right(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
+}
+
+// The guards end where the last row of each operand ends, so a row stride may not be paid twice.
+static operands make_operands(const mh_product *product, size_t m, size_t n, size_t k)
+{
+    operands o = {product, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
+    const size_t a_size = (m - 1) * o.lda + k, b_size = k ? (k - 1) * o.ldb + n : 0;
+    const size_t c_size = (mh_round_up(m, product->group) - 1) * o.ldc + n;
+    const size_t depth = mh_round_up(k, product->step);
+    o.a = check_floats(a_size), o.b = check_floats(b_size), o.c = check_floats(c_size);
+    fill(product, a_size, o.a);
+    fill(product, b_size, o.b);
+    check_fill(c_size, 1, o.c);
+    if (product->pack_left)
+        o.packed_a = check_bytes(mh_round_up(m, product->group) * depth * product->left_size);
+    if (product->pack_right)
+        o.packed_b = check_bytes(depth * n * product->right_size);
+    pack(&o);
+    return o;
+}
+
+static void multiply(const operands *o, bool accumulate)
+{
+    const mh_product *p = o->product;
+    p->multiply(o->m, o->n, o->k, p->pack_left ? o->packed_a : o->a,
+                (ptrdiff_t)(p->pack_left ? mh_round_up(o->k, p->step) : o->lda),
+                p->pack_right ? o->packed_b : o->b, p->pack_right ? o->n : o->ldb, o->c, o->ldc,
+                accumulate);
+}
+
+static void multiply_once(void *arg) { multiply(arg, false); }
+
+static double product_error(const operands *o, const float *before, bool accumulate)
+{
+    double worst = 0;
+    for (size_t i = 0; i < o->m; i++) {
+        for (size_t j = 0; j < o->n; j++) {
+            double sum = accumulate ? before[i * o->ldc + j] : 0, size = fabs(sum);
+            for (size_t l = 0; l < o->k; l++) {
+                double term = (double)o->a[i * o->lda + l] * o->b[l * o->ldb + j];
+                sum += term;
+                size += fabs(term);
+            }
+            double bound = FLT_EPSILON * (1 + sqrt((double)o->k) / 4) * size;
+            worst = check_worse(worst, check_error(o->c[i * o->ldc + j], sum, bound));
+        }
+    }
+    return worst;
+}
+
+// A row must not depend on the rows beside it: each alone gives the same bits.
+static bool rows_alone_agree(const operands *o)
+{
+    bool same = true;
+    operands alone = *o;
+    alone.m = 1;
+    alone.c = check_floats((o->product->group - 1) * o->ldc + o->n);
+    memset(alone.c, 0, ((o->product->group - 1) * o->ldc + o->n) * sizeof(float));
+    for (size_t i = 0; i < o->m; i++, alone.a += o->lda) {
+        pack(&alone);
+        multiply(&alone, false);
+        same &= !memcmp(alone.c, o->c + i * o->ldc, o->n * sizeof(float));
+    }
+    pack((operands *)o);
+    return same;
+}
+
+static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
+                        check_result *result)
+{
+    operands o = make_operands(product, m, n, k);
+    const size_t bytes = ((m - 1) * o.ldc + n) * sizeof(float);
+    float *before = malloc(bytes);
+    memcpy(before, o.c, bytes);
+    multiply(&o, true);
+    result->error = check_worse(result->error, product_error(&o, before, true));
+    multiply(&o, false);
+    result->error = check_worse(result->error, product_error(&o, before, false));
+    result->ok &= rows_alone_agree(&o);
+    for (size_t i = 0; i + 1 < m; i++) // between the rows
+        result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
+    free(before);
+    check_release();
+}
+
+// What IEEE arithmetic makes of inf and NaN, in the rows and columns that have them and nowhere
+// else; also of numbers that would become inf if they were rounded up.
+static void check_odd_numbers(const mh_product *product, check_result *result)
+{
+    enum { M = 5, N = 32, K = 40 };
+    static const float odd[] = {INFINITY, -INFINITY, NAN, FLT_MAX};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        operands o = make_operands(product, M, N, K);
+        multiply(&o, false);
+        float plain[M * N];
+        for (size_t r = 0; r < M; r++)
+            memcpy(plain + r * N, o.c + r * o.ldc, N * sizeof(float));
+        const float a = rounds(product) && odd[i] == FLT_MAX ? 0x1p127f : odd[i];
+        for (size_t l = 0; l < K; l++)
+            o.b[l * o.ldb + 7] = l == 11 ? 1.0f : 0.0f;
+        o.a[2 * o.lda + 11] = a; // row 2: a * b; column 7: a
+        pack(&o);
+        multiply(&o, false);
+        for (size_t r = 0; r < M; r++)
+            for (size_t c = 0; c < N; c++) {
+                const float found = o.c[r * o.ldc + c];
+                if (r != 2 && c != 7)
+                    result->ok &= found == plain[r * N + c];
+                else if (r == 2 && c == 7)
+                    result->ok &= isnan(a) ? isnan(found) : found == a;
+                else if (r == 2 && isinf(a))
+                    result->ok &= found == (o.b[11 * o.ldb + c] > 0 ? a : -a);
+            }
+        check_release();
+    }
+}
+
+static check_result check_product(const check_run *run, const mh_product *product)
+{
+    check_result result = {.ok = true, .unit = "GFLOP/s"};
+    const size_t lanes = run->kernels->lanes;
+    static const size_t depths[] = {0, 1, 2, 7, 31, 32, 33, 64, 129, 300};
+    if (product->enter)
+        product->enter();
+    for (size_t m = 1; m <= product->rows; m += m < 8 ? 1 : 4)
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+            for (size_t vectors = 1; vectors <= 9; vectors += vectors < 5 ? 1 : 4)
+                check_shape(product, m, vectors * lanes, depths[d], &result);
+    check_odd_numbers(product, &result);
+    if (run->bench) {
+        operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);
+        result.rate = 2e-9 * (double)(o.m * o.n * o.k) * check_rate(multiply_once, &o);
+    }
+    if (product->leave)
+        product->leave();
+    return result;
+}
+
+check_result check_product_f32(const check_run *run)
+{
+    return check_product(run, &run->kernels->f32);
+}
+
+check_result check_product_bf16(const check_run *run)
+{
+    return check_product(run, &run->kernels->bf16);
+}
