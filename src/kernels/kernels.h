@@ -46,6 +46,33 @@ typedef struct mh_softmax_norm {
     float max, log_sum;
 } mh_softmax_norm;
 
+// y = (x - mean) * rstd * weight + bias for one row, weight 1 and bias 0 where NULL.
+typedef struct mh_norm_map {
+    float mean, rstd; // mean 0: RMS norm
+    const float *weight, *bias;
+} mh_norm_map;
+
+// With g = gradient_scale * gradient:
+//     p = p * decay;  m = m + (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
+//     p = p - step * m / (sqrt(v) * root + epsilon)
+typedef struct mh_adamw_map {
+    float gradient_scale;
+    float decay;      // 1 - learning rate * weight decay
+    float beta1_rest; // 1 - beta1
+    float beta2, beta2_rest;
+    float step; // learning rate / (1 - beta1^t)
+    float root; // 1 / sqrt(1 - beta2^t)
+    float epsilon;
+} mh_adamw_map;
+
+// With g = gradient_scale * gradient + weight_decay * p:
+//     velocity = momentum * velocity + g;  p = p - rate * (nesterov: g + momentum * velocity,
+//     else velocity; without velocity g)
+typedef struct mh_sgd_map {
+    float gradient_scale, rate, weight_decay, momentum;
+    bool nesterov;
+} mh_sgd_map;
+
 // A matrix product: C (m x n) = A (m x k) B (k x n), or C += A B. A is the left operand and B the
 // right one, each in a form of the product's own, which pack_left and pack_right make; where these
 // are NULL, the operands are rows of f32 as they stand.
@@ -166,6 +193,69 @@ typedef struct mh_kernels {
     void (*widen_f16)(size_t n, const uint16_t *x, float *y);
     void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
     void (*narrow_f16)(size_t n, const float *x, uint16_t *y);
+
+    // ---- activations -------------------------------------------------------------------------
+    // y may be x, dx may be dy or x. NaN stays NaN; infinities give the limits, -inf thus -0 or 0.
+
+    void (*relu)(size_t n, const float *x, float *y); // max(x, 0)
+    // x Phi(x), Phi the normal distribution: within 6 ulp, in the negative tail too.
+    void (*gelu)(size_t n, const float *x, float *y);
+    // x / (1 + exp(-2u)) = x (1 + tanh u) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
+    void (*gelu_tanh)(size_t n, const float *x, float *y);
+    void (*silu)(size_t n, const float *x, float *y); // x / (1 + exp(-x)), within 3 ulp
+
+    // dx = dy f'(x); ReLU's slope at 0 is 0.
+    void (*relu_grad)(size_t n, const float *x, const float *dy, float *dx);
+    void (*gelu_grad)(size_t n, const float *x, const float *dy, float *dx);
+    void (*gelu_tanh_grad)(size_t n, const float *x, const float *dy, float *dx);
+    void (*silu_grad)(size_t n, const float *x, const float *dy, float *dx);
+
+    // y = silu(gate) up;  dgate = dy up silu'(gate), dup = dy silu(gate). Outputs may be inputs.
+    void (*swiglu)(size_t n, const float *gate, const float *up, float *y);
+    void (*swiglu_grad)(size_t n, const float *gate, const float *up, const float *dy, float *dgate,
+                        float *dup);
+
+    // ---- normalisation: see mh_norm_map ---------------------------------------------------------
+
+    // The mean of n > 0 numbers, and the mean square of what they differ from it: two passes.
+    void (*moments)(size_t n, const float *x, float *mean, float *variance);
+    float (*mean_square)(size_t n, const float *x); // of n > 0 numbers
+    void (*norm_row)(const mh_norm_map *map, size_t n, const float *x, float *y); // y may be x
+    // With g = dy weight and h = (x - mean) rstd: sum = sum of g, product = sum of g h.
+    void (*norm_grad_sums)(const mh_norm_map *map, size_t n, const float *x, const float *dy,
+                           float *sum, float *product);
+    // dx = rstd (g - a - b h); dx may be dy or x.
+    void (*norm_grad_row)(const mh_norm_map *map, size_t n, const float *x, const float *dy,
+                          float a, float b, float *dx);
+    // dweight += dy h, and dbias += dy unless it is NULL.
+    void (*norm_grad_weight)(const mh_norm_map *map, size_t n, const float *x, const float *dy,
+                             float *dweight, float *dbias);
+
+    // ---- positions ----------------------------------------------------------------------------
+
+    // sine_i = sin(position * frequency_i), cosine_i likewise, in double and rounded once; for
+    // |position * frequency| < 2^31, exact to 1e-9 up to 1e6. The same bits at every level.
+    void (*sin_cos)(size_t n, double position, const double *frequency, float *sine, float *cosine);
+
+    // Rotates n pairs (a, b) to (a c - b s, b c + a s) with c = cosine_i, s = sign * sine_i.
+    // Pair i is (x_i, x_{i+n}) or, interleaved, (x_2i, x_{2i+1}). y may be x.
+    void (*rotate_halves)(size_t n, const float *cosine, const float *sine, float sign,
+                          const float *x, float *y);
+    void (*rotate_pairs)(size_t n, const float *cosine, const float *sine, float sign,
+                         const float *x, float *y);
+
+    // ---- sums and steps of the optimiser
+    // ----------------------------------------------------------
+
+    void (*add_rows)(size_t n, const float *a, const float *b, float *y);     // y = a + b
+    void (*add_scaled_row)(size_t n, float factor, const float *x, float *y); // y += factor x
+    // The sum of squares in double, in one order for all levels.
+    double (*sum_squares)(size_t n, const float *x);
+    // One step for n parameters; see mh_adamw_map and mh_sgd_map. m, v and momentum are updated.
+    void (*adamw)(const mh_adamw_map *map, size_t n, const float *gradient, float *parameter,
+                  float *m, float *v);
+    void (*sgd)(const mh_sgd_map *map, size_t n, const float *gradient, float *parameter,
+                float *velocity); // velocity NULL: no momentum
 
     // ---- questions ----------------------------------------------------------------------------
 

@@ -28,6 +28,17 @@ static inline const void *mh_element(const mh_tensor *t, int count, const size_t
     return mh_row_offset(t, t->data, steps);
 }
 
+// The address of row number `row` in C order: the indices of all dimensions but the last.
+static inline const void *mh_row_address(const mh_tensor *t, size_t row)
+{
+    ptrdiff_t steps = 0;
+    for (int d = t->rank - 2; d >= 0 && row > 0; d--) {
+        steps += (ptrdiff_t)(row % t->shape[d]) * t->stride[d];
+        row /= t->shape[d];
+    }
+    return mh_row_offset(t, t->data, steps);
+}
+
 // n elements, `stride` apart, from `row` to dst.
 void mh_row_read(const mh_kernels *kernels, mh_dtype dtype, const void *row, ptrdiff_t stride,
                  size_t n, float *dst);
@@ -44,5 +55,34 @@ void mh_rows_read(const mh_kernels *kernels, const mh_tensor *t, int d, const vo
 // gets the distance of the rows that are returned.
 const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
                             size_t rows, size_t n, float *staging, ptrdiff_t *stride);
+
+// Row number `row` of t as contiguous f32: in place, or read into staging.
+static inline const float *mh_row_input(const mh_kernels *kernels, const mh_tensor *t, size_t row,
+                                        float *staging)
+{
+    const int last = t->rank - 1;
+    const void *address = mh_row_address(t, row);
+    if (t->dtype == MH_F32 && (t->stride[last] == 1 || t->shape[last] == 1))
+        return address;
+    mh_row_read(kernels, t->dtype, address, t->stride[last], t->shape[last], staging);
+    return staging;
+}
+
+// Where a row of t can be written as contiguous f32: its place, or staging, for mh_row_written.
+static inline float *mh_row_output(const mh_tensor *t, size_t row, float *staging)
+{
+    const int last = t->rank - 1;
+    bool direct = t->dtype == MH_F32 && (t->stride[last] == 1 || t->shape[last] == 1);
+    return direct ? (float *)mh_row_address(t, row) : staging;
+}
+
+static inline void mh_row_written(const mh_kernels *kernels, const mh_tensor *t, size_t row,
+                                  const float *from, const float *staging)
+{
+    const int last = t->rank - 1;
+    if (from == staging)
+        mh_row_write(kernels, t->dtype, (void *)mh_row_address(t, row), t->stride[last],
+                     t->shape[last], from);
+}
 
 #endif

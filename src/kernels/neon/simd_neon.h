@@ -49,6 +49,7 @@ static inline vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
+static inline vf vf_sqrt(vf a) { return vsqrtq_f32(a); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf vf_max(vf a, vf b) { return vmaxq_f32(a, b); } // NaN if either is NaN
 static inline vf vf_min(vf a, vf b) { return vminq_f32(a, b); } // NaN if either is NaN

@@ -31,6 +31,7 @@ static inline vf vf_add(vf a, vf b) { return a + b; }
 static inline vf vf_sub(vf a, vf b) { return a - b; }
 static inline vf vf_mul(vf a, vf b) { return a * b; }
 static inline vf vf_div(vf a, vf b) { return a / b; }
+static inline vf vf_sqrt(vf a) { return sqrtf(a); }
 static inline vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vf vf_max(vf a, vf b) { return a > b ? a : b; } // b if either is NaN
 static inline vf vf_min(vf a, vf b) { return a < b ? a : b; } // b if either is NaN
