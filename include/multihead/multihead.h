@@ -14,6 +14,9 @@
 //     mh_attention_cached(context, &options, &q, cache, &out);    //           kv_cache.h
 //
 //     mh_matmul(context, &a, &b, &c);                        // and softmax, limits     ops.h
+//     mh_layer_norm(context, &x, &weight, &bias, 1e-5f, &y, NULL, NULL);
+//                           // activations, embedding, positions, dropout, loss    layers.h
+//     mh_adamw_step(context, NULL, step, n, gradient, parameter, m, v);   //       optimiser.h
 //     mh_context_free(context);
 //
 // Tensors from .npy and .safetensors files are read and written by io.h, which belongs to the
@@ -25,7 +28,9 @@
 #include <multihead/attention.h>
 #include <multihead/base.h>
 #include <multihead/kv_cache.h>
+#include <multihead/layers.h>
 #include <multihead/ops.h>
+#include <multihead/optimiser.h>
 #include <multihead/tensor.h>
 
 #endif

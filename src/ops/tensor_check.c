@@ -2,6 +2,7 @@
 // Checks that all operations share; see tensor_check.h.
 #include "ops/tensor_check.h"
 #include "ops/rows.h"
+#include <string.h>
 
 static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)
 {
@@ -61,4 +62,20 @@ mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t
     if (!status && t->dtype != MH_F32)
         status = refuse_dtype(context, name, t, "f32");
     return status ? status : check_data(context, name, t);
+}
+
+mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size)
+{
+    size_t given;
+    if (!context)
+        return MH_ERROR_ARGUMENT;
+    if (!options)
+        return MH_OK;
+    memcpy(&given, options, sizeof given);
+    if (given < sizeof given || given > size)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "struct_size: found %zu, expected %zu as the default options have it", given,
+                       size);
+    memcpy(out, options, given);
+    return MH_OK;
 }

@@ -16,4 +16,8 @@ mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor 
 // The same for f32 alone.
 mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank);
 
+// An options struct that begins with its size, copied over the defaults in `out` (of `size` bytes);
+// NULL leaves them. Error: MH_ERROR_ARGUMENT for a size that cannot be.
+mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size);
+
 #endif

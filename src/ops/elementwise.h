@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Operations that treat every element alone, on tensors of one shape: the loop around them.
+#ifndef MH_OPS_ELEMENTWISE_H
+#define MH_OPS_ELEMENTWISE_H
+
+#include "kernels/kernels.h"
+#include <multihead/tensor.h>
+
+enum { MH_MOST_OPERANDS = 5, MH_ELEMENTWISE_PART = 1024 };
+
+// What is done to n <= MH_ELEMENTWISE_PART consecutive elements, the first of which has number
+// `first` in C order: operands in the order of the call, inputs first. Operands that were not
+// contiguous f32 are copies; out[i] may be in[j] if the caller's tensors are the same.
+typedef void (*mh_elementwise_fn)(const mh_kernels *kernels, const void *arg, size_t first,
+                                  size_t n, float *const *operands);
+
+// Calls `part` for all elements of `inputs` + `outputs` tensors of equal shape, which the caller
+// has checked (f32, bf16 or f16). Inputs are widened, outputs rounded. No memory is allocated.
+void mh_elementwise(mh_context *context, mh_elementwise_fn part, const void *arg, int inputs,
+                    int outputs, const mh_tensor *const *operands);
+
+// Checks that x is a float tensor of the shape of `like`; the message calls them by their names.
+mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
+                        const char *like_name, const mh_tensor *like);
+
+#endif
