@@ -128,6 +128,20 @@ static mh_status check_options(mh_context *context, rope_job *job)
     return MH_OK;
 }
 
+// mh_tensor_broadcast with a message that names the tensor.
+static mh_status broadcast(mh_context *context, const char *name, const mh_tensor *t, int rank,
+                           const size_t *shape, mh_tensor *wide)
+{
+    char found[128], text[128];
+    const mh_tensor expected = mh_tensor_view(NULL, t->dtype, rank, shape);
+    mh_status status = mh_tensor_broadcast(context, t, rank, shape, wide);
+    if (status)
+        status = mh_fail(context, status, "%s: found %s, expected what broadcasts to %s", name,
+                         mh_tensor_describe(t, found, sizeof found),
+                         mh_tensor_describe(&expected, text, sizeof text));
+    return status;
+}
+
 // The strides that lead from indices of x's rows to the number of a position.
 static mh_status place_positions(mh_context *context, rope_job *job)
 {
@@ -157,10 +171,7 @@ static mh_status place_positions(mh_context *context, rope_job *job)
                            "first: found %lld and %zu positions, expected all within 2^31",
                            (long long)job->o.first, job->positions);
     }
-    if (dense.rank > rank)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "positions: found rank %d, expected at most %d",
-                       dense.rank, rank);
-    return mh_tensor_broadcast(context, &dense, rank, x->shape, &job->place);
+    return broadcast(context, "positions", &dense, rank, x->shape, &job->place);
 }
 
 static mh_status check_caches(mh_context *context, rope_job *job)
@@ -181,7 +192,7 @@ static mh_status check_caches(mh_context *context, rope_job *job)
                              "%s: found %s, expected width/2 = %zu numbers a row, both alike", name,
                              mh_tensor_describe(given[i], text, sizeof text), job->pairs);
         if (!status && !job->o.positions)
-            status = mh_tensor_broadcast(context, given[i], job->x->rank, shape, wide[i]);
+            status = broadcast(context, name, given[i], job->x->rank, shape, wide[i]);
     }
     return status;
 }
