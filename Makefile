@@ -4,7 +4,7 @@
 #   make             build everything; the command is build/multihead
 #   make demo        build, then show what it can do
 #   make test        build, then run the tests
-#   make bench       build, then measure this machine and attention on it
+#   make bench       build, then measure this machine and how near its limits we come
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
@@ -37,7 +37,7 @@ test: build
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 bench: build
-	@$(BUILD)/multihead bench attention
+	@$(BUILD)/multihead bench
 
 # makes bench/venv the first time; --help lists the options
 compare: build

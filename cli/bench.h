@@ -1,59 +1,90 @@
 // SPDX-License-Identifier: MIT
 // What the parts of `multihead bench` share. A suite measures one kind of work over a list of
-// cases; cmd_bench.c has the options and the table of suites, bench_<suite>.c one suite each,
-// bench_timing.c the clock and the lines that come out.
+// cases: cmd_bench.c has the options and runs the suites, bench_<suite>.c does one of them each,
+// bench_cases.c reads the lists, bench_timing.c has the clock, bench_lines.c what is printed.
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
 #include "arguments.h"
 
-enum { MOST_SHAPES = 16 };
+enum { MOST_SHAPES = 16, MOST_CASES = 32 };
 
-// An attention problem; also the columns of bench/shapes/*.txt.
+// An attention problem. A matrix product is (T, E) times (E, S), as of queries and keys, with one
+// batch and head.
 typedef struct bench_case {
     char name[32];
     size_t B, H, G, T, S, E;
-    bool causal;
+    bool causal; // attention
+    bool packed; // matrix product: b in the kernels' layout beforehand
 } bench_case;
 
-typedef enum bench_pass { PASS_FORWARD, PASS_BACKWARD, PASS_ALL } bench_pass;
+enum { PASS_FORWARD = 1, PASS_BACKWARD = 2, PASS_DECODE = 4, PASS_ALL = 7 };
 
 typedef struct bench {
     common_options common;
-    const struct suite *suite;
-    const char *filter; // part of the cases' names; NULL: all
-    mh_dtype dtype;
-    bench_pass pass;
-    bool quick, json;
-    bench_case shapes[MOST_SHAPES]; // from --shape, in place of the list
+    const struct suite *suite;       // NULL: all of them
+    const char *filter;              // part of the cases' names; NULL: all
+    const char *shapes[MOST_SHAPES]; // from --shape, in place of the list
     size_t shape_count;
+    mh_dtype dtypes[2];
+    size_t dtype_count;
+    int passes; // of the enum above, or-ed
+    bool quick, json;
     mh_context *context;
+    size_t done, total; // lines
 } bench;
 
 typedef struct suite {
-    const char *name, *summary;
-    int (*run)(bench *b); // returns an exit code
+    const char *name;
+    const char *shapes;                   // the text of bench/shapes/<name>.txt
+    size_t sizes;                         // how many numbers a shape has
+    const char *form, *word;              // of --shape: "M,K,N", and what may follow
+    const char *limit;                    // what the percentage is of, in words
+    int passes;                           // that it has
+    double (*flops)(const bench_case *c); // about; what takes long is not for --quick
+
+    // Measures one case and prints a line for each pass that b->passes asks for; an exit code.
+    int (*run)(bench *b, const bench_case *c, mh_dtype dtype);
 } suite;
 
-extern const suite attention_suite;
+extern const suite attention_suite, decode_suite, matmul_suite;
+
+// ---- bench_cases.c ----------------------------------------------------------------------
+
+// The suite's cases: from --shape, or those of its list that --case and --quick leave. Returns
+// how many. Shapes that make no sense end the program through argp_error.
+void bench_check_shapes(struct argp_state *state, const bench *b);
+size_t bench_list_cases(const bench *b, const suite *s, bench_case *cases);
+
+// Appends " name" of each case in the suite's list to a text.
+void bench_name_cases(const suite *s, char *text, size_t size);
+
+// Memory for a tensor, filled with numbers of [-1, 1), or with zeros if seed is 0; free it with
+// mh_free. Returns an exit code after saying what is wrong.
+int bench_tensor(const bench *b, const bench_case *c, mh_dtype dtype, int rank, const size_t *shape,
+                 uint32_t seed, mh_tensor *tensor, size_t *size);
 
 // ---- bench_timing.c ---------------------------------------------------------------------
 
 typedef struct bench_result {
+    const suite *suite;
     const bench_case *of;
-    const char *pass;    // "forward", "backward"
-    double seconds;      // one run, the best of several
+    mh_dtype dtype;
+    const char *pass;    // "forward", "backward", "decode"
     double flops, bytes; // of one run: the work that must be done, the memory it is about
-    double limit_gflops; // what the machine could do at the same time
+    size_t footprint;    // not 0: reading that many bytes is the limit, not multiply-adds
+    double seconds;      // one run, the best of several
+    double limit;        // GFLOP/s, or GB/s if there is a footprint, of the machine meanwhile
 } bench_result;
 
-// Fills seconds and limit_gflops: in each of several rounds, the machine's limit is measured
-// for a moment and then the work is repeated for a while; the best of each counts. So both
-// meet the same neighbours on a machine that is shared.
-mh_status bench_measure(const bench *b, mh_status (*work)(void *arg), void *arg,
-                        bench_result *result);
+// Fills seconds and limit: in each of several rounds, the machine's limit is measured for a
+// moment and then the work is repeated for a while; the best of each counts. So both meet the
+// same neighbours on a machine that is shared. Then prints the line. Returns an exit code.
+int bench_measure(bench *b, mh_status (*work)(void *arg), void *arg, bench_result *result);
 
-void bench_print_heading(const bench *b);
+// ---- bench_lines.c ----------------------------------------------------------------------
+
+void bench_print_heading(const bench *b, const suite *s);
 void bench_print_result(const bench *b, const bench_result *result);
 
 #endif

@@ -4,6 +4,6 @@
 #ifndef CLI_BENCH_SHAPES_H
 #define CLI_BENCH_SHAPES_H
 
-extern const char attention_shapes[];
+extern const char attention_shapes[], decode_shapes[], matmul_shapes[];
 
 #endif

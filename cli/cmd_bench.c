@@ -8,59 +8,56 @@
 
 #include <string.h>
 
-static const suite *const suites[] = {&attention_suite, NULL};
+static const suite *const suites[] = {&attention_suite, &decode_suite, &matmul_suite};
+
+enum { SUITES = sizeof suites / sizeof *suites };
 
 enum { KEY_CASE = 0x100, KEY_SHAPE, KEY_DTYPE, KEY_PASS, KEY_QUICK, KEY_JSON };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to measure", 1},
     {"case", KEY_CASE, "NAME", 0, "only the cases whose name contains NAME", 0},
-    {"shape", KEY_SHAPE, "B,H,G,T,S,E[,causal]", 0,
-     "this shape in place of the list; may be given several times", 0},
-    {"dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or f16; default: f32", 0},
-    {"pass", KEY_PASS, "PASS", 0, "forward, backward or all; default: forward", 0},
-    {"quick", KEY_QUICK, NULL, 0, "a tenth of the time, less exact", 0},
+    {"shape", KEY_SHAPE, "SHAPE", 0,
+     "this shape in place of the list; may be given several times: B,H,G,T,S,E or "
+     "B,H,G,T,S,E,causal for attention and decode, M,K,N or M,K,N,packed for matmul",
+     0},
+    {"dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or f16; default: f32 and bf16", 0},
+    {"pass", KEY_PASS, "PASS", 0,
+     "only this pass: forward (attention, matmul), backward (attention) or decode", 0},
+    {"quick", KEY_QUICK, NULL, 0,
+     "about ten seconds: fewer repetitions, and not those of the list that take longest", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object a line", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
 static const choice pass_choices[] = {
-    {"forward", PASS_FORWARD}, {"backward", PASS_BACKWARD}, {"all", PASS_ALL}, {NULL, 0}};
-
-// "1,16,16,2048,2048,64,causal"
-static void parse_shape(struct argp_state *state, const char *text, bench *b)
-{
-    enum { FIELDS = 6, LARGEST = 1 << 24 };
-    if (b->shape_count == MOST_SHAPES)
-        argp_error(state, "--shape: more than %d shapes", MOST_SHAPES);
-    char numbers[128];
-    const char *mask = strstr(text, ",causal");
-    bool causal = mask && strcmp(mask, ",causal") == 0;
-    int length = causal ? (int)(mask - text) : (int)strlen(text);
-    snprintf(numbers, sizeof numbers, "%.*s", length, text);
-    int64_t n[FIELDS] = {0};
-    parse_integers(state, "--shape", numbers, "B,H,G,T,S,E or B,H,G,T,S,E,causal", 1, LARGEST,
-                   FIELDS, n);
-    if (n[1] % n[2] != 0)
-        argp_error(state, "--shape: found '%s', expected H to be a multiple of G", text);
-    bench_case *c = &b->shapes[b->shape_count++];
-    *c = (bench_case){"shape",      (size_t)n[0], (size_t)n[1], (size_t)n[2],
-                      (size_t)n[3], (size_t)n[4], (size_t)n[5], causal};
-}
+    {"forward", PASS_FORWARD}, {"backward", PASS_BACKWARD}, {"decode", PASS_DECODE}, {NULL, 0}};
 
 static void parse_suite(struct argp_state *state, const char *name, bench *b)
 {
     char known[256] = "";
     if (b->suite)
         refuse_argument(state, name);
-    for (const suite *const *s = suites; *s; s++) {
-        if (strcmp((*s)->name, name) == 0)
-            b->suite = *s;
+    for (size_t i = 0; i < SUITES; i++) {
+        if (strcmp(suites[i]->name, name) == 0)
+            b->suite = suites[i];
         size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, " %s", (*s)->name);
+        snprintf(known + used, sizeof known - used, " %s", suites[i]->name);
     }
     if (!b->suite)
-        argp_error(state, "found '%s', expected what to measure:%s", name, known);
+        argp_error(state, "found '%s', expected what to measure, nothing for all:%s", name, known);
+}
+
+// What needs to know all of the command line.
+static void check_options(struct argp_state *state, const bench *b)
+{
+    bench_check_shapes(state, b);
+    if (b->suite && !(b->suite->passes & b->passes)) {
+        const choice *p = pass_choices;
+        while (p->value != b->passes)
+            p++;
+        argp_error(state, "--pass: found '%s', which %s does not have", p->name, b->suite->name);
+    }
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -74,20 +71,22 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         parse_suite(state, argument, b);
         return 0;
     case ARGP_KEY_END:
-        if (!b->suite)
-            argp_error(state, "what to measure is missing: attention");
+        check_options(state, b);
         return 0;
     case KEY_CASE:
         b->filter = argument;
         return 0;
     case KEY_SHAPE:
-        parse_shape(state, argument, b);
+        if (b->shape_count == MOST_SHAPES)
+            argp_error(state, "--shape: more than %d shapes", MOST_SHAPES);
+        b->shapes[b->shape_count++] = argument;
         return 0;
     case KEY_DTYPE:
-        b->dtype = (mh_dtype)parse_choice(state, "--dtype", argument, dtype_choices);
+        b->dtypes[0] = (mh_dtype)parse_choice(state, "--dtype", argument, dtype_choices);
+        b->dtype_count = 1;
         return 0;
     case KEY_PASS:
-        b->pass = (bench_pass)parse_choice(state, "--pass", argument, pass_choices);
+        b->passes = parse_choice(state, "--pass", argument, pass_choices);
         return 0;
     case KEY_QUICK:
         b->quick = true;
@@ -106,29 +105,85 @@ static const struct argp bench_argp = {
     .options = option_table,
     .parser = parse_option,
     .children = children,
-    .args_doc = "attention [OPTION...]",
-    .doc = "Measures attention over shapes of well-known models, and beside each the machine's "
-           "own limit, f32 multiply-adds from registers with the same threads.\n"
+    .args_doc = "[attention|decode|matmul] [OPTION...]",
+    .doc = "Measures attention, decoding from a cache and matrix products over shapes of "
+           "well-known models, and beside each case the machine's own limit with the same "
+           "threads. Without the name of one, all three are measured, which takes about a minute.\n"
            "\n"
-           "The work is that of query-key pairs that count: 4E floating-point operations a pair "
-           "forward, 10E backward. ms is the best of many repetitions; GB/s is the size of the "
-           "tensors over the time. "
-           "In JSON, limit is in GFLOP/s.\v"
+           "The work of attention is that of query-key pairs that count: 4E floating-point "
+           "operations a pair forward, 10E backward; its limit is multiply-adds from registers, "
+           "for bf16 with the unit that multiplies bf16. Decoding reads the keys and values "
+           "cached; its limit is reading as much memory, as for a product with one row. ms is "
+           "the best of some repetitions; GB/s is the size of the tensors over the time.\n"
+           "\n"
+           "In JSON, limit is what percent is of: in GFLOP/s, or in GB/s where that is reading "
+           "memory. A product is (T, E) times (E, S).\v"
            "Examples:\n"
-           "  multihead bench attention\n"
-           "  multihead bench attention --case 64 --threads 1 --quick\n"
+           "  multihead bench\n"
+           "  multihead bench --quick --threads 1\n"
            "  multihead bench attention --case bert --pass backward\n"
-           "  multihead bench attention --shape 1,32,8,4096,4096,128,causal --dtype bf16 --json\n",
+           "  multihead bench attention --shape 1,32,8,4096,4096,128,causal --dtype bf16 --json\n"
+           "  multihead bench matmul --shape 1,4096,11008,packed\n",
 };
+
+static int nothing_to_do(const bench *b)
+{
+    char names[1024] = "";
+    for (size_t i = 0; i < SUITES; i++)
+        if ((!b->suite || b->suite == suites[i]) && suites[i]->passes & b->passes)
+            bench_name_cases(suites[i], names, sizeof names);
+    if (b->filter)
+        complain("--case: found '%s', expected a part of one of%s:%s", b->filter,
+                 b->quick ? " (the longest are not for --quick)" : "", names);
+    return EXIT_USAGE;
+}
+
+static size_t count_passes(int passes)
+{
+    return (passes & 1) + (passes >> 1 & 1) + (size_t)(passes >> 2 & 1);
+}
+
+static int run_suite(bench *b, const suite *s, const bench_case *cases, size_t count)
+{
+    if (count)
+        bench_print_heading(b, s);
+    for (size_t i = 0; i < count * b->dtype_count; i++) {
+        int code = s->run(b, &cases[i / b->dtype_count], b->dtypes[i % b->dtype_count]);
+        if (code != EXIT_DONE)
+            return code;
+    }
+    return EXIT_DONE;
+}
+
+static int run_suites(bench *b)
+{
+    bench_case cases[SUITES][MOST_CASES];
+    size_t counts[SUITES] = {0};
+    for (size_t i = 0; i < SUITES; i++) {
+        if (b->suite && b->suite != suites[i])
+            continue;
+        counts[i] = bench_list_cases(b, suites[i], cases[i]);
+        b->total += counts[i] * b->dtype_count * count_passes(suites[i]->passes & b->passes);
+    }
+    if (b->total == 0)
+        return nothing_to_do(b);
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < SUITES && code == EXIT_DONE; i++)
+        code = run_suite(b, suites[i], cases[i], counts[i]);
+    return code;
+}
 
 static int run_bench(int argc, char **argv)
 {
-    bench b = {.common = {.command = &bench_command}, .dtype = MH_F32};
+    bench b = {.common = {.command = &bench_command},
+               .dtypes = {MH_F32, MH_BF16},
+               .dtype_count = 2,
+               .passes = PASS_ALL};
     int code = parse_arguments(&bench_argp, argc, argv, &b);
     if (code == EXIT_DONE)
         code = open_context(&b.common, &b.context);
     if (code == EXIT_DONE)
-        code = b.suite->run(&b);
+        code = run_suites(&b);
     mh_context_free(b.context);
     return code;
 }

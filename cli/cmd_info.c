@@ -140,10 +140,12 @@ static int report_limits(report *r, mh_context *context)
         {(size_t)1 << 18, "read_256k_gbps", "read 256 KiB"},
         {(size_t)1 << 27, "read_128m_gbps", "read 128 MiB"},
     };
-    mh_limits limits;
+    mh_limits limits = mh_limits_default();
     mh_status status = mh_measure_limits(context, 0.5, 0, &limits);
-    if (status == MH_OK)
+    if (status == MH_OK) {
         report_number(r, "fma_gflops", "f32 multiply-add", limits.fma_gflops, 1, "GFLOP/s");
+        report_number(r, "bf16_gflops", "bf16 multiply-add", limits.bf16_gflops, 1, "GFLOP/s");
+    }
     for (size_t i = 0; i < sizeof reads / sizeof *reads && status == MH_OK; i++) {
         status = mh_measure_limits(context, 0.5, reads[i].footprint, &limits);
         if (status == MH_OK)

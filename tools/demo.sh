@@ -47,7 +47,7 @@ type_in "multihead info"
 title "Try next"
 cat <<'END'
   build/multihead attend --help            every mask and option, on your own arrays
-  build/multihead bench attention          how fast it is here, beside the machine's limit
+  build/multihead bench                    how fast it is here, beside the machine's limit
   build/examples/example_02_masks          each mask as a little picture
   less examples/01_attention.c             the library in one page
 END

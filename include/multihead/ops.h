@@ -69,12 +69,24 @@ MH_API mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axi
 
 // What this machine can do at best, measured now with the context's threads and level.
 typedef struct mh_limits {
-    double fma_gflops; // f32 multiply-adds from registers, all threads
-    double read_gbps;  // bytes read from a buffer of `footprint` bytes, all threads
+    size_t struct_size; // sizeof(mh_limits)
+    double fma_gflops;  // f32 multiply-adds from registers, all threads
+    double bf16_gflops; // bf16 multiply-adds as the matrix product does them, all threads
+    double read_gbps;   // bytes read from a buffer of `footprint` bytes, all threads; 0 without
     size_t footprint;
 } mh_limits;
 
-// Measures for about `seconds`; footprint 0 leaves out the bandwidth. Error: MH_ERROR_MEMORY.
+static inline mh_limits mh_limits_default(void)
+{
+    mh_limits limits;
+    memset(&limits, 0, sizeof limits);
+    limits.struct_size = sizeof limits;
+    return limits;
+}
+
+// Measures for about `seconds` and fills what limits->struct_size says is there; footprint 0
+// leaves out the bandwidth. Errors: MH_ERROR_ARGUMENT (struct_size), MH_ERROR_MEMORY; `limits` is
+// then untouched.
 MH_API mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprint,
                                    mh_limits *limits);
 

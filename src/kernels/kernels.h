@@ -266,7 +266,8 @@ typedef struct mh_kernels {
 
     // Independent multiply-adds in registers; returns how many floating-point operations.
     double (*fma_peak)(size_t iterations, float *sink);
-    // The same for the bf16 product.
+    // The same for products of bf16 summed in f32, with the unit that the matrix product uses for
+    // them: fma_peak itself at a level that widens them.
     double (*bf16_peak)(size_t iterations, float *sink);
     // Reads n floats once; returns their sum, so that nothing can be left out.
     float (*read_sum)(size_t n, const float *x);

@@ -5,9 +5,12 @@
 #include "kernels/kernels.h"
 #include <multihead/ops.h>
 
+typedef double (*peak_fn)(size_t iterations, float *sink);
+
 typedef struct measurement {
     const mh_kernels *kernels;
-    size_t iterations; // of the multiply-add loop
+    peak_fn peak;
+    size_t iterations; // of its loop
     const float *data; // (workers, floats)
     size_t floats;     // per worker
     double operations; // of one worker
@@ -18,7 +21,7 @@ static void multiply_add(void *arg, size_t index, size_t worker)
     measurement *m = arg;
     (void)worker;
     float sink;
-    double operations = m->kernels->fma_peak(m->iterations, &sink);
+    double operations = m->peak(m->iterations, &sink);
     if (index == 0)
         m->operations = operations;
 }
@@ -30,40 +33,66 @@ static void read_memory(void *arg, size_t index, size_t worker)
     m->kernels->read_sum(m->floats, m->data + index * m->floats);
 }
 
+enum { ROUNDS = 6 }; // at least: the first ones warm up caches and the table of pages
+
 // The shortest time of one round, all workers at once, over about `seconds`.
 static double best_time(mh_context *context, mh_task_fn task, measurement *m, double seconds)
 {
     double start = mh_clock_seconds(), best = 1e30;
-    do {
+    for (int round = 0; round < ROUNDS || mh_clock_seconds() - start < seconds; round++) {
         double begin = mh_clock_seconds();
         mh_parallel_for(context, context->threads, task, m);
         double time = mh_clock_seconds() - begin;
         best = time < best ? time : best;
-    } while (mh_clock_seconds() - start < seconds);
+    }
     return best;
 }
 
-mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprint,
-                            mh_limits *limits)
+static double peak_gflops(mh_context *context, peak_fn peak, double seconds)
 {
-    measurement m = {.kernels = context->kernels, .iterations = 20000};
-    *limits = (mh_limits){.footprint = footprint};
-    double share = footprint ? seconds / 2 : seconds;
-    double time = best_time(context, multiply_add, &m, share);
-    limits->fma_gflops = 1e-9 * m.operations * (double)context->threads / time;
+    measurement m = {.peak = peak, .iterations = 20000};
+    double time = best_time(context, multiply_add, &m, seconds);
+    return 1e-9 * m.operations * (double)context->threads / time;
+}
 
-    m.floats = footprint / sizeof(float) / context->threads;
-    if (m.floats == 0)
-        return MH_OK;
+static mh_status read_gbps(mh_context *context, size_t footprint, double seconds, double *gbps)
+{
+    measurement m = {.kernels = context->kernels,
+                     .floats = footprint / sizeof(float) / context->threads};
     size_t count = m.floats * context->threads;
+    if (count == 0)
+        return MH_OK;
     float *data = mh_alloc(context, count * sizeof *data);
     if (!data)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++)
         data[i] = 1;
     m.data = data;
-    time = best_time(context, read_memory, &m, share);
-    limits->read_gbps = 1e-9 * (double)(count * sizeof *data) / time;
+    *gbps = 1e-9 * (double)(count * sizeof *data) / best_time(context, read_memory, &m, seconds);
     mh_free(context, data, count * sizeof *data);
+    return MH_OK;
+}
+
+mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprint,
+                            mh_limits *limits)
+{
+    mh_limits found = mh_limits_default();
+    const size_t given = limits->struct_size;
+    if (given < sizeof given || given > sizeof found)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "struct_size: found %zu, expected %zu as mh_limits_default() sets it", given,
+                       sizeof found);
+    const mh_kernels *kernels = context->kernels;
+    const bool one_unit = kernels->bf16_peak == kernels->fma_peak;
+    const double share = seconds / (1 + !one_unit + (footprint > 0));
+    mh_status status = read_gbps(context, footprint, share, &found.read_gbps);
+    if (status != MH_OK)
+        return status;
+    found.struct_size = given;
+    found.footprint = footprint;
+    found.fma_gflops = peak_gflops(context, kernels->fma_peak, share);
+    found.bf16_gflops =
+        one_unit ? found.fma_gflops : peak_gflops(context, kernels->bf16_peak, share);
+    memcpy(limits, &found, given);
     return MH_OK;
 }

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # `multihead bench`: one line a case, JSON is JSON, bad arguments are refused, Ctrl-C ends it.
-run multihead bench
 run multihead bench quux
 run multihead bench attention again
 run multihead bench attention --case quux
@@ -10,13 +9,36 @@ run multihead bench attention --shape 1,2,2,4,5,0
 run multihead bench attention --shape 1,2,2,4,5,6,quux
 run multihead bench attention --shape 1,2,2,4,5,6,causal,causal
 run multihead bench attention --dtype f64
+run multihead bench attention --pass decode
+run multihead bench matmul --pass backward
+run multihead bench --pass sideways
+run multihead bench --shape 1,2,2,4,5,6
+run multihead bench matmul --shape 1,2,2,4,5,6
+run multihead bench matmul --shape 1,2,causal
+run multihead bench --case quux --pass decode
+run multihead bench --case gpt3 --quick --pass backward
 
+# The lines as they are, but for the figures in the columns from ms on.
+lines() {
+    "$@" 2>&1 | sed -e 's/: [a-z0-9]* kernels/: ... kernels/' |
+        awk '/ kernels,/ { from = 99 } # the title
+            from < 99 { for (i = from; i <= NF; i++) sub(/^[0-9.]+$/, "x", $i) }
+            $1 == "case" { for (i = 1; $i != "ms"; i++) from = i + 1 }
+            { $1 = $1; print }'
+}
 small="--quick --shape 1,2,1,4,6,8 --shape 1,2,2,4,4,8,causal"
-multihead bench attention $small --threads 1 2>&1 | sed -e '1s/.*;/... ;/' |
-    awk 'NR > 2 { $12 = $13 = $14 = $15 = "x" } { $1 = $1; print }'
-multihead bench attention $small --json --threads 1 | check_json
+lines multihead bench attention $small --threads 1
+lines multihead bench decode --threads 2 --quick --shape 2,4,2,1,1500,8 --dtype f16
+lines multihead bench matmul --threads 1 --quick --shape 3,4,5 --shape 1,20,30,packed
+lines multihead bench --threads 1 --quick --case tutorial --pass forward --dtype f32
+lines multihead bench --threads 1 --quick --pass decode --case batch
+keys='case B H G T S E causal dtype pass threads ms gflops gbps limit percent isa '
+for suite in "attention $small" "decode --quick --shape 1,2,1,1,70,8" \
+    "matmul --quick --shape 8,9,10"; do
+    multihead bench $suite --json --threads 1 2>&1 | check_json | grep -cx "$keys"
+done
 multihead bench attention $small --json --threads 1 --dtype bf16 | cut -d, -f 1-11
-multihead bench attention --quick --case tutorial --json --threads 1 | cut -d, -f 1-11
+multihead bench --quick --case tutorial --json --threads 1 | cut -d, -f 1-11
 
 # Progress is for a terminal, in colour unless NO_COLOR says no, and not with -q.
 on_terminal() {
@@ -38,6 +60,6 @@ for file in default no_color empty_no_color quiet; do
     echo "$file: $bar, $colour"
 done
 
-timeout --preserve-status -s TERM 2 multihead bench attention --json >/dev/null 2>interrupted
+timeout --preserve-status -s TERM 2 multihead bench --json >/dev/null 2>interrupted
 echo "exit $?"
 cat interrupted

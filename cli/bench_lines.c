@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What `multihead bench` prints: a table for people, or a JSON object a line.
+#include "bench.h"
+#include "report.h"
+
+static bool is_matrix(const suite *s) { return s == &matmul_suite; }
+
+void bench_print_heading(const bench *b, const suite *s)
+{
+    if (b->json)
+        return;
+    size_t threads = mh_context_threads(b->context);
+    printf("%s%s: %s kernels, %zu thread%s; %% is of the %s\n", b->done ? "\n" : "", s->name,
+           mh_context_isa(b->context), threads, threads == 1 ? "" : "s", s->limit);
+    if (is_matrix(s))
+        printf("%-14s %5s %5s %5s %-6s", "case", "M", "K", "N", "matrix");
+    else
+        printf("%-14s %3s %3s %3s %6s %6s %4s %-6s", "case", "B", "H", "G", "T", "S", "E", "mask");
+    printf(" %-5s %-8s %7s %10s %9s %8s %6s\n", "dtype", "pass", "threads", "ms", "GFLOP/s", "GB/s",
+           "%");
+    fflush(stdout);
+}
+
+static void print_line(const bench *b, const bench_result *r, double gflops, double gbps)
+{
+    const bench_case *c = r->of;
+    if (is_matrix(r->suite))
+        printf("%-14s %5zu %5zu %5zu %-6s", c->name, c->T, c->E, c->S,
+               c->packed ? "packed" : "plain");
+    else
+        printf("%-14s %3zu %3zu %3zu %6zu %6zu %4zu %-6s", c->name, c->B, c->H, c->G, c->T, c->S,
+               c->E, c->causal ? "causal" : "full");
+    printf(" %-5s %-8s %7zu %10.3f %9.1f %8.1f %6.1f\n", mh_dtype_name(r->dtype), r->pass,
+           mh_context_threads(b->context), r->seconds * 1e3, gflops, gbps,
+           100 * (r->footprint ? gbps : gflops) / r->limit);
+}
+
+static void print_json(const bench *b, const bench_result *r, double gflops, double gbps)
+{
+    const bench_case *c = r->of;
+    report out = report_begin(stdout, true, 0);
+    report_text(&out, "case", "", c->name);
+    report_count(&out, "B", "", c->B, "");
+    report_count(&out, "H", "", c->H, "");
+    report_count(&out, "G", "", c->G, "");
+    report_count(&out, "T", "", c->T, "");
+    report_count(&out, "S", "", c->S, "");
+    report_count(&out, "E", "", c->E, "");
+    report_flag(&out, "causal", "", c->causal);
+    report_text(&out, "dtype", "", mh_dtype_name(r->dtype));
+    report_text(&out, "pass", "", r->pass);
+    report_count(&out, "threads", "", mh_context_threads(b->context), "");
+    report_number(&out, "ms", "", r->seconds * 1e3, 6, "");
+    report_number(&out, "gflops", "", gflops, 3, "");
+    report_number(&out, "gbps", "", gbps, 3, "");
+    report_number(&out, "limit", "", r->limit, 3, "");
+    report_number(&out, "percent", "", 100 * (r->footprint ? gbps : gflops) / r->limit, 2, "");
+    report_text(&out, "isa", "", mh_context_isa(b->context));
+    report_end(&out);
+}
+
+void bench_print_result(const bench *b, const bench_result *r)
+{
+    double gflops = r->flops / r->seconds * 1e-9, gbps = r->bytes / r->seconds * 1e-9;
+    if (b->json)
+        print_json(b, r, gflops, gbps);
+    else
+        print_line(b, r, gflops, gbps);
+    fflush(stdout); // so that a reader sees each line when it is there
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// multihead bench matmul: c = a b over the shapes of bench/shapes/matmul.txt. With one row every
+// element of b is used once, so that the limit is how fast as much memory can be read.
+#include "bench.h"
+#include "bench_shapes.h"
+#include "messages.h"
+
+#include <multihead/ops.h>
+#include <string.h>
+
+enum { A, B, C, TENSORS };
+
+typedef struct matmul_case {
+    mh_context *context;
+    mh_tensor tensors[TENSORS];
+    size_t sizes[TENSORS];
+    mh_packed_matrix *packed;
+} matmul_case;
+
+static mh_status multiply_once(void *arg)
+{
+    matmul_case *m = arg;
+    return mh_matmul(m->context, &m->tensors[A], &m->tensors[B], &m->tensors[C]);
+}
+
+static mh_status multiply_packed_once(void *arg)
+{
+    matmul_case *m = arg;
+    return mh_matmul_packed(m->context, &m->tensors[A], m->packed, &m->tensors[C]);
+}
+
+static double flops(const bench_case *c) { return 2 * (double)c->T * (double)c->E * (double)c->S; }
+
+static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, matmul_case *m)
+{
+    const size_t shapes[TENSORS][2] = {{c->T, c->E}, {c->E, c->S}, {c->T, c->S}};
+    const uint32_t seeds[TENSORS] = {1, 2, 0};
+    m->context = b->context;
+    int code = EXIT_DONE;
+    for (int i = 0; i < TENSORS && code == EXIT_DONE; i++)
+        code = bench_tensor(b, c, dtype, 2, shapes[i], seeds[i], &m->tensors[i], &m->sizes[i]);
+    mh_status status = MH_OK;
+    if (code == EXIT_DONE && c->packed)
+        status = mh_matrix_pack(b->context, &m->tensors[B], &m->packed);
+    return status == MH_OK ? code : complain_status(b->context, status, c->name);
+}
+
+static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
+{
+    matmul_case m;
+    memset(&m, 0, sizeof m);
+    int code = set_up(b, c, dtype, &m);
+    bench_result result = {.suite = &matmul_suite,
+                           .of = c,
+                           .dtype = dtype,
+                           .pass = "forward",
+                           .flops = flops(c),
+                           .bytes = (double)m.sizes[A] + (double)m.sizes[B] + (double)m.sizes[C],
+                           .footprint = c->T == 1 ? m.sizes[B] : 0};
+    if (code == EXIT_DONE)
+        code = bench_measure(b, c->packed ? multiply_packed_once : multiply_once, &m, &result);
+    mh_packed_matrix_free(m.packed);
+    for (int i = 0; i < TENSORS; i++)
+        mh_free(b->context, m.tensors[i].data, m.sizes[i]);
+    return code;
+}
+
+const suite matmul_suite = {
+    .name = "matmul",
+    .shapes = matmul_shapes,
+    .sizes = 3,
+    .form = "M,K,N",
+    .word = "packed",
+    .limit = "multiply-adds that this machine did meanwhile; with one row, of the bytes read",
+    .passes = PASS_FORWARD,
+    .flops = flops,
+    .run = run_case,
+};
