@@ -23,7 +23,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 try:
-    for name in ("numpy", "onnx", "onnxruntime"):
+    for name in ("numpy", "onnx", "onnxruntime", "threadpoolctl"):
         version(name)
     found = version("torch").split("+")[0] == "2.13.0"
 except PackageNotFoundError:
@@ -32,7 +32,7 @@ sys.exit(not found)
 PYTHON
     echo "compare: installing PyTorch and ONNX Runtime into $venv" >&2
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
-        torch==2.13.0 numpy onnx onnxruntime >&2
+        torch==2.13.0 numpy threadpoolctl onnx onnxruntime >&2
 }
 
 # PyTorch allocates its results. Its makers advise an allocator that keeps memory instead of

@@ -8,13 +8,16 @@ STYLE = """
 .paper { fill: #ffffff } text { fill: #1f2328; font: 12px sans-serif }
 .title { font-weight: bold } .small { fill: #59636e; font-size: 11px }
 .grid { stroke: #d1d9e0 } .one { stroke: #1f2328; stroke-width: 1.5 }
-.p0 { fill: #d1602b } .p1 { fill: #2f6fd0 } .p2 { fill: #8a63c7 }
+.p0 { fill: #d1602b } .p1 { fill: #2f6fd0 } .p2 { fill: #8a63c7 } .p3 { fill: #57606a }
+.p4 { fill: #2d8a4e }
 @media (prefers-color-scheme: dark) {
 .paper { fill: #0d1117 } text { fill: #e6edf3 } .small { fill: #9198a1 }
 .grid { stroke: #30363d } .one { stroke: #e6edf3 }
-.p0 { fill: #f0883e } .p1 { fill: #58a6ff } .p2 { fill: #bc8cff }
+.p0 { fill: #f0883e } .p1 { fill: #58a6ff } .p2 { fill: #bc8cff } .p3 { fill: #8b949e }
+.p4 { fill: #56d364 }
 }"""
 LEFT, WIDTH, RIGHT, BAR, HEAD = 130, 560, 60, 14, 34
+COLOURS = 5  # p0 to p4 in the style
 
 
 class Chart:
@@ -48,7 +51,7 @@ class Chart:
         self.text(16, 44, "right of the line 1x multihead is faster, left of it slower", "small")
         for i, peer in enumerate(self.peers):
             self.parts.append(f'<rect x="{LEFT + 110 * i}" y="54" width="12" height="12" '
-                              f'class="p{i % 3}"/>')
+                              f'class="p{i % COLOURS}"/>')
             self.text(LEFT + 110 * i + 17, 64, peer)
 
     def panel(self, title, rows):
@@ -74,7 +77,7 @@ class Chart:
             begin, end = sorted((self.x(1), self.x(ratio)))
             self.parts.append(
                 f'<rect x="{begin:.1f}" y="{self.y + 5}" width="{end - begin:.1f}" '
-                f'height="{BAR - 2}" class="p{self.peers.index(peer) % 3}"/>')
+                f'height="{BAR - 2}" class="p{self.peers.index(peer) % COLOURS}"/>')
             at, anchor = (end + 4, "start") if ratio >= 1 else (begin - 4, "end")
             self.text(at, self.y + BAR + 1, f"{ratio:.2f}x", "small", anchor)
             self.y += BAR

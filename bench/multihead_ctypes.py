@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The public C API of libmultihead through ctypes, as far as bench/compare.py needs it.
 
-The structures mirror include/multihead/{base,tensor,attention}.h field by field. A header
-and this file could drift apart unnoticed, so that a new context asks the library for the
-struct_size of attention's options that it expects, and refuses to go on if it is not ours.
+The structures mirror include/multihead/{base,tensor,attention,kv_cache}.h field by field. A
+header and this file could drift apart unnoticed, so that a new context asks the library for the
+struct_size of attention's options that it expects, and refuses to go on if it is not ours. The
+library itself refuses other sizes of the smaller structures.
 
     library = Library("build/libmultihead.so")
     with library.context(threads=2) as context:
@@ -96,6 +97,31 @@ class AttentionOptions(ctypes.Structure):
     ]
 
 
+class AttentionGradients(ctypes.Structure):
+    """mh_attention_gradients"""
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dq", c_void_p),
+        ("dk", c_void_p),
+        ("dv", c_void_p),
+        ("dmasks", c_void_p),
+        ("dsinks", c_void_p),
+    ]
+
+
+class CacheOptions(ctypes.Structure):
+    """mh_kv_cache_options"""
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("sequences", c_size_t),
+        ("heads", c_size_t),
+        ("key_width", c_size_t),
+        ("value_width", c_size_t),
+        ("dtype", c_int),
+        ("window", c_int64),
+    ]
+
+
 def view(pointer, dtype, shape, stride=None):
     """A Tensor of memory that the caller keeps alive; C order unless strides are given."""
     tensor = Tensor(data=pointer, dtype=dtype, rank=len(shape))
@@ -120,6 +146,13 @@ PROTOTYPES = {
                                   c_size_t]),
     "mh_context_free": (None, [c_void_p]),
     "mh_attention_forward": (c_int, [c_void_p, POINTER(AttentionOptions)] + [TENSOR] * 4),
+    "mh_attention_backward": (c_int, [c_void_p, POINTER(AttentionOptions)] + [TENSOR] * 5 +
+                              [POINTER(AttentionGradients)]),
+    "mh_kv_cache_create": (c_int, [c_void_p, POINTER(CacheOptions), POINTER(c_void_p)]),
+    "mh_kv_cache_append": (c_int, [c_void_p, c_void_p, c_void_p, TENSOR, TENSOR]),
+    "mh_kv_cache_free": (None, [c_void_p]),
+    "mh_attention_cached": (c_int, [c_void_p, POINTER(AttentionOptions), TENSOR, c_void_p,
+                                    TENSOR]),
     "mh_matmul": (c_int, [c_void_p] + [TENSOR] * 3),
     "mh_matrix_pack": (c_int, [c_void_p, TENSOR, POINTER(c_void_p)]),
     "mh_packed_matrix_free": (None, [c_void_p]),
@@ -167,7 +200,7 @@ class Context:
     def __init__(self, library, threads):
         self.c = library.c
         self.pointer = c_void_p()
-        self.packed = []
+        self.owned = []  # (function that frees it, pointer)
         text = ctypes.create_string_buffer(256)
         options = library.context_options(threads)
         if self.c.mh_context_create(byref(options), byref(self.pointer), text, len(text)):
@@ -188,8 +221,8 @@ class Context:
         return self
 
     def __exit__(self, *_):
-        for packed in self.packed:
-            self.c.mh_packed_matrix_free(packed)
+        for free, pointer in self.owned:
+            free(pointer)
         self.c.mh_context_free(self.pointer)
 
     def check(self, status):
@@ -211,6 +244,31 @@ class Context:
         """out = softmax(scale q k^T) v"""
         return self.call("attention_forward", options, q, k, v, out)
 
+    def attention_both(self, options, q, k, v, out, lse, dout, dq, dk, dv):
+        """Forward, then the gradients from that of out."""
+        options.lse = ctypes.addressof(lse)
+        gradients = default_options(AttentionGradients, **{
+            name: ctypes.addressof(t) for name, t in (("dq", dq), ("dk", dk), ("dv", dv))})
+        gradients.tensors = lse, dq, dk, dv  # pointers do not keep what they point to alive
+        forward = self.attention(options, q, k, v, out)
+        backward = self.call("attention_backward", options, q, k, v, out, dout, gradients)
+
+        def run():
+            forward()
+            backward()
+        return run
+
+    def attention_cached(self, options, q, k, v, out):
+        """The same as attention(), with k and v in a cache that is made now, once."""
+        cache = c_void_p()
+        sequences, heads, _, width = k.shape[:4]
+        self.call("kv_cache_create", default_options(
+            CacheOptions, sequences=sequences, heads=heads, key_width=width, dtype=k.dtype,
+            window=-1), byref(cache))()
+        self.owned.append((self.c.mh_kv_cache_free, cache))
+        self.call("kv_cache_append", cache, None, k, v)()
+        return self.call("attention_cached", options, q, cache, out)
+
     def matmul(self, a, b, c):
         """c = a b"""
         return self.call("matmul", a, b, c)
@@ -219,5 +277,5 @@ class Context:
         """c = a b, with b packed now, once."""
         packed = c_void_p()
         self.call("matrix_pack", b, byref(packed))()
-        self.packed.append(packed)
+        self.owned.append((self.c.mh_packed_matrix_free, packed))
         return self.call("matmul_packed", a, packed, c)
