@@ -46,6 +46,13 @@ class Case(NamedTuple):
         """The sizes as one word, such as 1x16x16x2048x2048x64."""
         return "x".join(str(n) for key, n in self.size.items() if key != "causal")
 
+    def is_long(self):
+        """More than 10^11 operations forward, as `multihead bench --quick` leaves out."""
+        n = SimpleNamespace(**self.size)
+        if "M" in self.size:
+            return 2 * n.M * n.K * n.N > 1e11
+        return (2 if n.causal else 4) * n.B * n.H * n.T * n.S * n.E > 1e11
+
 
 def read_cases(file, letters, word):
     """The lines of a file that `multihead bench` is built with, and whether they end in `word`."""
@@ -327,27 +334,30 @@ class Operation(NamedTuple):
     contenders: dict
 
 
-FORWARD = {"f32": 9e-6, "bf16": 7e-3}
+ATTENTION = {"f32": 9e-6, "bf16": 7e-3}
+TRAINING = {"f32": 9e-6, "bf16": 3.2e-2}  # PyTorch rounds on the way to a gradient
+DECODE = {"f32": 1.5e-5, "bf16": 7e-3}
+MATRIX = {"f32": 3e-6, "bf16": 7e-3}
 OPERATIONS = {
     "attention": Operation(
         "attention forward, B x H x G x T x S x E",
-        lambda: attention_cases("attention.txt"), attention_inputs, attention_expected, FORWARD,
+        lambda: attention_cases("attention.txt"), attention_inputs, attention_expected, ATTENTION,
         {OURS: our_attention, "torch": torch_attention, "onnxruntime": onnx_attention}),
     "training": Operation(
         "attention forward and backward, B x H x G x T x S x E",
-        lambda: attention_cases("attention.txt"), attention_inputs, gradients_expected, FORWARD,
+        lambda: attention_cases("attention.txt"), attention_inputs, gradients_expected, TRAINING,
         {OURS: our_training, "torch": torch_training}),
     "decode": Operation(
         "decoding, B x H x G x T x S x E: from our cache, from plain tensors, others",
-        lambda: attention_cases("decode.txt"), attention_inputs, attention_expected, FORWARD,
+        lambda: attention_cases("decode.txt"), attention_inputs, attention_expected, DECODE,
         {OURS: our_cached_attention, "ours-plain": our_attention, "torch": torch_attention,
          "onnxruntime": onnx_decode}),
     "matmul": Operation(
         "matrix product, M x K x N: mh_matmul, torch.mm, NumPy's OpenBLAS",
-        lambda: matrix_cases(packed=False), matrix_inputs, matrix_expected, FORWARD,
+        lambda: matrix_cases(packed=False), matrix_inputs, matrix_expected, MATRIX,
         {OURS: our_matmul, "torch": torch_mm, "openblas": openblas}),
     "linear": Operation(
         "linear layer, M x K x N: mh_matmul_packed, torch.nn.Linear, the same prepacked",
-        lambda: matrix_cases(packed=True), matrix_inputs, matrix_expected, FORWARD,
+        lambda: matrix_cases(packed=True), matrix_inputs, matrix_expected, MATRIX,
         {OURS: our_linear, "torch": torch_linear, "torch-packed": torch_prepacked}),
 }

@@ -72,8 +72,10 @@ static mh_status measure_rounds(const bench *b, mh_status (*work)(void *), void 
                                 bench_result *result)
 {
     const effort *e = b->quick ? &quick_effort : &full_effort;
-    const double start = now(), enough = e->rounds * (e->work + e->limit);
-    mh_status status = repeat(work, arg, 1, &result->seconds); // warms up caches and threads
+    const double start = now(), enough = 2 * e->rounds * (e->work + e->limit);
+    mh_status status = measure_limit(b, e, result); // before and after even the longest work
+    if (status == MH_OK)
+        status = repeat(work, arg, 1, &result->seconds); // warms up caches and threads
     for (int round = 0; round < e->rounds && status == MH_OK; round++) {
         if (round > 0 && now() - start > enough)
             break; // one run alone is longer than a round
