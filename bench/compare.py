@@ -339,7 +339,8 @@ def main():
     parser, arguments = parse_arguments()
     jobs = list_jobs(arguments)
     if not jobs:
-        parser.error(f"--case: no case has '{arguments.case}' in its name")
+        parser.error(f"--case: no case has '{arguments.case}' in its name, or only the longest "
+                     "ones, which are not for --quick")
     note = tame_onednn() if "bf16" in arguments.dtype else None
     library = mh.Library(str(arguments.library.resolve()))
     about = {"machine": machine(library), "versions": versions(library), "note": note}
