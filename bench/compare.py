@@ -284,7 +284,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="compare", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
-    parser.add_argument("--quick", action="store_true", help="less precise, and without the longest cases: some minutes")
+    parser.add_argument("--quick", action="store_true",
+                        help="less precise, and without the longest cases: some minutes")
     parser.add_argument("--case", metavar="NAME,...", default="",
                         help="only cases with one of these in their name")
     parser.add_argument("--operation", type=words(OPERATIONS), default=list(OPERATIONS),
@@ -309,7 +310,8 @@ def list_jobs(arguments):
             for dtype in arguments.dtype
             for threads in arguments.threads
             for case in OPERATIONS[name].cases()
-            if any(part in case.name for part in parts) and not (arguments.quick and case.is_long())]
+            if any(part in case.name for part in parts)
+            and not (arguments.quick and case.is_long())]
 
 
 def run_jobs(jobs, library, effort):
