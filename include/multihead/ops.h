@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// multihead/ops.h: single tensor operations besides attention: matrix product, softmax,
-// and the machine's own limits. The same bits for any number of threads, as everywhere.
+// multihead/ops.h: single tensor operations besides attention: matrix product, linear
+// layer, softmax, and the machine's own limits. The same bits for any number of threads, as
+// everywhere.
 #ifndef MULTIHEAD_OPS_H
 #define MULTIHEAD_OPS_H
 
-#include <multihead/tensor.h>
+#include <multihead/layers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,15 +30,19 @@ MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 
-// A linear layer, y = residual + x W^T + bias, with x (M, K), W (N, K) as PyTorch stores it, y (M,
-// N).
+// A linear layer and what commonly follows it, in one pass over y:
+//     y = residual + f(x W^T + bias),  f the activation,
+// with x (M, K), W (N, K) as PyTorch stores it, and y (M, N). Views are borrowed for the call.
 typedef struct mh_linear_options {
-    size_t struct_size;             // sizeof(mh_linear_options)
-    mh_precision precision;         // MH_PRECISION_AUTO: bf16 if W is bf16
-    const mh_packed_matrix *packed; // NULL; else W^T (K, N), packed; `weight` is then NULL
-    const mh_tensor *bias;          // NULL; (N) f32, contiguous
-    const mh_tensor *residual;      // NULL; (M, N) f32, bf16 or f16; may be y itself
-    bool accumulate;                // false; true: added to what y holds
+    size_t struct_size;     // sizeof(mh_linear_options)
+    mh_precision precision; // MH_PRECISION_AUTO: bf16 if W is bf16, whatever x is
+    // NULL; else W^T (K, N), packed, with the precision it was packed for; `weight` is then NULL.
+    const mh_packed_matrix *packed;
+    const mh_tensor *bias;           // NULL; (N) f32, contiguous
+    const mh_activation *activation; // NULL: none, f(x) = x
+    const mh_tensor *preactivation;  // NULL; (M, N) f32: gets x W^T + bias, for the backward pass
+    const mh_tensor *residual;       // NULL; (M, N) f32, bf16 or f16; may be y itself
+    bool accumulate;                 // false; true: all of it is added to what y holds
 } mh_linear_options;
 
 static inline mh_linear_options mh_linear_options_default(void)
@@ -48,13 +53,18 @@ static inline mh_linear_options mh_linear_options_default(void)
     return options;
 }
 
-// Errors as mh_matmul. y must not overlap x and W.
+// y (M, N) of any float dtype, from x (M, K) and weight (N, K); options NULL: the defaults. Outputs
+// must not overlap other tensors, except y the residual. Sums as mh_matmul has them: a row of y
+// depends on its row of x alone. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype),
+// MH_ERROR_MEMORY; nothing is written then. A context belongs to one thread at a time.
 MH_API mh_status mh_linear(mh_context *context, const mh_linear_options *options,
                            const mh_tensor *x, const mh_tensor *weight, const mh_tensor *y);
 
-// The gradients of y = x W^T + bias from dy (M, N), each NULL if not wanted: dx (M, K) = dy W,
-// written; dweight (N, K) = dy^T x and dbias (N) = sum over rows of dy, both f32 and written, or
-// added to what they hold if options->accumulate.
+// The gradients of x W^T + bias from its gradient dy (M, N), each NULL if not wanted: dx (M, K) =
+// dy W, written; dweight (N, K) = dy^T x and dbias (N) = sum over rows of dy, both f32 and written,
+// or added to what they hold if options->accumulate. Of the options only this and `precision`
+// count: an activation's part of the gradient is mh_activate_backward(preactivation), before.
+// Errors and threads as mh_linear.
 MH_API mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,
                                     const mh_tensor *x, const mh_tensor *weight,
                                     const mh_tensor *dy, const mh_tensor *dx,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Activations, SwiGLU and the residual sum: every element alone.
+#include "ops/activation.h"
 #include "base/context.h"
 #include "ops/elementwise.h"
 #include "ops/tensor_check.h"
-#include <multihead/layers.h>
 
 static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu"};
 
@@ -17,7 +17,7 @@ const char *mh_activation_name(mh_activation kind)
     return is_activation(kind) ? names[kind] : "?";
 }
 
-static mh_status check_kind(mh_context *context, mh_activation kind)
+mh_status mh_check_activation(mh_context *context, mh_activation kind)
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
@@ -27,32 +27,30 @@ static mh_status check_kind(mh_context *context, mh_activation kind)
     return MH_OK;
 }
 
+mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind)
+{
+    const mh_activation_fn functions[] = {
+        [MH_RELU] = kernels->relu,
+        [MH_GELU] = kernels->gelu,
+        [MH_GELU_TANH] = kernels->gelu_tanh,
+        [MH_SILU] = kernels->silu,
+    };
+    return functions[kind];
+}
+
 // ---- one input --------------------------------------------------------------------------------
 
 static void forward_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
                          float *const *t)
 {
     (void)first;
-    switch (*(const mh_activation *)arg) {
-    case MH_RELU:
-        kernels->relu(n, t[0], t[1]);
-        break;
-    case MH_GELU:
-        kernels->gelu(n, t[0], t[1]);
-        break;
-    case MH_GELU_TANH:
-        kernels->gelu_tanh(n, t[0], t[1]);
-        break;
-    case MH_SILU:
-        kernels->silu(n, t[0], t[1]);
-        break;
-    }
+    mh_activation_kernel(kernels, *(const mh_activation *)arg)(n, t[0], t[1]);
 }
 
 mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x,
                       const mh_tensor *y)
 {
-    mh_status status = check_kind(context, kind);
+    mh_status status = mh_check_activation(context, kind);
     if (!status)
         status = mh_check_float(context, "x", x, -1);
     if (!status)
@@ -85,7 +83,7 @@ static void backward_part(const mh_kernels *kernels, const void *arg, size_t fir
 mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh_tensor *x,
                                const mh_tensor *dy, const mh_tensor *dx)
 {
-    mh_status status = check_kind(context, kind);
+    mh_status status = mh_check_activation(context, kind);
     if (!status)
         status = mh_check_float(context, "x", x, -1);
     if (!status)

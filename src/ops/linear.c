@@ -12,12 +12,12 @@ static mh_status check_options(mh_context *context, const mh_linear_options *opt
                                mh_linear_options *own)
 {
     *own = mh_linear_options_default();
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    return MH_OK;
+    mh_status status = mh_check_options(context, options, own, sizeof *own);
+    if (!status && own->precision != MH_PRECISION_AUTO && own->precision != MH_PRECISION_F32 &&
+        own->precision != MH_PRECISION_BF16)
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 2",
+                         (int)own->precision);
+    return status;
 }
 
 static mh_status check_vector(mh_context *context, const char *name, const mh_tensor *t, size_t n)
@@ -25,9 +25,8 @@ static mh_status check_vector(mh_context *context, const char *name, const mh_te
     mh_status status = mh_check_f32(context, name, t, 1);
     if (!status && (t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu numbers, %td apart, expected "
-                         "%zu without gaps",
-                         name, t->shape[0], t->stride[0], n);
+                         "%s: found %zu numbers, %td apart, expected %zu without gaps", name,
+                         t->shape[0], t->stride[0], n);
     return status;
 }
 
@@ -42,53 +41,98 @@ static mh_status check_shape(mh_context *context, const char *name, const mh_ten
     return status;
 }
 
-static const mh_product *choose_product(const mh_context *context, const mh_linear_options *options,
+// x (M, K); W, given by its sizes, (N, K); y (M, N).
+static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t N, size_t K,
+                                const char *y_name, const mh_tensor *y)
+{
+    char text[128];
+    mh_status status = mh_check_float(context, "x", x, 2);
+    if (!status && x->shape[1] != K)
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "x: found %s, expected (M, %zu) beside weight (%zu, %zu)",
+                         mh_tensor_describe(x, text, sizeof text), K, N, K);
+    return status ? status : check_shape(context, y_name, y, x->shape[0], N);
+}
+
+// ---- forward -----------------------------------------------------------------------------------
+
+static const mh_product *choose_product(const mh_context *context, mh_precision precision,
                                         bool bf16)
 {
-    if (options->precision != MH_PRECISION_AUTO)
-        bf16 = options->precision == MH_PRECISION_BF16;
+    if (precision != MH_PRECISION_AUTO)
+        bf16 = precision == MH_PRECISION_BF16;
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
 
-static mh_status check_packed(mh_context *context, const mh_packed_matrix *packed,
+static mh_status check_packed(mh_context *context, const mh_linear_options *options,
                               const mh_tensor *weight)
 {
+    const mh_packed_matrix *packed = options->packed;
     if (weight)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
     if (packed->isa != context->isa)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "packed: found a matrix packed at level %s, expected this context's, %s",
                        packed->isa, context->isa);
+    if (packed->bf16 && options->precision == MH_PRECISION_F32)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "packed: found a matrix packed from bf16, expected one packed from f32 or "
+                       "f16 for precision f32");
     return MH_OK;
+}
+
+// The right operand, W^T, and with what it is multiplied.
+static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_matmul_job *job)
+{
+    job->packed = job->options.packed;
+    mh_status status = job->packed ? check_packed(context, &job->options, weight)
+                                   : mh_check_float(context, "weight", weight, 2);
+    if (status)
+        return status;
+    if (job->packed) {
+        job->product = choose_product(context, MH_PRECISION_AUTO, job->packed->bf16);
+        return MH_OK;
+    }
+    job->product = choose_product(context, job->options.precision, weight->dtype == MH_BF16);
+    job->b = mh_tensor_swap(*weight, 0, 1);
+    return MH_OK;
+}
+
+// What happens to the sums; y is (M, N).
+static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_matmul_job *job)
+{
+    const mh_linear_options *o = &job->options;
+    mh_status status = o->bias ? check_vector(context, "bias", o->bias, N) : MH_OK;
+    if (!status && o->activation)
+        status = mh_check_activation(context, *o->activation);
+    if (!status && o->preactivation)
+        status = mh_check_f32(context, "preactivation", o->preactivation, 2);
+    if (!status && o->preactivation)
+        status = check_shape(context, "preactivation", o->preactivation, M, N);
+    if (!status && o->residual)
+        status = check_shape(context, "residual", o->residual, M, N);
+    if (!status && o->activation)
+        job->activate = mh_activation_kernel(context->kernels, *o->activation);
+    return status;
 }
 
 mh_status mh_linear(mh_context *context, const mh_linear_options *options, const mh_tensor *x,
                     const mh_tensor *weight, const mh_tensor *y)
 {
-    mh_matmul_job job = {.kernels = context->kernels};
-    mh_linear_options *own = &job.options;
-    mh_status status = check_options(context, options, own);
+    mh_matmul_job job = {0};
+    mh_status status = check_options(context, options, &job.options);
+    if (!status)
+        status = set_weight(context, weight, &job);
     if (status)
         return status;
-    const mh_packed_matrix *packed = own->packed;
-    status = packed ? check_packed(context, packed, weight)
-                    : mh_check_float(context, "weight", weight, 2);
+    const size_t N = job.packed ? job.packed->N : weight->shape[0];
+    const size_t K = job.packed ? job.packed->K : weight->shape[1];
+    status = check_operands(context, x, N, K, "y", y);
+    if (!status)
+        status = set_epilogue(context, x->shape[0], N, &job);
     if (status)
         return status;
-    const size_t K = packed ? packed->K : weight->shape[1],
-                 N = packed ? packed->N : weight->shape[0];
-    if (!packed)
-        job.b = mh_tensor_swap(*weight, 0, 1);
-    job.packed = packed;
-    job.product = packed ? choose_product(context, &(mh_linear_options){0}, packed->bf16)
-                         : choose_product(context, own, weight->dtype == MH_BF16);
-    status = mh_matmul_check(context, x, K, N, y);
-    if (!status && own->bias)
-        status = check_vector(context, "bias", own->bias, N);
-    if (!status && own->residual)
-        status = check_shape(context, "residual", own->residual, y->shape[0], N);
-    if (status)
-        return status;
+    job.kernels = context->kernels;
     job.a = *x, job.c = *y;
     return mh_matmul_run(context, &job);
 }
@@ -126,11 +170,9 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
                                 const mh_tensor *dy, const mh_tensor *dx, const mh_tensor *dweight,
                                 const mh_tensor *dbias)
 {
-    mh_status status = mh_check_float(context, "x", x, 2);
+    mh_status status = mh_check_float(context, "weight", weight, 2);
     if (!status)
-        status = mh_check_float(context, "weight", weight, 2);
-    if (!status)
-        status = mh_matmul_check(context, x, weight->shape[1], weight->shape[0], dy);
+        status = check_operands(context, x, weight->shape[0], weight->shape[1], "dy", dy);
     if (!status && dx)
         status = check_shape(context, "dx", dx, x->shape[0], x->shape[1]);
     if (!status && dweight)
@@ -153,7 +195,8 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,
-                         .product = choose_product(context, &own, weight->dtype == MH_BF16)};
+                         .product =
+                             choose_product(context, own.precision, weight->dtype == MH_BF16)};
     if (dx) {
         job.a = *dy, job.b = *weight, job.c = *dx;
         status = mh_matmul_run(context, &job);

@@ -93,26 +93,39 @@ static const void *find_panel(const mh_matmul_job *job, size_t panel, size_t k, 
 
 // ---- one task --------------------------------------------------------------------------------
 
+// Part of a row of t, from `from` on, as f32: in place, or read into staging.
+static const float *row_at(const mh_kernels *kernels, const mh_tensor *t, const void *from,
+                           size_t columns, float *staging)
+{
+    if (t->dtype == MH_F32 && (runs_along(t, 1) || columns == 1))
+        return from;
+    mh_row_read(kernels, t->dtype, from, t->stride[1], columns, staging);
+    return staging;
+}
+
 // Columns column .. of row `row` of C, from the sums.
 static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size_t columns,
                        float *sums)
 {
+    const mh_kernels *kernels = job->kernels;
     const mh_linear_options *o = &job->options;
     const size_t at[2] = {row, column};
-    float other[MH_PANEL];
+    float staging[MH_PANEL];
     if (o->bias)
-        job->kernels->add_row(columns, (const float *)o->bias->data + column, sums);
-    if (o->residual) {
-        mh_row_read(job->kernels, o->residual->dtype, mh_element(o->residual, 2, at),
-                    o->residual->stride[1], columns, other);
-        job->kernels->add_row(columns, other, sums);
-    }
+        kernels->add_row(columns, (const float *)o->bias->data + column, sums);
+    if (o->preactivation)
+        mh_row_write(kernels, MH_F32, (void *)mh_element(o->preactivation, 2, at),
+                     o->preactivation->stride[1], columns, sums);
+    if (job->activate)
+        job->activate(columns, sums, sums);
+    if (o->residual)
+        kernels->add_row(
+            columns, row_at(kernels, o->residual, mh_element(o->residual, 2, at), columns, staging),
+            sums);
     void *to = (void *)mh_element(&job->c, 2, at);
-    if (o->accumulate) {
-        mh_row_read(job->kernels, job->c.dtype, to, job->c.stride[1], columns, other);
-        job->kernels->add_row(columns, other, sums);
-    }
-    mh_row_write(job->kernels, job->c.dtype, to, job->c.stride[1], columns, sums);
+    if (o->accumulate)
+        kernels->add_row(columns, row_at(kernels, &job->c, to, columns, staging), sums);
+    mh_row_write(kernels, job->c.dtype, to, job->c.stride[1], columns, sums);
 }
 
 static void multiply_panel(const mh_matmul_job *job, size_t rows, size_t columns, size_t depth,

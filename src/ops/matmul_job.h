@@ -6,7 +6,7 @@
 //         for each stretch of 1024 k
 //             pack A's block
 //             for each panel, for each strip of rows: sums += A B
-//         sums -> bias, activation, residual -> C
+//         sums -> bias, activation, residual -> C              row by row of a panel
 //
 // Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
 // order of k, whatever M, N and the number of threads.
@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/context.h"
+#include "ops/activation.h"
 #include "ops/product.h"
 #include <multihead/ops.h>
 
@@ -48,6 +49,7 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     const mh_packed_matrix *packed; // B, or NULL
     mh_linear_options options;      // how the sums become C
+    mh_activation_fn activate;      // options.activation's, or NULL
     size_t workers;
     size_t panels, groups, blocks; // panels of a task; groups of panels and blocks of rows in all
     char *right;                   // B packed beforehand, or NULL: each task packs what it needs
@@ -56,10 +58,11 @@ typedef struct mh_matmul_job {
 
 static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
 
-// Bytes of a packed panel of K rows.
+// Bytes of a packed panel of K rows; SIZE_MAX, which no arena has, if that is too much.
 static inline size_t mh_panel_bytes(const mh_product *product, size_t K)
 {
-    return mh_round_up(K, product->step) * MH_PANEL * product->right_size;
+    const size_t row = MH_PANEL * product->right_size;
+    return K < PTRDIFF_MAX / row ? mh_round_up(K, product->step) * row : SIZE_MAX;
 }
 
 // Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.
