@@ -29,6 +29,7 @@
 #include <multihead/base.h>
 #include <multihead/kv_cache.h>
 #include <multihead/layers.h>
+#include <multihead/nn.h>
 #include <multihead/ops.h>
 #include <multihead/optimiser.h>
 #include <multihead/tensor.h>

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Multi-head attention inside the modules: everything is a matrix of rows (tokens) here, and a
+// batch says which rows are whose. A projection turns the rows of one input into some of q, k, v;
+// one of them makes all three if query, key and value are the same.
+//
+//     rows (T*B, D) -- in_proj --> q | k | v --- heads are views (B, H, T, E) ---> attention
+//                                                                                     |
+//     rows (T*B, D) <-- out_proj --- heads (T*B, H*E) <-------------------------------+
+#ifndef MH_NN_ATTENTION_LAYER_H
+#define MH_NN_ATTENTION_LAYER_H
+
+#include "base/arena.h"
+#include "nn/parameter_list.h"
+
+// Which rows of a matrix are token t of sequence b: row b * batch_step + t * token_step; or, if
+// starts is not NULL, row starts[b] + t.
+typedef struct mh_batch {
+    size_t sequences, length; // B, T; packed: sequences, rows in all
+    size_t batch_step, token_step;
+    const int64_t *starts;
+} mh_batch;
+
+size_t mh_batch_rows(const mh_batch *batch);
+
+// A module's attention: its sizes, and where its parameters are.
+typedef struct mh_attention_layer {
+    mh_mha_config config; // complete: no 0 stands for a default
+    size_t E;             // width of a head
+    bool fused;           // one matrix for q, k and v
+    ptrdiff_t in_weight;  // or q_weight
+    ptrdiff_t k_weight, v_weight, in_bias, out_weight, out_bias, bias_k, bias_v, sinks;
+} mh_attention_layer;
+
+// Checks a config and completes it. `name` is for the message.
+mh_status mh_attention_layer_check(mh_context *context, const mh_mha_config *config,
+                                   mh_attention_layer *layer);
+void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier,
+                                mh_attention_layer *layer);
+
+// y (rows, width) = x W^T + b for rows weight .. of a matrix.
+typedef struct mh_projection {
+    int input; // 0 query, 1 key, 2 value
+    ptrdiff_t weight, bias;
+    size_t width, inputs; // columns of y, of x
+    float *y, *dy;        // (rows, width)
+} mh_projection;
+
+// What a forward pass leaves behind.
+typedef struct mh_attention_saved {
+    mh_projection projections[3];
+    size_t projection_count;
+    mh_tensor q, k, v; // heads (B, H, T, E), (B, G, S', E) twice: views of the projections, or of
+    float *extra_keys, *extra_values; // (B, G, S', E), where there are further keys
+    float *heads;                     // (rows, H E)
+    float *lse;                       // (B, H, T), packed (1, H, rows)
+    float *dheads;                    // (rows, H E); from here on for backward
+    float *dextra_keys, *dextra_values;
+    uint8_t *wide_padding, *wide_mask; // masks, made wider by the further keys
+} mh_attention_saved;
+
+// One call.
+typedef struct mh_attention_call {
+    mh_tensor inputs[3];           // query, key, value: (rows, width), any float dtype
+    mh_batch queries, keys;        // key and value have the same
+    const mh_tensor *padding_mask; // (B, S) or NULL
+    const mh_tensor *mask;         // (T, S), (B * H, T, S) or NULL
+    const mh_attention_options *attention;
+    mh_kv_cache *cache;
+    bool cached; // the cache has everything already: nothing is projected but the queries
+    int64_t first;
+    bool training;
+    uint64_t seed;
+    const mh_tensor *weights;   // (B, H, T, S') or (B, 1, T, S'), or NULL
+    bool average, dropped;      // of these
+    const size_t *weight_heads; // NULL: all
+    size_t weight_head_count;
+    const bool *disabled;      // (H): heads that are switched off, or NULL
+    const mh_tensor *residual; // added to the output, or NULL
+} mh_attention_call;
+
+bool mh_same_rows(const mh_tensor *a, const mh_tensor *b);
+
+// Plans and lays out what a call needs (with `keep`: for a backward pass later); see base/arena.h.
+// Then what its backward needs, which may be shared by many layers, as nothing in it stays.
+void mh_attention_layer_layout(const mh_attention_layer *layer, const mh_attention_call *call,
+                               bool keep, mh_arena *arena, mh_attention_saved *saved);
+void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
+                                        const mh_attention_call *call, mh_arena *arena,
+                                        mh_attention_saved *saved);
+
+// output (rows, D) = residual + attention.
+mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
+                                     const float *parameters, const mh_attention_call *call,
+                                     mh_attention_saved *saved, const mh_tensor *output);
+
+// The gradients from doutput (rows, D): parameters' are added to `gradients` (or NULL), those of
+// the inputs written to dinputs[i] (data NULL: not wanted), or, with add_to_keys, those of key and
+// value added; equal inputs share the first one's.
+mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,
+                                      const float *parameters, const mh_attention_call *call,
+                                      const mh_attention_saved *saved, const mh_tensor *doutput,
+                                      float *gradients, const mh_tensor dinputs[3],
+                                      bool add_to_keys);
+
+// A seed for dropout at place `stream` of step `step`.
+uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream);
+
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+// Multi-head attention at work: project, attend, merge, project; and all of it backwards.
+#include "nn/attention_layer_run.h"
+#include <multihead/ops.h>
+#include <string.h>
+
+static mh_tensor weight_view(const float *values, ptrdiff_t offset, size_t rows, size_t columns)
+{
+    return mh_tensor_2d((float *)values + offset, MH_F32, rows, columns);
+}
+
+// ---- masks -------------------------------------------------------------------------------------
+
+static bool is_bool(const mh_tensor *t) { return t->dtype == MH_BOOL || t->dtype == MH_U8; }
+
+// The mask with `extra` columns more, in which nothing is masked.
+static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra, void *memory,
+                       mh_tensor *wide)
+{
+    const int last = mask->rank - 1;
+    size_t shape[MH_MAX_RANK];
+    memcpy(shape, mask->shape, sizeof shape);
+    shape[last] += extra;
+    *wide = mh_tensor_view(memory, mask->dtype, mask->rank, shape);
+    memset(memory, 0, mh_tensor_count(wide) * mh_dtype_size(mask->dtype));
+    const mh_tensor part = mh_tensor_slice(*wide, last, 0, mask->shape[last]);
+    return mh_tensor_copy(context, mask, &part);
+}
+
+// A mask in PyTorch's meaning as the engine's: (B, S) for all heads and queries, or as it is.
+static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences)
+{
+    mh_mask m = {is_bool(mask) ? MH_MASK_DROP : MH_MASK_ADD, *mask};
+    if (padding) {
+        m.tensor.rank = 4;
+        m.tensor.shape[3] = mask->shape[mask->rank - 1];
+        m.tensor.stride[3] = mask->stride[mask->rank - 1];
+        m.tensor.shape[0] = mask->rank == 2 ? mask->shape[0] : 1;
+        m.tensor.stride[0] = mask->rank == 2 ? mask->stride[0] : 0;
+        m.tensor.shape[1] = m.tensor.shape[2] = 1;
+        m.tensor.stride[1] = m.tensor.stride[2] = 0;
+    } else if (mask->rank == 3) {
+        m.tensor = mh_tensor_split(*mask, 0, sequences);
+    }
+    return m;
+}
+
+enum { MOST_MASKS = 8 };
+
+static mh_status gather_masks(mh_context *context, const mh_attention_layer *layer,
+                              const mh_attention_call *call, const mh_attention_saved *saved,
+                              mh_mask masks[MOST_MASKS], mh_attention_options *options)
+{
+    const size_t extra = mh_attention_layer_extra(layer);
+    const mh_tensor *given[2] = {call->padding_mask, call->mask};
+    void *const memory[2] = {saved->wide_padding, saved->wide_mask};
+    size_t count = options->mask_count;
+    if (count + 2 > MOST_MASKS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "masks: found %zu, expected at most %d", count,
+                       MOST_MASKS - 2);
+    if (count)
+        memcpy(masks, options->masks, count * sizeof *masks);
+    for (int i = 0; i < 2; i++) {
+        if (!given[i])
+            continue;
+        mh_tensor wide = *given[i];
+        mh_status status = extra ? widen(context, given[i], extra, memory[i], &wide) : MH_OK;
+        if (status)
+            return status;
+        masks[count++] = as_mask(&wide, i == 0, call->queries.sequences);
+    }
+    options->masks = masks;
+    options->mask_count = count;
+    return MH_OK;
+}
+
+// ---- the engine's options ----------------------------------------------------------------------
+
+static mh_attention_options engine_options(const mh_attention_layer *layer, const float *parameters,
+                                           const mh_attention_call *call)
+{
+    const mh_mha_config *c = &layer->config;
+    mh_attention_options o = call->attention ? *call->attention : mh_attention_options_default();
+    o.precision = c->precision;
+    o.alibi = o.alibi || c->alibi;
+    if (c->sinks)
+        o.sinks = parameters + layer->sinks;
+    if (call->training) {
+        o.dropout = c->dropout;
+        o.dropout_seed = call->seed;
+    }
+    if (call->queries.starts) {
+        o.sequences = call->queries.sequences;
+        o.query_starts = call->queries.starts;
+        o.key_starts = call->keys.starts;
+    }
+    o.weights = call->weights;
+    o.weights_average = call->average;
+    o.weights_dropped = call->dropped;
+    o.weights_heads = call->weight_heads;
+    o.weights_head_count = call->weight_head_count;
+    return o;
+}
+
+static mh_tensor lse_view(const mh_attention_layer *layer, const mh_attention_call *call,
+                          const mh_attention_saved *saved)
+{
+    const mh_batch *b = &call->queries;
+    return mh_tensor_3d(saved->lse, MH_F32, b->starts ? 1 : b->sequences, layer->config.num_heads,
+                        b->length);
+}
+
+// ---- forward -----------------------------------------------------------------------------------
+
+static mh_status project(mh_context *context, const mh_attention_layer *layer,
+                         const float *parameters, const mh_attention_call *call,
+                         const mh_attention_saved *saved)
+{
+    for (size_t i = 0; i < saved->projection_count; i++) {
+        const mh_projection *p = &saved->projections[i];
+        const mh_tensor *x = &call->inputs[p->input];
+        const mh_tensor weight = weight_view(parameters, p->weight, p->width, p->inputs);
+        const mh_tensor y = mh_tensor_2d(p->y, MH_F32, x->shape[0], p->width);
+        mh_tensor bias;
+        mh_linear_options o = mh_linear_options_default();
+        o.precision = layer->config.precision;
+        if (p->bias != MH_NO_PARAMETER) {
+            bias = mh_tensor_1d((float *)parameters + p->bias, MH_F32, p->width);
+            o.bias = &bias;
+        }
+        mh_status status = mh_linear(context, &o, x, &weight, &y);
+        if (status)
+            return status;
+    }
+    return MH_OK;
+}
+
+static mh_status rotate(mh_context *context, const mh_attention_layer *layer, int64_t first,
+                        bool inverse, const mh_tensor *x)
+{
+    mh_rope_options o = mh_rope_options_default();
+    o.interleaved = layer->config.rope_interleaved;
+    o.base = layer->config.rope_base;
+    o.first = first;
+    o.inverse = inverse;
+    return mh_rope(context, &o, x, x);
+}
+
+// Keys or values (B, G, S, E) with a learned row and one of zeros behind each sequence's.
+static mh_status append_rows(mh_context *context, const mh_attention_layer *layer,
+                             const float *learned, float *memory, mh_tensor *heads)
+{
+    const size_t extra = mh_attention_layer_extra(layer), E = layer->E, S = heads->shape[2];
+    const mh_tensor wide =
+        mh_tensor_4d(memory, MH_F32, heads->shape[0], heads->shape[1], S + extra, E);
+    const mh_tensor part = mh_tensor_slice(wide, 2, 0, S);
+    memset(memory, 0, mh_tensor_count(&wide) * sizeof(float));
+    mh_status status = mh_tensor_copy(context, heads, &part);
+    for (size_t n = 0; n < wide.shape[0] * wide.shape[1] && learned; n++)
+        memcpy(memory + (n * (S + extra) + S) * E, learned + n % wide.shape[1] * E,
+               E * sizeof(float));
+    *heads = wide;
+    return status;
+}
+
+static mh_status append_keys(mh_context *context, const mh_attention_layer *layer,
+                             const float *parameters, mh_attention_saved *saved)
+{
+    const bool learned = layer->config.add_bias_kv;
+    mh_status status = append_rows(context, layer, learned ? parameters + layer->bias_k : NULL,
+                                   saved->extra_keys, &saved->k);
+    if (!status)
+        status = append_rows(context, layer, learned ? parameters + layer->bias_v : NULL,
+                             saved->extra_values, &saved->v);
+    return status;
+}
+
+static void switch_off(const mh_attention_layer *layer, const mh_attention_call *call, float *heads)
+{
+    const size_t H = layer->config.num_heads, E = layer->E;
+    for (size_t h = 0; h < H && call->disabled; h++)
+        for (size_t r = 0; r < mh_batch_rows(&call->queries) && call->disabled[h]; r++)
+            memset(heads + (r * H + h) * E, 0, E * sizeof(float));
+}
+
+static mh_status attend(mh_context *context, const mh_attention_layer *layer,
+                        const float *parameters, const mh_attention_call *call,
+                        mh_attention_saved *saved)
+{
+    const size_t H = layer->config.num_heads, E = layer->E;
+    mh_mask masks[MOST_MASKS];
+    mh_attention_options o = engine_options(layer, parameters, call);
+    const mh_tensor out = mh_heads_view(&call->queries, saved->heads, H * E, H, E, E);
+    const mh_tensor lse = lse_view(layer, call, saved);
+    mh_status status = gather_masks(context, layer, call, saved, masks, &o);
+    if (status)
+        return status;
+    if (saved->lse)
+        o.lse = &lse;
+    if (!call->cache)
+        return mh_attention_forward(context, &o, &saved->q, &saved->k, &saved->v, &out);
+    if (!call->cached)
+        status = mh_kv_cache_append(context, call->cache, NULL, &saved->k, &saved->v);
+    return status ? status : mh_attention_cached(context, &o, &saved->q, call->cache, &out);
+}
+
+static mh_status merge_heads(mh_context *context, const mh_attention_layer *layer,
+                             const float *parameters, const mh_attention_call *call,
+                             const mh_attention_saved *saved, const mh_tensor *output)
+{
+    const size_t width = layer->config.num_heads * layer->E, D = layer->config.embed_dim;
+    const mh_tensor heads =
+        mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries), width);
+    const mh_tensor weight = weight_view(parameters, layer->out_weight, D, width);
+    mh_tensor bias;
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = layer->config.precision;
+    o.residual = call->residual;
+    if (layer->out_bias != MH_NO_PARAMETER) {
+        bias = mh_tensor_1d((float *)parameters + layer->out_bias, MH_F32, D);
+        o.bias = &bias;
+    }
+    return mh_linear(context, &o, &heads, &weight, output);
+}
+
+mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
+                                     const float *parameters, const mh_attention_call *call,
+                                     mh_attention_saved *saved, const mh_tensor *output)
+{
+    mh_status status = project(context, layer, parameters, call, saved);
+    saved->q = mh_attention_layer_heads(layer, call, saved, 0, false);
+    saved->k = mh_attention_layer_heads(layer, call, saved, 1, false);
+    saved->v = mh_attention_layer_heads(layer, call, saved, 2, false);
+    if (!status && layer->config.rope)
+        status = rotate(context, layer, call->first, false, &saved->q);
+    if (!status && layer->config.rope && !call->cached)
+        status = rotate(context, layer, call->first, false, &saved->k);
+    if (!status && mh_attention_layer_extra(layer))
+        status = append_keys(context, layer, parameters, saved);
+    if (!status)
+        status = attend(context, layer, parameters, call, saved);
+    if (status)
+        return status;
+    switch_off(layer, call, saved->heads);
+    return merge_heads(context, layer, parameters, call, saved, output);
+}
+
+// ---- backward ----------------------------------------------------------------------------------
+
+// gradient += the rows that append_rows added; the others go back to `heads`.
+static mh_status take_back_rows(mh_context *context, const mh_attention_layer *layer,
+                                const mh_tensor *wide, float *gradient, const mh_tensor *heads)
+{
+    const size_t S = heads->shape[2], G = heads->shape[1], E = layer->E;
+    const float *rows = wide->data;
+    for (size_t n = 0; n < heads->shape[0] * G && gradient; n++)
+        for (size_t e = 0; e < E; e++)
+            gradient[n % G * E + e] += rows[(n * wide->shape[2] + S) * E + e];
+    const mh_tensor part = mh_tensor_slice(*wide, 2, 0, S);
+    return mh_tensor_copy(context, &part, heads);
+}
+
+static mh_status attend_backward(mh_context *context, const mh_attention_layer *layer,
+                                 const float *parameters, const mh_attention_call *call,
+                                 const mh_attention_saved *saved, float *gradients)
+{
+    const size_t H = layer->config.num_heads, E = layer->E;
+    const size_t extra = mh_attention_layer_extra(layer);
+    mh_mask masks[MOST_MASKS];
+    mh_attention_options o = engine_options(layer, parameters, call);
+    const mh_tensor lse = lse_view(layer, call, saved);
+    const mh_tensor out = mh_heads_view(&call->queries, saved->heads, H * E, H, E, E);
+    const mh_tensor dout = mh_heads_view(&call->queries, saved->dheads, H * E, H, E, E);
+    const mh_tensor dq = mh_attention_layer_heads(layer, call, saved, 0, true);
+    const mh_tensor dk = mh_attention_layer_heads(layer, call, saved, 1, true);
+    const mh_tensor dv = mh_attention_layer_heads(layer, call, saved, 2, true);
+    mh_tensor wide_dk = saved->k, wide_dv = saved->v;
+    wide_dk.data = saved->dextra_keys, wide_dv.data = saved->dextra_values;
+    float sink_sums[1024];
+    const mh_tensor dsinks = mh_tensor_1d(sink_sums, MH_F32, H);
+    mh_attention_gradients g = {.struct_size = sizeof g,
+                                .dq = &dq,
+                                .dk = extra ? &wide_dk : &dk,
+                                .dv = extra ? &wide_dv : &dv};
+    const bool sinks = layer->sinks != MH_NO_PARAMETER && gradients && H <= 1024;
+    g.dsinks = sinks ? &dsinks : NULL;
+    o.lse = &lse;
+    o.weights = NULL;
+    mh_status status = gather_masks(context, layer, call, saved, masks, &o);
+    if (!status)
+        status =
+            mh_attention_backward(context, &o, &saved->q, &saved->k, &saved->v, &out, &dout, &g);
+    for (size_t h = 0; h < H && !status && sinks; h++)
+        gradients[layer->sinks + (ptrdiff_t)h] += sink_sums[h];
+    const bool learned = layer->config.add_bias_kv && gradients;
+    if (!status && extra)
+        status = take_back_rows(context, layer, &wide_dk,
+                                learned ? gradients + layer->bias_k : NULL, &dk);
+    if (!status && extra)
+        status = take_back_rows(context, layer, &wide_dv,
+                                learned ? gradients + layer->bias_v : NULL, &dv);
+    if (!status && layer->config.rope)
+        status = rotate(context, layer, call->first, true, &dq);
+    if (!status && layer->config.rope)
+        status = rotate(context, layer, call->first, true, &dk);
+    return status;
+}
+
+// y = x W^T + b backwards: parameters' gradients are added, dx (data NULL: not wanted) is written
+// or added to.
+static mh_status linear_backward(mh_context *context, mh_precision precision,
+                                 const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
+                                 const mh_tensor *x, const mh_tensor *dy, float *gradients,
+                                 const mh_tensor *dx, bool add)
+{
+    const size_t N = dy->shape[1], K = x->shape[1];
+    const mh_tensor w = weight_view(parameters, weight, N, K);
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = precision;
+    o.accumulate = add;
+    mh_status status = MH_OK;
+    if (dx->data) {
+        const mh_tensor turned = mh_tensor_swap(w, 0, 1);
+        status = mh_linear(context, &o, dy, &turned, dx);
+    }
+    if (status || !gradients)
+        return status;
+    const mh_tensor dw = weight_view(gradients, weight, N, K);
+    mh_tensor db;
+    if (bias != MH_NO_PARAMETER)
+        db = mh_tensor_1d(gradients + bias, MH_F32, N);
+    o.accumulate = true;
+    return mh_linear_backward(context, &o, x, &w, dy, NULL, &dw,
+                              bias == MH_NO_PARAMETER ? NULL : &db);
+}
+
+// The first input with the same rows.
+static int first_like(const mh_attention_call *call, int input)
+{
+    int first = 0;
+    while (!mh_same_rows(&call->inputs[first], &call->inputs[input]))
+        first++;
+    return first;
+}
+
+mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,
+                                      const float *parameters, const mh_attention_call *call,
+                                      const mh_attention_saved *saved, const mh_tensor *doutput,
+                                      float *gradients, const mh_tensor dinputs[3],
+                                      bool add_to_keys)
+{
+    const mh_precision precision = layer->config.precision;
+    const size_t rows = mh_batch_rows(&call->queries), width = layer->config.num_heads * layer->E;
+    const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
+    const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
+    mh_status status = linear_backward(context, precision, parameters, layer->out_weight,
+                                       layer->out_bias, &heads, doutput, gradients, &dheads, false);
+    for (size_t i = 0; i < saved->projection_count; i++) { // columns that nobody writes stay 0
+        const mh_projection *p = &saved->projections[i];
+        memset(p->dy, 0, call->inputs[p->input].shape[0] * p->width * sizeof(float));
+    }
+    if (!status)
+        status = attend_backward(context, layer, parameters, call, saved, gradients);
+    bool written[3] = {false, add_to_keys, add_to_keys};
+    for (size_t i = 0; i < saved->projection_count && !status; i++) {
+        const mh_projection *p = &saved->projections[i];
+        const mh_tensor *x = &call->inputs[p->input];
+        const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
+        const int target = first_like(call, p->input);
+        status = linear_backward(context, precision, parameters, p->weight, p->bias, x, &dy,
+                                 gradients, &dinputs[target], written[target]);
+        written[target] = true;
+    }
+    return status;
+}

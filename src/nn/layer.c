@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// A layer's parameters, its memory, and the way forward; layer_grad.c goes back.
+#include "nn/layer.h"
+#include "base/sizes.h"
+#include "nn/layer_calls.h"
+#include <multihead/ops.h>
+
+// ---- parameters ------------------------------------------------------------------------------
+
+mh_status mh_layer_create(mh_context *context, const mh_transformer_config *config, bool decoder,
+                          uint32_t index, mh_layer *layer)
+{
+    *layer = (mh_layer){.config = config, .index = index};
+    layer->kinds[layer->count++] = MH_SELF;
+    if (decoder)
+        layer->kinds[layer->count++] = MH_CROSS;
+    layer->kinds[layer->count++] = MH_FEED_FORWARD;
+    mh_mha_config attention = mh_mha_config_default();
+    attention.embed_dim = config->d_model;
+    attention.num_heads = config->nhead;
+    attention.dropout = config->dropout;
+    attention.bias = config->bias;
+    attention.precision = config->precision;
+    mh_status status = mh_attention_layer_check(context, &attention, &layer->self);
+    layer->cross = layer->self;
+    return status;
+}
+
+static ptrdiff_t declare_bias(mh_parameter_list *list, const mh_transformer_config *config,
+                              const char *prefix, const char *name, size_t n, mh_init init,
+                              double scale)
+{
+    return config->bias ? mh_declare_vector(list, prefix, name, n, init, scale) : MH_NO_PARAMETER;
+}
+
+// In the order in which PyTorch's modules are made.
+void mh_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier, mh_layer *layer)
+{
+    const mh_transformer_config *c = layer->config;
+    const size_t D = c->d_model, F = c->dim_feedforward;
+    static const char *const norms[] = {"norm1.weight", "norm2.weight", "norm3.weight"};
+    static const char *const biases[] = {"norm1.bias", "norm2.bias", "norm3.bias"};
+    char name[48];
+    snprintf(name, sizeof name, "%sself_attn.", prefix);
+    mh_attention_layer_declare(list, name, xavier, &layer->self);
+    if (layer->kinds[1] == MH_CROSS) {
+        snprintf(name, sizeof name, "%smultihead_attn.", prefix);
+        mh_attention_layer_declare(list, name, xavier, &layer->cross);
+    }
+    layer->linear1 = mh_declare_matrix(list, prefix, "linear1.weight", F, D, xavier);
+    layer->bias1 =
+        declare_bias(list, c, prefix, "linear1.bias", F, MH_INIT_UNIFORM, 1 / sqrt((double)D));
+    layer->linear2 = mh_declare_matrix(list, prefix, "linear2.weight", D, F, xavier);
+    layer->bias2 =
+        declare_bias(list, c, prefix, "linear2.bias", D, MH_INIT_UNIFORM, 1 / sqrt((double)F));
+    for (size_t i = 0; i < layer->count; i++) {
+        layer->norms[i] = mh_declare_vector(list, prefix, norms[i], D, MH_INIT_ONE, 0);
+        layer->norm_biases[i] = declare_bias(list, c, prefix, biases[i], D, MH_INIT_ZERO, 0);
+    }
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep, mh_arena *arena,
+                     mh_layer_saved *saved)
+{
+    const size_t rows = mh_batch_rows(&call->rows), D = layer->config->d_model;
+    const size_t hidden = rows * layer->config->dim_feedforward;
+    const mh_tensor nothing = mh_tensor_2d(NULL, MH_F32, rows, D);
+    *saved = (mh_layer_saved){0};
+    for (size_t i = 0; i < layer->count; i++) {
+        const mh_attention_call attention = mh_layer_attention(layer, call, i, &nothing);
+        saved->inner[i] = mh_arena_take(arena, rows * D, sizeof(float));
+        saved->out[i] = mh_arena_take(arena, rows * D, sizeof(float));
+        saved->mean[i] = mh_arena_take(arena, rows, sizeof(float));
+        saved->rstd[i] = mh_arena_take(arena, rows, sizeof(float));
+        if (layer->kinds[i] == MH_SELF)
+            mh_attention_layer_layout(&layer->self, &attention, keep, arena, &saved->self);
+        else if (layer->kinds[i] == MH_CROSS)
+            mh_attention_layer_layout(&layer->cross, &attention, keep, arena, &saved->cross);
+    }
+    saved->before = keep ? mh_arena_take(arena, hidden, sizeof(float)) : NULL;
+    saved->hidden = mh_arena_take(arena, hidden, sizeof(float));
+}
+
+// ---- sublayers ---------------------------------------------------------------------------------
+
+mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
+                                     const mh_tensor *x)
+{
+    const bool cross = layer->kinds[i] == MH_CROSS;
+    const mh_tap *tap = cross ? call->cross_tap : call->tap;
+    mh_attention_call a = {.queries = call->rows,
+                           .keys = cross ? call->memory_rows : call->rows,
+                           .mask = cross ? call->memory_mask : call->mask,
+                           .padding_mask = cross ? call->memory_padding : call->padding,
+                           .cache = cross ? call->memory_cache : call->cache,
+                           .cached = cross && call->memory_cache,
+                           .training = call->training,
+                           .seed = mh_layer_seed(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
+                           .disabled = cross ? call->cross_disabled : call->disabled};
+    a.inputs[0] = *x;
+    a.inputs[1] = a.inputs[2] = cross ? call->memory : *x;
+    if (tap) {
+        a.weights = &tap->weights;
+        a.weight_heads = tap->heads;
+        a.weight_head_count = tap->head_count;
+    }
+    return a;
+}
+
+uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place)
+{
+    return mh_mix_seed(call->seed, call->step, layer->index * 16 + (uint32_t)place);
+}
+
+mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_layer_call *call,
+                        mh_dropout_place place, const mh_tensor *x)
+{
+    mh_dropout_options o = mh_dropout_options_default();
+    o.probability = layer->config->dropout;
+    o.seed = mh_layer_seed(layer, call, place);
+    return mh_layer_drops(layer, call) ? mh_dropout(context, &o, x, x) : MH_OK;
+}
+
+mh_status mh_layer_linear(mh_context *context, const mh_layer *layer, const float *parameters,
+                          ptrdiff_t weight, ptrdiff_t bias, mh_linear_options *options,
+                          const mh_tensor *x, const mh_tensor *y)
+{
+    const mh_tensor w =
+        mh_tensor_2d((float *)parameters + weight, MH_F32, y->shape[1], x->shape[1]);
+    mh_tensor b;
+    options->precision = layer->config->precision;
+    if (bias != MH_NO_PARAMETER) {
+        b = mh_tensor_1d((float *)parameters + bias, MH_F32, y->shape[1]);
+        options->bias = &b;
+    }
+    return mh_linear(context, options, x, &w, y);
+}
+
+static mh_status feed_forward(mh_context *context, const mh_layer *layer, const float *parameters,
+                              const mh_layer_call *call, const mh_tensor *u,
+                              const mh_tensor *residual, const mh_layer_saved *saved,
+                              const mh_tensor *y)
+{
+    const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
+    const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
+    const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
+    mh_linear_options first = mh_linear_options_default(), second = first;
+    first.activation = &layer->config->activation;
+    first.preactivation = saved->before ? &before : NULL;
+    second.residual = residual;
+    mh_status status = mh_layer_linear(context, layer, parameters, layer->linear1, layer->bias1,
+                                       &first, u, &hidden);
+    if (!status)
+        status = mh_layer_drop(context, layer, call, MH_AT_HIDDEN, &hidden);
+    if (!status)
+        status = mh_layer_linear(context, layer, parameters, layer->linear2, layer->bias2, &second,
+                                 &hidden, y);
+    return status;
+}
+
+// sum = x + f(u). Where nothing is dropped, the last product adds x by the way.
+static mh_status add_branch(mh_context *context, const mh_layer *layer, const float *parameters,
+                            const mh_layer_call *call, size_t i, const mh_tensor *x,
+                            const mh_tensor *u, mh_layer_saved *saved, const mh_tensor *sum)
+{
+    const bool drops = mh_layer_drops(layer, call);
+    const mh_tensor *residual = drops ? NULL : x;
+    mh_status status;
+    if (layer->kinds[i] == MH_FEED_FORWARD) {
+        status = feed_forward(context, layer, parameters, call, u, residual, saved, sum);
+    } else {
+        const bool cross = layer->kinds[i] == MH_CROSS;
+        mh_attention_call attention = mh_layer_attention(layer, call, i, u);
+        mh_attention_options options = mh_attention_options_default();
+        options.causal = cross || !call->causal ? MH_CAUSAL_NONE
+                         : call->cache          ? MH_CAUSAL_BOTTOM_RIGHT
+                                                : MH_CAUSAL_TOP_LEFT;
+        attention.attention = &options;
+        attention.residual = residual;
+        status =
+            mh_attention_layer_forward(context, cross ? &layer->cross : &layer->self, parameters,
+                                       &attention, cross ? &saved->cross : &saved->self, sum);
+    }
+    if (status || !drops)
+        return status;
+    status = mh_layer_drop(context, layer, call, mh_branch_place(layer->kinds[i]), sum);
+    return status ? status : mh_add(context, x, sum, sum);
+}
+
+mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *config,
+                          const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
+                          const mh_tensor *x, const mh_tensor *y, float *mean, float *rstd)
+{
+    const size_t D = config->d_model, rows = x->shape[0];
+    const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
+    const mh_tensor b = mh_tensor_1d((float *)parameters + bias, MH_F32, D);
+    const mh_tensor means = mh_tensor_1d(mean, MH_F32, rows);
+    const mh_tensor rstds = mh_tensor_1d(rstd, MH_F32, rows);
+    return mh_layer_norm(context, x, &w, bias == MH_NO_PARAMETER ? NULL : &b,
+                         config->layer_norm_eps, y, &means, &rstds);
+}
+
+mh_status mh_layer_forward(mh_context *context, const mh_layer *layer, const float *parameters,
+                           const mh_layer_call *call, const mh_tensor *x, mh_layer_saved *saved)
+{
+    const mh_transformer_config *c = layer->config;
+    mh_tensor input = *x;
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < layer->count && !status; i++) {
+        const mh_tensor inner = mh_tensor_2d(saved->inner[i], MH_F32, x->shape[0], c->d_model);
+        const mh_tensor out = mh_tensor_2d(saved->out[i], MH_F32, x->shape[0], c->d_model);
+        if (c->norm_first)
+            status = mh_norm_forward(context, c, parameters, layer->norms[i], layer->norm_biases[i],
+                                     &input, &inner, saved->mean[i], saved->rstd[i]);
+        if (!status)
+            status =
+                add_branch(context, layer, parameters, call, i, &input,
+                           c->norm_first ? &inner : &input, saved, c->norm_first ? &out : &inner);
+        if (!status && !c->norm_first)
+            status = mh_norm_forward(context, c, parameters, layer->norms[i], layer->norm_biases[i],
+                                     &inner, &out, saved->mean[i], saved->rstd[i]);
+        input = out;
+    }
+    return status;
+}

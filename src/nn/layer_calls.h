@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// What layer.c and layer_grad.c share.
+#ifndef MH_NN_LAYER_CALLS_H
+#define MH_NN_LAYER_CALLS_H
+
+#include "nn/layer.h"
+#include <math.h>
+#include <multihead/ops.h>
+#include <stdio.h>
+
+// Where a layer drops numbers.
+typedef enum mh_dropout_place {
+    MH_AT_SELF,  // weights of self-attention
+    MH_AT_CROSS, // and of cross-attention
+    MH_AT_SELF_OUTPUT,
+    MH_AT_CROSS_OUTPUT,
+    MH_AT_HIDDEN,
+    MH_AT_FEED_FORWARD_OUTPUT,
+} mh_dropout_place;
+
+static inline mh_dropout_place mh_branch_place(mh_sublayer kind)
+{
+    return kind == MH_SELF    ? MH_AT_SELF_OUTPUT
+           : kind == MH_CROSS ? MH_AT_CROSS_OUTPUT
+                              : MH_AT_FEED_FORWARD_OUTPUT;
+}
+
+static inline bool mh_layer_drops(const mh_layer *layer, const mh_layer_call *call)
+{
+    return call->training && layer->config->dropout > 0;
+}
+
+// Attention of sublayer i on x; without the engine's options and the residual.
+mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
+                                     const mh_tensor *x);
+
+uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place);
+
+// x = dropout(x), in training.
+mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_layer_call *call,
+                        mh_dropout_place place, const mh_tensor *x);
+
+// y = x W^T + b with the layer's precision.
+mh_status mh_layer_linear(mh_context *context, const mh_layer *layer, const float *parameters,
+                          ptrdiff_t weight, ptrdiff_t bias, mh_linear_options *options,
+                          const mh_tensor *x, const mh_tensor *y);
+
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The list of a module's parameters while it is made: modules declare what they have, in the order
+// of PyTorch's state_dict, first to count and then for real.
+#ifndef MH_NN_PARAMETER_LIST_H
+#define MH_NN_PARAMETER_LIST_H
+
+#include <multihead/nn.h>
+
+typedef struct mh_parameter_list {
+    mh_parameter *list; // NULL: only count
+    size_t count, floats;
+} mh_parameter_list;
+
+enum { MH_NO_PARAMETER = -1 }; // an offset
+
+// Declares prefix + name; returns its offset.
+ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *name, int rank,
+                     const size_t *shape, mh_init init, double scale);
+
+// A vector, and a matrix (rows, columns) as PyTorch's linear layers start: uniform within
+// 1 / sqrt(columns), or xavier_uniform.
+ptrdiff_t mh_declare_vector(mh_parameter_list *list, const char *prefix, const char *name, size_t n,
+                            mh_init init, double scale);
+ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const char *name,
+                            size_t rows, size_t columns, bool xavier);
+
+// Memory for `declare(list, module)`, called twice, and its values, all 0. Error: MH_ERROR_MEMORY.
+mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter_list *, void *),
+                               void *module, mh_parameters *parameters);
+void mh_parameters_free(const mh_allocator *allocator, mh_parameters *parameters);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Parameters: declaring, finding and initialising them.
+#include "base/checked.h"
+#include "base/context.h"
+#include "base/rng.h"
+#include "nn/parameter_list.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *name, int rank,
+                     const size_t *shape, mh_init init, double scale)
+{
+    mh_parameter p = {.rank = rank, .offset = list->floats, .count = 1, .init = init};
+    snprintf(p.name, sizeof p.name, "%s%s", prefix, name);
+    p.init_scale = (float)scale;
+    for (int d = 0; d < rank; d++) {
+        p.shape[d] = shape[d];
+        p.count *= shape[d];
+    }
+    if (list->list)
+        list->list[list->count] = p;
+    list->count++;
+    list->floats += p.count;
+    return (ptrdiff_t)p.offset;
+}
+
+ptrdiff_t mh_declare_vector(mh_parameter_list *list, const char *prefix, const char *name, size_t n,
+                            mh_init init, double scale)
+{
+    return mh_declare(list, prefix, name, 1, &n, init, scale);
+}
+
+ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const char *name,
+                            size_t rows, size_t columns, bool xavier)
+{
+    const double scale = xavier ? sqrt(6.0 / (double)(rows + columns)) : 1 / sqrt((double)columns);
+    return mh_declare(list, prefix, name, 2, (size_t[]){rows, columns}, MH_INIT_UNIFORM, scale);
+}
+
+mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter_list *, void *),
+                               void *module, mh_parameters *parameters)
+{
+    mh_parameter_list list = {0};
+    declare(&list, module);
+    const size_t list_bytes = list.count * sizeof *list.list;
+    const size_t value_bytes = list.floats * sizeof(float);
+    *parameters = (mh_parameters){.count = list.count, .floats = list.floats};
+    mh_parameter *memory = mh_alloc(context, list_bytes);
+    parameters->values = memory ? mh_alloc(context, value_bytes) : NULL;
+    if (!parameters->values) {
+        mh_free(context, memory, list_bytes);
+        return MH_ERROR_MEMORY;
+    }
+    memset(parameters->values, 0, value_bytes);
+    list = (mh_parameter_list){.list = memory};
+    declare(&list, module);
+    parameters->list = memory;
+    return MH_OK;
+}
+
+void mh_parameters_free(const mh_allocator *allocator, mh_parameters *parameters)
+{
+    if (!parameters->values)
+        return;
+    allocator->release(allocator->user, parameters->values, parameters->floats * sizeof(float));
+    allocator->release(allocator->user, (void *)parameters->list,
+                       parameters->count * sizeof *parameters->list);
+}
+
+const mh_parameter *mh_parameters_find(const mh_parameters *parameters, const char *name)
+{
+    for (size_t i = 0; i < parameters->count; i++)
+        if (!strcmp(parameters->list[i].name, name))
+            return &parameters->list[i];
+    return NULL;
+}
+
+mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
+{
+    return mh_tensor_view(values + parameter->offset, MH_F32, parameter->rank, parameter->shape);
+}
+
+// ---- initial values
+// ------------------------------------------------------------------------------
+
+// The sum of twelve uniform numbers is normal but for its far tails, without a logarithm whose bits
+// would depend on the C library.
+static void fill_normal(uint64_t seed, uint64_t stream, float deviation, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        float twelve[12], sum = 0;
+        mh_random_uniform(seed, stream + (i << 32), -0.5f, 0.5f, 12, twelve);
+        for (size_t j = 0; j < 12; j++)
+            sum += twelve[j];
+        out[i] = deviation * sum;
+    }
+}
+
+void mh_parameters_init(const mh_parameters *parameters, uint64_t seed)
+{
+    for (size_t i = 0; i < parameters->count; i++) {
+        const mh_parameter *p = &parameters->list[i];
+        float *values = parameters->values + p->offset;
+        if (p->init == MH_INIT_UNIFORM)
+            mh_random_uniform(seed, i, -p->init_scale, p->init_scale, p->count, values);
+        else if (p->init == MH_INIT_NORMAL)
+            fill_normal(seed, i, p->init_scale, p->count, values);
+        else
+            for (size_t n = 0; n < p->count; n++)
+                values[n] = p->init == MH_INIT_ONE;
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Tapes: memory that grows and stays.
+#include "nn/tape.h"
+#include "base/context.h"
+
+mh_status mh_tape_create(mh_context *context, mh_tape **tape)
+{
+    *tape = mh_alloc(context, sizeof **tape);
+    if (!*tape)
+        return MH_ERROR_MEMORY;
+    **tape = (mh_tape){.allocator = context->allocator};
+    return MH_OK;
+}
+
+static void empty(mh_tape *tape)
+{
+    if (tape->memory)
+        tape->allocator.release(tape->allocator.user, tape->memory, tape->size);
+    tape->memory = NULL;
+    tape->size = 0;
+    tape->owner = NULL;
+}
+
+void mh_tape_free(mh_tape *tape)
+{
+    if (!tape)
+        return;
+    empty(tape);
+    tape->allocator.release(tape->allocator.user, tape, sizeof *tape);
+}
+
+size_t mh_tape_bytes(const mh_tape *tape) { return tape->size; }
+
+mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
+{
+    const size_t needed = arena->used;
+    if (arena->overflow)
+        return mh_fail(context, MH_ERROR_MEMORY, "tape: its size does not fit in memory");
+    tape->owner = NULL;
+    if (tape->size < needed) {
+        empty(tape);
+        tape->memory = tape->allocator.alloc(tape->allocator.user, needed, MH_ARENA_ALIGNMENT);
+        if (!tape->memory)
+            return mh_fail(context, MH_ERROR_MEMORY, "tape: no memory for %zu bytes", needed);
+        tape->size = needed;
+    }
+    *arena = (mh_arena){.base = tape->memory, .size = tape->size};
+    return MH_OK;
+}

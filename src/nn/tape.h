@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// One piece of memory for a forward pass and what belongs to it. A module lays it out in two passes
+// (base/arena.h); its first bytes are the module's own struct of pointers into it.
+#ifndef MH_NN_TAPE_H
+#define MH_NN_TAPE_H
+
+#include "base/arena.h"
+#include <multihead/nn.h>
+
+struct mh_tape {
+    mh_allocator allocator;
+    char *memory;
+    size_t size;
+    const void *owner; // the module of the last forward, or NULL: nothing to go back through
+};
+
+// Memory of at least arena->used bytes, and *arena for the work pass in it. What was there is lost.
+mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A Transformer's inside, for the files that are made of it.
+#ifndef MH_NN_TRANSFORMER_H
+#define MH_NN_TRANSFORMER_H
+
+#include "nn/layer.h"
+
+struct mh_transformer {
+    mh_allocator allocator;
+    mh_transformer_config config;
+    mh_parameters parameters;
+    size_t encoder_count, decoder_count;
+    mh_layer *layers; // (encoder_count + decoder_count)
+    ptrdiff_t encoder_norm, encoder_norm_bias, decoder_norm, decoder_norm_bias;
+};
+
+// One of the two stacks.
+typedef struct mh_stack {
+    const mh_layer *layers;
+    size_t count;
+    ptrdiff_t norm, norm_bias; // MH_NO_PARAMETER: none
+} mh_stack;
+
+static inline mh_stack mh_encoder_stack(const mh_transformer *t)
+{
+    return (mh_stack){t->layers, t->encoder_count, t->encoder_norm, t->encoder_norm_bias};
+}
+
+static inline mh_stack mh_decoder_stack(const mh_transformer *t)
+{
+    return (mh_stack){t->layers + t->encoder_count, t->decoder_count, t->decoder_norm,
+                      t->decoder_norm_bias};
+}
+
+#endif

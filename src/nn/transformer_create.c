@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// Transformers made and freed: their layers, and their parameters under PyTorch's names.
+#include "base/context.h"
+#include "nn/transformer.h"
+#include <stdio.h>
+
+// ---- parameters ------------------------------------------------------------------------------
+
+static ptrdiff_t declare_norm(mh_parameter_list *list, const mh_transformer_config *c,
+                              const char *prefix, ptrdiff_t *bias)
+{
+    *bias = MH_NO_PARAMETER;
+    ptrdiff_t weight = mh_declare_vector(list, prefix, "norm.weight", c->d_model, MH_INIT_ONE, 0);
+    if (c->bias)
+        *bias = mh_declare_vector(list, prefix, "norm.bias", c->d_model, MH_INIT_ZERO, 0);
+    return weight;
+}
+
+static void declare_stack(mh_parameter_list *list, mh_transformer *t, const char *prefix,
+                          mh_layer *layers, size_t count, ptrdiff_t *norm, ptrdiff_t *norm_bias)
+{
+    const mh_transformer_kind kind = t->config.kind;
+    const bool single = kind == MH_ENCODER_LAYER || kind == MH_DECODER_LAYER;
+    char name[40];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%slayers.%zu.", prefix, i);
+        mh_layer_declare(list, single ? "" : name, kind == MH_TRANSFORMER, &layers[i]);
+    }
+    *norm = *norm_bias = MH_NO_PARAMETER;
+    if (count && !single && t->config.final_norm)
+        *norm = declare_norm(list, &t->config, prefix, norm_bias);
+}
+
+static void declare(mh_parameter_list *list, void *module)
+{
+    mh_transformer *t = module;
+    const bool whole = t->config.kind == MH_TRANSFORMER;
+    declare_stack(list, t, whole ? "encoder." : "", t->layers, t->encoder_count, &t->encoder_norm,
+                  &t->encoder_norm_bias);
+    declare_stack(list, t, whole ? "decoder." : "", t->layers + t->encoder_count, t->decoder_count,
+                  &t->decoder_norm, &t->decoder_norm_bias);
+}
+
+// ---- config ------------------------------------------------------------------------------------
+
+enum { MOST = 1 << 20, MOST_LAYERS = 4096 };
+
+static mh_status check_config(mh_context *context, const mh_transformer_config *c)
+{
+    if (!c || c->struct_size != sizeof *c)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "config: expected mh_transformer_config_default()");
+    if (c->kind < MH_TRANSFORMER || c->kind > MH_DECODER_LAYER)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kind: found %d, expected an mh_transformer_kind", (int)c->kind);
+    if (c->dim_feedforward < 1 || c->dim_feedforward > MOST)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dim_feedforward: found %zu, expected 1 to %d",
+                       c->dim_feedforward, MOST);
+    if (c->num_encoder_layers > MOST_LAYERS || c->num_decoder_layers > MOST_LAYERS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "layers: found %zu and %zu, expected at most %d",
+                       c->num_encoder_layers, c->num_decoder_layers, MOST_LAYERS);
+    if (c->activation < MH_RELU || c->activation > MH_SILU)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "activation: found %d, expected an mh_activation", (int)c->activation);
+    if (!(c->layer_norm_eps >= 0))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "layer_norm_eps: found %g, expected 0 or more",
+                       (double)c->layer_norm_eps);
+    return MH_OK;
+}
+
+static void count_layers(mh_transformer *t)
+{
+    const mh_transformer_config *c = &t->config;
+    switch (c->kind) {
+    case MH_ENCODER_LAYER:
+    case MH_DECODER_LAYER:
+        t->encoder_count = c->kind == MH_ENCODER_LAYER;
+        t->decoder_count = c->kind == MH_DECODER_LAYER;
+        break;
+    case MH_TRANSFORMER:
+    case MH_ENCODER:
+    case MH_DECODER:
+        t->encoder_count = c->kind == MH_DECODER ? 0 : c->num_encoder_layers;
+        t->decoder_count = c->kind == MH_ENCODER ? 0 : c->num_decoder_layers;
+        break;
+    }
+}
+
+// ---- making and freeing
+// --------------------------------------------------------------------------
+
+static size_t layer_bytes(const mh_transformer *t)
+{
+    return (t->encoder_count + t->decoder_count) * sizeof *t->layers;
+}
+
+mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
+                                mh_transformer **transformer)
+{
+    *transformer = NULL;
+    mh_status status = check_config(context, config);
+    if (status)
+        return status;
+    mh_transformer *t = mh_alloc(context, sizeof *t);
+    if (!t)
+        return MH_ERROR_MEMORY;
+    *t = (mh_transformer){.allocator = context->allocator, .config = *config};
+    count_layers(t);
+    const size_t count = t->encoder_count + t->decoder_count;
+    if (count && !(t->layers = mh_alloc(context, layer_bytes(t))))
+        status = MH_ERROR_MEMORY;
+    for (size_t i = 0; i < count && !status; i++)
+        status =
+            mh_layer_create(context, &t->config, i >= t->encoder_count, (uint32_t)i, &t->layers[i]);
+    if (!status)
+        status = mh_parameters_create(context, declare, t, &t->parameters);
+    if (status) {
+        mh_transformer_free(t);
+        return status;
+    }
+    *transformer = t;
+    return MH_OK;
+}
+
+void mh_transformer_free(mh_transformer *t)
+{
+    if (!t)
+        return;
+    mh_parameters_free(&t->allocator, &t->parameters);
+    if (t->layers)
+        t->allocator.release(t->allocator.user, t->layers, layer_bytes(t));
+    t->allocator.release(t->allocator.user, t, sizeof *t);
+}
+
+const mh_parameters *mh_transformer_parameters(const mh_transformer *transformer)
+{
+    return &transformer->parameters;
+}
