@@ -23,6 +23,7 @@ need make have make
 need cmake have cmake
 need pkg-config have pkg-config
 need libjansson-dev pkg-config --exists jansson
+need libutf8proc-dev pkg-config --exists libutf8proc
 need libcmocka-dev pkg-config --exists cmocka
 
 case ${1-} in

@@ -12,7 +12,7 @@
 
 #include <multihead/tensor.h>
 
-#include "io/source.h"
+#include "base/source.h"
 
 typedef struct mh_npy_header {
     mh_dtype dtype;

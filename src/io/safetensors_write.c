@@ -11,8 +11,8 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/source.h"
 #include "io/safetensors.h"
-#include "io/source.h"
 #include "io/tensor_stream.h"
 
 enum { WIDEST = 8 };

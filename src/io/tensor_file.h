@@ -15,7 +15,7 @@
 #include <multihead/io.h>
 
 #include "base/file.h"
-#include "io/source.h"
+#include "base/source.h"
 
 typedef struct mh_file_entry {
     const char *name;

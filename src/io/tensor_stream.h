@@ -6,7 +6,7 @@
 #include <multihead/tensor.h>
 
 #include "base/file.h"
-#include "io/source.h"
+#include "base/source.h"
 
 // MH_ERROR_ARGUMENT unless the tensor can exist, with a message that names the target's path and
 // the tensor. Sets its size in bytes.

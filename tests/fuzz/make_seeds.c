@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes the first inputs of the fuzzers, so that no binary files are kept in the repository:
 //
-//     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...
+//     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...  and so on
 #include "file_support.h"
 
 #include <sys/stat.h>
@@ -49,6 +49,20 @@ static const struct {
     {"{}", 0},
 };
 
+// More tokens, a newline, more merges: see fuzz_tokenizer.c.
+static const char *const tokenizer[] = {
+    "\"th\":259,\"the\":260\n\"t h\",[\"th\",\"e\"]",
+    "\"\xC4\xA0t\":259\n\"\xC4\xA0 t\"",
+    "\"<2fr>\":259\n",
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}",
+};
+
+static const char *const encode[] = {
+    "C'est l'\xC3\xA9t\xC3\xA9 2024, n'est-ce pas ? Oui. </s>",
+    "e\xCC\x81\xCC\xA3 \xE1\x84\x80\xE1\x85\xA1 \xF0\x9F\x98\x80\r\n",
+    "\xFF\xC3(",
+};
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -61,5 +75,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
         save(argv[1], "safetensors", i,
              blob_safetensors(safetensors[i].header, safetensors[i].data_size));
+    for (size_t i = 0; i < sizeof tokenizer / sizeof *tokenizer; i++)
+        save(argv[1], "tokenizer", i, blob_copy(tokenizer[i], strlen(tokenizer[i])));
+    for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)
+        save(argv[1], "encode", i, blob_copy(encode[i], strlen(encode[i])));
     return 0;
 }

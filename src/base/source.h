@@ -2,9 +2,10 @@
 // The bytes a reader works on, and how it complains about them.
 //
 // Every refusal begins with the file's name. Whatever comes out of the file goes into a message
-// through mh_quote(): it may be megabytes long, or hold bytes that steer a terminal.
-#ifndef MH_IO_SOURCE_H
-#define MH_IO_SOURCE_H
+// through mh_quote(): it may be megabytes long, or hold bytes that steer a terminal. Exported for
+// libmultihead-model, but not part of the public API.
+#ifndef MH_BASE_SOURCE_H
+#define MH_BASE_SOURCE_H
 
 #include <multihead/base.h>
 
@@ -23,7 +24,7 @@ typedef struct mh_source {
 } mh_source;
 
 // mh_fail() with "name: " in front. A long name loses its beginning, not the message its end.
-mh_status mh_source_fail(const mh_source *source, mh_status status, const char *format, ...)
+MH_API mh_status mh_source_fail(const mh_source *source, mh_status status, const char *format, ...)
     MH_PRINTF(3, 4);
 
 typedef struct mh_quoted {
@@ -31,7 +32,7 @@ typedef struct mh_quoted {
 } mh_quoted;
 
 // The bytes in double quotes, shortened to fit, everything but printable ASCII as \xNN.
-mh_quoted mh_quote(const char *bytes, size_t size);
-mh_quoted mh_quote_string(const char *string);
+MH_API mh_quoted mh_quote(const char *bytes, size_t size);
+MH_API mh_quoted mh_quote_string(const char *string);
 
 #endif

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// JSON text to jansson's tree. jansson does the parsing: it refuses duplicate keys, bad UTF-8,
+// \u0000 and integers beyond 64 bits. A scan of the text comes first, for two reasons:
+//
+// - jansson's tree takes up to 25 times the text and its time. The scan bounds the nesting, and its
+//   counts let a reader refuse what no file of its kind has.
+// - jansson 2.14 is not honest about memory: when there is none for a longer string, it may drop
+//   bytes and go on. The scan adds up the length of all strings, and the tree must have as much.
+//
+// Inline, because jansson belongs to libmultihead-model and this folder to the engine.
+#ifndef MH_BASE_JSON_LOAD_H
+#define MH_BASE_JSON_LOAD_H
+
+#include "base/source.h"
+
+#include <jansson.h>
+#include <string.h>
+
+// ---- the scan -----------------------------------------------------------------------
+
+typedef struct mh_json_scan {
+    size_t members;      // of the outermost value: commas on the first level
+    size_t values;       // brackets and commas
+    size_t string_bytes; // of all strings once they are decoded
+} mh_json_scan;
+
+// The UTF-8 length of \uXXXX; half of it for each half of a surrogate pair.
+static inline size_t mh_json_decoded_length(const char *digits, size_t left)
+{
+    unsigned code = 0;
+    for (size_t i = 0; i < 4 && i < left; i++) {
+        unsigned c = (unsigned char)digits[i] | 0x20; // to lower case
+        code = code * 16 + (c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return code < 0x80 ? 1 : code < 0x800 || (code >= 0xD800 && code < 0xE000) ? 2 : 3;
+}
+
+// The first byte after the string that begins at text[i]; `size` if it is not closed. What is
+// not JSON may be counted anyhow: jansson will refuse it.
+static inline size_t mh_json_scan_string(const char *text, size_t size, size_t i, mh_json_scan *s)
+{
+    for (i++; i < size && text[i] != '"'; i++) {
+        if (text[i] != '\\') {
+            s->string_bytes++;
+        } else if (++i < size && text[i] == 'u') {
+            s->string_bytes += mh_json_decoded_length(text + i + 1, size - i - 1);
+            i += 4;
+        } else {
+            s->string_bytes++;
+        }
+    }
+    return i < size ? i + 1 : size;
+}
+
+// `what` begins a message and names the text, for example "header "; it may be empty.
+static inline mh_status mh_json_scan_text(const mh_source *source, const char *what,
+                                          const char *text, size_t size, size_t nesting,
+                                          mh_json_scan *s)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < size;) {
+        char c = text[i];
+        if (c == '"') {
+            i = mh_json_scan_string(text, size, i, s);
+            continue;
+        }
+        if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && depth > 0)
+            depth--;
+        if (depth > nesting)
+            return mh_source_fail(source, MH_ERROR_FORMAT,
+                                  "%sbyte %zu: nesting deeper than %zu levels", what, i, nesting);
+        s->values += c == '{' || c == '[' || c == ',';
+        s->members += c == ',' && depth == 1;
+        i++;
+    }
+    return MH_OK;
+}
+
+// ---- the tree -----------------------------------------------------------------------
+
+// Recursion is safe: the scan has bounded the nesting.
+static inline size_t mh_json_string_bytes(json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t total = json_string_length(value), i;
+    json_object_foreach(value, key, member) { total += strlen(key) + mh_json_string_bytes(member); }
+    json_array_foreach(value, i, member) { total += mh_json_string_bytes(member); }
+    return total;
+}
+
+// Whether jansson failed for want of memory, which it seldom says. Most often it says nothing. If
+// there is no memory for a string, it calls a string that it has just read an invalid token, or
+// says that it would rather have one.
+static inline bool mh_json_out_of_memory(const json_error_t *error, const char *text, size_t size)
+{
+    size_t position = (size_t)error->position;
+    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
+        return true;
+    return (strncmp(error->text, "string or", 9) == 0 ||
+            strncmp(error->text, "invalid token", 13) == 0) &&
+           position > 0 && position <= size && text[position - 1] == '"';
+}
+
+// The tree of a text that was scanned; *root is to be given to json_decref.
+static inline mh_status mh_json_load(const mh_source *source, const char *what, const char *text,
+                                     size_t size, const mh_json_scan *s, json_t **root)
+{
+    json_error_t error = {0};
+    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (*root != NULL && mh_json_string_bytes(*root) == s->string_bytes)
+        return MH_OK;
+    bool damaged = *root != NULL;
+    json_decref(*root);
+    *root = NULL;
+    if (damaged || mh_json_out_of_memory(&error, text, size))
+        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
+    return mh_source_fail(source, MH_ERROR_FORMAT, "%sis not valid JSON: %s at byte %d", what,
+                          mh_quote_string(error.text).text, error.position);
+}
+
+#endif

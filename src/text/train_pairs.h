@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Pairs of neighbouring symbols: how often each occurs, in which words, and which is next.
+//
+//     slots -> pairs  (left, right), count, first place     places  word, next place of the pair
+//                 ^
+//     heap        (count, pair), most frequent first, ties by the smaller (left, right)
+//
+// Counts change all the time, the heap only when a count has grown; an entry that says more than
+// its pair has left is put back with the right count when it comes to the top. Nothing depends
+// on the order of the hash table or of the places.
+#ifndef MH_TEXT_TRAIN_PAIRS_H
+#define MH_TEXT_TRAIN_PAIRS_H
+
+#include "text/grow.h"
+
+enum { MH_NO_PLACE = 0 }; // places count from 1
+
+typedef struct mh_train_pair {
+    uint64_t key; // left << 32 | right
+    uint64_t count;
+    size_t first;  // place
+    bool grown;    // is in `touched`
+    bool finished; // has been merged before, or must not be
+} mh_train_pair;
+
+typedef struct mh_train_place {
+    uint32_t word;
+    size_t next;
+} mh_train_place;
+
+typedef struct mh_train_entry {
+    uint64_t count;
+    size_t pair;
+} mh_train_entry;
+
+typedef struct mh_train_pairs {
+    mh_train_pair *pairs;
+    size_t count, capacity;
+    size_t *slots; // index + 1; 0 is free
+    size_t slot_count;
+    mh_train_place *places; // [0] is not used
+    size_t place_count, place_capacity;
+    size_t unused; // places of pairs that are gone, linked
+    mh_train_entry *heap;
+    size_t heap_count, heap_capacity;
+    size_t *touched; // pairs that have grown since the last settle
+    size_t touched_count, touched_capacity;
+} mh_train_pairs;
+
+// `count` more of the pair, in `word`; or less, of a pair that is known. False: no memory.
+bool mh_train_pairs_grow(mh_context *context, mh_train_pairs *p, uint64_t key, uint64_t count,
+                         uint32_t word);
+void mh_train_pairs_lessen(mh_train_pairs *p, uint64_t key, uint64_t count);
+
+// Puts what has grown into the heap.
+bool mh_train_pairs_settle(mh_context *context, mh_train_pairs *p);
+
+// The most frequent pair, taken off the heap, or SIZE_MAX.
+size_t mh_train_pairs_next(mh_train_pairs *p);
+
+// Forgets all about a pair that was merged everywhere.
+void mh_train_pairs_finish(mh_train_pairs *p, size_t pair);
+
+void mh_train_pairs_free(mh_context *context, mh_train_pairs *p);
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Fuzzes what happens to text: each input is trained on, encoded, decoded and cut into sentences,
+// as it is and repaired. Valid text must come back in normal form, invalid text be refused.
+#include "fuzz_context.h"
+#include "text_support.h"
+
+static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t size)
+{
+    mh_context *context = fuzz_context();
+    mh_tokens tokens = {0};
+    mh_text_buffer normal = {0}, back = {0};
+    if (mh_tokenizer_encode(context, tokenizer, text, size, &tokens) != MH_OK ||
+        mh_text_nfc(context, text, size, &normal) != MH_OK ||
+        mh_tokenizer_decode(context, tokenizer, tokens.ids, tokens.count, &back) != MH_OK ||
+        back.size != normal.size ||
+        (back.size > 0 && memcmp(back.bytes, normal.bytes, back.size) != 0) ||
+        (tokens.count > 0 && tokens.ends[tokens.count - 1] != normal.size))
+        abort();
+    for (size_t i = 0; i < tokens.count; i++)
+        if (tokens.ids[i] <= mh_tokenizer_eos(tokenizer))
+            abort();
+    mh_tokens_free(context, &tokens);
+    mh_text_buffer_free(context, &normal);
+    mh_text_buffer_free(context, &back);
+}
+
+static void use(const char *bytes, size_t size)
+{
+    mh_context *context = fuzz_context();
+    mh_text text = {bytes, size};
+    mh_tokenizer_options options = mh_tokenizer_options_default();
+    mh_tokenizer *tokenizer;
+    options.min_frequency = 1;
+    options.merges = 50;
+    if (mh_tokenizer_train(context, &options, &text, 1, &tokenizer) != MH_OK)
+        abort();
+    round_trip(tokenizer, bytes, size);
+    mh_tokenizer_free(tokenizer);
+    for (size_t at = 0, length, most = 4 + size % 50; at < size; at += length) {
+        length = mh_sentence_length(bytes + at, size - at, most);
+        if (length == 0 || length > most || length > size - at ||
+            mh_utf8_valid(bytes + at, length) != length)
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    mh_context *context = fuzz_context();
+    const char *text = (const char *)bytes;
+    mh_text_buffer repaired = {0};
+    size_t before = fuzz_memory.live;
+    mh_status status = mh_text_nfc(context, text, size, &repaired);
+    if ((status == MH_OK) != (mh_utf8_valid(text, size) == size) ||
+        mh_utf8_repair(context, text, size, &repaired) != MH_OK)
+        abort();
+    use(repaired.bytes, repaired.size);
+    mh_text_buffer_free(context, &repaired);
+    if (fuzz_memory.live != before)
+        abort();
+    return 0;
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: tests/peers/run.sh BUILD
+# Compares our text layer with the packages that others use, in a virtual environment of its own,
+# BUILD/peers: makes it, and installs them from PyPI, the first time. With $MH_TEST_DATA on real
+# sentences, else on made-up ones.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
+venv=$build/peers
+packages='tokenizers==0.23.3'
+
+if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
+    echo "peers: installing $packages into $venv" >&2
+    python3 -m venv "$venv" || {
+        echo "peers: python3 could not make a virtual environment (Debian: install python3-venv)" >&2
+        exit 1
+    }
+    # shellcheck disable=SC2086
+    "$venv/bin/pip" install --quiet --disable-pip-version-check $packages >&2
+    echo "$packages" >"$venv/packages"
+fi
+corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
+[ -f "$corpus" ] || corpus=
+"$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+// UTF-8, normalisation and sentences.
+#include "support.h"
+
+#include "text_support.h"
+
+#include <utf8proc.h>
+
+static mh_context *context;
+static scarce memory;
+
+static int set_up(void **state)
+{
+    (void)state;
+    mh_context_options options = scarce_options(&memory);
+    return mh_context_create(&options, &context, NULL, 0) == MH_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mh_context_free(context);
+    return memory.live != 0;
+}
+
+// ---- UTF-8 --------------------------------------------------------------------------------
+
+static const struct {
+    const char *bytes;
+    size_t size, valid;
+    const char *repaired;
+} utf8_cases[] = {
+    {"", 0, 0, ""},
+    {"plain ascii, more than eight bytes", 34, 34, "plain ascii, more than eight bytes"},
+    {"\x7f\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 19, 19,
+     "\x7f\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF"},
+    {"ab\x80", 3, 2, "ab\xEF\xBF\xBD"},
+    {"12345678\xFF", 9, 8, "12345678\xEF\xBF\xBD"},
+    {"\xC0\x80", 2, 0, "\xEF\xBF\xBD\xEF\xBF\xBD"}, // overlong
+    {"\xC1\xBF", 2, 0, "\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"\xE0\x9F\xBF", 3, 0, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"\xED\xA0\x80", 3, 0, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, // surrogate
+    {"\xF0\x8F\xBF\xBF", 4, 0, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"\xF4\x90\x80\x80", 4, 0, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"\xF5\x80", 2, 0, "\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"a\xE2\x82", 3, 1, "a\xEF\xBF\xBD"}, // cut off: one replacement
+    {"a\xF0\x9F\x98", 4, 1, "a\xEF\xBF\xBD"},
+    {"\xE2\x82z\xF0\x9F\x98\x80", 7, 0, "\xEF\xBF\xBDz\xF0\x9F\x98\x80"},
+    {"\xC3\xC3\xA9", 3, 0, "\xEF\xBF\xBD\xC3\xA9"},
+};
+
+static void test_utf8(void **state)
+{
+    (void)state;
+    mh_text_buffer out = {0};
+    for (size_t i = 0; i < sizeof utf8_cases / sizeof *utf8_cases; i++) {
+        blob b = blob_copy(utf8_cases[i].bytes, utf8_cases[i].size);
+        const char *bytes = (const char *)b.bytes;
+        assert_int_equal(mh_utf8_valid(bytes, b.size), utf8_cases[i].valid);
+        test_ok(context, mh_utf8_repair(context, bytes, b.size, &out));
+        assert_int_equal(out.size, strlen(utf8_cases[i].repaired));
+        if (out.size > 0)
+            assert_memory_equal(out.bytes, utf8_cases[i].repaired, out.size);
+        assert_int_equal(mh_utf8_valid(out.bytes, out.size), out.size);
+        blob_free(&b);
+    }
+    mh_text_buffer_free(context, &out);
+}
+
+// ---- normalisation ------------------------------------------------------------------------
+
+static void check_nfc(const char *text, size_t size, const char *expected, size_t expected_size)
+{
+    mh_text_buffer out = {0};
+    test_ok(context, mh_text_nfc(context, text, size, &out));
+    assert_int_equal(out.size, expected_size);
+    if (expected_size > 0)
+        assert_memory_equal(out.bytes, expected, expected_size);
+    mh_text_buffer_free(context, &out);
+}
+
+#define NFC(text, expected) check_nfc(text, sizeof text - 1, expected, sizeof expected - 1)
+
+static void test_nfc(void **state)
+{
+    (void)state;
+    NFC("", "");
+    NFC("a\0b", "a\0b");
+    NFC("\xC3\xA9t\xC3\xA9", "\xC3\xA9t\xC3\xA9");
+    NFC("e\xCC\x81te\xCC\x81", "\xC3\xA9t\xC3\xA9");
+    NFC("xe\xCC\x81", "x\xC3\xA9");
+    NFC("\xCC\x81", "\xCC\x81");
+    NFC("e\xCC\x81\xCC\xA3", "\xE1\xBA\xB9\xCC\x81");            // reordered, then composed
+    NFC("\xE2\x84\xAB", "\xC3\x85");                             // Angstrom
+    NFC("\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8", "\xEA\xB0\x81"); // Hangul
+    NFC("\xEF\xAC\x81", "\xEF\xAC\x81");                         // no compatibility
+    NFC("\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC");             // never composed
+}
+
+// Against utf8proc's own function, which is slow and right.
+static void test_nfc_random(void **state)
+{
+    (void)state;
+    static const uint32_t pools[][2] = {{0x20, 0x7E},     {0xC0, 0x17F},     {0x300, 0x345},
+                                        {0x1100, 0x11FF}, {0xAC00, 0xD7A3},  {0x900, 0x97F},
+                                        {0x1E00, 0x1EFF}, {0xE000, 0x10FFFF}};
+    test_rng rng = {test_seed()};
+    for (size_t n = test_cases(20000); n > 0; n--) {
+        unsigned char text[400], *expected;
+        size_t size = 0;
+        for (size_t left = test_between(&rng, 0, 90); left > 0; left--) {
+            const uint32_t *pool = pools[test_between(&rng, 0, 7)];
+            uint32_t c = (uint32_t)test_between(&rng, pool[0], pool[1]);
+            size += (size_t)utf8proc_encode_char((int32_t)c, text + size);
+        }
+        utf8proc_ssize_t length = utf8proc_map(text, (utf8proc_ssize_t)size, &expected,
+                                               UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        assert_true(length >= 0);
+        check_nfc((const char *)text, size, (const char *)expected, (size_t)length);
+        free(expected);
+    }
+}
+
+// A megabyte of marks in the wrong order: sorted by insertion this would take minutes.
+static void test_nfc_many_marks(void **state)
+{
+    (void)state;
+    const size_t pairs = 250000;
+    char *text = malloc(1 + 4 * pairs), *expected = malloc(1 + 4 * pairs);
+    assert_true(text && expected);
+    text[0] = expected[0] = 'x';
+    for (size_t i = 0; i < pairs; i++) {
+        memcpy(text + 1 + 4 * i, "\xCC\x81\xCC\xA3", 4); // class 230, then 220
+        memcpy(expected + 1 + 2 * i, "\xCC\xA3", 2);
+        memcpy(expected + 1 + 2 * pairs + 2 * i, "\xCC\x81", 2);
+    }
+    mh_text_buffer out = {0};
+    test_ok(context, mh_text_nfc(context, text, 1 + 4 * pairs, &out));
+    // x with a dot below and with an acute do not exist as one character
+    assert_int_equal(out.size, 1 + 4 * pairs);
+    assert_memory_equal(out.bytes, expected, out.size);
+    mh_text_buffer_free(context, &out);
+    free(text);
+    free(expected);
+}
+
+static void test_refused_text(void **state)
+{
+    (void)state;
+    mh_text_buffer out = {0};
+    test_refused(context, mh_text_nfc(context, "ab\xC3(", 4, &out), MH_ERROR_FORMAT,
+                 "byte 2 (0xc3) is not valid UTF-8");
+    test_refused(context, mh_text_nfc(context, NULL, 1, &out), MH_ERROR_ARGUMENT, "NULL");
+    assert_int_equal(mh_text_nfc(NULL, "", 0, &out), MH_ERROR_ARGUMENT);
+    assert_int_equal(mh_utf8_repair(NULL, "", 0, &out), MH_ERROR_ARGUMENT);
+    test_refused(context, mh_utf8_repair(context, "", 0, NULL), MH_ERROR_ARGUMENT, "NULL");
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    for (size_t n = 1;; n++) {
+        mh_text_buffer out = {0}, fixed = {0};
+        memory.calls = 0;
+        memory.fail_at = n;
+        mh_status status = mh_text_nfc(context, "some text, e\xCC\x81\xCC\xA3 and so on", 25, &out);
+        if (status == MH_OK)
+            status = mh_utf8_repair(context, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, &fixed);
+        memory.fail_at = 0;
+        mh_text_buffer_free(context, &out);
+        mh_text_buffer_free(context, &fixed);
+        if (memory.calls < n) {
+            test_ok(context, status);
+            break;
+        }
+        test_refused(context, status, MH_ERROR_MEMORY, "memory");
+    }
+}
+
+// ---- sentences ------------------------------------------------------------------------------
+
+// `expected` has a | behind each piece.
+static void check_sentences(const char *text, size_t most, const char *expected)
+{
+    char found[512] = "";
+    size_t size = strlen(text), used = 0;
+    for (size_t at = 0, length; at < size; at += length) {
+        length = mh_sentence_length(text + at, size - at, most);
+        assert_true(length > 0 && length <= size - at && length <= most);
+        memcpy(found + used, text + at, length);
+        used += length;
+        found[used++] = '|';
+    }
+    found[used] = '\0';
+    assert_string_equal(found, expected);
+}
+
+static void test_sentences(void **state)
+{
+    (void)state;
+    check_sentences("", 100, "");
+    check_sentences("No end", 100, "No end|");
+    check_sentences("One. Two! Three?", 100, "One. |Two! |Three?|");
+    check_sentences("One.  Two", 100, "One.  |Two|");
+    check_sentences("Pi is 3.14 or so. See example.org now. A", 100,
+                    "Pi is 3.14 or so. |See example.org now. |A|");
+    check_sentences("Mr. Bean met A. Lincoln. So did I. Yes.", 100,
+                    "Mr. Bean met A. Lincoln. |So did I. |Yes.|");
+    check_sentences("etc. and so on... right? \"No!\" he said. \"No.\" She left.", 100,
+                    "etc. and so on... right? |\"No!\" he said. |\"No.\" |She left.|");
+    check_sentences("\xC2\xAB Viens ! \xC2\xBB Il part. \xC3\x89t\xC3\xA9.", 100,
+                    "\xC2\xAB Viens ! \xC2\xBB |Il part. |\xC3\x89t\xC3\xA9.|");
+    check_sentences("\xE4\xBD\xA0\xE5\xA5\xBD\xE3\x80\x82\xE5\x86\x8D\xE8\xA7\x81\xE3\x80\x82", 100,
+                    "\xE4\xBD\xA0\xE5\xA5\xBD\xE3\x80\x82|\xE5\x86\x8D\xE8\xA7\x81\xE3\x80\x82|");
+    check_sentences("first part, second part, third", 20, "first part, |second part, third|");
+    check_sentences("first part, second part, third", 17, "first part, |second part, |third|");
+    check_sentences("no comma in this one", 10, "no comma |in this |one|");
+    check_sentences("abcdefghij", 4, "abcd|efgh|ij|");
+    check_sentences("\xC3\xA9\xC3\xA9\xC3\xA9", 5, "\xC3\xA9\xC3\xA9|\xC3\xA9|");
+    check_sentences("One.      Two.", 7, "One.   |   Two.|");
+    assert_int_equal(mh_sentence_length("ab. c", 5, 0), 4);
+    assert_int_equal(mh_sentence_length(NULL, 0, 10), 0);
+}
+
+// However strange the text, the pieces are whole characters, and a megabyte takes no minutes.
+static void test_sentences_random(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {".",
+                                        "!",
+                                        "?",
+                                        " ",
+                                        "a",
+                                        "Z",
+                                        "\xC2\xBB",
+                                        "\xC3\xA9",
+                                        "\xE2\x80\xA6",
+                                        ",",
+                                        "Mr",
+                                        "\"",
+                                        "  ",
+                                        "\xE3\x80\x82",
+                                        "word"};
+    test_rng rng = {test_seed()};
+    for (size_t n = test_cases(3000); n > 0; n--) {
+        char text[512] = "";
+        size_t pieces = test_between(&rng, 0, 100), most = test_between(&rng, 4, 60);
+        for (; pieces > 0; pieces--)
+            strcat(text, parts[test_between(&rng, 0, sizeof parts / sizeof *parts - 1)]);
+        size_t size = strlen(text);
+        for (size_t at = 0, length; at < size; at += length) {
+            length = mh_sentence_length(text + at, size - at, most);
+            assert_true(length > 0 && length <= most && length <= size - at);
+            assert_int_equal(mh_utf8_valid(text + at, length), length);
+        }
+    }
+    const size_t size = 1000000;
+    char *long_text = malloc(size);
+    assert_non_null(long_text);
+    memset(long_text, '.', size);
+    for (size_t at = 0; at < size;)
+        at += mh_sentence_length(long_text + at, size - at, 1000);
+    memset(long_text, ' ', size);
+    for (size_t at = 0; at < size;)
+        at += mh_sentence_length(long_text + at, size - at, 1000);
+    free(long_text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_nfc),
+        cmocka_unit_test(test_nfc_random),   cmocka_unit_test(test_nfc_many_marks),
+        cmocka_unit_test(test_refused_text), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_sentences),    cmocka_unit_test(test_sentences_random),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
