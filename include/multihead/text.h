@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/text.h: text to token ids and back.
+// multihead/text.h: text to token ids and back, and how good a translation is.
 //
 // Text is UTF-8 with a length; it may contain NUL. What is not UTF-8 is an error that names the
 // byte; whoever wants to go on with it replaces it first (mh_utf8_repair). Part of
@@ -145,6 +145,32 @@ MH_API mh_status mh_tokenizer_encode(mh_context *context, const mh_tokenizer *to
 // Errors: MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *tokenizer,
                                      const int32_t *ids, size_t count, mh_text_buffer *out);
+
+// ---- scores ---------------------------------------------------------------------------
+
+// Both scores are those of sacreBLEU over a whole corpus: hypotheses[i] against references[r *
+// count + i] for r in 0 .. reference_count - 1, one segment each.
+// Errors: MH_ERROR_ARGUMENT (no references), MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
+
+enum { MH_BLEU_ORDER = 4 };
+
+typedef struct mh_bleu_score {
+    double score;                     // 0 .. 100
+    double precisions[MH_BLEU_ORDER]; // of n-grams of 1 .. 4 words, in percent, smoothed
+    double brevity_penalty;           // 0 .. 1
+    uint64_t hypothesis_length, reference_length; // in words
+} mh_bleu_score;
+
+// score = brevity_penalty * exp(mean of log precisions): 13a tokenisation, exponential smoothing.
+MH_API mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text *references,
+                         size_t count, size_t reference_count, bool lowercase,
+                         mh_bleu_score *score);
+
+// chrF2: the F-score, recall counting twice, of character n-grams of 1 .. 6 without blanks, and
+// of word n-grams up to `word_order`: 0 for chrF2, 2 for chrF2++. In percent.
+MH_API mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text *references,
+                         size_t count, size_t reference_count, size_t word_order, bool lowercase,
+                         double *score);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@ run multihead --quux
 run multihead help attend
 run multihead help bench
 run multihead help info
+run multihead help score
 run multihead help quux
 run multihead info --usage
 multihead man | head -n 4

@@ -8,7 +8,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
 venv=$build/peers
-packages='tokenizers==0.23.3'
+packages='tokenizers==0.23.3 sacrebleu==2.6.0'
 
 if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
     echo "peers: installing $packages into $venv" >&2
@@ -23,3 +23,4 @@ fi
 corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
 [ -f "$corpus" ] || corpus=
 "$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}
+"$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Text that a command reads line by line: a file, or standard input.
+#ifndef CLI_LINES_H
+#define CLI_LINES_H
+
+#include <multihead/text.h>
+
+typedef struct lines {
+    const char *name; // of the file, for messages
+    char *bytes;      // all of it
+    mh_text *items;   // without the newlines
+    size_t count;
+} lines;
+
+// Reads a file, or standard input if path is NULL or "-". Every line must be valid UTF-8; the last
+// may lack its newline. Returns an exit code after saying what is wrong: file, line, byte.
+int lines_read(const char *path, lines *l);
+void lines_free(lines *l); // fine if it was never read
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Counts of n-grams as a tree: a node is a sequence of symbols, its child one symbol longer.
+//
+//     root --t--> t --h--> th --e--> the        node number = the sequence, exactly
+//
+// The same tree gives words their numbers (symbols are characters) and counts n-grams of words
+// (symbols are those numbers) or of characters.
+#ifndef MH_TEXT_NGRAMS_H
+#define MH_TEXT_NGRAMS_H
+
+#include "text/grow.h"
+
+typedef struct mh_ngram {
+    uint64_t key; // parent << 32 | symbol
+    uint32_t order;
+    uint32_t hypothesis; // how often there
+    uint32_t reference;  // in the reference that is being counted
+    uint32_t most;       // in any one reference
+} mh_ngram;
+
+typedef struct mh_ngrams {
+    mh_context *context;
+    mh_ngram *nodes; // [0] is the root
+    size_t count, capacity;
+    uint32_t *slots; // node; 0 is free
+    size_t slot_count;
+} mh_ngrams;
+
+// Empties it, keeping the memory. Also the first thing to do with one that is all zeros but for its
+// context. False: no memory, as below.
+bool mh_ngrams_reset(mh_ngrams *g);
+void mh_ngrams_free(mh_ngrams *g);
+
+// The node of `parent` followed by `symbol`; 0 if there is no memory for a new one.
+uint32_t mh_ngrams_child(mh_ngrams *g, uint32_t parent, uint32_t symbol);
+
+// Counts the n-grams of 1 .. order of a sequence, as the hypothesis's or the reference's.
+bool mh_ngrams_count(mh_ngrams *g, const uint32_t *symbols, size_t count, uint32_t order,
+                     bool is_hypothesis);
+
+// The symbols of one text.
+typedef struct mh_symbols {
+    uint32_t *items;
+    size_t count, capacity;
+} mh_symbols;
+
+bool mh_symbols_add(mh_context *context, mh_symbols *s, uint32_t symbol);
+
+// Appends the number of the word `bytes` in the tree `words`.
+bool mh_symbols_add_word(mh_ngrams *words, const char *bytes, size_t size, mh_symbols *s);
+
+#endif
