@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend` again and again; in run N the Nth allocation (thread start, file call)
-# fails, once alone and once with all that follow. Every run must end with an exit code and a
+# Runs `multihead attend` and `score` again and again; in run N the Nth allocation (thread start,
+# file call) fails, once alone and once with all that follow. Every run must end with an exit code and a
 # message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
 set -eu
@@ -88,5 +88,28 @@ for kind in memory thread file; do
         [ $n -gt 1 ] || complain "no such call was seen"
         total=$((total + n - 1))
     done
+done
+
+# ---- score: no files to tear, but memory -----------------------------------------------------
+printf 'The cat sat on the mat.\nIt is 3.5 degrees, is it not?\n' >"$tmp/text"
+kind=memory
+for always in '' 1; do
+    n=0
+    while n=$((n + 1)); do
+        rm -f "$tmp/failed"
+        code=0
+        (
+            export LD_PRELOAD="$tmp/fail.so" MH_FAIL_KIND="$kind" MH_FAIL_AT="$n" \
+                MH_FAIL_LOG="$tmp/failed" ${always:+MH_FAIL_ALWAYS=1}
+            "$multihead" score --metric all --ref "$tmp/text" "$tmp/text" >/dev/null 2>"$tmp/messages"
+        ) || code=$?
+        [ -e "$tmp/failed" ] || break
+        case $code in
+        0) ;;
+        4) [ -s "$tmp/messages" ] || complain "score: exit code $code without a message" ;;
+        *) complain "score: exit code $code, expected 0 or 4" ;;
+        esac
+    done
+    total=$((total + n - 1))
 done
 echo "faults: $total failed calls, all reported"

@@ -16,11 +16,11 @@ bool mh_ngrams_reset(mh_ngrams *g)
 {
     // A few nodes are taken out one by one; clearing a table that one long text has made large
     // would cost every text after it. Each is found as long as all after it are gone.
-    if (g->count > g->slot_count / 16)
+    if (g->slots && g->count > g->slot_count / 16)
         memset(g->slots, 0, g->slot_count * sizeof *g->slots);
     else
-        for (size_t i = g->count; i-- > 1;)
-            g->slots[find_slot(g, g->nodes[i].key)] = 0;
+        for (size_t i = g->count; i > 1; i--)
+            g->slots[find_slot(g, g->nodes[i - 1].key)] = 0;
     g->count = 0;
     if (!mh_grow(g->context, &g->nodes, &g->capacity, 1, sizeof *g->nodes))
         return false;

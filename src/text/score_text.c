@@ -9,6 +9,8 @@
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
 {
     size_t length, begin;
+    if (*at >= size)
+        return false;
     while (*at < size && mh_is_space(mh_utf8_decode(text + *at, &length)))
         *at += length;
     begin = *at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes what happens to text: each input is trained on, encoded, decoded and cut into sentences,
-// as it is and repaired. Valid text must come back in normal form, invalid text be refused.
+// Fuzzes what happens to text: each input is trained on, encoded, decoded, cut into sentences and
+// scored, as it is and repaired. Valid text must come back in normal form, invalid text be refused.
 #include "fuzz_context.h"
 #include "text_support.h"
 
@@ -44,6 +44,21 @@ static void use(const char *bytes, size_t size)
     }
 }
 
+// A text against itself and against a part of it: scores are in their range, and the best is best.
+static void score(const char *bytes, size_t size)
+{
+    mh_context *context = fuzz_context();
+    mh_text whole = {bytes, size}, both[2] = {{bytes, mh_utf8_valid(bytes, size / 2)}, whole};
+    mh_bleu_score bleu;
+    double chrf, best;
+    if (mh_bleu(context, &whole, both, 1, 2, size % 2, &bleu) != MH_OK ||
+        mh_chrf(context, &whole, both, 1, 1, 2, size % 2, &chrf) != MH_OK ||
+        mh_chrf(context, &whole, both, 1, 2, 2, size % 2, &best) != MH_OK ||
+        !(bleu.score >= 0 && bleu.score < 100.001) || !(chrf >= 0 && chrf <= best) ||
+        !(best == 0 || best > 99.999))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     mh_context *context = fuzz_context();
@@ -55,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         mh_utf8_repair(context, text, size, &repaired) != MH_OK)
         abort();
     use(repaired.bytes, repaired.size);
+    score(repaired.bytes, repaired.size);
     mh_text_buffer_free(context, &repaired);
     if (fuzz_memory.live != before)
         abort();
