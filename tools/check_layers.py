@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "src/kernels": ["src/base"],
     "src/io": ["src/base"],
     "src/text": ["src/base"],
+    "src/view": ["src/io", "src/base"],
     "src/ops": ["src/kernels", "src/base"],
     "src/nn": ["src/ops", "src/base"],
     "src/model": ["src/nn", "src/ops", "src/io", "src/text", "src/kernels", "src/base"],

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page.
+#include "messages.h"
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    KEY_WEIGHTS = 0x100,
+    KEY_TOKENS,
+    KEY_KEY_TOKENS,
+    KEY_TRACE,
+    KEY_TITLE,
+    KEY_KIND,
+    KEY_LAYER,
+    KEY_HEAD,
+    KEY_TRACE_OUT,
+    KEY_TEXT,
+    KEY_COLOUR,
+    KEY_WIDTH,
+    KEY_BITS,
+};
+enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "What to show", 1},
+    {"weights", KEY_WEIGHTS, "FILE", 0,
+     "attention weights (layers,heads,T,S); layers, or layers and heads, may be missing. FILE.npy "
+     "or FILE.safetensors:NAME",
+     0},
+    {"tokens", KEY_TOKENS, "FILE", 0,
+     "names of the queries, and of the keys if there are as many: one token a line, or one line "
+     "with blanks between them",
+     0},
+    {"key-tokens", KEY_KEY_TOKENS, "FILE", 0, "names of the keys", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "a trace (docs/trace-format.md) in place of all these", 0},
+    {"title", KEY_TITLE, "TEXT", 0, "title of the page", 0},
+    {NULL, 0, NULL, 0, "Which part", 2},
+    {"kind", KEY_KIND, "KIND", 0,
+     "encoder, decoder, cross or attention; default: the first of cross, encoder, decoder, "
+     "attention that there is",
+     0},
+    {"layer", KEY_LAYER, "N", 0, "from 0; default: the last in text, an overview in a page", 0},
+    {"head", KEY_HEAD, "N", 0, "from 0; default: all", 0},
+    {NULL, 0, NULL, 0, "Page", 3},
+    {"output", 'o', "FILE", 0, "write one HTML page that needs no network", 0},
+    {"bits", KEY_BITS, "N", 0,
+     "bits of a weight in the page, 8 or 16; default: 16 up to 4 million weights, 8 beyond", 0},
+    {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace of what is shown", 0},
+    {NULL, 0, NULL, 0, "Text", 4},
+    {"text", KEY_TEXT, NULL, 0, "print heatmaps, also when a file is written; default without one",
+     0},
+    {"color", KEY_COLOUR, "WHEN", 0,
+     "24-bit colours in place of shaded blocks: always, never or auto (a terminal that has them, "
+     "and no $NO_COLOR); default: auto",
+     0},
+    {"width", KEY_WIDTH, "N", 0, "columns to use; default: the terminal's, or 80", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
+                                      {"decoder", MH_TRACE_DECODER},
+                                      {"cross", MH_TRACE_CROSS},
+                                      {"attention", MH_TRACE_ATTENTION},
+                                      {NULL, 0}};
+static const choice colour_choices[] = {
+    {"auto", COLOUR_AUTO}, {"always", COLOUR_ALWAYS}, {"never", COLOUR_NEVER}, {NULL, 0}};
+static const choice bits_choices[] = {{"8", 8}, {"16", 16}, {NULL, 0}};
+
+static void check_sense(struct argp_state *state, const view *v)
+{
+    if (!v->weights.spec == !v->trace_path)
+        argp_error(state, "expected either --weights or --trace");
+    if (v->trace_path && (v->tokens.path || v->key_tokens.path))
+        argp_error(state, "%s: a trace has its own tokens",
+                   v->tokens.path ? "--tokens" : "--key-tokens");
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    view *v = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &v->common;
+        return 0;
+    case ARGP_KEY_ARG:
+        return refuse_argument(state, argument);
+    case ARGP_KEY_END:
+        check_sense(state, v);
+        return 0;
+    case KEY_WEIGHTS:
+        v->weights.spec = argument;
+        return 0;
+    case KEY_TOKENS:
+        v->tokens.path = argument;
+        return 0;
+    case KEY_KEY_TOKENS:
+        v->key_tokens.path = argument;
+        return 0;
+    case KEY_TRACE:
+        v->trace_path = argument;
+        return 0;
+    case KEY_TITLE:
+        v->title = argument;
+        return 0;
+    case KEY_KIND:
+        v->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);
+        return 0;
+    case KEY_LAYER:
+        v->options.layer = (ptrdiff_t)parse_integer(state, "--layer", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_HEAD:
+        v->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
+        return 0;
+    case 'o':
+        v->page_path = argument;
+        return 0;
+    case KEY_BITS:
+        v->options.bits = parse_choice(state, "--bits", argument, bits_choices);
+        return 0;
+    case KEY_TRACE_OUT:
+        v->trace_out = argument;
+        return 0;
+    case KEY_TEXT:
+        v->text = true;
+        return 0;
+    case KEY_COLOUR:
+        v->colour = parse_choice(state, "--color", argument, colour_choices);
+        return 0;
+    case KEY_WIDTH:
+        v->options.width = (size_t)parse_integer(state, "--width", argument, 20, 10000);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp view_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .children = children,
+    .args_doc = "--weights FILE [--tokens FILE] | --trace FILE [-o PAGE.html] [OPTION...]",
+    .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
+           "an overview, heatmaps, lines, alignment, the steps of the computation and what each "
+           "head does. The page is complete in itself and asks nobody for anything.\v"
+           "Examples:\n"
+           "  multihead view --weights w.npy --tokens tokens.txt\n"
+           "  multihead view --weights w.npy --tokens tokens.txt -o page.html\n"
+           "  multihead view --trace t.safetensors --kind cross --layer 5 --head 0\n"
+           "  multihead attend --q q.npy --k k.npy --v v.npy --weights w.npy &&\n"
+           "      multihead view --weights w.npy -o page.html\n",
+};
+
+// ---- the terminal -----------------------------------------------------------------------
+
+static size_t terminal_width(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+        return size.ws_col;
+    return 80;
+}
+
+static bool terminal_has_colours(void)
+{
+    const char *refused = getenv("NO_COLOR"), *kind = getenv("COLORTERM");
+    if ((refused && *refused) || !isatty(STDOUT_FILENO) || !kind)
+        return false;
+    return strcmp(kind, "truecolor") == 0 || strcmp(kind, "24bit") == 0;
+}
+
+static int print_text(view *v)
+{
+    mh_bytes text = {0};
+    if (v->options.width == 0)
+        v->options.width = terminal_width();
+    v->options.colour =
+        v->colour == COLOUR_ALWAYS || (v->colour == COLOUR_AUTO && terminal_has_colours());
+    mh_status status = mh_view_text(v->context, &v->options, &v->trace, &text);
+    if (status != MH_OK)
+        return complain_status(v->context, status, NULL);
+    fwrite(text.data, 1, text.size, stdout);
+    mh_bytes_free(v->context, &text);
+    return EXIT_DONE;
+}
+
+// ---- the files --------------------------------------------------------------------------
+
+static int write_files(view *v)
+{
+    mh_status status = MH_OK;
+    const char *option = "-o";
+    begin_saving();
+    if (v->page_path)
+        status = mh_view_page_write(v->context, &v->options, &v->trace, v->page_path);
+    if (status == MH_OK && v->trace_out) {
+        option = "--trace-out";
+        status = mh_trace_write(v->context, v->trace_out, &v->trace);
+    }
+    end_saving();
+    return status == MH_OK ? EXIT_DONE : complain_status(v->context, status, option);
+}
+
+static int run(view *v)
+{
+    int code = view_read_inputs(v);
+    bool files = v->page_path || v->trace_out;
+    if (code == EXIT_DONE && files)
+        code = write_files(v);
+    if (code == EXIT_DONE && (v->text || !files))
+        code = print_text(v);
+    return code;
+}
+
+static int run_view(int argc, char **argv)
+{
+    view v = {.common = {.command = &view_command},
+              .weights = {.option = "--weights"},
+              .tokens = {.option = "--tokens"},
+              .key_tokens = {.option = "--key-tokens"},
+              .options = mh_view_options_default()};
+    v.options.width = 0; // the terminal's
+    int code = parse_arguments(&view_argp, argc, argv, &v);
+    if (code == EXIT_DONE)
+        code = open_context(&v.common, &v.context);
+    if (code == EXIT_DONE)
+        code = run(&v);
+    view_close_inputs(&v);
+    mh_context_free(v.context);
+    return code;
+}
+
+const command view_command = {
+    .name = "view",
+    .summary = "what the heads attend to, in the terminal or as a page",
+    .argp = &view_argp,
+    .run = run_view,
+};

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What `multihead view` works on, shared by its files: the options and what is written are in
+// cmd_view.c, reading weights, tokens and traces in view_inputs.c.
+#ifndef CLI_VIEW_H
+#define CLI_VIEW_H
+
+#include "arguments.h"
+#include "arrays.h"
+
+#include <multihead/view.h>
+
+// Tokens read from a file, which must stay in memory as long as they.
+typedef struct token_list {
+    const char *option, *path;
+    char *text;
+    const char **tokens;
+    size_t count;
+} token_list;
+
+typedef struct view {
+    common_options common;
+    array weights;
+    token_list tokens, key_tokens;
+    const char *trace_path, *title;
+    const char *page_path, *trace_out; // NULL: not asked for
+    bool text;
+    int colour; // COLOUR_AUTO ...
+    mh_view_options options;
+    mh_trace_file *trace_file;
+    mh_trace trace;
+    mh_context *context;
+} view;
+
+// Fills v->trace from --trace, or from --weights and the tokens. Returns an exit code after saying
+// what is wrong.
+int view_read_inputs(view *v);
+void view_close_inputs(view *v); // fine if they were never read
+
+#endif

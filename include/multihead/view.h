@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// multihead/view.h: see what the heads attend to.
+//
+//     mh_trace                  attention weights of a run, its tokens, and what else was tapped
+//       <- mh_trace_file_open   from a safetensors file (docs/trace-format.md)
+//       -> mh_trace_write       to such a file
+//       -> mh_view_page         one offline HTML page with every view
+//       -> mh_view_text         heatmaps for a terminal
+//
+// Part of libmultihead-model.
+#ifndef MULTIHEAD_VIEW_H
+#define MULTIHEAD_VIEW_H
+
+#include <multihead/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- a trace ------------------------------------------------------------------------
+
+typedef enum mh_trace_kind {
+    MH_TRACE_ENCODER,   // encoder self-attention: queries and keys are source tokens
+    MH_TRACE_DECODER,   // decoder masked self-attention: both are target tokens
+    MH_TRACE_CROSS,     // queries are target tokens, keys are source tokens
+    MH_TRACE_ATTENTION, // any other; named as in cross-attention, or, if one list is missing and
+                        // T = S, both by the list that is there
+    MH_TRACE_KINDS,     // how many there are; as an option: the first of cross, encoder, decoder,
+                        // attention that the trace has
+} mh_trace_kind;
+
+// "encoder.self", "decoder.self", "cross", "attention"; NULL for anything else. Any thread.
+MH_API const char *mh_trace_kind_name(mh_trace_kind kind);
+
+typedef struct mh_trace_tokens {
+    size_t count;            // 0: unknown, places are numbered instead
+    const char *const *text; // (count), borrowed; what is not UTF-8 is shown as U+FFFD
+    const bool *word_start;  // (count), whether a word begins here; NULL: told by the tokens' marks
+} mh_trace_tokens;
+
+// Attention of all layers. A tensor that is not there has data NULL. Weights are f32, f64, f16 or
+// bf16, or u8 or u16 that stand for k/255 and k/65535. The others are for showing the steps of the
+// computation; q, k and v only together.
+typedef struct mh_trace_group {
+    mh_tensor weights; // (L, H, T, S), all at least 1
+    mh_tensor q;       // (L, H, T, E)
+    mh_tensor k;       // (L, G, S, E), H a multiple of G
+    mh_tensor v;       // (L, G, S, Ev)
+    mh_tensor out;     // (L, T, D): what the output projection made of the heads
+    mh_tensor mask;    // (T, S), not zero: may attend
+    double scale;      // of q.k; 0: 1/sqrt(E)
+} mh_trace_group;
+
+// Views of what the caller owns; zeros and NULL stand for what is not there.
+typedef struct mh_trace {
+    size_t struct_size; // sizeof(mh_trace)
+    const char *title;  // NULL: "Attention"
+    const char *model;  // NULL
+    mh_trace_tokens source, target;
+    mh_trace_group groups[MH_TRACE_KINDS];
+} mh_trace;
+
+static inline mh_trace mh_trace_default(void)
+{
+    mh_trace trace;
+    memset(&trace, 0, sizeof trace);
+    trace.struct_size = sizeof trace;
+    return trace;
+}
+
+// Refuses a trace whose shapes or token counts do not fit, or whose weights are negative or not
+// finite (MH_ERROR_ARGUMENT); warns through the context's log of rows that do not sum to 1. The
+// functions below do the same first.
+MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
+
+// ---- files --------------------------------------------------------------------------
+
+// An open trace file, mapped read-only. Immutable: any thread may read it.
+typedef struct mh_trace_file mh_trace_file;
+
+// Opens a trace; docs/trace-format.md describes the file. The context must outlive it. Errors:
+// MH_ERROR_FILE, MH_ERROR_FORMAT (with the file's name, what was found and expected),
+// MH_ERROR_MEMORY.
+MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);
+
+// The same for bytes in memory; `name` stands for the path in messages. Borrows the bytes.
+MH_API mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes,
+                                     size_t size, mh_trace_file **file);
+
+// The trace, borrowed from the file.
+MH_API const mh_trace *mh_trace_file_trace(const mh_trace_file *file);
+MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is fine
+
+// Writes a trace; the file appears whole or not at all.
+MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace);
+
+// ---- views --------------------------------------------------------------------------
+
+typedef struct mh_view_options {
+    size_t struct_size; // sizeof(mh_view_options)
+    mh_trace_kind kind; // MH_TRACE_KINDS: see there
+    ptrdiff_t layer;    // -1: a page begins with its overview, a text shows the last layer
+    ptrdiff_t head;     // -1: all
+    int bits;           // of a weight in a page, 8 or 16; 0: 16 up to 4 million weights, 8 beyond
+    bool served;        // the page may talk to the server that it came from (default: to nobody)
+    size_t width;       // of a text, in columns; at least 20 (80)
+    bool colour;        // of a text: 24-bit colours (default: shaded blocks)
+} mh_view_options;
+
+static inline mh_view_options mh_view_options_default(void)
+{
+    mh_view_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kind = MH_TRACE_KINDS;
+    options.layer = options.head = -1;
+    options.width = 80;
+    return options;
+}
+
+// Bytes that a function below returns; zeros before the first use.
+typedef struct mh_bytes {
+    char *data; // size bytes and a 0
+    size_t size, capacity;
+} mh_bytes;
+
+MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is fine
+
+// One self-contained HTML page: no request leaves it, and its security policy lets none.
+// Weights are stored in steps of their row's largest weight / (2^bits - 1), so that each is
+// within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits
+// for its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+MH_API mh_status mh_view_page(mh_context *context, const mh_view_options *options,
+                              const mh_trace *trace, mh_bytes *page);
+
+// The data of such a page alone, as JSON: what a server sends to an open page.
+MH_API mh_status mh_view_data(mh_context *context, const mh_view_options *options,
+                              const mh_trace *trace, mh_bytes *json);
+
+// mh_view_page into a file, which appears whole or not at all.
+MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
+                                    const mh_trace *trace, const char *path);
+
+// Heatmaps for a terminal, UTF-8: the heads of one layer, as many beside each other as the width
+// allows, shaded by the square root of the weight. What steers a terminal in a token is replaced.
+// Returns new bytes.
+MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
+                              const mh_trace *trace, mh_bytes *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

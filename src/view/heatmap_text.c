@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// Heatmaps for a terminal:
+//
+//                  head 0      head 1        as many beside each other as fit
+//                  t c s o     t c s o
+//                  h a a n     h a a n       keys, read downwards
+//                  e t t       e t t
+//         le       ██  ░░      ░░░░░░░░      two columns a cell, one if there are many keys
+//         chat       ██        ▒▒░░░░
+//
+// When there are more keys than columns, or many queries, a cell shows the largest weight of
+// several: a head that looks at one place in a thousand is still seen.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "view/token_text.h"
+#include "view/trace.h"
+
+enum {
+    LABEL_COLUMNS = 14, // of a query's name
+    KEY_LINES = 8,      // of a key's name, read downwards
+    GAP = 2,            // between two heads
+    WIDE_CELLS = 32,    // up to so many keys a cell has two columns
+    ROWS_MAX = 64,      // lines a heatmap has at most
+    WIDTH_MIN = 20,
+    WIDTH_MAX = 10000,
+    SHADES = 5,
+};
+
+typedef struct drawing {
+    mh_appender *to;
+    const mh_tensor *weights;
+    mh_trace_tokens queries, keys;
+    size_t layer;
+    bool colour;
+    size_t rows, columns;         // of cells
+    size_t row_step, column_step; // tokens in a cell
+    size_t cell_width, label_width, key_lines;
+    size_t across; // heads beside each other
+    float *cells;  // (across, rows, columns)
+    float *head;   // (row_step, S)
+} drawing;
+
+// ---- labels -------------------------------------------------------------------------------
+
+// A token's text, or its number if there are no tokens.
+static const char *label(mh_trace_tokens tokens, size_t i, char number[24])
+{
+    if (i < tokens.count)
+        return tokens.text[i];
+    snprintf(number, 24, "%zu", i);
+    return number;
+}
+
+static size_t shown_width(const char *text)
+{
+    char shown[5];
+    size_t width = 0;
+    for (int w; (w = mh_next_shown(&text, shown)) >= 0;)
+        width += (size_t)w;
+    return width;
+}
+
+// The widest of the first tokens of all cells.
+static size_t widest(mh_trace_tokens tokens, size_t count, size_t step)
+{
+    char number[24];
+    size_t most = 0;
+    for (size_t i = 0; i < count; i += step) {
+        size_t width = shown_width(label(tokens, i, number));
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+static void put_spaces(mh_appender *to, size_t count)
+{
+    while (count-- > 0)
+        mh_append(to, " ", 1);
+}
+
+// Text in exactly `width` columns, on the right; what is too long loses its end.
+static void put_label(mh_appender *to, const char *text, size_t width)
+{
+    char shown[5];
+    size_t needed = shown_width(text), room = needed <= width ? width : width - 1, used = 0;
+    if (needed < width)
+        put_spaces(to, width - needed);
+    for (int w; (w = mh_next_shown(&text, shown)) >= 0 && used + (size_t)w <= room;) {
+        mh_append_string(to, shown);
+        used += (size_t)w;
+    }
+    if (needed > width) {
+        mh_append_string(to, "\xE2\x80\xA6"); // an ellipsis
+        put_spaces(to, room - used);
+    }
+}
+
+// Character `line` of a name that is read downwards and ends on the last line, in one cell.
+static void put_letter(const drawing *d, const char *text, size_t line)
+{
+    char shown[5] = "", found[5] = " ";
+    size_t letters = 0, width = 1;
+    const char *at = text;
+    for (int w; (w = mh_next_shown(&at, shown)) >= 0;)
+        letters += w > 0;
+    size_t top = letters < d->key_lines ? d->key_lines - letters : 0, i = 0;
+    at = text;
+    for (int w; line >= top && (w = mh_next_shown(&at, shown)) >= 0;) {
+        if (w > 0 && i++ == line - top) {
+            memcpy(found, (size_t)w > d->cell_width ? "*\0\0\0" : shown, sizeof found);
+            width = (size_t)w > d->cell_width ? 1 : (size_t)w;
+            break;
+        }
+    }
+    mh_append_string(d->to, found);
+    put_spaces(d->to, d->cell_width - width);
+}
+
+// ---- cells --------------------------------------------------------------------------------
+
+// Dark to light with even steps of lightness, blue to yellow: told apart in every colour vision.
+static void colour_of(float weight, int rgb[3])
+{
+    static const unsigned char anchors[][3] = {{16, 19, 28},   {28, 58, 94},    {31, 111, 139},
+                                               {53, 167, 156}, {167, 219, 160}, {251, 247, 197}};
+    enum { LAST = sizeof anchors / sizeof *anchors - 1 };
+    float place = sqrtf(weight < 1 ? weight : 1) * LAST;
+    int below = (int)place < LAST ? (int)place : LAST - 1;
+    float part = place - (float)below;
+    for (int c = 0; c < 3; c++)
+        rgb[c] = (int)((float)anchors[below][c] * (1 - part) + (float)anchors[below + 1][c] * part +
+                       0.5f);
+}
+
+static const char *shade_of(float weight)
+{
+    static const char *const shades[SHADES] = {" ", "\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93",
+                                               "\xE2\x96\x88"};
+    int shade = (int)(sqrtf(weight < 1 ? weight : 1) * SHADES);
+    return shades[shade < SHADES ? shade : SHADES - 1];
+}
+
+static void put_cell(const drawing *d, float weight)
+{
+    int rgb[3];
+    if (d->colour) {
+        colour_of(weight, rgb);
+        mh_append_format(d->to, "\033[48;2;%d;%d;%dm", rgb[0], rgb[1], rgb[2]);
+    }
+    for (size_t i = 0; i < d->cell_width; i++)
+        mh_append_string(d->to, d->colour ? " " : shade_of(weight));
+}
+
+// The cells of one head: each the largest of its weights.
+static mh_status fill_cells(const drawing *d, size_t head, float *cells)
+{
+    const size_t *s = d->weights->shape;
+    memset(cells, 0, d->rows * d->columns * sizeof *cells);
+    for (size_t r = 0; r < d->rows; r++) {
+        size_t first = r * d->row_step;
+        size_t count = s[2] - first < d->row_step ? s[2] - first : d->row_step;
+        mh_status status =
+            mh_trace_rows(d->to->context, d->weights, d->layer, head, first, count, d->head);
+        if (status != MH_OK)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = 0; j < s[3]; j++) {
+                float *cell = &cells[r * d->columns + j / d->column_step];
+                float weight = d->head[i * s[3] + j];
+                *cell = weight > *cell ? weight : *cell;
+            }
+    }
+    return MH_OK;
+}
+
+// ---- heads beside each other ----------------------------------------------------------------
+
+static void put_titles(const drawing *d, size_t first, size_t heads)
+{
+    put_spaces(d->to, d->label_width);
+    for (size_t h = 0; h < heads; h++) {
+        char title[40];
+        size_t width = d->columns * d->cell_width;
+        snprintf(title, sizeof title, "head %zu", first + h);
+        if (strlen(title) > width)
+            snprintf(title, sizeof title, "%zu", first + h);
+        put_spaces(d->to, GAP);
+        mh_append_string(d->to, title);
+        if (h + 1 < heads && strlen(title) < width)
+            put_spaces(d->to, width - strlen(title));
+    }
+    mh_append_string(d->to, "\n");
+}
+
+static void put_keys(const drawing *d, size_t heads)
+{
+    char number[24];
+    for (size_t line = 0; line < d->key_lines; line++) {
+        put_spaces(d->to, d->label_width);
+        for (size_t h = 0; h < heads; h++) {
+            put_spaces(d->to, GAP);
+            for (size_t c = 0; c < d->columns; c++)
+                put_letter(d, label(d->keys, c * d->column_step, number), line);
+        }
+        mh_append_string(d->to, "\n");
+    }
+}
+
+static void put_rows(const drawing *d, size_t heads)
+{
+    char number[24];
+    for (size_t r = 0; r < d->rows; r++) {
+        put_label(d->to, label(d->queries, r * d->row_step, number), d->label_width);
+        for (size_t h = 0; h < heads; h++) {
+            put_spaces(d->to, GAP);
+            for (size_t c = 0; c < d->columns; c++)
+                put_cell(d, d->cells[(h * d->rows + r) * d->columns + c]);
+            if (d->colour)
+                mh_append_string(d->to, "\033[0m");
+        }
+        mh_append_string(d->to, "\n");
+    }
+}
+
+static mh_status put_heads(const drawing *d, size_t first, size_t end)
+{
+    for (size_t begin = first; begin < end; begin += d->across) {
+        size_t heads = end - begin < d->across ? end - begin : d->across;
+        for (size_t h = 0; h < heads; h++) {
+            mh_status status = fill_cells(d, begin + h, d->cells + h * d->rows * d->columns);
+            if (status != MH_OK)
+                return status;
+        }
+        mh_append_string(d->to, "\n");
+        put_titles(d, begin, heads);
+        put_keys(d, heads);
+        put_rows(d, heads);
+    }
+    return MH_OK;
+}
+
+static void put_legend(const drawing *d)
+{
+    static const float marks[] = {0, 0.01f, 0.04f, 0.16f, 0.36f, 0.64f, 1};
+    mh_append_string(d->to, "\n");
+    if (d->colour) {
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+            put_cell(d, marks[i]);
+            mh_append_format(d->to, "%s\033[0m %g  ", d->cell_width == 1 ? " " : "",
+                             (double)marks[i]);
+        }
+        mh_append_string(d->to, "\n");
+    } else {
+        mh_append_format(d->to, "%s from 0.04  %s from 0.16  %s from 0.36  %s from 0.64\n",
+                         shade_of(0.05f), shade_of(0.2f), shade_of(0.4f), shade_of(0.7f));
+    }
+    if (d->row_step > 1 || d->column_step > 1)
+        mh_append_format(d->to, "a cell is the largest of %zu x %zu weights\n", d->row_step,
+                         d->column_step);
+}
+
+// ---- the layout -----------------------------------------------------------------------------
+
+static void lay_out(drawing *d, size_t width, size_t heads)
+{
+    const size_t *s = d->weights->shape;
+    size_t label_most = width / 4 < LABEL_COLUMNS ? width / 4 : LABEL_COLUMNS;
+    d->row_step = (s[2] - 1) / ROWS_MAX + 1;
+    d->label_width = widest(d->queries, s[2], d->row_step);
+    if (d->label_width > label_most)
+        d->label_width = label_most;
+    size_t room = width - d->label_width - GAP;
+    d->cell_width = s[3] <= WIDE_CELLS && 2 * s[3] <= room ? 2 : 1;
+    d->column_step = (s[3] - 1) / room + 1;
+    if (s[2] == s[3]) // a square stays one
+        d->row_step = d->column_step = d->row_step > d->column_step ? d->row_step : d->column_step;
+    d->rows = (s[2] - 1) / d->row_step + 1;
+    d->columns = (s[3] - 1) / d->column_step + 1;
+    d->key_lines = widest(d->keys, s[3], d->column_step);
+    if (d->key_lines > KEY_LINES)
+        d->key_lines = KEY_LINES;
+    d->across = (width - d->label_width) / (d->columns * d->cell_width + GAP);
+    if (d->across > heads)
+        d->across = heads;
+}
+
+static mh_status draw(drawing *d, size_t first, size_t end)
+{
+    size_t cells, head;
+    if (!mh_multiply_all(4, (size_t[]){d->across, d->rows, d->columns, sizeof(float)}, &cells) ||
+        !mh_multiply_all(3, (size_t[]){d->row_step, d->weights->shape[3], sizeof(float)}, &head))
+        return mh_fail(d->to->context, MH_ERROR_ARGUMENT, "text: the heads are too large");
+    d->cells = mh_alloc(d->to->context, cells);
+    d->head = mh_alloc(d->to->context, head);
+    mh_status status = d->cells && d->head ? put_heads(d, first, end) : MH_ERROR_MEMORY;
+    if (status == MH_OK)
+        put_legend(d);
+    mh_free(d->to->context, d->cells, cells);
+    mh_free(d->to->context, d->head, head);
+    return status;
+}
+
+mh_status mh_view_text(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                       mh_bytes *text)
+{
+    const mh_view_options defaults = mh_view_options_default();
+    mh_appender to = {.context = context};
+    mh_trace_kind kind;
+    if (context == NULL)
+        return MH_ERROR_ARGUMENT;
+    if (text == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "where the text should go is NULL");
+    *text = (mh_bytes){0};
+    options = options ? options : &defaults;
+    mh_status status = mh_trace_check(context, trace);
+    if (status == MH_OK)
+        status = mh_view_choose(context, options, trace, &kind);
+    if (status != MH_OK)
+        return status;
+    if (options->width < WIDTH_MIN || options->width > WIDTH_MAX)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d",
+                       options->width, WIDTH_MIN, WIDTH_MAX);
+    const mh_tensor *w = &trace->groups[kind].weights;
+    drawing d = {.to = &to,
+                 .weights = w,
+                 .queries = mh_trace_queries(trace, kind),
+                 .keys = mh_trace_keys(trace, kind),
+                 .layer = options->layer >= 0 ? (size_t)options->layer : w->shape[0] - 1,
+                 .colour = options->colour};
+    size_t first = options->head >= 0 ? (size_t)options->head : 0;
+    size_t end = options->head >= 0 ? first + 1 : w->shape[1];
+    lay_out(&d, options->width, end - first);
+    mh_append_format(&to, "%s, layer %zu of 0 to %zu; queries down, keys across\n",
+                     mh_trace_kind_name(kind), d.layer, w->shape[0] - 1);
+    status = draw(&d, first, end);
+    return mh_append_finish(&to, status, text);
+}

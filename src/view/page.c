@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// The page: web/'s template with two places filled in.
+//
+//     ... connect-src {{connect}} ...     whom the page may talk to: 'none', or its server
+//     {{data}}                            the trace, as elements that are no program
+//
+// What comes from a trace is in JSON, in which every "<" is written \u003c, and in base64, so that
+// no token can end an element and become a part of the page.
+#include <string.h>
+
+#include "base/file.h"
+#include "view/page_data.h"
+#include "view/page_template.h"
+#include "view/trace.h"
+
+// ---- in a page --------------------------------------------------------------------------
+
+static void page_description(mh_appender *to, const char *json)
+{
+    mh_append_string(to, "<script type=\"application/json\" id=\"trace\">");
+    for (const char *less; (less = strchr(json, '<')) != NULL; json = less + 1) {
+        mh_append(to, json, (size_t)(less - json));
+        mh_append_string(to, "\\u003c");
+    }
+    mh_append_string(to, json);
+    mh_append_string(to, "</script>\n");
+}
+
+static void page_chunk(mh_appender *to, size_t number, const unsigned char *bytes, size_t size)
+{
+    mh_append_format(to, "<script type=\"application/octet-stream\" id=\"chunk%zu\">", number);
+    mh_append_base64(to, bytes, size);
+    mh_append_string(to, "</script>\n");
+}
+
+static const mh_page_sink page_sink = {page_description, page_chunk};
+
+// ---- alone --------------------------------------------------------------------------------
+
+static void json_description(mh_appender *to, const char *json)
+{
+    mh_append_string(to, "{\"trace\":");
+    mh_append_string(to, json);
+    mh_append_string(to, ",\"chunks\":[");
+}
+
+static void json_chunk(mh_appender *to, size_t number, const unsigned char *bytes, size_t size)
+{
+    mh_append_string(to, number ? ",\n\"" : "\n\"");
+    mh_append_base64(to, bytes, size);
+    mh_append_string(to, "\"");
+}
+
+static const mh_page_sink json_sink = {json_description, json_chunk};
+
+// ---- both ---------------------------------------------------------------------------------
+
+static mh_status check_call(mh_context *context, const mh_trace *trace, mh_bytes *out)
+{
+    if (context == NULL)
+        return MH_ERROR_ARGUMENT;
+    if (out == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "where the bytes should go is NULL");
+    *out = (mh_bytes){0};
+    return trace ? mh_trace_check(context, trace) : MH_OK;
+}
+
+// Appends the template up to `mark` and steps over it.
+static void append_until(mh_appender *to, const char **from, const char *end, const char *mark)
+{
+    size_t left = (size_t)(end - *from);
+    const char *found = mark ? memmem(*from, left, mark, strlen(mark)) : NULL;
+    mh_append(to, *from, found ? (size_t)(found - *from) : left);
+    *from = found ? found + strlen(mark) : end;
+}
+
+mh_status mh_view_page(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                       mh_bytes *page)
+{
+    const mh_view_options defaults = mh_view_options_default();
+    const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
+    mh_appender to = {.context = context};
+    mh_status status = check_call(context, trace, page);
+    if (status != MH_OK)
+        return status;
+    options = options ? options : &defaults;
+    append_until(&to, &from, end, "{{connect}}");
+    mh_append_string(&to, options->served ? "'self'" : "'none'");
+    append_until(&to, &from, end, "{{data}}");
+    if (trace != NULL)
+        status = mh_page_data(options, trace, &page_sink, &to);
+    append_until(&to, &from, end, NULL);
+    return mh_append_finish(&to, status, page);
+}
+
+mh_status mh_view_data(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                       mh_bytes *json)
+{
+    const mh_view_options defaults = mh_view_options_default();
+    mh_appender to = {.context = context};
+    mh_status status = check_call(context, trace, json);
+    if (status == MH_OK && trace == NULL)
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "the trace is NULL");
+    if (status != MH_OK)
+        return status;
+    status = mh_page_data(options ? options : &defaults, trace, &json_sink, &to);
+    mh_append_string(&to, "]}\n");
+    return mh_append_finish(&to, status, json);
+}
+
+mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
+                             const mh_trace *trace, const char *path)
+{
+    mh_bytes page;
+    mh_file_writer *writer = NULL;
+    mh_status status = mh_view_page(context, options, trace, &page);
+    if (status != MH_OK)
+        return status;
+    status = mh_file_begin(context, path, &writer);
+    if (status == MH_OK) {
+        status = mh_file_write(writer, page.data, page.size);
+        if (status == MH_OK)
+            status = mh_file_commit(writer);
+        else
+            mh_file_abandon(writer);
+    }
+    mh_bytes_free(context, &page);
+    return status;
+}

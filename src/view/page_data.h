@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The data of a page: a description as JSON, and numbered chunks of compressed numbers.
+//
+//     description   title, tokens, and for each group its kind, shape and first chunk
+//     chunk         deflated, in base64; one for each head's weights, and one for each layer of
+//                   each tap
+//
+// A head's chunk: T row maxima (f32), then its T x S weights as fractions of their row's maximum in
+// steps of 1/(2^bits - 1); of 16 bits first all high bytes, then all low ones, because equal high
+// bytes are near each other then and compress. A tap's chunk: f32 or f16, C order.
+#ifndef MH_VIEW_PAGE_DATA_H
+#define MH_VIEW_PAGE_DATA_H
+
+#include "view/bytes.h"
+
+// Receives the description, then every chunk in order.
+typedef struct mh_page_sink {
+    void (*description)(mh_appender *to, const char *json);
+    void (*chunk)(mh_appender *to, size_t number, const unsigned char *bytes, size_t size);
+} mh_page_sink;
+
+// The trace must have passed mh_trace_check.
+mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
+                       const mh_page_sink *sink, mh_appender *to);
+
+#endif

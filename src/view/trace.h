@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What the trace's reader, writer and views share: names, token lists of a group, and reading
+// weights as f32 whatever their type and strides.
+#ifndef MH_VIEW_TRACE_H
+#define MH_VIEW_TRACE_H
+
+#include <multihead/view.h>
+
+// The tensors of a group besides its weights, one list for reading, writing and checking.
+enum {
+    MH_TAP_Q,
+    MH_TAP_K,
+    MH_TAP_V,
+    MH_TAP_OUT,
+    MH_TAP_MASK,
+    MH_TAPS,
+};
+extern const char *const mh_tap_names[MH_TAPS]; // "q", ...
+
+static inline mh_tensor *mh_trace_tap(mh_trace_group *group, int tap)
+{
+    mh_tensor *taps[MH_TAPS] = {&group->q, &group->k, &group->v, &group->out, &group->mask};
+    return taps[tap];
+}
+
+static inline const mh_tensor *mh_trace_tap_const(const mh_trace_group *group, int tap)
+{
+    return mh_trace_tap((mh_trace_group *)(uintptr_t)group, tap);
+}
+
+static inline bool mh_trace_has(const mh_trace *trace, int kind)
+{
+    return trace->groups[kind].weights.data != NULL;
+}
+
+// The tokens that name a group's queries or keys; count 0 if they are not known.
+mh_trace_tokens mh_trace_queries(const mh_trace *trace, mh_trace_kind kind);
+mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind);
+
+// Copies of an (L, H, T, S) tensor: one head (T, S), `count` rows from `row` on, as f32 in C order;
+// u8 and u16 become k/255 and k/65535.
+mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t layer, size_t head,
+                        size_t row, size_t count, float *to);
+
+// The group that options ask for; an error if the trace has none such, or not that layer or head.
+mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                         mh_trace_kind *kind);
+
+#endif

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+// Whether a trace makes sense: shapes that belong together, as many tokens as there are rows and
+// columns, weights that are weights. All views rely on it, none looks again.
+#include <math.h>
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "view/trace.h"
+
+const char *const mh_tap_names[MH_TAPS] = {"q", "k", "v", "out", "mask"};
+
+const char *mh_trace_kind_name(mh_trace_kind kind)
+{
+    static const char *const names[] = {"encoder.self", "decoder.self", "cross", "attention"};
+    return (size_t)kind < MH_TRACE_KINDS ? names[kind] : NULL;
+}
+
+// ---- tokens ---------------------------------------------------------------------------
+
+// The tokens for one side of a group. A generic square group with one list uses it twice.
+static mh_trace_tokens side(const mh_trace *trace, mh_trace_kind kind, bool keys)
+{
+    const mh_tensor *w = &trace->groups[kind].weights;
+    const mh_trace_tokens *source = &trace->source, *target = &trace->target;
+    if (kind == MH_TRACE_ENCODER)
+        return *source;
+    if (kind == MH_TRACE_DECODER)
+        return *target;
+    if (kind == MH_TRACE_ATTENTION && w->shape[2] == w->shape[3] &&
+        (source->count == 0 || target->count == 0))
+        return source->count ? *source : *target;
+    return keys ? *source : *target;
+}
+
+mh_trace_tokens mh_trace_queries(const mh_trace *trace, mh_trace_kind kind)
+{
+    return side(trace, kind, false);
+}
+
+mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind)
+{
+    return side(trace, kind, true);
+}
+
+static mh_status check_tokens(mh_context *context, const char *group, const char *what,
+                              mh_trace_tokens tokens, size_t expected)
+{
+    if (tokens.count != 0 && tokens.count != expected)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu tokens for %zu %s", group, tokens.count,
+                       expected, what);
+    if (tokens.count != 0 && tokens.text == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: the tokens of the %s are NULL", group,
+                       what);
+    for (size_t i = 0; i < tokens.count; i++)
+        if (tokens.text[i] == NULL)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: token %zu of the %s is NULL", group, i,
+                           what);
+    return MH_OK;
+}
+
+// ---- shapes ---------------------------------------------------------------------------
+
+static bool is_float(mh_dtype t)
+{
+    return t == MH_F32 || t == MH_F64 || t == MH_F16 || t == MH_BF16;
+}
+
+static mh_status refuse(mh_context *context, const char *group, const char *tensor,
+                        const mh_tensor *t, const char *expected)
+{
+    char shape[160];
+    return mh_fail(context, MH_ERROR_ARGUMENT, "%s%s%s: found %s, expected %s", group,
+                   *tensor ? "." : "", tensor, mh_tensor_describe(t, shape, sizeof shape),
+                   expected);
+}
+
+static mh_status check_weights(mh_context *context, const char *group, const mh_tensor *w)
+{
+    size_t count, bytes;
+    if (w->rank != 4)
+        return refuse(context, group, "", w, "rank 4: (layers, heads, queries, keys)");
+    if (!is_float(w->dtype) && w->dtype != MH_U8 && w->dtype != MH_U16)
+        return refuse(context, group, "", w, "f32, f64, f16, bf16, u8 or u16");
+    for (int d = 0; d < 4; d++)
+        if (w->shape[d] == 0)
+            return refuse(context, group, "", w, "no dimension of 0");
+    if (!mh_multiply_all(4, w->shape, &count) || !mh_multiply_sizes(count, 8, &bytes))
+        return refuse(context, group, "", w, "a shape whose bytes can be counted");
+    return MH_OK;
+}
+
+// A tap must have the dimensions in `shape`; 0 stands for any but 0.
+static mh_status check_tap(mh_context *context, const char *group, const char *name,
+                           const mh_tensor *t, int rank, const size_t *shape)
+{
+    char expected[160];
+    size_t used = 0;
+    bool fits = t->rank == rank;
+    for (int d = 0; d < rank; d++) {
+        if (shape[d] != 0)
+            used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%zu",
+                                     d ? ", " : "(", shape[d]);
+        else
+            used +=
+                (size_t)snprintf(expected + used, sizeof expected - used, "%sn", d ? ", " : "(");
+        fits = fits && t->shape[d] != 0 && (shape[d] == 0 || t->shape[d] == shape[d]);
+    }
+    snprintf(expected + used, sizeof expected - used, ")");
+    if (!fits)
+        return refuse(context, group, name, t, expected);
+    bool mask = rank == 2;
+    if (mask ? t->dtype != MH_BOOL && t->dtype != MH_U8 : !is_float(t->dtype))
+        return refuse(context, group, name, t, mask ? "bool or u8" : "f32, f64, f16 or bf16");
+    return MH_OK;
+}
+
+static mh_status check_taps(mh_context *context, const char *name, const mh_trace_group *g)
+{
+    const size_t *s = g->weights.shape;
+    mh_status status = MH_OK;
+    if ((g->q.data != NULL) != (g->k.data != NULL) || (g->q.data != NULL) != (g->v.data != NULL))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: q, k and v come only together", name);
+    if (!isfinite(g->scale) || g->scale < 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: scale %g, expected a positive number", name,
+                       g->scale);
+    if (g->q.data != NULL) {
+        if (g->k.rank != 4 || g->k.shape[1] == 0 || s[1] % g->k.shape[1] != 0)
+            return refuse(context, name, "k", &g->k,
+                          "rank 4 and a number of heads that divides that of the weights");
+        status = check_tap(context, name, "q", &g->q, 4, (size_t[]){s[0], s[1], s[2], 0});
+        if (status == MH_OK)
+            status = check_tap(context, name, "k", &g->k, 4,
+                               (size_t[]){s[0], g->k.shape[1], s[3], g->q.shape[3]});
+        if (status == MH_OK)
+            status =
+                check_tap(context, name, "v", &g->v, 4, (size_t[]){s[0], g->k.shape[1], s[3], 0});
+    }
+    if (status == MH_OK && g->out.data != NULL)
+        status = check_tap(context, name, "out", &g->out, 3, (size_t[]){s[0], s[2], 0});
+    if (status == MH_OK && g->mask.data != NULL)
+        status = check_tap(context, name, "mask", &g->mask, 2, (size_t[]){s[2], s[3]});
+    return status;
+}
+
+// ---- values ---------------------------------------------------------------------------
+
+mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t layer, size_t head,
+                        size_t row, size_t count, float *to)
+{
+    mh_tensor from = mh_tensor_slice(*weights, 0, layer, 1);
+    from = mh_tensor_slice(from, 1, head, 1);
+    from = mh_tensor_slice(from, 2, row, count);
+    mh_tensor out = mh_tensor_4d(to, MH_F32, 1, 1, count, weights->shape[3]);
+    mh_status status = mh_tensor_copy(context, &from, &out);
+    bool integer = weights->dtype == MH_U8 || weights->dtype == MH_U16;
+    float step = weights->dtype == MH_U8 ? 255.0f : 65535.0f;
+    for (size_t i = 0; status == MH_OK && integer && i < count * weights->shape[3]; i++)
+        to[i] /= step;
+    return status;
+}
+
+typedef struct odd_rows {
+    size_t count;
+    size_t layer, head, row; // of the first
+    double sum;
+} odd_rows;
+
+// Far more than rounding to f16 or u8 makes of a softmax, far less than a mistake.
+enum { SUM_PERCENT = 2 };
+
+static mh_status check_row(mh_context *context, const char *name, const float *row, size_t keys,
+                           size_t layer, size_t head, size_t query, odd_rows *odd)
+{
+    double sum = 0;
+    for (size_t j = 0; j < keys; j++) {
+        if (!isfinite(row[j]) || row[j] < 0)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: layer %zu, head %zu, query %zu, key %zu: found %g, expected a "
+                           "weight, finite and not negative",
+                           name, layer, head, query, j, (double)row[j]);
+        sum += (double)row[j];
+    }
+    bool empty = sum == 0; // a query that may see nothing
+    if (!empty && fabs(sum - 1) > SUM_PERCENT / 100.0) {
+        if (odd->count == 0)
+            *odd = (odd_rows){.layer = layer, .head = head, .row = query, .sum = sum};
+        odd->count++;
+    }
+    return MH_OK;
+}
+
+static mh_status check_values(mh_context *context, const char *name, const mh_tensor *w)
+{
+    const size_t *s = w->shape;
+    odd_rows odd = {0};
+    mh_status status = MH_OK;
+    float *row = mh_alloc(context, s[3] * sizeof *row);
+    if (row == NULL)
+        return MH_ERROR_MEMORY;
+    for (size_t l = 0; l < s[0]; l++)
+        for (size_t h = 0; h < s[1]; h++)
+            for (size_t i = 0; i < s[2] && status == MH_OK; i++) {
+                status = mh_trace_rows(context, w, l, h, i, 1, row);
+                if (status == MH_OK)
+                    status = check_row(context, name, row, s[3], l, h, i, &odd);
+            }
+    mh_free(context, row, s[3] * sizeof *row);
+    if (status == MH_OK && odd.count != 0)
+        mh_log(context, MH_LOG_WARNING,
+               "%s: %zu of %zu rows do not sum to 1; the first is layer %zu, head %zu, query %zu: "
+               "%.4g",
+               name, odd.count, s[0] * s[1] * s[2], odd.layer, odd.head, odd.row, odd.sum);
+    return status;
+}
+
+static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trace_kind kind)
+{
+    const mh_trace_group *g = &trace->groups[kind];
+    const char *name = mh_trace_kind_name(kind);
+    mh_status status = check_weights(context, name, &g->weights);
+    if (status == MH_OK)
+        status = check_tokens(context, name, "queries", mh_trace_queries(trace, kind),
+                              g->weights.shape[2]);
+    if (status == MH_OK)
+        status =
+            check_tokens(context, name, "keys", mh_trace_keys(trace, kind), g->weights.shape[3]);
+    if (status == MH_OK)
+        status = check_taps(context, name, g);
+    if (status == MH_OK)
+        status = check_values(context, name, &g->weights);
+    return status;
+}
+
+mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
+{
+    bool any = false;
+    mh_status status = MH_OK;
+    if (context == NULL)
+        return MH_ERROR_ARGUMENT;
+    if (trace == NULL || trace->struct_size != sizeof *trace)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "trace: NULL or of another version");
+    for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++) {
+        const mh_trace_group *g = &trace->groups[kind];
+        if (g->weights.data != NULL) {
+            any = true;
+            status = check_group(context, trace, (mh_trace_kind)kind);
+        } else if (g->q.data != NULL || g->out.data != NULL || g->mask.data != NULL) {
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: tensors without weights",
+                           mh_trace_kind_name((mh_trace_kind)kind));
+        }
+    }
+    if (status == MH_OK && !any)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "trace: no weights, expected at least one of encoder.self, decoder.self, "
+                       "cross and attention");
+    return status;
+}
+
+mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                         mh_trace_kind *kind)
+{
+    static const mh_trace_kind order[] = {MH_TRACE_CROSS, MH_TRACE_ENCODER, MH_TRACE_DECODER,
+                                          MH_TRACE_ATTENTION};
+    if (options->struct_size != sizeof *options)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options: of another version");
+    *kind = options->kind;
+    if ((size_t)options->kind > MH_TRACE_KINDS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected at most %d",
+                       (int)options->kind, (int)MH_TRACE_KINDS);
+    for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
+        if (mh_trace_has(trace, order[i]))
+            *kind = order[i];
+    if (*kind == MH_TRACE_KINDS || !mh_trace_has(trace, (int)*kind))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: the trace has no '%s'",
+                       mh_trace_kind_name(*kind == MH_TRACE_KINDS ? MH_TRACE_CROSS : *kind));
+    const size_t *shape = trace->groups[*kind].weights.shape;
+    if (options->layer < -1 || options->layer >= (ptrdiff_t)shape[0])
+        return mh_fail(context, MH_ERROR_ARGUMENT, "layer: found %td, expected 0 to %zu",
+                       options->layer, shape[0] - 1);
+    if (options->head < -1 || options->head >= (ptrdiff_t)shape[1])
+        return mh_fail(context, MH_ERROR_ARGUMENT, "head: found %td, expected 0 to %zu",
+                       options->head, shape[1] - 1);
+    return MH_OK;
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// A trace from a safetensors file; docs/trace-format.md describes it. The tensors are views of the
+// mapped file; the token lists are JSON in the file's metadata and stay jansson's.
+//
+// A list is scanned before jansson sees it, because jansson's tree takes many times the text: a
+// list that is not flat, or has more members than a sequence of the file has tokens, is refused.
+#include <jansson.h>
+#include <string.h>
+
+#include <multihead/io.h>
+
+#include "base/checked.h"
+#include "io/source.h"
+#include "view/trace.h"
+
+enum { SOURCE, TARGET, SIDES };
+
+struct mh_trace_file {
+    mh_context *context;
+    mh_tensor_file *file;
+    mh_trace trace;
+    json_t *lists[SIDES];
+    const char **texts[SIDES]; // (count), into the lists
+    bool *starts[SIDES];       // (count)
+};
+
+// ---- token lists ------------------------------------------------------------------------
+
+// Whether the text is at most one pair of brackets deep and has at most `most` members.
+static bool is_flat(const char *text, size_t most)
+{
+    size_t depth = 0, commas = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c == '"') {
+            for (c++; *c && *c != '"'; c++)
+                if (*c == '\\' && c[1])
+                    c++;
+            if (!*c)
+                break;
+        } else if (*c == '[' || *c == '{') {
+            if (++depth > 1)
+                return false;
+        } else if (*c == ',' && ++commas >= most) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The list under `key`; *list stays NULL if there is none.
+static mh_status load_list(const mh_source *source, const mh_tensor_file *file, const char *key,
+                           size_t most, json_t **list)
+{
+    json_error_t error = {0};
+    const char *text = mh_tensor_file_metadata(file, key);
+    if (text == NULL)
+        return MH_OK;
+    if (!is_flat(text, most))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "metadata '%s': expected a flat list of at most %zu members, found "
+                              "%s",
+                              key, most, mh_quote_string(text).text);
+    *list = json_loads(text, 0, &error);
+    if (*list == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for metadata '%s'", key);
+    if (*list == NULL || !json_is_array(*list))
+        return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': %s in %s", key,
+                              *list ? "no list" : error.text, mh_quote_string(text).text);
+    return MH_OK;
+}
+
+static mh_status read_tokens(mh_trace_file *f, const mh_source *source, const char *key, int side,
+                             size_t most, mh_trace_tokens *tokens)
+{
+    json_t *item;
+    size_t i;
+    mh_status status = load_list(source, f->file, key, most, &f->lists[side]);
+    size_t count = json_array_size(f->lists[side]);
+    if (status != MH_OK || count == 0)
+        return status;
+    const char **texts = mh_alloc(f->context, count * sizeof *texts);
+    if (texts == NULL)
+        return MH_ERROR_MEMORY;
+    f->texts[side] = texts;
+    *tokens = (mh_trace_tokens){.count = count, .text = texts};
+    json_array_foreach(f->lists[side], i, item)
+    {
+        if (!json_is_string(item))
+            return mh_source_fail(source, MH_ERROR_FORMAT,
+                                  "metadata '%s': member %zu is not a string", key, i);
+        texts[i] = json_string_value(item);
+    }
+    return MH_OK;
+}
+
+// Which tokens begin a word: true and false, one for each.
+static mh_status read_starts(mh_trace_file *f, const mh_source *source, const char *key, int side,
+                             mh_trace_tokens *tokens)
+{
+    json_t *list = NULL, *item;
+    size_t i;
+    mh_status status = load_list(source, f->file, key, tokens->count, &list);
+    size_t found = json_array_size(list);
+    if (status == MH_OK && list != NULL && found != tokens->count)
+        status =
+            mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': %zu members for %zu tokens",
+                           key, found, tokens->count);
+    if (status == MH_OK && found != 0 &&
+        (f->starts[side] = mh_alloc(f->context, found * sizeof(bool))) == NULL)
+        status = MH_ERROR_MEMORY;
+    json_array_foreach(list, i, item)
+    {
+        if (status != MH_OK)
+            break;
+        if (!json_is_boolean(item))
+            status = mh_source_fail(source, MH_ERROR_FORMAT,
+                                    "metadata '%s': member %zu is neither true nor false", key, i);
+        else
+            f->starts[side][i] = json_is_true(item);
+    }
+    if (status == MH_OK && found != 0)
+        tokens->word_start = f->starts[side];
+    json_decref(list);
+    return status;
+}
+
+// ---- tensors and the rest -----------------------------------------------------------------
+
+// Finds tensor `name`; its data stays NULL if there is none.
+static mh_status find_tensor(const mh_source *source, const mh_tensor_file *file, const char *name,
+                             mh_tensor *tensor)
+{
+    char shape[160];
+    if (!mh_tensor_file_find(file, name, tensor))
+        return MH_OK;
+    if (mh_tensor_count(tensor) == 0)
+        return mh_source_fail(source, MH_ERROR_FORMAT, "tensor '%s': found %s, expected elements",
+                              name, mh_tensor_describe(tensor, shape, sizeof shape));
+    return MH_OK;
+}
+
+static mh_status read_scale(const mh_source *source, const mh_tensor_file *file, const char *key,
+                            double *scale)
+{
+    const char *text = mh_tensor_file_metadata(file, key);
+    if (text == NULL)
+        return MH_OK;
+    json_t *number = strlen(text) < 64 ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    *scale = json_number_value(number); // 0 for anything else
+    json_decref(number);
+    if (*scale > 0)
+        return MH_OK;
+    return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': found %s, expected a number > 0",
+                          key, mh_quote_string(text).text);
+}
+
+static mh_status read_group(const mh_source *source, const mh_tensor_file *file, mh_trace_kind kind,
+                            mh_trace_group *group)
+{
+    char name[64];
+    const char *prefix = mh_trace_kind_name(kind);
+    mh_status status = find_tensor(source, file, prefix, &group->weights);
+    for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++) {
+        snprintf(name, sizeof name, "%s.%s", prefix, mh_tap_names[tap]);
+        status = find_tensor(source, file, name, mh_trace_tap(group, tap));
+    }
+    snprintf(name, sizeof name, "%s.scale", prefix);
+    if (status == MH_OK)
+        status = read_scale(source, file, name, &group->scale);
+    return status;
+}
+
+// The longest sequence that the file's weights speak of.
+static size_t longest_sequence(const mh_trace *trace)
+{
+    size_t most = 0;
+    for (int kind = 0; kind < MH_TRACE_KINDS; kind++) {
+        const mh_tensor *w = &trace->groups[kind].weights;
+        for (int d = 2; w->data != NULL && w->rank == 4 && d < 4; d++)
+            if (w->shape[d] > most)
+                most = w->shape[d];
+    }
+    return most;
+}
+
+static mh_status read_all(mh_trace_file *f, const mh_source *source)
+{
+    mh_trace *trace = &f->trace;
+    mh_status status = MH_OK;
+    const char *version = mh_tensor_file_metadata(f->file, "trace");
+    if (version != NULL && strcmp(version, "1") != 0)
+        return mh_source_fail(source, MH_ERROR_FORMAT, "trace version %s, expected \"1\"",
+                              mh_quote_string(version).text);
+    trace->title = mh_tensor_file_metadata(f->file, "title");
+    trace->model = mh_tensor_file_metadata(f->file, "model");
+    for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++)
+        status = read_group(source, f->file, (mh_trace_kind)kind, &trace->groups[kind]);
+    size_t most = longest_sequence(trace);
+    if (status == MH_OK)
+        status = read_tokens(f, source, "source.tokens", SOURCE, most, &trace->source);
+    if (status == MH_OK)
+        status = read_tokens(f, source, "target.tokens", TARGET, most, &trace->target);
+    if (status == MH_OK)
+        status = read_starts(f, source, "source.words", SOURCE, &trace->source);
+    if (status == MH_OK)
+        status = read_starts(f, source, "target.words", TARGET, &trace->target);
+    return status;
+}
+
+// mh_trace_check with the file's name in front; what is wrong is wrong with the file.
+static mh_status check_all(const mh_trace_file *f, const mh_source *source)
+{
+    mh_status status = mh_trace_check(f->context, &f->trace);
+    if (status != MH_ERROR_ARGUMENT)
+        return status;
+    char message[512];
+    snprintf(message, sizeof message, "%s", mh_error_message(f->context));
+    return mh_source_fail(source, MH_ERROR_FORMAT, "%s", message);
+}
+
+// Takes the tensor file, also when it fails.
+static mh_status take(mh_context *context, const char *name, mh_tensor_file *tensors,
+                      mh_trace_file **file)
+{
+    const mh_source source = {.context = context, .name = name};
+    mh_trace_file *f = mh_alloc(context, sizeof *f);
+    if (f == NULL) {
+        mh_tensor_file_free(tensors);
+        return MH_ERROR_MEMORY;
+    }
+    *f = (mh_trace_file){.context = context, .file = tensors, .trace = mh_trace_default()};
+    mh_status status = read_all(f, &source);
+    if (status == MH_OK)
+        status = check_all(f, &source);
+    if (status == MH_OK)
+        *file = f;
+    else
+        mh_trace_file_free(f);
+    return status;
+}
+
+mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file)
+{
+    mh_tensor_file *tensors;
+    *file = NULL;
+    mh_status status = mh_tensor_file_open(context, path, &tensors);
+    return status == MH_OK ? take(context, path, tensors, file) : status;
+}
+
+mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes, size_t size,
+                              mh_trace_file **file)
+{
+    mh_tensor_file *tensors;
+    *file = NULL;
+    mh_status status = mh_tensor_file_parse(context, name, bytes, size, &tensors);
+    return status == MH_OK ? take(context, name, tensors, file) : status;
+}
+
+const mh_trace *mh_trace_file_trace(const mh_trace_file *file) { return &file->trace; }
+
+void mh_trace_file_free(mh_trace_file *file)
+{
+    if (file == NULL)
+        return;
+    for (int side = 0; side < SIDES; side++) {
+        size_t count = side == SOURCE ? file->trace.source.count : file->trace.target.count;
+        mh_free(file->context, file->texts[side], count * sizeof *file->texts[side]);
+        mh_free(file->context, file->starts[side], count * sizeof *file->starts[side]);
+        json_decref(file->lists[side]);
+    }
+    mh_tensor_file_free(file->file);
+    mh_free(file->context, file, sizeof *file);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// A trace to a safetensors file, as docs/trace-format.md describes it.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <multihead/io.h>
+
+#include "view/token_text.h"
+#include "view/trace.h"
+
+enum {
+    TENSORS_MAX = MH_TRACE_KINDS * (1 + MH_TAPS),
+    METADATA_MAX = 7 + MH_TRACE_KINDS,
+    NAME_MAX_BYTES = 32,
+};
+
+typedef struct output {
+    mh_context *context;
+    mh_named_tensor tensors[TENSORS_MAX];
+    char names[TENSORS_MAX][NAME_MAX_BYTES];
+    size_t tensor_count;
+    mh_metadata metadata[METADATA_MAX];
+    char scale_keys[MH_TRACE_KINDS][NAME_MAX_BYTES], scales[MH_TRACE_KINDS][NAME_MAX_BYTES];
+    size_t metadata_count;
+    mh_bytes owned[METADATA_MAX]; // values that were made here
+    size_t owned_count;
+    mh_status status;
+} output;
+
+static void add_tensor(output *o, const char *group, const char *tap, const mh_tensor *tensor)
+{
+    if (tensor->data == NULL)
+        return;
+    char *name = o->names[o->tensor_count];
+    snprintf(name, NAME_MAX_BYTES, "%s%s%s", group, *tap ? "." : "", tap);
+    o->tensors[o->tensor_count++] = (mh_named_tensor){name, *tensor};
+}
+
+static void add_metadata(output *o, const char *key, const char *value)
+{
+    o->metadata[o->metadata_count++] = (mh_metadata){key, value};
+}
+
+// Adds text of the caller's, made valid.
+static void add_text(output *o, const char *key, const char *text)
+{
+    if (text == NULL || o->status != MH_OK)
+        return;
+    mh_appender value = {.context = o->context};
+    mh_append_utf8(&value, text);
+    mh_append(&value, "", 0); // at least a terminating 0
+    mh_bytes *bytes = &o->owned[o->owned_count++];
+    o->status = mh_append_finish(&value, MH_OK, bytes);
+    if (o->status == MH_OK)
+        add_metadata(o, key, bytes->data);
+}
+
+// Adds a list as JSON, and takes it.
+static void add_list(output *o, const char *key, json_t *list)
+{
+    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_decref(list);
+    if (text != NULL)
+        add_text(o, key, text);
+    else
+        o->status = mh_fail(o->context, MH_ERROR_MEMORY, "no memory for the metadata '%s'", key);
+    free(text);
+}
+
+static void add_tokens(output *o, const char *key, const char *starts_key, mh_trace_tokens tokens)
+{
+    if (tokens.count == 0 || o->status != MH_OK)
+        return;
+    add_list(o, key, mh_json_tokens(o->context, tokens));
+    if (tokens.word_start != NULL && o->status == MH_OK)
+        add_list(o, starts_key, mh_json_starts(o->context, tokens));
+}
+
+static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind)
+{
+    const char *name = mh_trace_kind_name(kind);
+    add_tensor(o, name, "", &group->weights);
+    for (int tap = 0; tap < MH_TAPS; tap++)
+        add_tensor(o, name, mh_tap_names[tap], mh_trace_tap_const(group, tap));
+    if (group->scale > 0 && group->weights.data != NULL) {
+        snprintf(o->scale_keys[kind], NAME_MAX_BYTES, "%s.scale", name);
+        snprintf(o->scales[kind], NAME_MAX_BYTES, "%.17g", group->scale);
+        add_metadata(o, o->scale_keys[kind], o->scales[kind]);
+    }
+}
+
+static mh_status collect_and_write(output *o, const char *path, const mh_trace *trace)
+{
+    add_metadata(o, "trace", "1");
+    add_text(o, "title", trace->title);
+    add_text(o, "model", trace->model);
+    add_tokens(o, "source.tokens", "source.words", trace->source);
+    add_tokens(o, "target.tokens", "target.words", trace->target);
+    for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
+        add_group(o, &trace->groups[kind], (mh_trace_kind)kind);
+    if (o->status == MH_OK)
+        o->status = mh_safetensors_write(o->context, path, o->tensors, o->tensor_count, o->metadata,
+                                         o->metadata_count);
+    for (size_t i = 0; i < o->owned_count; i++)
+        mh_bytes_free(o->context, &o->owned[i]);
+    return o->status;
+}
+
+mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace)
+{
+    mh_status status = mh_trace_check(context, trace);
+    if (status != MH_OK)
+        return status;
+    output *o = mh_alloc(context, sizeof *o);
+    if (o == NULL)
+        return MH_ERROR_MEMORY;
+    *o = (output){.context = context};
+    status = collect_and_write(o, path, trace);
+    mh_free(context, o, sizeof *o);
+    return status;
+}

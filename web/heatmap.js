@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// Heatmap of one head: zoom, pan, values on hover. The matrix is drawn from tiles of 512 x 512
+// pixels at the half, quarter, ... size that fits the zoom; a tile is made when it is first seen,
+// so that 2,048 x 2,048 weights move as lightly as ten.
+
+const TILE = 512;
+
+class Pyramid {
+  constructor(matrix, shade) {
+    this.levels = [shadeMatrix(matrix, shade)];
+    this.tiles = new Map();
+  }
+  level(n) {
+    while (this.levels.length <= n) this.levels.push(halve(this.levels[this.levels.length - 1]));
+    return this.levels[n];
+  }
+  // Draws the cells into the rectangle at (x, y) with so many CSS pixels a cell.
+  draw(context, x, y, scale, width, height) {
+    let n = 0;
+    while (scale * 2 ** n * (window.devicePixelRatio || 1) < 0.75) n++;
+    const level = this.level(n), size = scale * 2 ** n;
+    context.imageSmoothingEnabled = false;
+    for (let ty = 0; ty < level.rows; ty += TILE)
+      for (let tx = 0; tx < level.cols; tx += TILE) {
+        const w = Math.min(TILE, level.cols - tx), h = Math.min(TILE, level.rows - ty);
+        const left = x + tx * size, top = y + ty * size;
+        if (left > width || top > height || left + w * size < 0 || top + h * size < 0) continue;
+        const key = `${n} ${tx} ${ty}`;
+        if (!this.tiles.has(key)) this.tiles.set(key, shadeCanvas(level, tx, ty, w, h));
+        context.drawImage(this.tiles.get(key), left, top, w * size, h * size);
+      }
+  }
+}
+
+const heatmap = {
+  id: 'heatmap',
+  name: 'Heatmap',
+
+  async render(host, trace, alive) {
+    const group = current.group;
+    const matrix = await group.matrix(state.layer, state.head, state.words);
+    if (!alive()) return;
+    const canvas = el('canvas', {tabindex: '0', role: 'img',
+      'aria-label': 'Heatmap. Arrow keys move, plus and minus zoom, 0 shows all.'});
+    const readout = el('p', {class: 'readout', 'aria-live': 'polite'});
+    const stage = el('div', {class: 'stage'}, canvas);
+    host.append(el('section', {class: 'card'}, stage, readout, heatmap.legend()));
+    heatmap.shown = new HeatmapStage(stage, canvas, readout, matrix);
+  },
+
+  legend() {
+    const bar = el('canvas', {width: 256, height: 1, class: 'ramp'});
+    const shades = {rows: 1, cols: 256, shades: Uint8Array.from({length: 256}, (_, i) => i)};
+    bar.getContext('2d').drawImage(shadeCanvas(shades, 0, 0, 256, 1), 0, 0);
+    const ticks = state.shade === 'root' ? [0, 0.04, 0.16, 0.36, 0.64, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
+    return el('div', {class: 'legend'}, el('div', {}, bar, el('div', {class: 'ticks'},
+      ...ticks.map(t => el('span', {}, String(t))))),
+      el('span', {class: 'muted'}, 'Rows are queries, columns are keys. Drag to move, wheel, pinch or + − to zoom, 0 for all, arrows for one cell.'));
+  },
+
+  svg: async () => heatmapSvg(await currentMatrix(), state.shade, currentTitle()),
+  csv: async () => matrixCsv(await currentMatrix()),
+};
+
+class HeatmapStage {
+  constructor(stage, canvas, readout, matrix) {
+    Object.assign(this, {stage, canvas, readout, matrix});
+    this.pyramid = new Pyramid(matrix, state.shade);
+    this.cell = {row: state.token, col: -1};
+    this.pointers = new Map();
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(stage);
+    canvas.addEventListener('pointerdown', e => this.press(e));
+    canvas.addEventListener('pointermove', e => this.move(e));
+    canvas.addEventListener('pointerup', e => this.release(e));
+    canvas.addEventListener('pointercancel', e => this.release(e));
+    canvas.addEventListener('pointerleave', () => { hideTip(); this.schedule(); });
+    canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
+    canvas.addEventListener('keydown', e => this.key(e));
+    this.resize();
+  }
+
+  resize() {
+    const {rows, cols, rowLabels, colLabels} = this.matrix;
+    const longest = labels => Math.min(14, Math.max(1, ...labels.slice(0, 4000).map(l => l.length)));
+    this.width = this.stage.clientWidth;
+    this.left = Math.min(this.width * 0.3, 14 + 7 * longest(rowLabels));
+    this.top = 14 + 6.6 * longest(colLabels);
+    const most = Math.min(44, (this.width - this.left) / cols);
+    this.height = Math.round(Math.min(Math.max(innerHeight * 0.72, 320), this.top + rows * most + 2));
+    this.fit = Math.min(most, (this.height - this.top) / rows);
+    if (!this.scale || this.scale < this.fit || !this.moved) this.showAll();
+    this.draw();
+  }
+  showAll() { this.scale = this.fit; this.x = 0; this.y = 0; this.moved = false; }
+
+  // Keeps the matrix within the plot.
+  clamp() {
+    const {rows, cols} = this.matrix;
+    this.scale = Math.min(Math.max(this.scale, this.fit), Math.max(64, this.fit));
+    const least = (size, room) => Math.min(0, room - size);
+    this.x = Math.min(0, Math.max(this.x, least(cols * this.scale, this.width - this.left)));
+    this.y = Math.min(0, Math.max(this.y, least(rows * this.scale, this.height - this.top)));
+  }
+  zoom(factor, px, py) {
+    const old = this.scale, ax = px - this.left, ay = py - this.top;
+    this.scale = Math.min(Math.max(old * factor, this.fit), Math.max(64, this.fit));
+    this.x = ax - (ax - this.x) * this.scale / old;
+    this.y = ay - (ay - this.y) * this.scale / old;
+    this.moved = true;
+    this.clamp();
+    this.schedule();
+  }
+  schedule() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.draw(); });
+  }
+
+  draw() {
+    const c = sharpContext(this.canvas, this.width, this.height), {rows, cols} = this.matrix;
+    this.clamp();
+    c.clearRect(0, 0, this.width, this.height);
+    c.save();
+    c.beginPath();
+    c.rect(this.left, this.top, this.width - this.left, this.height - this.top);
+    c.clip();
+    const x = this.left + this.x, y = this.top + this.y, s = this.scale;
+    this.pyramid.draw(c, x, y, s, this.width, this.height);
+    if (s >= 12) this.drawGrid(c, x, y);
+    if (s >= 34) this.drawValues(c, x, y);
+    c.lineWidth = 2;
+    c.strokeStyle = cssColour('--mark');
+    if (state.token >= 0) c.strokeRect(x, y + state.token * s, cols * s, s);
+    if (this.cell.row >= 0 && this.cell.col >= 0)
+      c.strokeRect(x + this.cell.col * s, y + this.cell.row * s, Math.max(s, 3), Math.max(s, 3));
+    c.restore();
+    c.strokeStyle = cssColour('--line');
+    c.lineWidth = 1;
+    c.strokeRect(this.left - 0.5, this.top - 0.5, Math.min(cols * s + x - this.left, this.width - this.left) + 1,
+      Math.min(rows * s + y - this.top, this.height - this.top) + 1);
+    this.drawLabels(c, x, y);
+    this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
+  }
+  range(start, room, count) { // of cells that are seen
+    return [Math.max(0, Math.floor(-start / this.scale)), Math.min(count, Math.ceil((room - start) / this.scale))];
+  }
+  drawGrid(c, x, y) {
+    const {rows, cols} = this.matrix, s = this.scale;
+    c.strokeStyle = cssColour('--grid');
+    c.lineWidth = 1;
+    c.beginPath();
+    for (let i = 1; i < rows; i++) { c.moveTo(x, y + i * s); c.lineTo(x + cols * s, y + i * s); }
+    for (let j = 1; j < cols; j++) { c.moveTo(x + j * s, y); c.lineTo(x + j * s, y + rows * s); }
+    c.stroke();
+  }
+  drawValues(c, x, y) {
+    const {rows, cols, data} = this.matrix, s = this.scale, shades = this.pyramid.levels[0].shades;
+    const [i0, i1] = this.range(this.y, this.height - this.top, rows), [j0, j1] = this.range(this.x, this.width - this.left, cols);
+    c.font = '11px system-ui, sans-serif';
+    c.textAlign = 'center';
+    c.textBaseline = 'middle';
+    for (let i = i0; i < i1; i++)
+      for (let j = j0; j < j1; j++) {
+        const at = i * cols + j;
+        if (data[at] < 0.005) continue;
+        c.fillStyle = inkOn(shades[at] / 255);
+        c.fillText(data[at].toFixed(2).replace(/^0/, ''), x + (j + 0.5) * s, y + (i + 0.5) * s);
+      }
+  }
+  drawLabels(c, x, y) {
+    const {rows, cols, rowLabels, colLabels} = this.matrix, s = this.scale;
+    const [i0, i1] = this.range(this.y, this.height - this.top, rows), [j0, j1] = this.range(this.x, this.width - this.left, cols);
+    const every = Math.max(1, Math.ceil(12 / s)), ink = cssColour('--ink'), muted = cssColour('--muted');
+    c.font = '12px system-ui, sans-serif';
+    c.textBaseline = 'middle';
+    c.textAlign = 'right';
+    for (let i = Math.ceil(i0 / every) * every; i < i1; i += every) {
+      const middle = y + (i + 0.5) * s;
+      if (middle < this.top) continue;
+      c.fillStyle = i === this.cell.row || i === state.token ? ink : muted;
+      c.fillText(shorten(rowLabels[i], 14), this.left - 6, middle, this.left - 8);
+    }
+    c.textAlign = 'left';
+    for (let j = Math.ceil(j0 / every) * every; j < j1; j += every) {
+      const middle = x + (j + 0.5) * s;
+      if (middle < this.left) continue;
+      c.save();
+      c.translate(middle, this.top - 6);
+      c.rotate(-Math.PI / 2);
+      c.fillStyle = j === this.cell.col ? ink : muted;
+      c.fillText(shorten(colLabels[j], 14), 0, 0, this.top - 8);
+      c.restore();
+    }
+  }
+
+  // ---- pointer and keys ----
+  cellAt(event) {
+    const box = this.canvas.getBoundingClientRect(), {rows, cols} = this.matrix;
+    const px = event.clientX - box.left - this.left, py = event.clientY - box.top - this.top;
+    const col = Math.floor((px - this.x) / this.scale), row = Math.floor((py - this.y) / this.scale);
+    return px >= 0 && py >= 0 && col >= 0 && col < cols && row >= 0 && row < rows ? {row, col} : {row: -1, col: -1};
+  }
+  say(event) {
+    const {row, col} = this.cell, m = this.matrix;
+    if (row < 0 || col < 0) { this.readout.textContent = ''; hideTip(); return; }
+    const value = m.data[row * m.cols + col];
+    this.readout.textContent = `${row} “${m.rowLabels[row]}” → ${col} “${m.colLabels[col]}”: ${weightText(value)}`;
+    this.readout.dataset.value = String(value);
+    if (event) showTip(event, `${m.rowLabels[row]} → ${m.colLabels[col]}`, weightText(value));
+  }
+  press(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY});
+    this.dragged = 0;
+  }
+  move(event) {
+    const last = this.pointers.get(event.pointerId);
+    if (last) {
+      const dx = event.clientX - last.x, dy = event.clientY - last.y;
+      if (this.pointers.size === 2) this.pinch(event);
+      else { this.x += dx; this.y += dy; this.moved = true; }
+      this.dragged += Math.abs(dx) + Math.abs(dy);
+      this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY});
+    }
+    this.cell = this.cellAt(event);
+    this.say(event);
+    this.schedule();
+  }
+  pinch(event) {
+    const box = this.canvas.getBoundingClientRect(), other = [...this.pointers].find(([id]) => id !== event.pointerId)[1];
+    const before = this.pointers.get(event.pointerId), distance = p => Math.hypot(p.x - other.x, p.y - other.y);
+    const factor = distance({x: event.clientX, y: event.clientY}) / Math.max(1, distance(before));
+    this.zoom(factor, (event.clientX + other.x) / 2 - box.left, (event.clientY + other.y) / 2 - box.top);
+  }
+  release(event) {
+    this.pointers.delete(event.pointerId);
+    if (this.dragged < 4 && event.type === 'pointerup') {
+      const {row} = this.cellAt(event);
+      if (row >= 0) { state.token = state.token === row ? -1 : row; writeHash(); this.schedule(); }
+    }
+  }
+  wheel(event) {
+    event.preventDefault();
+    const box = this.canvas.getBoundingClientRect();
+    this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.002)), event.clientX - box.left, event.clientY - box.top);
+  }
+  key(event) {
+    const {rows, cols} = this.matrix, step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
+    if (step) {
+      this.cell = {row: Math.min(Math.max(this.cell.row + step[0], 0), rows - 1), col: Math.min(Math.max(this.cell.col + step[1], 0), cols - 1)};
+      const s = this.scale, px = this.x + this.cell.col * s, py = this.y + this.cell.row * s;
+      if (px < 0) this.x -= px;
+      if (py < 0) this.y -= py;
+      if (px + s > this.width - this.left) this.x -= px + s - (this.width - this.left);
+      if (py + s > this.height - this.top) this.y -= py + s - (this.height - this.top);
+      this.say();
+    } else if (event.key === '+' || event.key === '=') this.zoom(1.5, this.left + (this.width - this.left) / 2, this.top + (this.height - this.top) / 2);
+    else if (event.key === '-') this.zoom(1 / 1.5, this.left + (this.width - this.left) / 2, this.top + (this.height - this.top) / 2);
+    else if (event.key === '0') this.showAll();
+    else if (event.key === 'Enter' && this.cell.row >= 0) { state.token = this.cell.row; writeHash(); }
+    else return;
+    event.preventDefault();
+    this.schedule();
+  }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// The data. A trace is a description and numbered chunks (src/view/page_data.h tells what is in
+// them); a chunk is decoded when it is first needed and kept while there is room.
+
+function bytesOfBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return new Response(stream).arrayBuffer();
+}
+
+// A head's weights: each the row's largest times a number of steps.
+function weightsOfChunk(buffer, rows, cols, bits) {
+  const most = new Float32Array(buffer, 0, rows), count = rows * cols;
+  const high = new Uint8Array(buffer, 4 * rows, count);
+  const low = bits === 16 ? new Uint8Array(buffer, 4 * rows + count, count) : null;
+  const data = new Float32Array(count);
+  for (let i = 0, at = 0; i < rows; i++) {
+    const step = most[i] / (bits === 16 ? 65535 : 255);
+    for (let j = 0; j < cols; j++, at++)
+      data[at] = low ? (high[at] * 256 + low[at]) * step : high[at] * step;
+  }
+  return data;
+}
+
+function floatOfHalf(h) {
+  const sign = h & 0x8000 ? -1 : 1, exponent = h >> 10 & 31, mantissa = h & 1023;
+  if (exponent === 0) return sign * mantissa * 2 ** -24;
+  if (exponent === 31) return mantissa ? NaN : sign * Infinity;
+  return sign * (1 + mantissa / 1024) * 2 ** (exponent - 15);
+}
+
+// ---- words ----------------------------------------------------------------------------------
+
+// Which tokens begin a word, by the marks of the common tokenizers.
+function guessStarts(tokens) {
+  const some = test => tokens.some(test);
+  const special = t => /^(<[^>]+>|\[[A-Z]+\])$/.test(t);
+  if (some(t => t.startsWith('▁')) || some(t => t.startsWith('Ġ')))
+    return tokens.map((t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || special(t) || special(tokens[i - 1]));
+  if (some(t => t.startsWith('##'))) return tokens.map(t => !t.startsWith('##'));
+  if (some(t => t.endsWith('@@'))) return tokens.map((t, i) => i === 0 || !tokens[i - 1].endsWith('@@'));
+  if (some(t => t.endsWith('</w>')))
+    return tokens.map((t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || special(tokens[i - 1]));
+  return tokens.map(() => true);
+}
+const bareToken = t => t.replace(/^(▁|Ġ|##)/, '').replace(/(@@|<\/w>)$/, '');
+
+class Tokens {
+  constructor(count, side) {
+    const given = side && side.tokens.length ? side.tokens : null;
+    this.tokens = given || Array.from({length: count}, (_, i) => String(i));
+    const starts = given && side.words || (given ? guessStarts(given) : this.tokens.map(() => true));
+    this.words = [];
+    this.tokens.forEach((token, i) => {
+      if (i === 0 || starts[i]) this.words.push({first: i, end: i + 1, text: bareToken(token)});
+      else {
+        const word = this.words[this.words.length - 1];
+        word.end = i + 1;
+        word.text += bareToken(token);
+      }
+    });
+  }
+  get mergeable() { return this.words.length < this.tokens.length; }
+  labels(words) { return words ? this.words.map(w => tokenText(w.text)) : this.tokens.map(tokenText); }
+}
+
+// Subwords to words: attention to a word is the sum over its pieces, attention from it the mean.
+function mergeWords(matrix, queries, keys) {
+  const rows = queries.words.length, cols = keys.words.length, data = new Float32Array(rows * cols);
+  queries.words.forEach((q, r) => {
+    for (let i = q.first; i < q.end; i++)
+      keys.words.forEach((k, c) => {
+        let sum = 0;
+        for (let j = k.first; j < k.end; j++) sum += matrix.data[i * matrix.cols + j];
+        data[r * cols + c] += sum / (q.end - q.first);
+      });
+  });
+  return {rows, cols, data};
+}
+
+// ---- a group: all layers of one kind ----------------------------------------------------------
+
+const KIND_NAMES = {'encoder.self': 'Encoder self-attention', 'decoder.self': 'Decoder self-attention',
+                    cross: 'Cross-attention', attention: 'Attention'};
+const KEPT_WEIGHTS = 48e6;
+
+class Group {
+  constructor(trace, description) {
+    Object.assign(this, {trace, kind: description.kind, first: description.first,
+                         taps: description.taps, name: KIND_NAMES[description.kind]});
+    [this.layers, this.heads, this.rows, this.cols] = description.shape;
+    this.queries = new Tokens(this.rows, trace.sides[description.queries]);
+    this.keys = new Tokens(this.cols, trace.sides[description.keys]);
+    this.square = this.rows === this.cols && this.kind !== 'cross';
+    const width = this.taps.q && this.taps.q.shape[3];
+    this.scale = description.scale || (width ? 1 / Math.sqrt(width) : 1);
+  }
+
+  // One head's weights, as they are; head -1: the mean of all.
+  async head(layer, head) {
+    return this.trace.keep(`${this.kind} ${layer} ${head}`, this.rows * this.cols, async () => {
+      const shape = {rows: this.rows, cols: this.cols};
+      if (head >= 0) {
+        const buffer = await this.trace.chunk(this.first + layer * this.heads + head);
+        return {...shape, data: weightsOfChunk(buffer, this.rows, this.cols, this.trace.bits)};
+      }
+      const data = new Float32Array(this.rows * this.cols);
+      for (let h = 0; h < this.heads; h++) {
+        const one = (await this.head(layer, h)).data;
+        for (let i = 0; i < data.length; i++) data[i] += one[i] / this.heads;
+      }
+      return {...shape, data};
+    });
+  }
+
+  // What is shown of it: with labels, and merged if `words`.
+  async matrix(layer, head, words) {
+    const whole = await this.head(layer, head);
+    const merged = words ? mergeWords(whole, this.queries, this.keys) : whole;
+    return {...merged, rowLabels: this.queries.labels(words), colLabels: this.keys.labels(words)};
+  }
+
+  // A tap of one layer: its numbers and the shape of that layer. Null if the trace has none.
+  async tap(name, layer) {
+    const tap = this.taps[name];
+    if (!tap) return null;
+    const layered = name !== 'mask', shape = layered ? tap.shape.slice(1) : tap.shape;
+    const count = shape.reduce((a, b) => a * b, 1);
+    const data = await this.trace.keep(`${this.kind} ${name} ${layer}`, count, async () => {
+      const buffer = await this.trace.chunk(tap.first + (layered ? layer : 0));
+      return tap.type === 'f32' ? new Float32Array(buffer)
+        : Float32Array.from(new Uint16Array(buffer), floatOfHalf);
+    });
+    return {data, shape};
+  }
+}
+
+// `chunkText(n)` gives chunk n in base64.
+class Trace {
+  constructor(description, chunkText) {
+    this.description = description;
+    this.bits = description.bits;
+    this.sides = {source: description.source, target: description.target};
+    this.chunkText = chunkText;
+    this.kept = new Map();
+    this.keptCount = 0;
+    this.groups = new Map(description.groups.map(g => [g.kind, new Group(this, g)]));
+  }
+
+  async chunk(number) { return inflate(bytesOfBase64(this.chunkText(number))); }
+
+  // make()'s result, kept under `key`; what was not asked for longest goes first.
+  keep(key, count, make) {
+    const found = this.kept.get(key);
+    if (found) {
+      this.kept.delete(key);
+      this.kept.set(key, found);
+      return found.value;
+    }
+    for (const [old, {count: size}] of this.kept) {
+      if (this.keptCount + count <= KEPT_WEIGHTS) break;
+      this.kept.delete(old);
+      this.keptCount -= size;
+    }
+    const value = make();
+    this.kept.set(key, {value, count});
+    this.keptCount += count;
+    return value;
+  }
+}
