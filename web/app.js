@@ -69,25 +69,23 @@ function drawControls() {
   if (active && $(active)) $(active).focus({preventScroll: true});
 }
 
-function drawFoot() {
+function drawFoot(bytes) {
   const {trace} = current, groups = [...trace.groups.values()];
   const weights = groups.reduce((n, g) => n + g.layers * g.heads * g.rows * g.cols, 0);
-  const steps = trace.bits === 16 ? 65535 : 255, pageBytes = current.bytes;
+  const steps = trace.bits === 16 ? 65535 : 255;
   $('foot').replaceChildren(el('span', {}, `${weights.toLocaleString('en')} weights in ${trace.bits} bits: each within ±${(50 / steps).toPrecision(2)} % of its row’s largest`),
-    el('span', {}, pageBytes ? `${(pageBytes / 1e6).toFixed(2)} MB, stored compressed` : ''), el('span', {}, `multihead ${trace.description.version || ''}. Complete and offline.`));
+    el('span', {}, `${(bytes / 1e6).toFixed(2)} MB, stored compressed`), el('span', {}, `multihead ${trace.description.version || ''}. Complete and offline.`));
 }
 
 // All data arrive here. `description` and `chunkText` as in trace.js.
-function show(description, chunkText, bytes) {
+function show(description, chunkText, size) {
   current.trace = new Trace(description, chunkText);
-  current.bytes = bytes;
   $('title').textContent = document.title = description.title;
   $('model').textContent = description.model;
   const start = description.start || {}, first = {kind: start.kind, layer: start.layer || 0, head: start.head === undefined ? 0 : start.head};
   if ('layer' in start || 'head' in start) first.view = 'heatmap';
   applyState(current.trace, {...first, ...readHash(location.hash)}, VIEWS);
-  drawFoot();
-  return draw();
+  return draw().then(() => drawFoot(size()));
 }
 
 // A page without a trace asks its server for one: POST /translate, the text in; the same
@@ -103,7 +101,7 @@ function offerForm() {
       const answer = await fetch('translate', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({text: $('text').value})});
       if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
       const text = await answer.text(), {trace, chunks} = JSON.parse(text);
-      await show(trace, n => chunks[n], text.length);
+      await show(trace, n => chunks[n], () => text.length);
     } catch (error) {
       $('view').replaceChildren(el('p', {class: 'note'}, error.message));
     } finally {
@@ -120,7 +118,8 @@ addEventListener('hashchange', () => {
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { if (current.trace) draw(); });
 
 if ($('trace')) {
-  show(JSON.parse($('trace').textContent), n => $(`chunk${n}`).textContent, document.documentElement.textContent.length);
+  show(JSON.parse($('trace').textContent), n => $(`chunk${n}`).textContent,
+    () => document.documentElement.textContent.length);
 } else {
   offerForm();
 }

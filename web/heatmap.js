@@ -3,7 +3,7 @@
 // pixels at the half, quarter, ... size that fits the zoom; a tile is made when it is first seen,
 // so that 2,048 x 2,048 weights move as lightly as ten.
 
-const TILE = 512;
+const TILE = 512, ROW_KEYS = 14;
 
 class Pyramid {
   constructor(matrix, shade) {
@@ -43,9 +43,9 @@ const heatmap = {
     const canvas = el('canvas', {tabindex: '0', role: 'img',
       'aria-label': 'Heatmap. Arrow keys move, plus and minus zoom, 0 shows all.'});
     const readout = el('p', {class: 'readout', 'aria-live': 'polite'});
-    const stage = el('div', {class: 'stage'}, canvas);
-    host.append(el('section', {class: 'card'}, stage, readout, heatmap.legend()));
-    heatmap.shown = new HeatmapStage(stage, canvas, readout, matrix);
+    const stage = el('div', {class: 'stage'}, canvas), row = el('aside', {class: 'row'});
+    host.append(el('section', {class: 'card'}, el('div', {class: 'plot'}, stage, row), readout, heatmap.legend()));
+    heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix);
   },
 
   legend() {
@@ -63,8 +63,8 @@ const heatmap = {
 };
 
 class HeatmapStage {
-  constructor(stage, canvas, readout, matrix) {
-    Object.assign(this, {stage, canvas, readout, matrix});
+  constructor(stage, canvas, readout, row, matrix) {
+    Object.assign(this, {stage, canvas, readout, row, matrix});
     this.pyramid = new Pyramid(matrix, state.shade);
     this.cell = {row: state.token, col: -1};
     this.pointers = new Map();
@@ -78,6 +78,26 @@ class HeatmapStage {
     canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
     canvas.addEventListener('keydown', e => this.key(e));
     this.resize();
+    this.listRow(state.token);
+  }
+
+  // The strongest keys of a query, beside the map where there is room.
+  listRow(query) {
+    const {cols, data, rowLabels, colLabels} = this.matrix;
+    if (query < 0) {
+      this.row.replaceChildren(el('p', {class: 'muted'}, 'Point at a row to see where it looks; click to keep it.'));
+      return;
+    }
+    const weights = data.subarray(query * cols, (query + 1) * cols), least = [...weights].sort((a, b) => b - a)[Math.min(cols, ROW_KEYS) - 1];
+    const best = [];
+    for (let j = 0; j < cols; j++) if (weights[j] >= least && weights[j] > 0) best.push(j);
+    best.sort((a, b) => weights[b] - weights[a]);
+    this.row.replaceChildren(el('h3', {}, `${rowLabels[query]} →`), el('ol', {}, ...best.slice(0, ROW_KEYS).map(j => {
+      const bar = el('span', {class: 'sum'});
+      bar.style.width = `${Math.min(100, 100 * weights[j])}%`;
+      bar.style.position = 'absolute';
+      return el('li', {}, bar, el('span', {}, colLabels[j]), el('span', {}, weightText(weights[j])));
+    })));
   }
 
   resize() {
@@ -207,6 +227,7 @@ class HeatmapStage {
     const value = m.data[row * m.cols + col];
     this.readout.textContent = `${row} “${m.rowLabels[row]}” → ${col} “${m.colLabels[col]}”: ${weightText(value)}`;
     this.readout.dataset.value = String(value);
+    if (this.listed !== row) this.listRow(this.listed = row);
     if (event) showTip(event, `${m.rowLabels[row]} → ${m.colLabels[col]}`, weightText(value));
   }
   press(event) {
