@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page.
 #include "messages.h"
-#include "view.h"
+#include "view_inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -203,7 +203,9 @@ static int write_files(view *v)
         status = mh_trace_write(v->context, v->trace_out, &v->trace);
     }
     end_saving();
-    return status == MH_OK ? EXIT_DONE : complain_status(v->context, status, option);
+    if (status == MH_OK)
+        return EXIT_DONE;
+    return complain_status(v->context, status, status == MH_ERROR_FILE ? option : NULL);
 }
 
 static int run(view *v)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Reading what `multihead view` shows; see view.h.
+// Reading what `multihead view` shows; see view_inputs.h.
 //
 // A file of tokens has one a line. A file of one line is taken as tokens with blanks between
 // them, because that is how a sentence is written down.
+#include "view_inputs.h"
 #include "messages.h"
-#include "view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -155,7 +155,12 @@ int view_read_inputs(view *v)
     }
     if (v->title)
         v->trace.title = v->title;
-    return EXIT_DONE;
+    if (v->trace_path)
+        return EXIT_DONE; // it was checked when it was read
+    mh_status status = mh_trace_check(v->context, &v->trace);
+    if (status == MH_ERROR_ARGUMENT)
+        return array_complain(&v->weights, "%s", mh_error_message(v->context));
+    return status == MH_OK ? EXIT_DONE : complain_status(v->context, status, NULL);
 }
 
 void view_close_inputs(view *v)

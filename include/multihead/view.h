@@ -70,7 +70,7 @@ static inline mh_trace mh_trace_default(void)
 
 // Refuses a trace whose shapes or token counts do not fit, or whose weights are negative or not
 // finite (MH_ERROR_ARGUMENT); warns through the context's log of rows that do not sum to 1. The
-// functions below do the same first.
+// functions below refuse the same; of them only mh_trace_file_open and _parse warn.
 MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 
 // ---- files --------------------------------------------------------------------------
@@ -142,7 +142,7 @@ MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *
                                     const mh_trace *trace, const char *path);
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many beside each other as the width
-// allows, shaded by the square root of the weight. What steers a terminal in a token is replaced.
+// allows, shaded by the square root of the weight's share of the largest. What steers a terminal in a token is replaced.
 // Returns new bytes.
 MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                               const mh_trace *trace, mh_bytes *text);

@@ -35,6 +35,7 @@ typedef struct drawing {
     mh_trace_tokens queries, keys;
     size_t layer;
     bool colour;
+    float most;                   // the largest weight, the deepest shade
     size_t rows, columns;         // of cells
     size_t row_step, column_step; // tokens in a cell
     size_t cell_width, label_width, key_lines;
@@ -122,12 +123,12 @@ static void put_letter(const drawing *d, const char *text, size_t line)
 // ---- cells --------------------------------------------------------------------------------
 
 // Dark to light with even steps of lightness, blue to yellow: told apart in every colour vision.
-static void colour_of(float weight, int rgb[3])
+static void colour_of(float part_of_most, int rgb[3])
 {
     static const unsigned char anchors[][3] = {{16, 19, 28},   {28, 58, 94},    {31, 111, 139},
                                                {53, 167, 156}, {167, 219, 160}, {251, 247, 197}};
     enum { LAST = sizeof anchors / sizeof *anchors - 1 };
-    float place = sqrtf(weight < 1 ? weight : 1) * LAST;
+    float place = sqrtf(part_of_most < 1 ? part_of_most : 1) * LAST;
     int below = (int)place < LAST ? (int)place : LAST - 1;
     float part = place - (float)below;
     for (int c = 0; c < 3; c++)
@@ -135,23 +136,23 @@ static void colour_of(float weight, int rgb[3])
                        0.5f);
 }
 
-static const char *shade_of(float weight)
+static const char *shade_of(float part_of_most)
 {
     static const char *const shades[SHADES] = {" ", "\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93",
                                                "\xE2\x96\x88"};
-    int shade = (int)(sqrtf(weight < 1 ? weight : 1) * SHADES);
+    int shade = (int)(sqrtf(part_of_most) * SHADES);
     return shades[shade < SHADES ? shade : SHADES - 1];
 }
 
-static void put_cell(const drawing *d, float weight)
+static void put_cell(const drawing *d, float part)
 {
     int rgb[3];
     if (d->colour) {
-        colour_of(weight, rgb);
+        colour_of(part, rgb);
         mh_append_format(d->to, "\033[48;2;%d;%d;%dm", rgb[0], rgb[1], rgb[2]);
     }
     for (size_t i = 0; i < d->cell_width; i++)
-        mh_append_string(d->to, d->colour ? " " : shade_of(weight));
+        mh_append_string(d->to, d->colour ? " " : shade_of(part));
 }
 
 // The cells of one head: each the largest of its weights.
@@ -217,7 +218,7 @@ static void put_rows(const drawing *d, size_t heads)
         for (size_t h = 0; h < heads; h++) {
             put_spaces(d->to, GAP);
             for (size_t c = 0; c < d->columns; c++)
-                put_cell(d, d->cells[(h * d->rows + r) * d->columns + c]);
+                put_cell(d, d->cells[(h * d->rows + r) * d->columns + c] / d->most);
             if (d->colour)
                 mh_append_string(d->to, "\033[0m");
         }
@@ -249,13 +250,15 @@ static void put_legend(const drawing *d)
     if (d->colour) {
         for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
             put_cell(d, marks[i]);
-            mh_append_format(d->to, "%s\033[0m %g  ", d->cell_width == 1 ? " " : "",
-                             (double)marks[i]);
+            mh_append_format(d->to, "%s\033[0m %.2g  ", d->cell_width == 1 ? " " : "",
+                             (double)(marks[i] * d->most));
         }
         mh_append_string(d->to, "\n");
     } else {
-        mh_append_format(d->to, "%s from 0.04  %s from 0.16  %s from 0.36  %s from 0.64\n",
-                         shade_of(0.05f), shade_of(0.2f), shade_of(0.4f), shade_of(0.7f));
+        for (size_t i = 2; i < 6; i++)
+            mh_append_format(d->to, "%s from %.2g  ", shade_of(marks[i] + 0.01f),
+                             (double)(marks[i] * d->most));
+        mh_append_format(d->to, "largest %.2g\n", (double)d->most);
     }
     if (d->row_step > 1 || d->column_step > 1)
         mh_append_format(d->to, "a cell is the largest of %zu x %zu weights\n", d->row_step,
@@ -263,6 +266,25 @@ static void put_legend(const drawing *d)
 }
 
 // ---- the layout -----------------------------------------------------------------------------
+
+// The largest weight of all heads that are shown: in a text of hundreds of keys nothing is near 1.
+static mh_status find_most(drawing *d, size_t first, size_t end)
+{
+    const size_t *s = d->weights->shape;
+    d->most = 0;
+    for (size_t h = first; h < end; h++)
+        for (size_t i = 0; i < s[2]; i++) {
+            mh_status status =
+                mh_trace_rows(d->to->context, d->weights, d->layer, h, i, 1, d->head);
+            if (status != MH_OK)
+                return status;
+            for (size_t j = 0; j < s[3]; j++)
+                d->most = d->head[j] > d->most ? d->head[j] : d->most;
+        }
+    if (d->most == 0)
+        d->most = 1;
+    return MH_OK;
+}
 
 static void lay_out(drawing *d, size_t width, size_t heads)
 {
@@ -295,7 +317,9 @@ static mh_status draw(drawing *d, size_t first, size_t end)
         return mh_fail(d->to->context, MH_ERROR_ARGUMENT, "text: the heads are too large");
     d->cells = mh_alloc(d->to->context, cells);
     d->head = mh_alloc(d->to->context, head);
-    mh_status status = d->cells && d->head ? put_heads(d, first, end) : MH_ERROR_MEMORY;
+    mh_status status = d->cells && d->head ? find_most(d, first, end) : MH_ERROR_MEMORY;
+    if (status == MH_OK)
+        status = put_heads(d, first, end);
     if (status == MH_OK)
         put_legend(d);
     mh_free(d->to->context, d->cells, cells);
@@ -315,7 +339,7 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *options, cons
         return mh_fail(context, MH_ERROR_ARGUMENT, "where the text should go is NULL");
     *text = (mh_bytes){0};
     options = options ? options : &defaults;
-    mh_status status = mh_trace_check(context, trace);
+    mh_status status = mh_trace_refuse(context, trace, false);
     if (status == MH_OK)
         status = mh_view_choose(context, options, trace, &kind);
     if (status != MH_OK)

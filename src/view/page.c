@@ -62,7 +62,7 @@ static mh_status check_call(mh_context *context, const mh_trace *trace, mh_bytes
     if (out == NULL)
         return mh_fail(context, MH_ERROR_ARGUMENT, "where the bytes should go is NULL");
     *out = (mh_bytes){0};
-    return trace ? mh_trace_check(context, trace) : MH_OK;
+    return trace ? mh_trace_refuse(context, trace, false) : MH_OK;
 }
 
 // Appends the template up to `mark` and steps over it.

@@ -189,7 +189,7 @@ static mh_status check_row(mh_context *context, const char *name, const float *r
     return MH_OK;
 }
 
-static mh_status check_values(mh_context *context, const char *name, const mh_tensor *w)
+static mh_status check_values(mh_context *context, const char *name, const mh_tensor *w, bool warn)
 {
     const size_t *s = w->shape;
     odd_rows odd = {0};
@@ -205,7 +205,7 @@ static mh_status check_values(mh_context *context, const char *name, const mh_te
                     status = check_row(context, name, row, s[3], l, h, i, &odd);
             }
     mh_free(context, row, s[3] * sizeof *row);
-    if (status == MH_OK && odd.count != 0)
+    if (status == MH_OK && warn && odd.count != 0)
         mh_log(context, MH_LOG_WARNING,
                "%s: %zu of %zu rows do not sum to 1; the first is layer %zu, head %zu, query %zu: "
                "%.4g",
@@ -213,7 +213,8 @@ static mh_status check_values(mh_context *context, const char *name, const mh_te
     return status;
 }
 
-static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trace_kind kind)
+static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trace_kind kind,
+                             bool warn)
 {
     const mh_trace_group *g = &trace->groups[kind];
     const char *name = mh_trace_kind_name(kind);
@@ -227,11 +228,11 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     if (status == MH_OK)
         status = check_taps(context, name, g);
     if (status == MH_OK)
-        status = check_values(context, name, &g->weights);
+        status = check_values(context, name, &g->weights, warn);
     return status;
 }
 
-mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
+mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
 {
     bool any = false;
     mh_status status = MH_OK;
@@ -243,7 +244,7 @@ mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
         const mh_trace_group *g = &trace->groups[kind];
         if (g->weights.data != NULL) {
             any = true;
-            status = check_group(context, trace, (mh_trace_kind)kind);
+            status = check_group(context, trace, (mh_trace_kind)kind, warn);
         } else if (g->q.data != NULL || g->out.data != NULL || g->mask.data != NULL) {
             return mh_fail(context, MH_ERROR_ARGUMENT, "%s: tensors without weights",
                            mh_trace_kind_name((mh_trace_kind)kind));
@@ -254,6 +255,11 @@ mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
                        "trace: no weights, expected at least one of encoder.self, decoder.self, "
                        "cross and attention");
     return status;
+}
+
+mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
+{
+    return mh_trace_refuse(context, trace, true);
 }
 
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,

@@ -9,7 +9,7 @@
 
 #include <multihead/io.h>
 
-#include "base/checked.h"
+#include "io/json_scan.h"
 #include "io/source.h"
 #include "view/trace.h"
 
@@ -26,25 +26,31 @@ struct mh_trace_file {
 
 // ---- token lists ------------------------------------------------------------------------
 
-// Whether the text is at most one pair of brackets deep and has at most `most` members.
-static bool is_flat(const char *text, size_t most)
+// Whether the text is at most one pair of brackets deep and has at most `most` members; adds the
+// length of its strings to *string_bytes.
+static bool is_flat(const char *text, size_t size, size_t most, size_t *string_bytes)
 {
     size_t depth = 0, commas = 0;
-    for (const char *c = text; *c; c++) {
-        if (*c == '"') {
-            for (c++; *c && *c != '"'; c++)
-                if (*c == '\\' && c[1])
-                    c++;
-            if (!*c)
-                break;
-        } else if (*c == '[' || *c == '{') {
-            if (++depth > 1)
-                return false;
-        } else if (*c == ',' && ++commas >= most) {
-            return false;
+    for (size_t i = 0; i < size;) {
+        if (text[i] == '"') {
+            i = mh_json_scan_string(text, size, i, string_bytes);
+            continue;
         }
+        if ((text[i] == '[' || text[i] == '{') && ++depth > 1)
+            return false;
+        if (text[i] == ',' && ++commas >= most)
+            return false;
+        i++;
     }
     return true;
+}
+
+static size_t list_bytes(const json_t *list)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        total += json_string_length(json_array_get(list, i));
+    return total;
 }
 
 // The list under `key`; *list stays NULL if there is none.
@@ -53,19 +59,21 @@ static mh_status load_list(const mh_source *source, const mh_tensor_file *file, 
 {
     json_error_t error = {0};
     const char *text = mh_tensor_file_metadata(file, key);
+    size_t size = text ? strlen(text) : 0, expected = 0;
     if (text == NULL)
         return MH_OK;
-    if (!is_flat(text, most))
+    if (!is_flat(text, size, most, &expected))
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "metadata '%s': expected a flat list of at most %zu members, found "
                               "%s",
                               key, most, mh_quote_string(text).text);
-    *list = json_loads(text, 0, &error);
-    if (*list == NULL && json_error_code(&error) == json_error_out_of_memory)
+    *list = json_loadb(text, size, 0, &error);
+    bool damaged = json_is_array(*list) && list_bytes(*list) != expected;
+    if (damaged || (*list == NULL && mh_json_out_of_memory(&error, text, size)))
         return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for metadata '%s'", key);
-    if (*list == NULL || !json_is_array(*list))
-        return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': %s in %s", key,
-                              *list ? "no list" : error.text, mh_quote_string(text).text);
+    if (!json_is_array(*list))
+        return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': expected a list, found %s",
+                              key, mh_quote_string(text).text);
     return MH_OK;
 }
 
@@ -139,19 +147,20 @@ static mh_status find_tensor(const mh_source *source, const mh_tensor_file *file
     return MH_OK;
 }
 
-static mh_status read_scale(const mh_source *source, const mh_tensor_file *file, const char *key,
+// One number, of any float type.
+static mh_status read_scale(const mh_source *source, const mh_tensor_file *file, const char *name,
                             double *scale)
 {
-    const char *text = mh_tensor_file_metadata(file, key);
-    if (text == NULL)
+    char shape[160];
+    mh_tensor found, number = mh_tensor_1d(scale, MH_F64, 1);
+    if (!mh_tensor_file_find(file, name, &found))
         return MH_OK;
-    json_t *number = strlen(text) < 64 ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-    *scale = json_number_value(number); // 0 for anything else
-    json_decref(number);
-    if (*scale > 0)
+    mh_tensor flat = mh_tensor_1d(found.data, found.dtype, 1);
+    if (mh_tensor_count(&found) == 1 && mh_tensor_copy(source->context, &flat, &number) == MH_OK &&
+        *scale > 0)
         return MH_OK;
-    return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': found %s, expected a number > 0",
-                          key, mh_quote_string(text).text);
+    return mh_source_fail(source, MH_ERROR_FORMAT, "tensor '%s': found %s, expected a number > 0",
+                          name, mh_tensor_describe(&found, shape, sizeof shape));
 }
 
 static mh_status read_group(const mh_source *source, const mh_tensor_file *file, mh_trace_kind kind,

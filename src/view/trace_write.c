@@ -9,8 +9,9 @@
 #include "view/trace.h"
 
 enum {
-    TENSORS_MAX = MH_TRACE_KINDS * (1 + MH_TAPS),
-    METADATA_MAX = 7 + MH_TRACE_KINDS,
+    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TAPS), // the weights, the scale
+
+    METADATA_MAX = 7,
     NAME_MAX_BYTES = 32,
 };
 
@@ -20,7 +21,7 @@ typedef struct output {
     char names[TENSORS_MAX][NAME_MAX_BYTES];
     size_t tensor_count;
     mh_metadata metadata[METADATA_MAX];
-    char scale_keys[MH_TRACE_KINDS][NAME_MAX_BYTES], scales[MH_TRACE_KINDS][NAME_MAX_BYTES];
+    double scales[MH_TRACE_KINDS];
     size_t metadata_count;
     mh_bytes owned[METADATA_MAX]; // values that were made here
     size_t owned_count;
@@ -83,9 +84,9 @@ static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind
     for (int tap = 0; tap < MH_TAPS; tap++)
         add_tensor(o, name, mh_tap_names[tap], mh_trace_tap_const(group, tap));
     if (group->scale > 0 && group->weights.data != NULL) {
-        snprintf(o->scale_keys[kind], NAME_MAX_BYTES, "%s.scale", name);
-        snprintf(o->scales[kind], NAME_MAX_BYTES, "%.17g", group->scale);
-        add_metadata(o, o->scale_keys[kind], o->scales[kind]);
+        o->scales[kind] = group->scale;
+        mh_tensor scale = mh_tensor_view(&o->scales[kind], MH_F64, 0, NULL);
+        add_tensor(o, name, "scale", &scale);
     }
 }
 
@@ -108,7 +109,7 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
 
 mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace)
 {
-    mh_status status = mh_trace_check(context, trace);
+    mh_status status = mh_trace_refuse(context, trace, false);
     if (status != MH_OK)
         return status;
     output *o = mh_alloc(context, sizeof *o);

@@ -13,6 +13,7 @@ run multihead help attend
 run multihead help bench
 run multihead help info
 run multihead help score
+run multihead help view
 run multihead help quux
 run multihead info --usage
 multihead man | head -n 4

@@ -94,14 +94,13 @@ def sentence(folder):
     align = np.zeros((len(target), len(source)))
     for i, j in links:
         align[i, j] = 1
-    tensors = {}
+    tensors = {"cross.scale": np.array(0.25, np.float32)}
     group(rng, tensors, "encoder.self", 3, 4, len(source), len(source), 16)
     group(rng, tensors, "decoder.self", 3, 4, len(target), len(target), 16)
     group(rng, tensors, "cross", 3, 4, len(target), len(source), 16, align)
     write_safetensors(folder / "sentence.safetensors", tensors, {
         "trace": "1", "title": "Le petit chat dormait sur le vieux tapis.", "model": "made up, 3 layers, 4 heads",
-        "source.tokens": json.dumps(source), "target.tokens": json.dumps(target),
-        "cross.scale": "0.25"})
+        "source.tokens": json.dumps(source), "target.tokens": json.dumps(target)})
 
 
 def base(folder):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What `multihead view` works on, shared by its files: the options and what is written are in
 // cmd_view.c, reading weights, tokens and traces in view_inputs.c.
-#ifndef CLI_VIEW_H
-#define CLI_VIEW_H
+#ifndef CLI_VIEW_INPUTS_H
+#define CLI_VIEW_INPUTS_H
 
 #include "arguments.h"
 #include "arrays.h"

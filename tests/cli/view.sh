@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# `multihead view`: heatmaps as text, the page and traces as files, and what it says when inputs do
+# not fit. What the page does is tested in a browser (tests/web/).
+make_npy w.npy f32 2x3x3 1 0 0 0.5 0.5 0 0.25 0.25 0.5 0.9 0.05 0.05 0 1 0 0 0 1
+make_npy wide.npy f32 1x2x2x4 0.7 0.1 0.1 0.1 0.25
+make_npy long.npy f32 100x100 0.01
+make_npy nan.npy f32 1x1x2 0.5 nan
+make_npy odd.npy f32 1x2x2 0.5 0.5 0.2 0.2
+make_npy int.npy i32 1x2x2 1
+make_npy many.npy f32 1x1x1x2x2 0.5
+make_npy t.safetensors a f32 1x1x2 0.5 + b f32 1x1x1x2 0.5
+printf 'the\ncat\nsat\n' >tokens.txt
+printf 'le chat noir dort\n' >keys.txt
+printf 'un\0deux' >zero.txt
+
+run multihead view --weights w.npy --tokens tokens.txt
+run multihead view --weights w.npy --tokens tokens.txt --head 1 --width 20
+run multihead view --weights wide.npy --key-tokens keys.txt
+run multihead view --weights long.npy --width 30 --layer 0
+multihead view --weights w.npy --head 0 --color always | od -An -c | head -n 12
+NO_COLOR=1 COLORTERM=truecolor multihead view --weights w.npy --head 0 | head -n 4
+
+run multihead view --weights w.npy --tokens tokens.txt -o page.html --trace-out trace.safetensors
+grep -c "$(printf '<script')" page.html
+run multihead view --trace trace.safetensors --text --kind attention --head 0
+run multihead view --weights t.safetensors:b
+
+remember page.html
+run multihead view
+run multihead view --weights w.npy --trace trace.safetensors
+run multihead view --trace trace.safetensors --tokens tokens.txt
+run multihead view --weights none.npy -o page.html
+run multihead view --weights t.safetensors
+run multihead view --weights w.npy --tokens keys.txt -o page.html
+run multihead view --weights wide.npy --tokens keys.txt
+run multihead view --weights wide.npy --tokens zero.txt --key-tokens keys.txt
+run multihead view --weights w.npy --tokens none.txt
+run multihead view --weights nan.npy -o page.html
+run multihead view --weights odd.npy -o /dev/null
+run multihead view --weights int.npy
+run multihead view --weights many.npy
+run multihead view --trace w.npy
+run multihead view --weights w.npy --layer 1
+run multihead view --weights w.npy --head 2 -o page.html
+run multihead view --weights w.npy --kind cross
+run multihead view --weights w.npy --kind any
+run multihead view --weights w.npy --bits 12
+run multihead view --weights w.npy --width 5
+run multihead view --weights w.npy -o none/page.html
+untouched page.html
