@@ -63,6 +63,26 @@ static const char *const encode[] = {
     "\xFF\xC3(",
 };
 
+static const struct {
+    const char *header;
+    size_t data_size;
+} trace[] = {
+    {"{\"cross\":{\"dtype\":\"U8\",\"shape\":[1,2,2,2],\"data_offsets\":[0,8]}}", 8},
+    {"{\"__metadata__\":{\"trace\":\"1\",\"title\":\"t\",\"source.tokens\":\"[\\\"a\\\","
+     "\\\"\\u00e9\\\"]\","
+     "\"source.words\":\"[true,false]\"},"
+     "\"encoder.self\":{\"dtype\":\"U8\",\"shape\":[1,1,2,2],\"data_offsets\":[0,4]},"
+     "\"encoder.self.mask\":{\"dtype\":\"BOOL\",\"shape\":[2,2],\"data_offsets\":[4,8]}}",
+     8},
+    {"{\"attention\":{\"dtype\":\"U16\",\"shape\":[1,1,1,1],\"data_offsets\":[0,2]},"
+     "\"attention.q\":{\"dtype\":\"F16\",\"shape\":[1,1,1,1],\"data_offsets\":[2,4]},"
+     "\"attention.k\":{\"dtype\":\"F16\",\"shape\":[1,1,1,1],\"data_offsets\":[4,6]},"
+     "\"attention.v\":{\"dtype\":\"BF16\",\"shape\":[1,1,1,1],\"data_offsets\":[6,8]},"
+     "\"attention.out\":{\"dtype\":\"F16\",\"shape\":[1,1,2],\"data_offsets\":[8,12]},"
+     "\"attention.scale\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[12,14]}}",
+     14},
+};
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -79,5 +99,7 @@ int main(int argc, char **argv)
         save(argv[1], "tokenizer", i, blob_copy(tokenizer[i], strlen(tokenizer[i])));
     for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)
         save(argv[1], "encode", i, blob_copy(encode[i], strlen(encode[i])));
+    for (size_t i = 0; i < sizeof trace / sizeof *trace; i++)
+        save(argv[1], "trace", i, blob_safetensors(trace[i].header, trace[i].data_size));
     return 0;
 }
