@@ -9,6 +9,7 @@ set(MH_WEB_SCRIPTS
   heatmap.js
   lines.js
   align.js
+  compute.js # a query's attention from q, k and v
   steps.js
   heads.js
   app.js)

@@ -3,7 +3,8 @@
 // pixels at the half, quarter, ... size that fits the zoom; a tile is made when it is first seen,
 // so that 2,048 x 2,048 weights move as lightly as ten.
 
-const TILE = 512, ROW_KEYS = 14;
+const TILE = 512,
+  ROW_KEYS = 14;
 
 class Pyramid {
   constructor(matrix, shade) {
@@ -18,12 +19,15 @@ class Pyramid {
   draw(context, x, y, scale, width, height) {
     let n = 0;
     while (scale * 2 ** n * (window.devicePixelRatio || 1) < 0.75) n++;
-    const level = this.level(n), size = scale * 2 ** n;
+    const level = this.level(n),
+      size = scale * 2 ** n;
     context.imageSmoothingEnabled = false;
     for (let ty = 0; ty < level.rows; ty += TILE)
       for (let tx = 0; tx < level.cols; tx += TILE) {
-        const w = Math.min(TILE, level.cols - tx), h = Math.min(TILE, level.rows - ty);
-        const left = x + tx * size, top = y + ty * size;
+        const w = Math.min(TILE, level.cols - tx),
+          h = Math.min(TILE, level.rows - ty);
+        const left = x + tx * size,
+          top = y + ty * size;
         if (left > width || top > height || left + w * size < 0 || top + h * size < 0) continue;
         const key = `${n} ${tx} ${ty}`;
         if (!this.tiles.has(key)) this.tiles.set(key, shadeCanvas(level, tx, ty, w, h));
@@ -40,11 +44,23 @@ const heatmap = {
     const group = current.group;
     const matrix = await group.matrix(state.layer, state.head, state.words);
     if (!alive()) return;
-    const canvas = el('canvas', {tabindex: '0', role: 'img',
-      'aria-label': 'Heatmap. Arrow keys move, plus and minus zoom, 0 shows all.'});
+    const canvas = el('canvas', {
+      tabindex: '0',
+      role: 'img',
+      'aria-label': 'Heatmap. Arrow keys move, plus and minus zoom, 0 shows all.',
+    });
     const readout = el('p', {class: 'readout', 'aria-live': 'polite'});
-    const stage = el('div', {class: 'stage'}, canvas), row = el('aside', {class: 'row'});
-    host.append(el('section', {class: 'card'}, el('div', {class: 'plot'}, stage, row), readout, heatmap.legend()));
+    const stage = el('div', {class: 'stage'}, canvas),
+      row = el('aside', {class: 'row'});
+    host.append(
+      el(
+        'section',
+        {class: 'card'},
+        el('div', {class: 'plot'}, stage, row),
+        readout,
+        heatmap.legend()
+      )
+    );
     heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix);
   },
 
@@ -52,10 +68,19 @@ const heatmap = {
     const bar = el('canvas', {width: 256, height: 1, class: 'ramp'});
     const shades = {rows: 1, cols: 256, shades: Uint8Array.from({length: 256}, (_, i) => i)};
     bar.getContext('2d').drawImage(shadeCanvas(shades, 0, 0, 256, 1), 0, 0);
-    const ticks = state.shade === 'root' ? [0, 0.04, 0.16, 0.36, 0.64, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
-    return el('div', {class: 'legend'}, el('div', {}, bar, el('div', {class: 'ticks'},
-      ...ticks.map(t => el('span', {}, String(t))))),
-      el('span', {class: 'muted'}, 'Rows are queries, columns are keys. Drag to move, wheel, pinch or + − to zoom, 0 for all, arrows for one cell.'));
+    const ticks =
+      state.shade === 'root' ? [0, 0.04, 0.16, 0.36, 0.64, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
+    return el(
+      'div',
+      {class: 'legend'},
+      el('div', {}, bar, el('div', {class: 'ticks'}, ...ticks.map(t => el('span', {}, String(t))))),
+      el(
+        'span',
+        {class: 'muted'},
+        'Rows are queries, columns are keys. Drag to move; wheel, pinch or + − to zoom; ' +
+          '0 for all, arrows for one cell.'
+      )
+    );
   },
 
   svg: async () => heatmapSvg(await currentMatrix(), state.shade, currentTitle()),
@@ -74,7 +99,10 @@ class HeatmapStage {
     canvas.addEventListener('pointermove', e => this.move(e));
     canvas.addEventListener('pointerup', e => this.release(e));
     canvas.addEventListener('pointercancel', e => this.release(e));
-    canvas.addEventListener('pointerleave', () => { hideTip(); this.schedule(); });
+    canvas.addEventListener('pointerleave', () => {
+      hideTip();
+      this.schedule();
+    });
     canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
     canvas.addEventListener('keydown', e => this.key(e));
     this.resize();
@@ -85,34 +113,58 @@ class HeatmapStage {
   listRow(query) {
     const {cols, data, rowLabels, colLabels} = this.matrix;
     if (query < 0) {
-      this.row.replaceChildren(el('p', {class: 'muted'}, 'Point at a row to see where it looks; click to keep it.'));
+      this.row.replaceChildren(
+        el('p', {class: 'muted'}, 'Point at a row to see where it looks; click to keep it.')
+      );
       return;
     }
-    const weights = data.subarray(query * cols, (query + 1) * cols), least = [...weights].sort((a, b) => b - a)[Math.min(cols, ROW_KEYS) - 1];
+    const weights = data.subarray(query * cols, (query + 1) * cols),
+      least = [...weights].sort((a, b) => b - a)[Math.min(cols, ROW_KEYS) - 1];
     const best = [];
     for (let j = 0; j < cols; j++) if (weights[j] >= least && weights[j] > 0) best.push(j);
     best.sort((a, b) => weights[b] - weights[a]);
-    this.row.replaceChildren(el('h3', {}, `${rowLabels[query]} →`), el('ol', {}, ...best.slice(0, ROW_KEYS).map(j => {
-      const bar = el('span', {class: 'sum'});
-      bar.style.width = `${Math.min(100, 100 * weights[j])}%`;
-      bar.style.position = 'absolute';
-      return el('li', {}, bar, el('span', {}, colLabels[j]), el('span', {}, weightText(weights[j])));
-    })));
+    this.row.replaceChildren(
+      el('h3', {}, `${rowLabels[query]} →`),
+      el(
+        'ol',
+        {},
+        ...best.slice(0, ROW_KEYS).map(j => {
+          const bar = el('span', {class: 'sum'});
+          bar.style.width = `${Math.min(100, 100 * weights[j])}%`;
+          bar.style.position = 'absolute';
+          return el(
+            'li',
+            {},
+            bar,
+            el('span', {}, colLabels[j]),
+            el('span', {}, weightText(weights[j]))
+          );
+        })
+      )
+    );
   }
 
   resize() {
     const {rows, cols, rowLabels, colLabels} = this.matrix;
-    const longest = labels => Math.min(14, Math.max(1, ...labels.slice(0, 4000).map(l => l.length)));
+    const longest = labels =>
+      Math.min(14, Math.max(1, ...labels.slice(0, 4000).map(l => l.length)));
     this.width = this.stage.clientWidth;
     this.left = Math.min(this.width * 0.3, 14 + 7 * longest(rowLabels));
     this.top = 14 + 6.6 * longest(colLabels);
     const most = Math.min(44, (this.width - this.left) / cols);
-    this.height = Math.round(Math.min(Math.max(innerHeight * 0.72, 320), this.top + rows * most + 2));
+    this.height = Math.round(
+      Math.min(Math.max(innerHeight * 0.72, 320), this.top + rows * most + 2)
+    );
     this.fit = Math.min(most, (this.height - this.top) / rows);
     if (!this.scale || this.scale < this.fit || !this.moved) this.showAll();
     this.draw();
   }
-  showAll() { this.scale = this.fit; this.x = 0; this.y = 0; this.moved = false; }
+  showAll() {
+    this.scale = this.fit;
+    this.x = 0;
+    this.y = 0;
+    this.moved = false;
+  }
 
   // Keeps the matrix within the plot.
   clamp() {
@@ -123,10 +175,12 @@ class HeatmapStage {
     this.y = Math.min(0, Math.max(this.y, least(rows * this.scale, this.height - this.top)));
   }
   zoom(factor, px, py) {
-    const old = this.scale, ax = px - this.left, ay = py - this.top;
+    const old = this.scale,
+      ax = px - this.left,
+      ay = py - this.top;
     this.scale = Math.min(Math.max(old * factor, this.fit), Math.max(64, this.fit));
-    this.x = ax - (ax - this.x) * this.scale / old;
-    this.y = ay - (ay - this.y) * this.scale / old;
+    this.x = ax - ((ax - this.x) * this.scale) / old;
+    this.y = ay - ((ay - this.y) * this.scale) / old;
     this.moved = true;
     this.clamp();
     this.schedule();
@@ -134,18 +188,24 @@ class HeatmapStage {
   schedule() {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.draw(); });
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
   }
 
   draw() {
-    const c = sharpContext(this.canvas, this.width, this.height), {rows, cols} = this.matrix;
+    const c = sharpContext(this.canvas, this.width, this.height),
+      {rows, cols} = this.matrix;
     this.clamp();
     c.clearRect(0, 0, this.width, this.height);
     c.save();
     c.beginPath();
     c.rect(this.left, this.top, this.width - this.left, this.height - this.top);
     c.clip();
-    const x = this.left + this.x, y = this.top + this.y, s = this.scale;
+    const x = this.left + this.x,
+      y = this.top + this.y,
+      s = this.scale;
     this.pyramid.draw(c, x, y, s, this.width, this.height);
     if (s >= 12) this.drawGrid(c, x, y);
     if (s >= 34) this.drawValues(c, x, y);
@@ -157,26 +217,44 @@ class HeatmapStage {
     c.restore();
     c.strokeStyle = cssColour('--line');
     c.lineWidth = 1;
-    c.strokeRect(this.left - 0.5, this.top - 0.5, Math.min(cols * s + x - this.left, this.width - this.left) + 1,
-      Math.min(rows * s + y - this.top, this.height - this.top) + 1);
+    c.strokeRect(
+      this.left - 0.5,
+      this.top - 0.5,
+      Math.min(cols * s + x - this.left, this.width - this.left) + 1,
+      Math.min(rows * s + y - this.top, this.height - this.top) + 1
+    );
     this.drawLabels(c, x, y);
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
   }
-  range(start, room, count) { // of cells that are seen
-    return [Math.max(0, Math.floor(-start / this.scale)), Math.min(count, Math.ceil((room - start) / this.scale))];
+  range(start, room, count) {
+    // of cells that are seen
+    return [
+      Math.max(0, Math.floor(-start / this.scale)),
+      Math.min(count, Math.ceil((room - start) / this.scale)),
+    ];
   }
   drawGrid(c, x, y) {
-    const {rows, cols} = this.matrix, s = this.scale;
+    const {rows, cols} = this.matrix,
+      s = this.scale;
     c.strokeStyle = cssColour('--grid');
     c.lineWidth = 1;
     c.beginPath();
-    for (let i = 1; i < rows; i++) { c.moveTo(x, y + i * s); c.lineTo(x + cols * s, y + i * s); }
-    for (let j = 1; j < cols; j++) { c.moveTo(x + j * s, y); c.lineTo(x + j * s, y + rows * s); }
+    for (let i = 1; i < rows; i++) {
+      c.moveTo(x, y + i * s);
+      c.lineTo(x + cols * s, y + i * s);
+    }
+    for (let j = 1; j < cols; j++) {
+      c.moveTo(x + j * s, y);
+      c.lineTo(x + j * s, y + rows * s);
+    }
     c.stroke();
   }
   drawValues(c, x, y) {
-    const {rows, cols, data} = this.matrix, s = this.scale, shades = this.pyramid.levels[0].shades;
-    const [i0, i1] = this.range(this.y, this.height - this.top, rows), [j0, j1] = this.range(this.x, this.width - this.left, cols);
+    const {rows, cols, data} = this.matrix,
+      s = this.scale,
+      shades = this.pyramid.levels[0].shades;
+    const [i0, i1] = this.range(this.y, this.height - this.top, rows),
+      [j0, j1] = this.range(this.x, this.width - this.left, cols);
     c.font = '11px system-ui, sans-serif';
     c.textAlign = 'center';
     c.textBaseline = 'middle';
@@ -189,9 +267,13 @@ class HeatmapStage {
       }
   }
   drawLabels(c, x, y) {
-    const {rows, cols, rowLabels, colLabels} = this.matrix, s = this.scale;
-    const [i0, i1] = this.range(this.y, this.height - this.top, rows), [j0, j1] = this.range(this.x, this.width - this.left, cols);
-    const every = Math.max(1, Math.ceil(12 / s)), ink = cssColour('--ink'), muted = cssColour('--muted');
+    const {rows, cols, rowLabels, colLabels} = this.matrix,
+      s = this.scale;
+    const [i0, i1] = this.range(this.y, this.height - this.top, rows),
+      [j0, j1] = this.range(this.x, this.width - this.left, cols);
+    const every = Math.max(1, Math.ceil(12 / s)),
+      ink = cssColour('--ink'),
+      muted = cssColour('--muted');
     c.font = '12px system-ui, sans-serif';
     c.textBaseline = 'middle';
     c.textAlign = 'right';
@@ -216,18 +298,29 @@ class HeatmapStage {
 
   // ---- pointer and keys ----
   cellAt(event) {
-    const box = this.canvas.getBoundingClientRect(), {rows, cols} = this.matrix;
-    const px = event.clientX - box.left - this.left, py = event.clientY - box.top - this.top;
-    const col = Math.floor((px - this.x) / this.scale), row = Math.floor((py - this.y) / this.scale);
-    return px >= 0 && py >= 0 && col >= 0 && col < cols && row >= 0 && row < rows ? {row, col} : {row: -1, col: -1};
+    const box = this.canvas.getBoundingClientRect(),
+      {rows, cols} = this.matrix;
+    const px = event.clientX - box.left - this.left,
+      py = event.clientY - box.top - this.top;
+    const col = Math.floor((px - this.x) / this.scale),
+      row = Math.floor((py - this.y) / this.scale);
+    return px >= 0 && py >= 0 && col >= 0 && col < cols && row >= 0 && row < rows
+      ? {row, col}
+      : {row: -1, col: -1};
   }
   say(event) {
-    const {row, col} = this.cell, m = this.matrix;
-    if (row < 0 || col < 0) { this.readout.textContent = ''; hideTip(); return; }
+    const {row, col} = this.cell,
+      m = this.matrix;
+    if (row < 0 || col < 0) {
+      this.readout.textContent = '';
+      hideTip();
+      return;
+    }
     const value = m.data[row * m.cols + col];
-    this.readout.textContent = `${row} “${m.rowLabels[row]}” → ${col} “${m.colLabels[col]}”: ${weightText(value)}`;
+    this.readout.textContent =
+      `${row} “${m.rowLabels[row]}” → ${col} “${m.colLabels[col]}”: ${weightText(value)}`;
     this.readout.dataset.value = String(value);
-    if (this.listed !== row) this.listRow(this.listed = row);
+    if (this.listed !== row) this.listRow((this.listed = row));
     if (event) showTip(event, `${m.rowLabels[row]} → ${m.colLabels[col]}`, weightText(value));
   }
   press(event) {
@@ -238,9 +331,14 @@ class HeatmapStage {
   move(event) {
     const last = this.pointers.get(event.pointerId);
     if (last) {
-      const dx = event.clientX - last.x, dy = event.clientY - last.y;
+      const dx = event.clientX - last.x,
+        dy = event.clientY - last.y;
       if (this.pointers.size === 2) this.pinch(event);
-      else { this.x += dx; this.y += dy; this.moved = true; }
+      else {
+        this.x += dx;
+        this.y += dy;
+        this.moved = true;
+      }
       this.dragged += Math.abs(dx) + Math.abs(dy);
       this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY});
     }
@@ -249,38 +347,72 @@ class HeatmapStage {
     this.schedule();
   }
   pinch(event) {
-    const box = this.canvas.getBoundingClientRect(), other = [...this.pointers].find(([id]) => id !== event.pointerId)[1];
-    const before = this.pointers.get(event.pointerId), distance = p => Math.hypot(p.x - other.x, p.y - other.y);
+    const box = this.canvas.getBoundingClientRect(),
+      other = [...this.pointers].find(([id]) => id !== event.pointerId)[1];
+    const before = this.pointers.get(event.pointerId),
+      distance = p => Math.hypot(p.x - other.x, p.y - other.y);
     const factor = distance({x: event.clientX, y: event.clientY}) / Math.max(1, distance(before));
-    this.zoom(factor, (event.clientX + other.x) / 2 - box.left, (event.clientY + other.y) / 2 - box.top);
+    this.zoom(
+      factor,
+      (event.clientX + other.x) / 2 - box.left,
+      (event.clientY + other.y) / 2 - box.top
+    );
   }
   release(event) {
     this.pointers.delete(event.pointerId);
     if (this.dragged < 4 && event.type === 'pointerup') {
       const {row} = this.cellAt(event);
-      if (row >= 0) { state.token = state.token === row ? -1 : row; writeHash(); this.schedule(); }
+      if (row >= 0) {
+        state.token = state.token === row ? -1 : row;
+        writeHash();
+        this.schedule();
+      }
     }
   }
   wheel(event) {
     event.preventDefault();
     const box = this.canvas.getBoundingClientRect();
-    this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.002)), event.clientX - box.left, event.clientY - box.top);
+    this.zoom(
+      Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.002)),
+      event.clientX - box.left,
+      event.clientY - box.top
+    );
   }
   key(event) {
-    const {rows, cols} = this.matrix, step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
+    const {rows, cols} = this.matrix,
+      step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[
+        event.key
+      ];
     if (step) {
-      this.cell = {row: Math.min(Math.max(this.cell.row + step[0], 0), rows - 1), col: Math.min(Math.max(this.cell.col + step[1], 0), cols - 1)};
-      const s = this.scale, px = this.x + this.cell.col * s, py = this.y + this.cell.row * s;
+      this.cell = {
+        row: Math.min(Math.max(this.cell.row + step[0], 0), rows - 1),
+        col: Math.min(Math.max(this.cell.col + step[1], 0), cols - 1),
+      };
+      const s = this.scale,
+        px = this.x + this.cell.col * s,
+        py = this.y + this.cell.row * s;
       if (px < 0) this.x -= px;
       if (py < 0) this.y -= py;
       if (px + s > this.width - this.left) this.x -= px + s - (this.width - this.left);
       if (py + s > this.height - this.top) this.y -= py + s - (this.height - this.top);
       this.say();
-    } else if (event.key === '+' || event.key === '=') this.zoom(1.5, this.left + (this.width - this.left) / 2, this.top + (this.height - this.top) / 2);
-    else if (event.key === '-') this.zoom(1 / 1.5, this.left + (this.width - this.left) / 2, this.top + (this.height - this.top) / 2);
+    } else if (event.key === '+' || event.key === '=')
+      this.zoom(
+        1.5,
+        this.left + (this.width - this.left) / 2,
+        this.top + (this.height - this.top) / 2
+      );
+    else if (event.key === '-')
+      this.zoom(
+        1 / 1.5,
+        this.left + (this.width - this.left) / 2,
+        this.top + (this.height - this.top) / 2
+      );
     else if (event.key === '0') this.showAll();
-    else if (event.key === 'Enter' && this.cell.row >= 0) { state.token = this.cell.row; writeHash(); }
-    else return;
+    else if (event.key === 'Enter' && this.cell.row >= 0) {
+      state.token = this.cell.row;
+      writeHash();
+    } else return;
     event.preventDefault();
     this.schedule();
   }

@@ -14,27 +14,68 @@ const lines = {
   origin: '',
 
   async render(host, trace, alive) {
-    const group = current.group, origin = `${state.kind} ${state.words}`;
-    if (this.origin !== origin) { this.chosen.clear(); this.origin = origin; }
+    const group = current.group,
+      origin = `${state.kind} ${state.words}`;
+    if (this.origin !== origin) {
+      this.chosen.clear();
+      this.origin = origin;
+    }
     if (state.token >= 0) this.chosen.add(state.token);
-    if (state.head >= 0 && !this.heads.has(state.head) || ![...this.heads].some(h => h < group.heads)) {
+    if (
+      (state.head >= 0 && !this.heads.has(state.head)) ||
+      ![...this.heads].some(h => h < group.heads)
+    ) {
       this.heads.clear();
       if (state.head >= 0) this.heads.add(state.head);
       else for (let h = 0; h < group.heads; h++) this.heads.add(h);
     }
     const chips = el('div', {class: 'chips', role: 'group', 'aria-label': 'Heads'});
-    const limit = el('input', {type: 'range', min: '0', max: '100', value: String(Math.round(Math.sqrt(this.limit) * 100)), id: 'limit'});
+    const limit = el('input', {
+      type: 'range',
+      min: '0',
+      max: '100',
+      value: String(Math.round(Math.sqrt(this.limit) * 100)),
+      id: 'limit',
+    });
     const limitText = el('output', {for: 'limit'}, weightText(this.limit));
     const left = el('div', {class: 'tokens queries', role: 'group', 'aria-label': 'Queries'});
     const right = el('div', {class: 'tokens keys', role: 'group', 'aria-label': 'Keys'});
-    const canvas = el('canvas'), middle = el('div', {class: 'between'}, canvas);
+    const canvas = el('canvas'),
+      middle = el('div', {class: 'between'}, canvas);
     const box = el('div', {class: 'linebox', tabindex: '0'}, left, middle, right);
-    const clear = el('button', {onclick: () => { this.chosen.clear(); state.token = -1; writeHash(); this.update(); }}, 'All queries');
-    host.append(el('section', {class: 'card'},
-      el('div', {class: 'bar'}, chips,
-        el('button', {onclick: () => this.all(group)}, 'All heads'), clear,
-        el('label', {}, 'From weight ', limit, ' ', limitText)), box,
-      el('p', {class: 'muted'}, 'Choose one or more queries on the left; the bars on the right are the sum over them, averaged over the heads shown.')));
+    const clear = el(
+      'button',
+      {
+        onclick: () => {
+          this.chosen.clear();
+          state.token = -1;
+          writeHash();
+          this.update();
+        },
+      },
+      'All queries'
+    );
+    host.append(
+      el(
+        'section',
+        {class: 'card'},
+        el(
+          'div',
+          {class: 'bar'},
+          chips,
+          el('button', {onclick: () => this.all(group)}, 'All heads'),
+          clear,
+          el('label', {}, 'From weight ', limit, ' ', limitText)
+        ),
+        box,
+        el(
+          'p',
+          {class: 'muted'},
+          'Choose one or more queries on the left; the bars on the right are the sum over them, ' +
+            'averaged over the heads shown.'
+        )
+      )
+    );
     Object.assign(this, {group, box, left, right, canvas, chips, matrices: new Map()});
     for (let h = 0; h < group.heads; h++) chips.append(this.chip(h));
     const first = await group.matrix(state.layer, -1, state.words);
@@ -52,11 +93,20 @@ const lines = {
   },
 
   chip(h) {
-    const chip = el('button', {class: 'headchip', 'aria-pressed': String(this.heads.has(h)), onclick: () => {
-      if (this.heads.has(h)) this.heads.delete(h); else this.heads.add(h);
-      chip.setAttribute('aria-pressed', String(this.heads.has(h)));
-      this.update();
-    }}, String(h));
+    const chip = el(
+      'button',
+      {
+        class: 'headchip',
+        'aria-pressed': String(this.heads.has(h)),
+        onclick: () => {
+          if (this.heads.has(h)) this.heads.delete(h);
+          else this.heads.add(h);
+          chip.setAttribute('aria-pressed', String(this.heads.has(h)));
+          this.update();
+        },
+      },
+      String(h)
+    );
     chip.style.setProperty('--chip', headColour(h));
     return chip;
   },
@@ -67,16 +117,28 @@ const lines = {
   },
   fillTokens() {
     const token = (text, i, query) => {
-      const button = el(query ? 'button' : 'span', {class: 'token', title: `${i}`}, el('span', {class: 'sum'}), el('span', {class: 'label'}, text));
+      const button = el(
+        query ? 'button' : 'span',
+        {class: 'token', title: `${i}`},
+        el('span', {class: 'sum'}),
+        el('span', {class: 'label'}, text)
+      );
       if (!query) return button;
       button.addEventListener('click', () => {
-        if (this.chosen.has(i)) this.chosen.delete(i); else this.chosen.add(i);
+        if (this.chosen.has(i)) this.chosen.delete(i);
+        else this.chosen.add(i);
         state.token = this.chosen.has(i) ? i : -1;
         writeHash();
         this.update();
       });
-      button.addEventListener('pointerenter', () => { this.hovered = i; this.draw(); });
-      button.addEventListener('pointerleave', () => { this.hovered = -1; this.draw(); });
+      button.addEventListener('pointerenter', () => {
+        this.hovered = i;
+        this.draw();
+      });
+      button.addEventListener('pointerleave', () => {
+        this.hovered = -1;
+        this.draw();
+      });
       return button;
     };
     this.left.replaceChildren(...this.shape.rowLabels.map((t, i) => token(t, i, true)));
@@ -85,49 +147,71 @@ const lines = {
 
   async update() {
     for (const h of this.heads)
-      if (h < this.group.heads && !this.matrices.has(h)) this.matrices.set(h, await this.group.matrix(state.layer, h, state.words));
-    [...this.left.children].forEach((b, i) => b.setAttribute('aria-pressed', String(this.chosen.has(i))));
+      if (h < this.group.heads && !this.matrices.has(h))
+        this.matrices.set(h, await this.group.matrix(state.layer, h, state.words));
+    [...this.left.children].forEach((b, i) =>
+      b.setAttribute('aria-pressed', String(this.chosen.has(i)))
+    );
     const sums = this.sums();
     [...this.right.children].forEach((b, j) => {
-      b.firstChild.style.width = sums ? `${Math.min(100, 100 * sums[j] / Math.max(1, this.chosen.size))}%` : '0';
+      b.firstChild.style.width = sums
+        ? `${Math.min(100, (100 * sums[j]) / Math.max(1, this.chosen.size))}%`
+        : '0';
       b.title = sums ? `${j}: sum ${weightText(sums[j])}` : `${j}`;
       b.dataset.sum = sums ? String(sums[j]) : '';
     });
     this.draw();
   },
-  shownHeads() { return [...this.heads].filter(h => h < this.group.heads && this.matrices.has(h)).sort((a, b) => a - b); },
+  shownHeads() {
+    return [...this.heads]
+      .filter(h => h < this.group.heads && this.matrices.has(h))
+      .sort((a, b) => a - b);
+  },
   // Over the chosen queries, averaged over the heads; null if none is chosen.
   sums() {
     const heads = this.shownHeads();
     if (!this.chosen.size || !heads.length) return null;
-    const {cols} = this.shape, sums = new Float64Array(cols);
+    const {cols} = this.shape,
+      sums = new Float64Array(cols);
     for (const h of heads)
       for (const i of this.chosen)
-        for (let j = 0; j < cols; j++) sums[j] += this.matrices.get(h).data[i * cols + j] / heads.length;
+        for (let j = 0; j < cols; j++)
+          sums[j] += this.matrices.get(h).data[i * cols + j] / heads.length;
     return sums;
   },
   // [head, query, key, weight] of what is shown, the strongest last
   links(from = 0, end = Infinity) {
-    const {rows, cols} = this.shape, found = [];
-    const queries = this.hovered >= 0 ? [this.hovered] : this.chosen.size ? [...this.chosen] : Array.from({length: rows}, (_, i) => i);
+    const {rows, cols} = this.shape,
+      found = [];
+    const queries =
+      this.hovered >= 0
+        ? [this.hovered]
+        : this.chosen.size
+          ? [...this.chosen]
+          : Array.from({length: rows}, (_, i) => i);
     for (const h of this.shownHeads()) {
       const {data} = this.matrices.get(h);
       for (const i of queries)
         for (let j = 0; j < cols; j++) {
           const w = data[i * cols + j];
-          if (w >= Math.max(this.limit, 1e-6) && (i >= from && i < end || j >= from && j < end)) found.push([h, i, j, w]);
+          if (w >= Math.max(this.limit, 1e-6) && ((i >= from && i < end) || (j >= from && j < end)))
+            found.push([h, i, j, w]);
         }
     }
     found.sort((a, b) => a[3] - b[3]);
     return found.slice(-MOST_LINES);
   },
   draw() {
-    const {box, canvas} = this, width = canvas.parentElement.clientWidth, height = box.clientHeight;
-    const c = sharpContext(canvas, width, height), top = box.scrollTop;
+    const {box, canvas} = this,
+      width = canvas.parentElement.clientWidth,
+      height = box.clientHeight;
+    const c = sharpContext(canvas, width, height),
+      top = box.scrollTop;
     c.clearRect(0, 0, width, height);
     const found = this.links(Math.floor(top / ROW) - 1, Math.ceil((top + height) / ROW) + 1);
     for (const [h, i, j, w] of found) {
-      const y0 = (i + 0.5) * ROW - top, y1 = (j + 0.5) * ROW - top;
+      const y0 = (i + 0.5) * ROW - top,
+        y1 = (j + 0.5) * ROW - top;
       c.globalAlpha = Math.min(1, 0.12 + 0.88 * w);
       c.strokeStyle = headColour(h);
       c.lineWidth = 0.75 + 2.5 * w;
@@ -141,20 +225,36 @@ const lines = {
   },
 
   async svg() {
-    const {rows, cols, rowLabels, colLabels} = this.shape, parts = [svgText(10, 18, currentTitle(), 'font-size="13"')];
-    const top = 30, left = 130, right = 430;
-    rowLabels.forEach((t, i) => parts.push(svgText(left - 8, top + (i + 0.65) * ROW, shorten(t, 16), 'text-anchor="end"')));
-    colLabels.forEach((t, j) => parts.push(svgText(right + 8, top + (j + 0.65) * ROW, shorten(t, 16))));
+    const {rows, cols, rowLabels, colLabels} = this.shape,
+      parts = [svgText(10, 18, currentTitle(), 'font-size="13"')];
+    const top = 30,
+      left = 130,
+      right = 430;
+    rowLabels.forEach((t, i) =>
+      parts.push(svgText(left - 8, top + (i + 0.65) * ROW, shorten(t, 16), 'text-anchor="end"'))
+    );
+    colLabels.forEach((t, j) =>
+      parts.push(svgText(right + 8, top + (j + 0.65) * ROW, shorten(t, 16)))
+    );
     for (const [h, i, j, w] of this.links()) {
-      const y0 = top + (i + 0.5) * ROW, y1 = top + (j + 0.5) * ROW, middle = (left + right) / 2;
-      parts.push(`<path d="M${left} ${y0}C${middle} ${y0} ${middle} ${y1} ${right} ${y1}" fill="none" ` +
-        `stroke="${headColour(h)}" stroke-width="${(0.75 + 2.5 * w).toFixed(2)}" stroke-opacity="${Math.min(1, 0.12 + 0.88 * w).toFixed(3)}"/>`);
+      const y0 = top + (i + 0.5) * ROW,
+        y1 = top + (j + 0.5) * ROW,
+        middle = (left + right) / 2;
+      parts.push(
+        `<path d="M${left} ${y0}C${middle} ${y0} ${middle} ${y1} ${right} ${y1}" fill="none" ` +
+          `stroke="${headColour(h)}" stroke-width="${(0.75 + 2.5 * w).toFixed(2)}" ` +
+          `stroke-opacity="${Math.min(1, 0.12 + 0.88 * w).toFixed(3)}"/>`
+      );
     }
     return svgPage(right + left, top + Math.max(rows, cols) * ROW + 10, parts.join(''));
   },
   async csv() {
     const {rowLabels, colLabels} = this.shape;
-    return csvOf([['head', 'query', 'query token', 'key', 'key token', 'weight'],
-      ...this.links().reverse().map(([h, i, j, w]) => [h, i, rowLabels[i], j, colLabels[j], w])]);
+    return csvOf([
+      ['head', 'query', 'query token', 'key', 'key token', 'weight'],
+      ...this.links()
+        .reverse()
+        .map(([h, i, j, w]) => [h, i, rowLabels[i], j, colLabels[j], w]),
+    ]);
   },
 };

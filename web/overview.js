@@ -15,23 +15,48 @@ const overview = {
       grid.style.gridTemplateColumns = `2.6rem repeat(${group.heads + 1}, minmax(46px, 1fr))`;
       grid.style.maxWidth = `${(group.heads + 1) * 104 + 50}px`;
       grid.append(el('span', {class: 'muted corner'}, 'layer'));
-      for (let h = 0; h < group.heads; h++) grid.append(el('span', {class: 'muted head'}, String(h)));
+      for (let h = 0; h < group.heads; h++)
+        grid.append(el('span', {class: 'muted head'}, String(h)));
       grid.append(el('span', {class: 'muted head'}, 'mean'));
       for (let layer = 0; layer < group.layers; layer++) {
         grid.append(el('span', {class: 'muted layer'}, String(layer)));
         for (let h = 0; h <= group.heads; h++) {
           const head = h < group.heads ? h : -1;
           const canvas = el('canvas', {width: 1, height: 1});
-          grid.append(el('button', {class: 'thumb', onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
-            'aria-label': `${group.name}, layer ${layer}, ${head < 0 ? 'mean of heads' : 'head ' + head}`}, canvas));
+          grid.append(
+            el(
+              'button',
+              {
+                class: 'thumb',
+                onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
+                'aria-label': `${group.name}, layer ${layer}, ${headName(head)}`,
+              },
+              canvas
+            )
+          );
           jobs.push({group, layer, head, canvas});
         }
       }
-      host.append(el('section', {class: 'card'}, el('h2', {}, group.name, el('span', {class: 'muted'},
-        ` ${group.layers} layers × ${group.heads} heads, ${group.rows} × ${group.cols}`)),
-        el('div', {class: 'scroll'}, grid)));
+      host.append(
+        el(
+          'section',
+          {class: 'card'},
+          el(
+            'h2',
+            {},
+            group.name,
+            el(
+              'span',
+              {class: 'muted'},
+              ` ${group.layers} layers × ${group.heads} heads, ${group.rows} × ${group.cols}`
+            )
+          ),
+          el('div', {class: 'scroll'}, grid)
+        )
+      );
     }
-    for (let at = 0; at < jobs.length; at += AT_ONCE) { // inflating runs beside drawing
+    for (let at = 0; at < jobs.length; at += AT_ONCE) {
+      // inflating runs beside drawing
       await Promise.all(jobs.slice(at, at + AT_ONCE).map(job => overview.draw(job)));
       if (!alive()) return;
     }
@@ -46,14 +71,19 @@ const overview = {
   },
 
   async svg() {
-    const group = current.group, size = 72, parts = [svgText(40, 18, group.name, 'font-size="13"')];
+    const group = current.group,
+      size = 72,
+      parts = [svgText(40, 18, group.name, 'font-size="13"')];
     for (let layer = 0; layer < group.layers; layer++) {
       parts.push(svgText(8, 40 + layer * size + size / 2, String(layer)));
       for (let head = 0; head < group.heads; head++) {
         const canvas = el('canvas');
         await overview.draw({group, layer, head, canvas});
-        parts.push(`<image x="${40 + head * size}" y="${34 + layer * size}" width="${size - 6}" ` +
-          `height="${size - 6}" preserveAspectRatio="none" image-rendering="pixelated" href="${canvas.toDataURL()}"/>`);
+        parts.push(
+          `<image x="${40 + head * size}" y="${34 + layer * size}" width="${size - 6}" ` +
+            `height="${size - 6}" preserveAspectRatio="none" image-rendering="pixelated" ` +
+            `href="${canvas.toDataURL()}"/>`
+        );
         if (layer === 0) parts.push(svgText(40 + head * size, 31, String(head)));
       }
     }

@@ -2,13 +2,26 @@
 // What is shown, and the address that says so: #view=heatmap&kind=cross&layer=3&head=5&token=7.
 // Layers, heads and tokens count from 0, as in the tensors; head -1 is the mean of all.
 
-const state = {view: 'overview', kind: '', layer: 0, head: 0, token: -1, words: false,
-               shade: 'root'};
+const state = {
+  view: 'overview',
+  kind: '',
+  layer: 0,
+  head: 0,
+  token: -1,
+  words: false,
+  shade: 'root',
+};
 const NUMBERS = {layer: 0, head: -1, token: -1}; // and the least of each
 
+const headName = head => (head < 0 ? 'mean of heads' : `head ${head}`);
+
 function stateHash() {
-  const parts = [`view=${state.view}`, `kind=${state.kind}`, `layer=${state.layer}`,
-                 `head=${state.head < 0 ? 'mean' : state.head}`];
+  const parts = [
+    `view=${state.view}`,
+    `kind=${state.kind}`,
+    `layer=${state.layer}`,
+    `head=${state.head < 0 ? 'mean' : state.head}`,
+  ];
   if (state.token >= 0) parts.push(`token=${state.token}`);
   if (state.words) parts.push('words=1');
   if (state.shade !== 'root') parts.push(`shade=${state.shade}`);
@@ -32,7 +45,8 @@ function applyState(trace, wanted, views) {
   Object.assign(state, wanted);
   if (!trace.groups.has(state.kind)) state.kind = trace.groups.keys().next().value;
   if (!views.some(v => v.id === state.view)) state.view = views[0].id;
-  const group = trace.groups.get(state.kind), within = (x, low, end) => Math.min(Math.max(x, low), end - 1);
+  const group = trace.groups.get(state.kind),
+    within = (x, low, end) => Math.min(Math.max(x, low), end - 1);
   state.layer = within(state.layer, 0, group.layers);
   state.head = within(state.head, -1, group.heads);
   state.words = state.words && (group.queries.mergeable || group.keys.mergeable);
@@ -40,5 +54,9 @@ function applyState(trace, wanted, views) {
 }
 
 function writeHash() {
-  try { history.replaceState(null, '', stateHash()); } catch { /* a page in a page may not */ }
+  try {
+    history.replaceState(null, '', stateHash());
+  } catch {
+    /* a page in a page may not */
+  }
 }

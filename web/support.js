@@ -19,16 +19,28 @@ function el(tag, properties = {}, ...children) {
 
 // ---- numbers --------------------------------------------------------------------------
 
-const weightText = w => w === 0 ? '0' : w < 0.00005 ? w.toExponential(1) : w.toFixed(4);
+const weightText = w => (w === 0 ? '0' : w < 0.00005 ? w.toExponential(1) : w.toFixed(4));
 const percentText = w => (100 * w).toFixed(w < 0.1 ? 1 : 0) + ' %';
-const numberText = x => x === 0 ? '0' : Math.abs(x) >= 1000 || Math.abs(x) < 0.001
-  ? x.toExponential(2) : x.toPrecision(4).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+const numberText = x =>
+  x === 0
+    ? '0'
+    : Math.abs(x) >= 1000 || Math.abs(x) < 0.001
+      ? x.toExponential(2)
+      : x
+          .toPrecision(4)
+          .replace(/(\.\d*?)0+$/, '$1')
+          .replace(/\.$/, '');
 
 // ---- tokens ---------------------------------------------------------------------------
 
 // A token as a label: what is invisible gets a sign.
-const tokenText = token => token === '' ? '∅'
-  : token.replace(/\n/g, '↵').replace(/\t/g, '→').replace(/^ +$/, s => '␣'.repeat(s.length));
+const tokenText = token =>
+  token === ''
+    ? '∅'
+    : token
+        .replace(/\n/g, '↵')
+        .replace(/\t/g, '→')
+        .replace(/^ +$/, s => '␣'.repeat(s.length));
 const shorten = (text, most) => {
   const letters = Array.from(text);
   return letters.length <= most ? text : letters.slice(0, most - 1).join('') + '…';
@@ -39,26 +51,65 @@ const shorten = (text, most) => {
 // the order is seen in every colour vision and in print.
 
 const SCALES = {
-  light: [[255, 255, 255], [226, 240, 217], [160, 210, 190], [84, 164, 176], [38, 110, 158],
-          [27, 66, 124], [14, 26, 66]],
-  dark: [[22, 26, 36], [28, 58, 94], [31, 111, 139], [53, 167, 156], [167, 219, 160],
-         [251, 247, 197]],
+  light: [
+    [255, 255, 255],
+    [226, 240, 217],
+    [160, 210, 190],
+    [84, 164, 176],
+    [38, 110, 158],
+    [27, 66, 124],
+    [14, 26, 66],
+  ],
+  dark: [
+    [22, 26, 36],
+    [28, 58, 94],
+    [31, 111, 139],
+    [53, 167, 156],
+    [167, 219, 160],
+    [251, 247, 197],
+  ],
 };
 const SIGNED = {
-  light: [[178, 88, 6], [240, 182, 106], [255, 255, 255], [120, 175, 214], [8, 81, 156]],
-  dark: [[255, 176, 90], [140, 88, 36], [30, 34, 46], [38, 98, 150], [130, 200, 255]],
+  light: [
+    [178, 88, 6],
+    [240, 182, 106],
+    [255, 255, 255],
+    [120, 175, 214],
+    [8, 81, 156],
+  ],
+  dark: [
+    [255, 176, 90],
+    [140, 88, 36],
+    [30, 34, 46],
+    [38, 98, 150],
+    [130, 200, 255],
+  ],
 };
 // Okabe and Ito's colours, then Tol's: apart for all eyes, as far as twelve can be.
-const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#882255',
-               '#999933', '#332288', '#44aa99', '#aa4499', '#ddcc77'];
-const headColour = head => head < 0 ? '#2a7ea3' : HEADS[head % HEADS.length];
+const HEADS = [
+  '#0072b2',
+  '#d55e00',
+  '#009e73',
+  '#cc79a7',
+  '#e69f00',
+  '#56b4e9',
+  '#882255',
+  '#999933',
+  '#332288',
+  '#44aa99',
+  '#aa4499',
+  '#ddcc77',
+];
+const headColour = head => (head < 0 ? '#2a7ea3' : HEADS[head % HEADS.length]);
 
-const theme = () => document.documentElement.dataset.theme ||
+const theme = () =>
+  document.documentElement.dataset.theme ||
   (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
 
 function interpolate(anchors, at) {
   const place = Math.min(Math.max(at, 0), 1) * (anchors.length - 1);
-  const below = Math.min(Math.floor(place), anchors.length - 2), part = place - below;
+  const below = Math.min(Math.floor(place), anchors.length - 2),
+    part = place - below;
   return anchors[below].map((c, i) => Math.round(c * (1 - part) + anchors[below + 1][i] * part));
 }
 
@@ -76,7 +127,7 @@ const scaleTable = () => colourTable(SCALES[theme()]);
 const scaleColour = at => `rgb(${interpolate(SCALES[theme()], at)})`;
 // -1 to 1
 const signedColour = at => `rgb(${interpolate(SIGNED[theme()], (at + 1) / 2)})`;
-const inkOn = at => (theme() === 'light') === (at < 0.5) ? '#1d2230' : '#f4f6fa';
+const inkOn = at => ((theme() === 'light') === at < 0.5 ? '#1d2230' : '#f4f6fa');
 
 // What a colour of the style sheet is just now; asked once a theme.
 const cssColours = new Map();
@@ -101,7 +152,8 @@ const SHADES = {
 
 // A matrix's shades, 0 to 255.
 function shadeMatrix(matrix, name) {
-  const {rows, cols, data} = matrix, shades = new Uint8Array(rows * cols);
+  const {rows, cols, data} = matrix,
+    shades = new Uint8Array(rows * cols);
   for (let i = 0, at = 0; i < rows; i++) {
     let most = 0;
     if (name === 'row') for (let j = 0; j < cols; j++) most = Math.max(most, data[at + j]);
@@ -116,7 +168,9 @@ function shadeMatrix(matrix, name) {
 
 // Half the size, each shade the darkest of four: a thin line stays one.
 function halve({rows, cols, shades}) {
-  const r = (rows + 1) >> 1, c = (cols + 1) >> 1, half = new Uint8Array(r * c);
+  const r = (rows + 1) >> 1,
+    c = (cols + 1) >> 1,
+    half = new Uint8Array(r * c);
   for (let i = 0; i < rows; i++)
     for (let j = 0, from = i * cols, to = (i >> 1) * c; j < cols; j++, from++)
       if (shades[from] > half[to + (j >> 1)]) half[to + (j >> 1)] = shades[from];
@@ -133,7 +187,8 @@ function paintShades(canvas, {cols, shades}, x, y, width, height) {
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext('2d');
-  const image = context.createImageData(width, height), table = scaleTable();
+  const image = context.createImageData(width, height),
+    table = scaleTable();
   const pixels = new Uint32Array(image.data.buffer);
   for (let i = 0; i < height; i++)
     for (let j = 0, from = (y + i) * cols + x; j < width; j++)
@@ -147,17 +202,25 @@ function showTip(event, ...lines) {
   const tip = $('tip');
   tip.replaceChildren(...lines.map(line => el('div', {}, line)));
   tip.hidden = false;
-  const box = tip.getBoundingClientRect(), x = event.clientX, y = event.clientY;
+  const box = tip.getBoundingClientRect(),
+    x = event.clientX,
+    y = event.clientY;
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 8)) + 'px';
   tip.style.top = (y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18) + 'px';
 }
-const hideTip = () => { $('tip').hidden = true; };
+const hideTip = () => {
+  $('tip').hidden = true;
+};
 
 // A canvas sharp on this screen: sets its size and returns a context in CSS pixels.
 function sharpContext(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
-  const w = Math.max(1, Math.round(width * ratio)), h = Math.max(1, Math.round(height * ratio));
-  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
+  const w = Math.max(1, Math.round(width * ratio)),
+    h = Math.max(1, Math.round(height * ratio));
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+  }
   canvas.style.width = width + 'px';
   canvas.style.height = height + 'px';
   const context = canvas.getContext('2d');

@@ -4,14 +4,16 @@
 
 function bytesOfBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  const binary = atob(text),
+    bytes = new Uint8Array(binary.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
   return bytes;
 }
 
 // Written by hand: a Blob as the source would ask the browser's other process for every chunk.
 async function inflate(bytes) {
-  const {readable, writable} = new DecompressionStream('deflate-raw'), writer = writable.getWriter();
+  const {readable, writable} = new DecompressionStream('deflate-raw'),
+    writer = writable.getWriter();
   const written = writer.write(bytes).then(() => writer.close());
   const [buffer] = await Promise.all([new Response(readable).arrayBuffer(), written]);
   return buffer;
@@ -19,7 +21,8 @@ async function inflate(bytes) {
 
 // A head's weights: each the row's largest times a number of steps.
 function weightsOfChunk(buffer, rows, cols, bits) {
-  const most = new Float32Array(buffer, 0, rows), count = rows * cols;
+  const most = new Float32Array(buffer, 0, rows),
+    count = rows * cols;
   const high = new Uint8Array(buffer, 4 * rows, count);
   const low = bits === 16 ? new Uint8Array(buffer, 4 * rows + count, count) : null;
   const data = new Float32Array(count);
@@ -32,7 +35,9 @@ function weightsOfChunk(buffer, rows, cols, bits) {
 }
 
 function floatOfHalf(h) {
-  const sign = h & 0x8000 ? -1 : 1, exponent = h >> 10 & 31, mantissa = h & 1023;
+  const sign = h & 0x8000 ? -1 : 1,
+    exponent = (h >> 10) & 31,
+    mantissa = h & 1023;
   if (exponent === 0) return sign * mantissa * 2 ** -24;
   if (exponent === 31) return mantissa ? NaN : sign * Infinity;
   return sign * (1 + mantissa / 1024) * 2 ** (exponent - 15);
@@ -45,11 +50,16 @@ function guessStarts(tokens) {
   const some = test => tokens.some(test);
   const special = t => /^(<[^>]+>|\[[A-Z]+\])$/.test(t);
   if (some(t => t.startsWith('▁')) || some(t => t.startsWith('Ġ')))
-    return tokens.map((t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || special(t) || special(tokens[i - 1]));
+    return tokens.map(
+      (t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || special(t) || special(tokens[i - 1])
+    );
   if (some(t => t.startsWith('##'))) return tokens.map(t => !t.startsWith('##'));
-  if (some(t => t.endsWith('@@'))) return tokens.map((t, i) => i === 0 || !tokens[i - 1].endsWith('@@'));
+  if (some(t => t.endsWith('@@')))
+    return tokens.map((t, i) => i === 0 || !tokens[i - 1].endsWith('@@'));
   if (some(t => t.endsWith('</w>')))
-    return tokens.map((t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || special(tokens[i - 1]));
+    return tokens.map(
+      (t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || special(tokens[i - 1])
+    );
   return tokens.map(() => true);
 }
 const bareToken = t => t.replace(/^(▁|Ġ|##)/, '').replace(/(@@|<\/w>)$/, '');
@@ -58,7 +68,8 @@ class Tokens {
   constructor(count, side) {
     const given = side && side.tokens.length ? side.tokens : null;
     this.tokens = given || Array.from({length: count}, (_, i) => String(i));
-    const starts = given && side.words || (given ? guessStarts(given) : this.tokens.map(() => true));
+    const starts =
+      (given && side.words) || (given ? guessStarts(given) : this.tokens.map(() => true));
     this.words = [];
     this.tokens.forEach((token, i) => {
       if (i === 0 || starts[i]) this.words.push({first: i, end: i + 1, text: bareToken(token)});
@@ -69,13 +80,19 @@ class Tokens {
       }
     });
   }
-  get mergeable() { return this.words.length < this.tokens.length; }
-  labels(words) { return words ? this.words.map(w => tokenText(w.text)) : this.tokens.map(tokenText); }
+  get mergeable() {
+    return this.words.length < this.tokens.length;
+  }
+  labels(words) {
+    return words ? this.words.map(w => tokenText(w.text)) : this.tokens.map(tokenText);
+  }
 }
 
 // Subwords to words: attention to a word is the sum over its pieces, attention from it the mean.
 function mergeWords(matrix, queries, keys) {
-  const rows = queries.words.length, cols = keys.words.length, data = new Float32Array(rows * cols);
+  const rows = queries.words.length,
+    cols = keys.words.length,
+    data = new Float32Array(rows * cols);
   queries.words.forEach((q, r) => {
     for (let i = q.first; i < q.end; i++)
       keys.words.forEach((k, c) => {
@@ -89,14 +106,23 @@ function mergeWords(matrix, queries, keys) {
 
 // ---- a group: all layers of one kind ----------------------------------------------------------
 
-const KIND_NAMES = {'encoder.self': 'Encoder self-attention', 'decoder.self': 'Decoder self-attention',
-                    cross: 'Cross-attention', attention: 'Attention'};
+const KIND_NAMES = {
+  'encoder.self': 'Encoder self-attention',
+  'decoder.self': 'Decoder self-attention',
+  cross: 'Cross-attention',
+  attention: 'Attention',
+};
 const KEPT_WEIGHTS = 48e6;
 
 class Group {
   constructor(trace, description) {
-    Object.assign(this, {trace, kind: description.kind, first: description.first,
-                         taps: description.taps, name: KIND_NAMES[description.kind]});
+    Object.assign(this, {
+      trace,
+      kind: description.kind,
+      first: description.first,
+      taps: description.taps,
+      name: KIND_NAMES[description.kind],
+    });
     [this.layers, this.heads, this.rows, this.cols] = description.shape;
     this.queries = new Tokens(this.rows, trace.sides[description.queries]);
     this.keys = new Tokens(this.cols, trace.sides[description.keys]);
@@ -133,11 +159,13 @@ class Group {
   async tap(name, layer) {
     const tap = this.taps[name];
     if (!tap) return null;
-    const layered = name !== 'mask', shape = layered ? tap.shape.slice(1) : tap.shape;
+    const layered = name !== 'mask',
+      shape = layered ? tap.shape.slice(1) : tap.shape;
     const count = shape.reduce((a, b) => a * b, 1);
     const data = await this.trace.keep(`${this.kind} ${name} ${layer}`, count, async () => {
       const buffer = await this.trace.chunk(tap.first + (layered ? layer : 0));
-      return tap.type === 'f32' ? new Float32Array(buffer)
+      return tap.type === 'f32'
+        ? new Float32Array(buffer)
         : Float32Array.from(new Uint16Array(buffer), floatOfHalf);
     });
     return {data, shape};
@@ -156,7 +184,9 @@ class Trace {
     this.groups = new Map(description.groups.map(g => [g.kind, new Group(this, g)]));
   }
 
-  async chunk(number) { return inflate(bytesOfBase64(this.chunkText(number))); }
+  async chunk(number) {
+    return inflate(bytesOfBase64(this.chunkText(number)));
+  }
 
   // make()'s result, kept under `key`; what was not asked for longest goes first.
   keep(key, count, make) {

@@ -274,7 +274,7 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
         return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected at most %d",
                        (int)options->kind, (int)MH_TRACE_KINDS);
     for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
-        if (mh_trace_has(trace, order[i]))
+        if (mh_trace_has(trace, (int)order[i]))
             *kind = order[i];
     if (*kind == MH_TRACE_KINDS || !mh_trace_has(trace, (int)*kind))
         return mh_fail(context, MH_ERROR_ARGUMENT, "kind: the trace has no '%s'",
