@@ -20,8 +20,9 @@ static int read_text(token_list *list, size_t *size)
     size_t used = 0, room = 4096;
     int code = EXIT_DONE;
     if (!file) {
+        code = errno == ENOMEM ? EXIT_MEMORY : EXIT_INPUT;
         complain("%s %s: %s", list->option, list->path, strerror(errno));
-        return EXIT_INPUT;
+        return code;
     }
     for (;;) {
         char *more = realloc(list->text, room + 1);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend` and `score` again and again; in run N the Nth allocation (thread start,
-# file call) fails, once alone and once with all that follow. Every run must end with an exit code and a
+# Runs `multihead attend`, `view` and `score` again and again; in run N the Nth allocation (thread
+# start, file call) fails, once alone and once with all that follow. Every run must end with an exit code and a
 # message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
 set -eu
@@ -35,19 +35,24 @@ json='{"q":{"dtype":"F32","shape":[1,2,33,8],"data_offsets":[0,'$((4 * count))']
     cat "$tmp/data"
 } >"$tmp/q.safetensors"
 
-mkdir "$tmp/out" "$tmp/good"
 attend() # FOLDER
 {
     "$multihead" attend --q "$tmp/q.safetensors:q" --k "$tmp/k.npy" --v "$tmp/k.npy" --threads 3 \
         --causal top-left --out "$1/o.npy" --weights "$1/w.npy" --lse "$1/l.npy"
 }
-attend "$tmp/good"
-expected=$(cd "$tmp/good" && echo *)
+view() # FOLDER; the tokens are the words of a sentence with a character beyond ASCII
+{
+    "$multihead" view --weights "$tmp/weights/w.npy" --tokens "$tmp/tokens" --threads 3 -q \
+        -o "$1/page.html" --trace-out "$1/trace.safetensors"
+}
+mkdir "$tmp/weights"
+attend "$tmp/weights"
+awk 'BEGIN { for (i = 0; i < 33; i++) printf "\303\251t\303\251%d ", i; print "" }' >"$tmp/tokens"
 
 # ---- one run after the other --------------------------------------------------------------
 complain()
 {
-    echo "faults: $kind call $n fails${always:+ (and all that follow)}: $*" >&2
+    echo "faults: $subject: $kind call $n fails${always:+ (and all that follow)}: $*" >&2
     sed 's/^/    /' "$tmp/messages" >&2
     exit 1
 }
@@ -59,7 +64,7 @@ check_run() # of kind $kind, call $n; $codes are the exit codes that are right
     (
         export LD_PRELOAD="$tmp/fail.so" MH_FAIL_KIND="$kind" MH_FAIL_AT="$n" \
             MH_FAIL_LOG="$tmp/failed" ${always:+MH_FAIL_ALWAYS=1}
-        attend "$tmp/out" >"$tmp/messages" 2>&1
+        "$subject" "$tmp/out" >"$tmp/messages" 2>&1
     ) || code=$?
     case " $codes " in
     *" $code "*) ;;
@@ -75,8 +80,8 @@ check_run() # of kind $kind, call $n; $codes are the exit codes that are right
     done
 }
 
-total=0
-for kind in memory thread file; do
+check_kind() # all calls of kind $kind
+{
     case $kind in
     memory) codes='0 1 4' ;;
     thread) codes='0 1' ;;
@@ -88,6 +93,15 @@ for kind in memory thread file; do
         [ $n -gt 1 ] || complain "no such call was seen"
         total=$((total + n - 1))
     done
+}
+
+total=0
+for subject in attend view; do
+    rm -rf "$tmp/out" "$tmp/good"
+    mkdir "$tmp/out" "$tmp/good"
+    "$subject" "$tmp/good"
+    expected=$(cd "$tmp/good" && echo *)
+    for kind in memory thread file; do check_kind; done
 done
 
 # ---- score: no files to tear, but memory -----------------------------------------------------

@@ -86,21 +86,14 @@ const SIGNED = {
   ],
 };
 // Okabe and Ito's colours, then Tol's: apart for all eyes, as far as twelve can be.
-const HEADS = [
-  '#0072b2',
-  '#d55e00',
-  '#009e73',
-  '#cc79a7',
-  '#e69f00',
-  '#56b4e9',
-  '#882255',
-  '#999933',
-  '#332288',
-  '#44aa99',
-  '#aa4499',
-  '#ddcc77',
-];
-const headColour = head => (head < 0 ? '#2a7ea3' : HEADS[head % HEADS.length]);
+const HEADS = {
+  light: '#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #882255 #999933 #332288 #44aa99 #aa4499 #ddcc77',
+  dark: '#56a8e8 #ff8c3c #2fc79a #e79ac4 #ffc04d #9fdcff #e06a9b #cfcf5a #a596ff #66d6c4 #e08ae0 #efe08f',
+};
+const headColour = head => {
+  const colours = HEADS[theme()].split(' ');
+  return colours[head % colours.length];
+};
 
 const theme = () =>
   document.documentElement.dataset.theme ||

@@ -142,8 +142,8 @@ MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *
                                     const mh_trace *trace, const char *path);
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many beside each other as the width
-// allows, shaded by the square root of the weight's share of the largest. What steers a terminal in a token is replaced.
-// Returns new bytes.
+// allows, shaded by the square root of the weight's share of the largest. What steers a terminal in
+// a token is replaced. Returns new bytes.
 MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                               const mh_trace *trace, mh_bytes *text);
 

@@ -3,7 +3,6 @@
 #include "view/page_data.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -209,13 +208,15 @@ static json_t *describe(const job *j, const mh_view_options *options, mh_trace_k
 static mh_status put_description(job *j, const mh_view_options *options, mh_trace_kind start)
 {
     json_t *root = describe(j, options, start);
-    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    json_decref(root);
-    if (text == NULL)
+    mh_bytes text = {0};
+    if (root == NULL)
         return mh_fail(j->context, MH_ERROR_MEMORY, "page: no memory for its description");
-    j->sink->description(j->to, text);
-    free(text);
-    return MH_OK;
+    mh_status status = mh_json_print(j->context, root, &text);
+    json_decref(root);
+    if (status == MH_OK)
+        j->sink->description(j->to, text.data);
+    mh_bytes_free(j->context, &text);
+    return status;
 }
 
 // ---- the chunks ---------------------------------------------------------------------------

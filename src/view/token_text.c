@@ -66,6 +66,21 @@ json_t *mh_json_starts(mh_context *context, mh_trace_tokens tokens)
     return list;
 }
 
+mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text)
+{
+    const size_t flags = JSON_COMPACT | JSON_ENSURE_ASCII;
+    size_t size = json_dumpb(json, NULL, 0, flags);
+    *text = (mh_bytes){.size = size, .capacity = size + 1};
+    if (size != 0 && (text->data = mh_alloc(context, text->capacity)) == NULL)
+        return MH_ERROR_MEMORY;
+    if (size != 0 && json_dumpb(json, text->data, size, flags) == size) {
+        text->data[size] = 0;
+        return MH_OK;
+    }
+    mh_bytes_free(context, text);
+    return mh_fail(context, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
+}
+
 // What stands for a character that must not reach a terminal; NULL if it may.
 static const char *stand_in(utf8proc_int32_t code)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A trace to a safetensors file, as docs/trace-format.md describes it.
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <multihead/io.h>
 
@@ -59,13 +58,11 @@ static void add_text(output *o, const char *key, const char *text)
 // Adds a list as JSON, and takes it.
 static void add_list(output *o, const char *key, json_t *list)
 {
-    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    mh_bytes *text = &o->owned[o->owned_count++];
+    o->status = list ? mh_json_print(o->context, list, text) : MH_ERROR_MEMORY;
     json_decref(list);
-    if (text != NULL)
-        add_text(o, key, text);
-    else
-        o->status = mh_fail(o->context, MH_ERROR_MEMORY, "no memory for the metadata '%s'", key);
-    free(text);
+    if (o->status == MH_OK)
+        add_metadata(o, key, text->data);
 }
 
 static void add_tokens(output *o, const char *key, const char *starts_key, mh_trace_tokens tokens)
