@@ -84,8 +84,11 @@ async function pngOfSvg(svg) {
   const image = new Image(),
     url = URL.createObjectURL(new Blob([svg], {type: 'image/svg+xml'}));
   try {
-    image.src = url;
-    await image.decode();
+    await new Promise((done, failed) => {
+      image.onload = done;
+      image.onerror = () => failed(new Error('the drawing could not be turned into pixels'));
+      image.src = url;
+    });
     const scale = Math.min(2, 8192 / Math.max(image.width, image.height));
     const canvas = el('canvas', {
       width: Math.ceil(image.width * scale),

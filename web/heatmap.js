@@ -224,6 +224,8 @@ class HeatmapStage {
       Math.min(rows * s + y - this.top, this.height - this.top) + 1
     );
     this.drawLabels(c, x, y);
+    // all in view: a finger scrolls the page; zoomed in: it moves the map
+    this.canvas.style.touchAction = s > this.fit * 1.01 ? 'none' : 'pan-y';
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
   }
   range(start, room, count) {

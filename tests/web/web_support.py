@@ -62,7 +62,7 @@ class Watched:
 
     def save(self, form, folder):
         """The export of the view that is shown, as bytes."""
-        with self.page.expect_download() as waiting:
+        with self.page.expect_download(timeout=12000) as waiting:
             self.page.click(f'[data-export="{form}"]')
         target = pathlib.Path(folder) / waiting.value.suggested_filename
         waiting.value.save_as(target)
