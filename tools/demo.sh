@@ -37,6 +37,9 @@ printf '\n  With a causal mask no word looks ahead:\n'
 type_in "multihead attend --q q.npy --k k.npy --v v.npy --causal top-left \\
       --out out.npy --weights weights.npy"
 type_in "tail -c 64 weights.npy | od -A n -t f4 -w16"
+printf '\n  The same as a picture; -o page.html makes a page of it:\n'
+printf 'the\ncat,\nit\npurred\n' >tokens.txt
+type_in "multihead view --weights weights.npy --tokens tokens.txt"
 
 title "What runs, and why"
 type_in "multihead attend --q qkv.safetensors:q --k qkv.safetensors:k --v qkv.safetensors:v --explain"
@@ -47,6 +50,7 @@ type_in "multihead info"
 title "Try next"
 cat <<'END'
   build/multihead attend --help            every mask and option, on your own arrays
+  build/multihead view --help              see what heads attend to, in the terminal or as a page
   build/multihead bench                    how fast it is here, beside the machine's limit
   build/examples/example_02_masks          each mask as a little picture
   less examples/01_attention.c             the library in one page
