@@ -218,6 +218,8 @@ static void test_refusals(void **state)
     cross[0] = -0.1f, refused(&t, "not negative"), t = good_trace();
     cross[1] = INFINITY, refused(&t, "found inf"), t = good_trace();
     assert_int_equal(mh_trace_check(NULL, &t), MH_ERROR_ARGUMENT);
+    assert_int_equal(mh_trace_file_open(context, path, NULL), MH_ERROR_ARGUMENT);
+    assert_int_equal(mh_trace_write(NULL, path, &t), MH_ERROR_ARGUMENT);
 }
 
 static void test_sums(void **state)

@@ -233,6 +233,9 @@ static void test_options(void **state)
     test_refused(context, mh_view_page(context, &options, &t, &bytes), MH_ERROR_ARGUMENT, "bits");
     test_refused(context, mh_view_data(context, NULL, NULL, &bytes), MH_ERROR_ARGUMENT, "NULL");
     test_refused(context, mh_view_page(context, NULL, &t, NULL), MH_ERROR_ARGUMENT, "NULL");
+    test_refused(context, mh_view_page_write(context, NULL, &t, NULL), MH_ERROR_ARGUMENT, "NULL");
+    assert_int_equal(mh_view_page(NULL, NULL, &t, &bytes), MH_ERROR_ARGUMENT);
+    assert_int_equal(mh_view_text(NULL, NULL, &t, &bytes), MH_ERROR_ARGUMENT);
 }
 
 static void test_no_memory(void **state)

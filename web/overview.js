@@ -55,11 +55,29 @@ const overview = {
         )
       );
     }
-    for (let at = 0; at < jobs.length; at += AT_ONCE) {
+    const seen = jobs.filter(job => job.canvas.getBoundingClientRect().top < innerHeight);
+    for (let at = 0; at < seen.length; at += AT_ONCE) {
       // inflating runs beside drawing
-      await Promise.all(jobs.slice(at, at + AT_ONCE).map(job => overview.draw(job)));
+      await Promise.all(seen.slice(at, at + AT_ONCE).map(job => overview.draw(job)));
       if (!alive()) return;
     }
+    overview.drawLater(jobs.filter(job => !seen.includes(job)));
+  },
+
+  // Draws the others when they are about to be scrolled into view.
+  drawLater(jobs) {
+    const waiting = new Map(jobs.map(job => [job.canvas, job]));
+    const observer = new IntersectionObserver(
+      entries => {
+        for (const {isIntersecting, target} of entries) {
+          if (!isIntersecting) continue;
+          observer.unobserve(target);
+          overview.draw(waiting.get(target)).catch(error => console.error(error));
+        }
+      },
+      {rootMargin: '600px'}
+    );
+    for (const canvas of waiting.keys()) observer.observe(canvas);
   },
 
   async draw({group, layer, head, canvas}) {

@@ -113,6 +113,8 @@ mh_status mh_view_page_write(mh_context *context, const mh_view_options *options
 {
     mh_bytes page;
     mh_file_writer *writer = NULL;
+    if (context != NULL && path == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_view_page_write: path is NULL");
     mh_status status = mh_view_page(context, options, trace, &page);
     if (status != MH_OK)
         return status;

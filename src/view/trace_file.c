@@ -251,6 +251,8 @@ static mh_status take(mh_context *context, const char *name, mh_tensor_file *ten
 mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file)
 {
     mh_tensor_file *tensors;
+    if (file == NULL)
+        return MH_ERROR_ARGUMENT;
     *file = NULL;
     mh_status status = mh_tensor_file_open(context, path, &tensors);
     return status == MH_OK ? take(context, path, tensors, file) : status;
@@ -260,6 +262,8 @@ mh_status mh_trace_file_parse(mh_context *context, const char *name, const void 
                               mh_trace_file **file)
 {
     mh_tensor_file *tensors;
+    if (file == NULL)
+        return MH_ERROR_ARGUMENT;
     *file = NULL;
     mh_status status = mh_tensor_file_parse(context, name, bytes, size, &tensors);
     return status == MH_OK ? take(context, name, tensors, file) : status;
