@@ -165,7 +165,7 @@ static const struct {
     "},\"cross\":{\"dtype\":\"U8\",\"shape\":[1,1,2,2],\"data_offsets\":[0,4]}}"
     {WITH("\"source.tokens\":\"[\\\"a\\\"]\""), "1 tokens for 2 keys"},
     {WITH("\"target.tokens\":\"[\\\"a\\\",\\\"b\\\",\\\"c\\\"]\""), "at most 2"},
-    {WITH("\"source.tokens\":\"[[[[[\""), "flat list"},
+    {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1"},
     {WITH("\"source.tokens\":\"{}\""), "expected a list"},
     {WITH("\"source.tokens\":\"[1,2]\""), "not a string"},
     {WITH("\"source.tokens\":\"[\\\"a\\\",\""), "expected a list"},

@@ -19,8 +19,8 @@
 //     mh_adamw_step(context, NULL, step, n, gradient, parameter, m, v);   //       optimiser.h
 //     mh_context_free(context);
 //
-// Tensors from .npy and .safetensors files are read and written by io.h, text becomes ids by text.h,
-// and view.h shows what heads attend to; all three belong to the second library,
+// Tensors from .npy and .safetensors files are read and written by io.h, text becomes ids by
+// text.h, and view.h shows what heads attend to; all three belong to the second library,
 // libmultihead-model. Every call that can fail
 // returns an mh_status; mh_error_message(context) has the details.
 #ifndef MULTIHEAD_MULTIHEAD_H

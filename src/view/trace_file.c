@@ -4,13 +4,13 @@
 //
 // A list is scanned before jansson sees it, because jansson's tree takes many times the text: a
 // list that is not flat, or has more members than a sequence of the file has tokens, is refused.
-#include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <multihead/io.h>
 
-#include "io/json_scan.h"
-#include "io/source.h"
+#include "base/json_load.h"
+#include "base/source.h"
 #include "view/trace.h"
 
 enum { SOURCE, TARGET, SIDES };
@@ -26,55 +26,28 @@ struct mh_trace_file {
 
 // ---- token lists ------------------------------------------------------------------------
 
-// Whether the text is at most one pair of brackets deep and has at most `most` members; adds the
-// length of its strings to *string_bytes.
-static bool is_flat(const char *text, size_t size, size_t most, size_t *string_bytes)
-{
-    size_t depth = 0, commas = 0;
-    for (size_t i = 0; i < size;) {
-        if (text[i] == '"') {
-            i = mh_json_scan_string(text, size, i, string_bytes);
-            continue;
-        }
-        if ((text[i] == '[' || text[i] == '{') && ++depth > 1)
-            return false;
-        if (text[i] == ',' && ++commas >= most)
-            return false;
-        i++;
-    }
-    return true;
-}
-
-static size_t list_bytes(const json_t *list)
-{
-    size_t total = 0;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        total += json_string_length(json_array_get(list, i));
-    return total;
-}
-
 // The list under `key`; *list stays NULL if there is none.
 static mh_status load_list(const mh_source *source, const mh_tensor_file *file, const char *key,
                            size_t most, json_t **list)
 {
-    json_error_t error = {0};
     const char *text = mh_tensor_file_metadata(file, key);
-    size_t size = text ? strlen(text) : 0, expected = 0;
     if (text == NULL)
         return MH_OK;
-    if (!is_flat(text, size, most, &expected))
+    char what[80];
+    mh_json_scan scan = {0};
+    const size_t size = strlen(text);
+    snprintf(what, sizeof what, "metadata '%s' ", key);
+    mh_status status = mh_json_scan_text(source, what, text, size, 1, &scan);
+    if (status == MH_OK && scan.members >= most && scan.members > 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "metadata '%s': expected a flat list of at most %zu members, found "
-                              "%s",
+                              "metadata '%s': expected a list of at most %zu members, found %s",
                               key, most, mh_quote_string(text).text);
-    *list = json_loadb(text, size, 0, &error);
-    bool damaged = json_is_array(*list) && list_bytes(*list) != expected;
-    if (damaged || (*list == NULL && mh_json_out_of_memory(&error, text, size)))
-        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for metadata '%s'", key);
-    if (!json_is_array(*list))
+    if (status == MH_OK)
+        status = mh_json_load(source, what, text, size, &scan, list);
+    if (status == MH_OK && !json_is_array(*list))
         return mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': expected a list, found %s",
                               key, mh_quote_string(text).text);
-    return MH_OK;
+    return status;
 }
 
 static mh_status read_tokens(mh_trace_file *f, const mh_source *source, const char *key, int side,
