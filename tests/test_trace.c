@@ -168,7 +168,7 @@ static const struct {
     {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1"},
     {WITH("\"source.tokens\":\"{}\""), "expected a list"},
     {WITH("\"source.tokens\":\"[1,2]\""), "not a string"},
-    {WITH("\"source.tokens\":\"[\\\"a\\\",\""), "expected a list"},
+    {WITH("\"source.tokens\":\"[\\\"a\\\",\""), "not valid JSON"},
     {WITH("\"source.words\":\"[true]\""), "1 members for 0 tokens"},
     {WITH("\"source.tokens\":\"[\\\"a\\\",\\\"b\\\"]\",\"source.words\":\"[true,1]\""),
      "neither true nor false"},
