@@ -49,11 +49,11 @@ const char *const mh_isa_names[] = {
     NULL,
 };
 
-const char *mh_kernels_init(mh_kernels *table, const char *max_isa)
+const char *mh_kernels_init_for(const mh_cpu *cpu, mh_kernels *table, const char *max_isa)
 {
     const char *used = NULL;
     for (int i = 0; mh_isa_names[i]; i++) {
-        if (levels[i].supported(mh_cpu_get())) {
+        if (levels[i].supported(cpu)) {
             levels[i].fill(table);
             used = mh_isa_names[i];
         }
@@ -61,6 +61,11 @@ const char *mh_kernels_init(mh_kernels *table, const char *max_isa)
             return used;
     }
     return max_isa ? NULL : used;
+}
+
+const char *mh_kernels_init(mh_kernels *table, const char *max_isa)
+{
+    return mh_kernels_init_for(mh_cpu_get(), table, max_isa);
 }
 
 bool mh_isa_available(const char *name)
