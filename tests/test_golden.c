@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Golden bits: a fixed set of attention, matmul and softmax results at every instruction-set
-// level, as FNV-1a hashes, so that a change of bits by a compiler or a commit is noticed and
-// becomes a decision. Inputs come from Philox counters: the same everywhere.
+// Golden bits: a fixed set of attention, matmul, linear and softmax results at every
+// instruction-set level, as FNV-1a hashes, so that a change of bits by a compiler or a commit is
+// noticed and becomes a decision. Inputs come from Philox counters: the same everywhere.
 //
 // MH_GOLDEN_UPDATE=1 prints the lines for golden_hashes.h instead of comparing.
 #include "base/rng.h"
@@ -131,7 +131,8 @@ static uint64_t attention_masked(mh_context *context)
     return hash;
 }
 
-// ---- matmul and softmax -------------------------------------------------------------------------
+// ---- matmul, linear and softmax
+// -------------------------------------------------------------------------
 
 static uint64_t matmul(mh_context *context, mh_dtype dtype, size_t M, size_t K, size_t N)
 {
@@ -146,6 +147,52 @@ static uint64_t matmul(mh_context *context, mh_dtype dtype, size_t M, size_t K, 
 static uint64_t matmul_f32(mh_context *context) { return matmul(context, MH_F32, 130, 700, 77); }
 static uint64_t matmul_bf16(mh_context *context) { return matmul(context, MH_BF16, 33, 257, 129); }
 static uint64_t matmul_row(mh_context *context) { return matmul(context, MH_F32, 1, 1000, 500); }
+
+// Everything that a layer writes, forward and backward.
+static uint64_t linear(mh_context *context, mh_dtype dtype, mh_precision precision,
+                       mh_activation activation)
+{
+    enum { M = 70, K = 1100, N = 90 };
+    test_tensor x = input(8, dtype, 2, (size_t[]){M, K});
+    test_tensor weight = input(9, dtype, 2, (size_t[]){N, K});
+    test_tensor bias = input(10, MH_F32, 1, (size_t[]){N});
+    test_tensor residual = input(11, dtype, 2, (size_t[]){M, N});
+    test_tensor before = test_tensor_dense(MH_F32, 2, (size_t[]){M, N});
+    test_tensor outputs[5] = {test_tensor_dense(dtype, 2, (size_t[]){M, N}), before,
+                              test_tensor_dense(dtype, 2, (size_t[]){M, K}),
+                              test_tensor_dense(MH_F32, 2, (size_t[]){N, K}),
+                              test_tensor_dense(MH_F32, 1, (size_t[]){N})};
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = precision;
+    o.bias = &bias.view;
+    o.activation = &activation;
+    o.residual = &residual.view;
+    o.preactivation = &before.view;
+    test_ok(context, mh_linear(context, &o, &x.view, &weight.view, &outputs[0].view));
+    test_ok(context, mh_linear_backward(context, &o, &x.view, &weight.view, &residual.view,
+                                        &outputs[2].view, &outputs[3].view, &outputs[4].view));
+    test_tensor_free(&x);
+    test_tensor_free(&weight);
+    test_tensor_free(&bias);
+    test_tensor_free(&residual);
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < 5; i++)
+        hash = hash_and_free(hash, &outputs[i]);
+    return hash;
+}
+
+static uint64_t linear_f32(mh_context *context)
+{
+    return linear(context, MH_F32, MH_PRECISION_AUTO, MH_GELU);
+}
+static uint64_t linear_bf16(mh_context *context)
+{
+    return linear(context, MH_BF16, MH_PRECISION_AUTO, MH_SILU);
+}
+static uint64_t linear_f32_as_bf16(mh_context *context)
+{
+    return linear(context, MH_F32, MH_PRECISION_BF16, MH_RELU);
+}
 
 static uint64_t softmax(mh_context *context, bool logarithm, int axis)
 {
@@ -173,7 +220,8 @@ static const struct {
     {"attention_masked", attention_masked}, {"matmul_f32", matmul_f32},
     {"matmul_bf16", matmul_bf16},           {"matmul_row", matmul_row},
     {"softmax_rows", softmax_rows},         {"softmax_columns", softmax_columns},
-    {"log_softmax_rows", log_softmax_rows},
+    {"log_softmax_rows", log_softmax_rows}, {"linear_f32", linear_f32},
+    {"linear_bf16", linear_bf16},           {"linear_f32_as_bf16", linear_f32_as_bf16},
 };
 
 static const golden_hash *find(const char *level, const char *name)

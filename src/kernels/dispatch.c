@@ -49,23 +49,25 @@ const char *const mh_isa_names[] = {
     NULL,
 };
 
-const char *mh_kernels_init_for(const mh_cpu *cpu, mh_kernels *table, const char *max_isa)
+const char *mh_isa_choose(const mh_cpu *cpu, const char *max_isa)
 {
-    const char *used = NULL;
+    const char *best = NULL;
     for (int i = 0; mh_isa_names[i]; i++) {
-        if (levels[i].supported(cpu)) {
-            levels[i].fill(table);
-            used = mh_isa_names[i];
-        }
+        if (levels[i].supported(cpu))
+            best = mh_isa_names[i];
         if (max_isa && !strcmp(max_isa, mh_isa_names[i]))
-            return used;
+            return best;
     }
-    return max_isa ? NULL : used;
+    return max_isa ? NULL : best;
 }
 
 const char *mh_kernels_init(mh_kernels *table, const char *max_isa)
 {
-    return mh_kernels_init_for(mh_cpu_get(), table, max_isa);
+    const char *best = mh_isa_choose(mh_cpu_get(), max_isa);
+    for (int i = 0; best && (i == 0 || mh_isa_names[i - 1] != best); i++)
+        if (levels[i].supported(mh_cpu_get()))
+            levels[i].fill(table);
+    return best;
 }
 
 bool mh_isa_available(const char *name)

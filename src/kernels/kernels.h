@@ -278,10 +278,9 @@ typedef struct mh_kernels {
 // NULL if max_isa is unknown.
 const char *mh_kernels_init(mh_kernels *table, const char *max_isa);
 
-// The same for a CPU that has these features, be it this one or not: then the table is only to be
-// looked at.
+// Which level that would be on a CPU with these features.
 struct mh_cpu;
-const char *mh_kernels_init_for(const struct mh_cpu *cpu, mh_kernels *table, const char *max_isa);
+const char *mh_isa_choose(const struct mh_cpu *cpu, const char *max_isa);
 
 // The levels in order, NULL-terminated, as built; a CPU may lack the later ones.
 extern const char *const mh_isa_names[];
