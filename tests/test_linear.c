@@ -40,14 +40,24 @@ static size_t random_size(test_rng *rng)
     return kind < 0.05 ? 0 : kind < 0.15 ? 1 : test_between(rng, 1, kind < 0.7 ? 20 : 140);
 }
 
-// The first cases are beyond what one task takes: 128 rows, 12 panels of 64 columns, 1024 deep.
-static sizes choose_sizes(test_rng *rng, size_t n)
+// Beyond what one task takes (128 rows, 12 panels of 64 columns, a depth of 1024), and next to
+// nothing.
+static const sizes given_sizes[] = {{130, 1030, 70}, {3, 1030, 800}, {260, 40, 780}, {1, 2100, 130},
+                                    {1, 1, 1},       {0, 3, 4},      {3, 0, 4},      {3, 4, 0}};
+
+// Calls `check` for these, and for random sizes, each a function of its seed; prints how near to
+// the bound the errors came.
+static void all_cases(void (*check)(uint64_t seed, sizes s, double *worst))
 {
-    static const sizes large[] = {{130, 1030, 70}, {3, 1030, 800}, {260, 40, 780}, {1, 2100, 130},
-                                  {1, 1, 1},       {0, 3, 4},      {3, 0, 4},      {3, 4, 0}};
-    if (n < sizeof large / sizeof *large)
-        return large[n];
-    return (sizes){random_size(rng), random_size(rng), random_size(rng)};
+    double worst = 0;
+    for (size_t i = 0; i < sizeof given_sizes / sizeof *given_sizes; i++)
+        check(1 + i, given_sizes[i], &worst);
+    for (size_t n = 0; n < test_cases(CASES); n++) {
+        test_rng rng = {~(test_seed() + n)};
+        const size_t M = random_size(&rng), K = random_size(&rng), N = random_size(&rng);
+        check(test_seed() + n, (sizes){M, K, N}, &worst);
+    }
+    print_message("largest error / bound: %.2f\n", worst);
 }
 
 static mh_precision random_precision(test_rng *rng)
@@ -109,8 +119,9 @@ static double judge(const char *what, const char *level, sizes s, uint64_t seed,
     double ratio = worst_ratio(&t->view, expected, error);
     bool intact = test_guards_intact(t);
     if (ratio > 1 || !intact)
-        fail_msg("%s at %s, M%zu K%zu N%zu: %.3g x the bound, guards %d\n  seed %" PRIu64, what,
-                 level, s.M, s.K, s.N, ratio, intact, seed);
+        fail_msg("%s at %s, M%zu K%zu N%zu: %.3g x the bound, guards %d\n  MH_TEST_SEED=%" PRIu64
+                 " MH_TEST_CASES=1",
+                 what, level, s.M, s.K, s.N, ratio, intact, seed);
     return ratio;
 }
 
@@ -192,35 +203,35 @@ static void run_layer(mh_context *context, layer *l)
     mh_packed_matrix_free(packed);
 }
 
+static void forward_case(uint64_t seed, sizes s, double *worst)
+{
+    test_rng rng = {seed};
+    const size_t count = s.M * s.N;
+    layer l = make_layer(&rng, s);
+    ref_layer expected = {ref_alloc(count, sizeof(double)), ref_alloc(count, sizeof(double)),
+                          ref_load(&l.y.view), ref_alloc(count, sizeof(double))};
+    const mh_dtype weight = l.weight.view.dtype;
+    const bool rounded = l.packed ? weight == MH_BF16 : rounds(l.options.precision, weight);
+    ref_linear(&l.options, rounded, l.own_residual, &l.x.view, &l.weight.view, &expected);
+    for (size_t i = 0; test_level(i); i++) {
+        run_layer(contexts[i], &l);
+        *worst =
+            fmax(*worst, judge("y", test_level(i), s, seed, &l.y, expected.y, expected.y_error));
+        if (l.options.preactivation)
+            *worst = fmax(*worst, judge("preactivation", test_level(i), s, seed, &l.before,
+                                        expected.before, expected.before_error));
+    }
+    free(expected.before);
+    free(expected.before_error);
+    free(expected.y);
+    free(expected.y_error);
+    free_layer(&l);
+}
+
 static void forward_cases(void **state)
 {
     (void)state;
-    double worst = 0;
-    for (size_t n = 0; n < test_cases(CASES); n++) {
-        test_rng rng = {test_seed() + n};
-        const sizes s = choose_sizes(&rng, n);
-        const size_t count = s.M * s.N;
-        layer l = make_layer(&rng, s);
-        ref_layer expected = {ref_alloc(count, sizeof(double)), ref_alloc(count, sizeof(double)),
-                              ref_load(&l.y.view), ref_alloc(count, sizeof(double))};
-        const mh_dtype weight = l.weight.view.dtype;
-        const bool rounded = l.packed ? weight == MH_BF16 : rounds(l.options.precision, weight);
-        ref_linear(&l.options, rounded, l.own_residual, &l.x.view, &l.weight.view, &expected);
-        for (size_t i = 0; test_level(i); i++) {
-            run_layer(contexts[i], &l);
-            worst = fmax(worst, judge("y", test_level(i), s, test_seed() + n, &l.y, expected.y,
-                                      expected.y_error));
-            if (l.options.preactivation)
-                worst = fmax(worst, judge("preactivation", test_level(i), s, test_seed() + n,
-                                          &l.before, expected.before, expected.before_error));
-        }
-        free(expected.before);
-        free(expected.before_error);
-        free(expected.y);
-        free(expected.y_error);
-        free_layer(&l);
-    }
-    print_message("largest error / bound: %.2f\n", worst);
+    all_cases(forward_case);
 }
 
 // ---- backward ---------------------------------------------------------------------------------
@@ -272,10 +283,9 @@ static void free_gradient(gradient *g)
     free(g->error);
 }
 
-static void backward_case(uint64_t seed, size_t n, double *worst)
+static void backward_case(uint64_t seed, sizes s, double *worst)
 {
     test_rng rng = {seed};
-    const sizes s = choose_sizes(&rng, n);
     test_tensor dy = random_matrix(&rng, test_float_dtype(&rng), s.M, s.N, true);
     test_tensor x = random_partner(&rng, &dy.view, s.M, s.K);
     test_tensor weight = random_partner(&rng, &dy.view, s.N, s.K);
@@ -315,10 +325,7 @@ static void backward_case(uint64_t seed, size_t n, double *worst)
 static void backward_cases(void **state)
 {
     (void)state;
-    double worst = 0;
-    for (size_t n = 0; n < test_cases(CASES); n++)
-        backward_case(test_seed() + n, n, &worst);
-    print_message("largest error / bound: %.2f\n", worst);
+    all_cases(backward_case);
 }
 
 int main(void)

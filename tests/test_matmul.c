@@ -68,6 +68,26 @@ static double worst_ratio(const matrices *m, const double *expected, const doubl
     return worst;
 }
 
+static double check_case(mh_context *context, uint64_t seed, size_t M, size_t K, size_t N,
+                         bool packed)
+{
+    test_rng rng = {~seed};
+    matrices m = setup(&rng, M, K, N);
+    double *expected = ref_alloc(M * N, sizeof(double));
+    double *error = ref_alloc(M * N, sizeof(double));
+    ref_matmul(&m.a.view, &m.b.view, expected, error);
+    multiply(context, &m, packed);
+    double ratio = worst_ratio(&m, expected, error);
+    if (ratio > 1 || !test_guards_intact(&m.c))
+        fail_msg("%s M%zu K%zu N%zu: %.3g x the bound, guards %d\n  MH_TEST_SEED=%" PRIu64
+                 " MH_TEST_CASES=1",
+                 mh_context_isa(context), M, K, N, ratio, test_guards_intact(&m.c), seed);
+    free(expected);
+    free(error);
+    teardown(&m);
+    return ratio;
+}
+
 static void random_cases(void **state)
 {
     (void)state;
@@ -77,28 +97,32 @@ static void random_cases(void **state)
         mh_context *contexts[2] = {test_context(test_level(level), 1),
                                    test_context(test_level(level), 3)};
         for (size_t n = 0; n < cases; n++) {
-            uint64_t seed = test_seed() + n;
-            test_rng rng = {seed};
+            test_rng rng = {test_seed() + n};
             size_t M = random_size(&rng), K = random_size(&rng), N = random_size(&rng);
-            matrices m = setup(&rng, M, K, N);
-            double *expected = ref_alloc(M * N, sizeof(double));
-            double *error = ref_alloc(M * N, sizeof(double));
-            ref_matmul(&m.a.view, &m.b.view, expected, error);
-            multiply(contexts[n % 2], &m, n % 3 == 0);
-            double ratio = worst_ratio(&m, expected, error);
-            if (ratio > 1 || !test_guards_intact(&m.c))
-                fail_msg("%s M%zu K%zu N%zu: %.3g x the bound, guards %d\n  MH_TEST_SEED=%" PRIu64
-                         " MH_TEST_CASES=1",
-                         test_level(level), M, K, N, ratio, test_guards_intact(&m.c), seed);
-            worst = fmax(worst, ratio);
-            free(expected);
-            free(error);
-            teardown(&m);
+            bool packed = test_chance(&rng, 0.3);
+            worst = fmax(worst, check_case(contexts[test_random(&rng) % 2], test_seed() + n, M, K,
+                                           N, packed));
         }
         mh_context_free(contexts[0]);
         mh_context_free(contexts[1]);
     }
     print_message("%zu cases at each level; largest error / bound: %.2f\n", cases, worst);
+}
+
+// More than a task has of something (128 rows, 12 panels of 64 columns, a depth of 1024), and a
+// single row or column of it.
+static void large_cases(void **state)
+{
+    (void)state;
+    static const size_t sizes[][3] = {{1, 300, 1700},  {1, 2100, 130}, {1700, 300, 1},
+                                      {129, 1025, 70}, {300, 33, 800}, {2, 3100, 64}};
+    for (size_t level = 0; test_level(level); level++)
+        for (size_t threads = 1; threads <= 3; threads += 2) {
+            mh_context *context = test_context(test_level(level), threads);
+            for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++)
+                check_case(context, i, sizes[i / 2][0], sizes[i / 2][1], sizes[i / 2][2], i % 2);
+            mh_context_free(context);
+        }
 }
 
 // ---- bits ---------------------------------------------------------------------------------
@@ -133,9 +157,10 @@ static void part_of(mh_context *context, const matrices *m, int dim, size_t firs
 static void bits(void **state)
 {
     (void)state;
-    static const size_t sizes[][3] = {{67, 300, 45}, {1, 1100, 130}, {130, 33, 1}, {200, 70, 150}};
+    static const size_t sizes[][3] = {{67, 300, 45},  {1, 1100, 130}, {130, 33, 1},
+                                      {200, 70, 150}, {1, 40, 1700},  {3, 2100, 900}};
     for (size_t level = 0; test_level(level); level++)
-        for (size_t s = 0; s < 4; s++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             test_rng rng = {90 + s};
             size_t M = sizes[s][0], K = sizes[s][1], N = sizes[s][2];
             matrices m = setup(&rng, M, K, N);
@@ -233,10 +258,8 @@ static void special_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_cases),
-        cmocka_unit_test(bits),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(special_values),
+        cmocka_unit_test(random_cases), cmocka_unit_test(large_cases),    cmocka_unit_test(bits),
+        cmocka_unit_test(errors),       cmocka_unit_test(special_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ void ref_matmul(const mh_tensor *a, const mh_tensor *b, double *c, double *error
             c[m * N + n] = sum;
             error[m * N + n] = 0x1p-24 * 6 * sqrt(squares);
             if (b->dtype == MH_BF16 && a->dtype != MH_BF16)
-                error[m * N + n] += 0x1p-8 * 2 * sqrt(terms);
+                error[m * N + n] += 0x1p-8 * 3 * sqrt(terms);
         }
     free(left);
     free(right);
