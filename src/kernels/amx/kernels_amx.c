@@ -23,7 +23,9 @@
 #include "kernels/levels.h"
 #include <immintrin.h>
 #include <string.h>
-#if !defined(__AMX_TILE__) || !defined(__AMX_BF16__) || !defined(__AVX512BF16__)
+// Older versions of clang write these names without the second underscore.
+#if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) ||                                            \
+    !(defined(__AMX_BF16__) || defined(__AMXBF16__)) || !defined(__AVX512BF16__)
 #error kernels_amx.c is compiled without its instruction-set flags
 #endif
 
@@ -240,10 +242,9 @@ static inline void store_row(char *to, __m512 low, __m512 high)
 MH_ALWAYS_INLINE void pack_left(const int parts, size_t m, size_t k, const float *a, ptrdiff_t lda,
                                 char *to)
 {
-    for (size_t r = 0; r < m; r++, a += lda, to += TILE_ROW) {
-        if (r % SIDE == 0 && r > 0)
-            to += ((k + STEP - 1) / STEP * (size_t)parts - 1) * TILE;
-        char *tile = to;
+    const size_t group = (k + STEP - 1) / STEP * (size_t)parts * TILE;
+    for (size_t r = 0; r < m; r++, a += lda) {
+        char *tile = to + r / SIDE * group + r % SIDE * TILE_ROW;
         for (size_t j = 0; j < k; j += STEP, tile += parts * TILE) {
             size_t left = k - j;
             __m512 low = load_some(a + j, left);
