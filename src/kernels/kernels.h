@@ -82,14 +82,20 @@ typedef struct mh_sgd_map {
 // are filled up with 0 there), n and the columns of B to whole vectors. Rows of C up to the next
 // multiple of `group` are written too, with anything.
 typedef struct mh_product {
-    size_t rows;                  // of a call, at most: a strip
-    size_t group;                 // rows of A that lie together; strips start at multiples of it
-    size_t step;                  // k is rounded up to it
+    size_t rows;  // of a call, at most: a strip
+    size_t group; // rows of A that lie together; strips start at multiples of it
+    size_t step;  // k is rounded up to it
+    size_t depth; // of k that long sums are best made of, a multiple of step: so that 64 columns of
+                  // B and a strip of A stay in the first-level cache
     size_t left_size, right_size; // bytes of an element of a packed operand
 
-    // What a thread has to do before it uses the product and afterwards, or NULL.
+    // What a thread has to do before it packs a left operand or multiplies, and afterwards; and
+    // what it should do every few hundred cycles of other work in between, as matrix units that are
+    // not used fall asleep, and waking takes as long as many products. NULL if there is nothing to
+    // do.
     void (*enter)(void);
     void (*leave)(void);
+    void (*stay_awake)(void);
 
     // The left operand from a (m x k, row stride lda). Row r is then at byte
     // r * round_up(k, step) * left_size, if r is a multiple of group.
@@ -113,8 +119,8 @@ typedef struct mh_kernels {
     // packing would not pay.
     mh_product plain;
 
-    // With the precision of f32 and of bf16 operands; sums are f32 in both. Without matrix
-    // instructions both are the plain product.
+    // With the precision of f32 and of bf16 operands; sums are f32 in both. Where there is nothing
+    // better, both are the plain product.
     mh_product f32, bf16;
 
     size_t lanes; // floats of a vector

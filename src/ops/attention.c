@@ -95,6 +95,14 @@ static void add_values_carefully(const mh_attention_job *job, const strip *s, si
     }
 }
 
+// The state from row `row` on.
+static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
+                                   size_t row)
+{
+    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
+                              state->acc + row * job->value_width};
+}
+
 // Scores, mask, softmax step and weighted values.
 static void attend_rows(const mh_attention_job *job, const strip *s, mh_attention_scratch *scratch)
 {
@@ -123,8 +131,13 @@ static void attend_rows(const mh_attention_job *job, const strip *s, mh_attentio
         scale = 1;
     }
 
-    kernels->softmax_step(rows, used, scale, s->scores, width, s->state.max, s->state.sum,
-                          s->state.acc, width);
+    for (size_t r = 0; r < rows; r += MH_ROWS_AWAKE) {
+        const mh_softmax_state state = state_rows(job, &s->state, r);
+        kernels->softmax_step(mh_smaller(rows - r, MH_ROWS_AWAKE), used, scale,
+                              s->scores + r * MH_KEY_TILE, width, state.max, state.sum, state.acc,
+                              width);
+        mh_product_stay_awake(s->product);
+    }
     for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++)
         kernels->drop_row(
             mh_attention_keep(job, s->sequence, &scratch->rows[s->first + r], s->tile->begin),
@@ -137,14 +150,6 @@ static void attend_rows(const mh_attention_job *job, const strip *s, mh_attentio
         mh_left_pack(s->product, rows, used, s->scores, MH_KEY_TILE, scratch->weights);
     s->product->multiply(rows, width, used, weights.data, weights.stride, s->tile->values, width,
                          s->state.acc, width, true);
-}
-
-// The state from row `row` on.
-static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
-                                   size_t row)
-{
-    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
-                              state->acc + row * job->value_width};
 }
 
 // Rows that see few keys of a tile, by the plain product.

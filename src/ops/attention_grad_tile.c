@@ -139,6 +139,8 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
         if (o->dropout > 0)
             map.keep = mh_attention_keep(&job->forward, sequence, row, tile->begin);
         kernels->softmax_grad_row(&map, columns, w, g);
+        if (r % MH_ROWS_AWAKE == 0)
+            mh_product_stay_awake(product);
         if (o->softcap > 0 && !of_bias)
             kernels->multiply_row(columns, scratch->slope, g);
     }

@@ -23,6 +23,9 @@
 
 enum { MH_MAX_STRIP = 32 };
 
+// Rows of softmax that may pass before the product's unit is nudged.
+enum { MH_ROWS_AWAKE = 16 };
+
 // Up to this many keys of a tile are few.
 enum { MH_FEW_KEYS = 16 };
 

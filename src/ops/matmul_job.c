@@ -133,10 +133,16 @@ static void multiply_panel(const mh_matmul_job *job, size_t rows, size_t columns
 {
     const mh_product *product = job->product;
     const size_t width = mh_round_up(columns, job->kernels->lanes);
-    for (size_t i = 0; i < rows; i += product->rows) {
-        const mh_left strip = mh_left_from(product, block, i);
-        product->multiply(mh_smaller(rows - i, product->rows), width, depth, strip.data,
-                          strip.stride, panel, MH_PANEL, sums + i * MH_PANEL, MH_PANEL, accumulate);
+    for (size_t k = 0; k < depth || k == 0; k += product->depth) {
+        const size_t part = mh_smaller(depth - k, product->depth);
+        const mh_left left = mh_left_from_k(product, block, k);
+        const char *right = (const char *)panel + k * MH_PANEL * product->right_size;
+        for (size_t i = 0; i < rows; i += product->rows) {
+            const mh_left strip = mh_left_from(product, left, i);
+            product->multiply(mh_smaller(rows - i, product->rows), width, part, strip.data,
+                              strip.stride, right, MH_PANEL, sums + i * MH_PANEL, MH_PANEL,
+                              accumulate || k > 0);
+        }
     }
 }
 

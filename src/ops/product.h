@@ -26,6 +26,12 @@ static inline void mh_product_leave(const mh_product *product)
         product->leave();
 }
 
+static inline void mh_product_stay_awake(const mh_product *product)
+{
+    if (product->stay_awake)
+        product->stay_awake();
+}
+
 // Memory for a packed left operand; NULL, and no memory, where it needs no packing.
 static inline void *mh_left_take(const mh_product *product, mh_arena *arena, size_t m, size_t k)
 {
@@ -63,6 +69,13 @@ static inline mh_left mh_left_from(const mh_product *product, mh_left left, size
 {
     const ptrdiff_t size = (ptrdiff_t)product->left_size;
     return (mh_left){(const char *)left.data + (ptrdiff_t)row * left.stride * size, left.stride};
+}
+
+// The operand from column k on, a multiple of product->step.
+static inline mh_left mh_left_from_k(const mh_product *product, mh_left left, size_t k)
+{
+    return (mh_left){(const char *)left.data + k * product->group * product->left_size,
+                     left.stride};
 }
 
 // Where to write f32 rows that shall become a right operand in `buffer`: there, or into `staging`
