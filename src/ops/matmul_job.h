@@ -2,7 +2,7 @@
 // The matrix product behind mh_matmul and mh_linear: C = A B, and what is done to the sums on their
 // way out.
 //
-//     for each block of 128 rows of A and group of panels of 64 columns of B     one task
+//     for each block of 96 rows of A and group of panels of 64 columns of B     one task
 //         for each stretch of 1024 k
 //             pack A's block
 //             for each panel, for each strip of rows: sums += A B
@@ -22,7 +22,7 @@
 // Rows of A in a task, panels of B in a task at most, and the stretch of k: so that a task's part
 // of A, a panel and the sums fit in a second-level cache of 2 MiB even where operands are three
 // parts.
-enum { MH_MATMUL_ROWS = 128, MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
+enum { MH_MATMUL_ROWS = 96, MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
 
 struct mh_packed_matrix {
     mh_allocator allocator;
@@ -35,12 +35,12 @@ struct mh_packed_matrix {
 
 // What a worker needs for itself.
 typedef struct mh_matmul_scratch {
-    float *rows;    // (128, depth): A's block as f32, if it is not that already
-    void *left;     // (128, depth): the same, packed
+    float *rows;    // (96, depth): A's block as f32, if it is not that already
+    void *left;     // (96, depth): the same, packed
     float *turned;  // (depth, 64): a panel of B as f32, before it is packed
     float *staging; // (64, depth): columns of B that need converting
     void *panel;    // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;    // (128, panels, 64)
+    float *sums;    // (96, panels, 64)
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
