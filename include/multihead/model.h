@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// multihead/model.h: a module's parameters from and to files.
+//
+//     mh_parameters_load(context, mh_mha_parameters(attention), "attention.safetensors", NULL);
+//     mh_parameters_save(context, mh_mha_parameters(attention), "copy.safetensors");
+//
+// The file of a PyTorch module's state_dict loads as it is, and the other way round:
+//
+//     safetensors.torch.save_file(module.state_dict(), "attention.safetensors")
+//
+// Part of libmultihead-model.
+#ifndef MULTIHEAD_MODEL_H
+#define MULTIHEAD_MODEL_H
+
+#include <multihead/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mh_parameters_options {
+    size_t struct_size; // sizeof(mh_parameters_options)
+    const char *prefix; // NULL: ""; of the names in the file: "model.encoder."
+    bool strict;        // true; false: parameters that are not in the file stay as they are, and
+                        // tensors that are not parameters are not read
+    bool in_out;        // false; true: every matrix in the file is (in, out), as GPT-2 has it
+
+    // For files that have q, k and v in another order than the module: how the module has them,
+    // and its heads. Not needed for PyTorch's names.
+    mh_qkv_order qkv; // MH_QKV_STACKED
+    size_t num_heads; // 0: unknown
+} mh_parameters_options;
+
+static inline mh_parameters_options mh_parameters_options_default(void)
+{
+    mh_parameters_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.strict = true;
+    return options;
+}
+
+// Reads parameters.values from a .safetensors file; f32, bf16 and f16 become f32. Names are
+// PyTorch's, or an attention's may be those of tutorials and other models:
+//
+//     W_q W_k W_v W_o,  q_linear k_linear v_linear out_linear,  q_proj k_proj v_proj o_proj
+//     qkv_layer linear_layer: q, k and v interleaved by head
+//
+// each with .weight and .bias. With `strict`, every parameter must be there, and with the prefix
+// nothing else. options NULL: the defaults. Nothing is written unless all is well.
+// Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, whose message names the tensors that are missing, surplus
+// or of another shape or type; MH_ERROR_ARGUMENT, MH_ERROR_MEMORY. No other thread may use the
+// parameters meanwhile.
+MH_API mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameters,
+                                    const char *path, const mh_parameters_options *options);
+
+// Writes all parameters as f32 to a .safetensors file, under their own names; the same values give
+// the same bytes. The file appears whole, or what was there stays. Errors: MH_ERROR_FILE,
+// MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+MH_API mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters,
+                                    const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
