@@ -238,22 +238,22 @@ static bool take_separate(job *j, const piece *pieces, const mh_tensor *to, tran
 }
 
 // A parameter under one set of other names. *tried: something was there.
-static bool resolve_alias(job *j, const alias_set *set, const part *part,
+static bool resolve_alias(job *j, const alias_set *set, const part *kind,
                           const mh_parameter *parameter, size_t base_size, const mh_tensor *to,
                           bool *tried, transfer *t)
 {
     piece pieces[3];
     const char *base = parameter->name;
-    if (!part->all) {
-        const char *stem = part->out ? set->out : set->qkv[1] ? set->qkv[part->qkv] : NULL;
-        *tried = stem && find(j, base, base_size, stem, part->theirs, &pieces[0]);
+    if (!kind->all) {
+        const char *stem = kind->out ? set->out : set->qkv[1] ? set->qkv[kind->qkv] : NULL;
+        *tried = stem && find(j, base, base_size, stem, kind->theirs, &pieces[0]);
         return *tried && take_whole(j, &pieces[0], to, t);
     }
     const int count = set->qkv[1] ? 3 : 1;
     bool there[3];
     *tried = false;
     for (int i = 0; i < count; i++) {
-        there[i] = find(j, base, base_size, set->qkv[i], part->theirs, &pieces[i]);
+        there[i] = find(j, base, base_size, set->qkv[i], kind->theirs, &pieces[i]);
         *tried |= there[i];
     }
     if (!*tried)
@@ -275,11 +275,11 @@ static bool resolve(job *j, const mh_parameter *parameter, transfer *t)
     if (find(j, parameter->name, strlen(parameter->name), "", "", &p))
         return take_whole(j, &p, &to, t);
     size_t base_size = 0;
-    const part *part = part_of(parameter, &base_size);
-    for (size_t i = 0; part && i < ALIAS_SETS; i++) {
+    const part *kind = part_of(parameter, &base_size);
+    for (size_t i = 0; kind && i < ALIAS_SETS; i++) {
         bool tried;
         const bool done =
-            resolve_alias(j, &alias_sets[i], part, parameter, base_size, &to, &tried, t);
+            resolve_alias(j, &alias_sets[i], kind, parameter, base_size, &to, &tried, t);
         if (done || tried)
             return done;
     }
