@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { NAME_MAX_BYTES = 512, PREFIX_MAX_BYTES = 256, PROBLEM_BYTES = 800 };
+enum { NAME_MAX_BYTES = 512, PREFIX_MAX_BYTES = 256, PROBLEM_BYTES = 600 };
 
 typedef struct alias_set {
     const char *qkv[3]; // q, k and v; k and v NULL: one matrix, interleaved by head

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: tests/peers/run.sh BUILD
-# Compares our text layer with the packages that others use, in a virtual environment of its own,
+# Compares our text layer and our files of parameters with the packages that others use, in a virtual environment of its own,
 # BUILD/peers: makes it, and installs them from PyPI, the first time. With $MH_TEST_DATA on real
 # sentences, else on made-up ones.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
 venv=$build/peers
-packages='tokenizers==0.23.3 sacrebleu==2.6.0'
+packages='tokenizers==0.23.3 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy'
 
 if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
     echo "peers: installing $packages into $venv" >&2
@@ -24,3 +24,4 @@ corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
 [ -f "$corpus" ] || corpus=
 "$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
+"$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
