@@ -187,9 +187,12 @@ static const int64_t *make_starts(module_case *c, size_t length, size_t a, size_
     return starts;
 }
 
+enum { MOST_ATTENTIONS = 16 };
+
 // S and T become all rows of a packed batch.
 static mh_transformer_options transformer_options(module_case *c, size_t *S, size_t *T)
 {
+    const size_t H = module_size(c, "H", 2);
     mh_transformer_options o = mh_transformer_options_default();
     if (has_encoder(c))
         set_masks(c, "src", *S, *S, &o.src_mask, &o.src_key_padding_mask);
@@ -201,6 +204,12 @@ static mh_transformer_options transformer_options(module_case *c, size_t *S, siz
     o.tgt_causal = module_size(c, "tgt_causal", 0);
     o.recompute = module_size(c, "recompute", 0);
     o.sequences = module_size(c, "sequences", 0);
+    if (module_size(c, "disabled", 0)) {
+        bool *disabled = module_memory(c, MOST_ATTENTIONS * H, sizeof *disabled);
+        for (size_t a = 0; a < MOST_ATTENTIONS; a++)
+            disabled[a * H + a % H] = true;
+        o.disabled_heads = disabled;
+    }
     if (o.sequences) {
         o.src_starts = make_starts(c, *S, 3, 2);
         o.tgt_starts = make_starts(c, *T, 2, 1);
@@ -215,10 +224,8 @@ static size_t layers_of(const module_case *c, const char *key)
     return strstr(c->text, "_layer") ? 1 : module_size(c, key, 2);
 }
 
-enum { MOST_TAPS = 16 };
-
 // Weights of every attention, in the order in which they run.
-static size_t set_taps(module_case *c, size_t S, size_t T, mh_tap taps[MOST_TAPS])
+static size_t set_taps(module_case *c, size_t S, size_t T, mh_tap taps[MOST_ATTENTIONS])
 {
     const size_t batch = module_size(c, "B", 2), B = batch ? batch : 1, H = module_size(c, "H", 2);
     size_t count = 0;
@@ -248,7 +255,7 @@ static void run_transformer(module_case *c)
     const mh_parameters *parameters = mh_transformer_parameters(transformer);
     float *gradients = module_memory(c, parameters->floats, sizeof *gradients);
     mh_transformer_options o = transformer_options(c, &S, &T);
-    mh_tap taps[MOST_TAPS];
+    mh_tap taps[MOST_ATTENTIONS];
     o.taps = taps;
     o.tap_count = set_taps(c, S, T, taps);
     test_ok(context, mh_tape_create(context, &o.tape));
@@ -402,8 +409,33 @@ static void training(void **state)
     }
 }
 
+// What would have to be guessed is refused: rules that do not know of the further keys, and two
+// places for one gradient.
+static void refusals(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    module_case c = {.context = context, .text = "mha bias_kv=1 same=2 S=4"};
+    mh_mha *mha = make_mha(&c);
+    mh_mha_options o = mha_options(&c, 4, 4);
+    test_ok(context, mh_tape_create(context, &o.tape));
+    const module_rows x = module_rows_make(&c, 4, 8), y = module_rows_make(&c, 4, 8);
+    const mh_tensor *in = &x.given, *out = &y.given;
+    test_ok(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL));
+    test_refused(context, mh_mha_backward(context, mha, &o, in, in, in, in, NULL, out, NULL, out),
+                 MH_ERROR_ARGUMENT, "dvalue: found a tensor, expected NULL");
+    o.attention.causal = MH_CAUSAL;
+    test_refused(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL),
+                 MH_ERROR_UNSUPPORTED, "add_bias_kv");
+    mh_tape_free(o.tape);
+    mh_mha_free(mha);
+    module_case_close(&c);
+    mh_context_free(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modules), cmocka_unit_test(training)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modules), cmocka_unit_test(training),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

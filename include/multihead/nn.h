@@ -131,6 +131,7 @@ typedef struct mh_mha_options {
 
     // The engine's own options: causal rules, windows, lengths, documents, further masks, taps of
     // stages. Those that the module sets itself (precision, dropout, alibi, sinks) are not read.
+    // Rules about keys do not go together with add_bias_kv and add_zero_attn: MH_ERROR_UNSUPPORTED.
     mh_attention_options attention;
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and all it has attended to
@@ -164,8 +165,8 @@ MH_API mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients` (laid out as the parameters; NULL if not wanted) and writes those of the inputs
-// (each NULL if not wanted; where key is query or value is key, their gradients are added up
-// in the first of them and the others must be NULL).
+// (each NULL if not wanted; where two of query, key and value are the same, their gradients are
+// added up in the first of them and the others must be NULL).
 MH_API mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
                                  const mh_mha_options *options, const mh_tensor *query,
                                  const mh_tensor *key, const mh_tensor *value,

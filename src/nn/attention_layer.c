@@ -271,4 +271,6 @@ void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
         saved->dextra_keys = mh_arena_take(arena, numbers, sizeof(float));
         saved->dextra_values = mh_arena_take(arena, numbers, sizeof(float));
     }
+    if (layer->config.sinks)
+        saved->dsinks = mh_arena_take(arena, layer->config.num_heads, sizeof(float));
 }

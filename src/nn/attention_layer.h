@@ -55,6 +55,7 @@ typedef struct mh_attention_saved {
     float *lse;                       // (B, H, T), packed (1, H, rows)
     float *dheads;                    // (rows, H E); from here on for backward
     float *dextra_keys, *dextra_values;
+    float *dsinks;                     // (H)
     uint8_t *wide_padding, *wide_mask; // masks, made wider by the further keys
 } mh_attention_saved;
 

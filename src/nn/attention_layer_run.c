@@ -276,13 +276,12 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
     const mh_tensor dv = mh_attention_layer_heads(layer, call, saved, 2, true);
     mh_tensor wide_dk = saved->k, wide_dv = saved->v;
     wide_dk.data = saved->dextra_keys, wide_dv.data = saved->dextra_values;
-    float sink_sums[1024];
-    const mh_tensor dsinks = mh_tensor_1d(sink_sums, MH_F32, H);
+    const mh_tensor dsinks = mh_tensor_1d(saved->dsinks, MH_F32, H);
     mh_attention_gradients g = {.struct_size = sizeof g,
                                 .dq = &dq,
                                 .dk = extra ? &wide_dk : &dk,
                                 .dv = extra ? &wide_dv : &dv};
-    const bool sinks = layer->sinks != MH_NO_PARAMETER && gradients && H <= 1024;
+    const bool sinks = layer->sinks != MH_NO_PARAMETER && gradients;
     g.dsinks = sinks ? &dsinks : NULL;
     o.lse = &lse;
     o.weights = NULL;
@@ -291,7 +290,7 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
         status =
             mh_attention_backward(context, &o, &saved->q, &saved->k, &saved->v, &out, &dout, &g);
     for (size_t h = 0; h < H && !status && sinks; h++)
-        gradients[layer->sinks + (ptrdiff_t)h] += sink_sums[h];
+        gradients[layer->sinks + (ptrdiff_t)h] += saved->dsinks[h];
     const bool learned = layer->config.add_bias_kv && gradients;
     if (!status && extra)
         status = take_back_rows(context, layer, &wide_dk,
@@ -355,6 +354,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
     mh_status status = linear_backward(context, precision, parameters, layer->out_weight,
                                        layer->out_bias, &heads, doutput, gradients, &dheads, false);
+    switch_off(layer, call, saved->dheads);
     for (size_t i = 0; i < saved->projection_count; i++) { // columns that nobody writes stay 0
         const mh_projection *p = &saved->projections[i];
         memset(p->dy, 0, call->inputs[p->input].shape[0] * p->width * sizeof(float));

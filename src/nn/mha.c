@@ -2,6 +2,7 @@
 // The multi-head attention module: nn.MultiheadAttention and more. Arguments are checked and turned
 // into rows here; attention_layer_run.c does the work.
 #include "base/context.h"
+#include "nn/attention_layer_run.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
 #include "ops/tensor_check.h"
@@ -79,6 +80,13 @@ static mh_status check_options(mh_context *context, const mh_mha *mha,
     if (own->cache && (mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "cache: not for a module with add_bias_kv or add_zero_attn");
+    const mh_attention_options *a = &own->attention;
+    if (mh_attention_layer_extra(&mha->layer) &&
+        (a->causal || a->window_left >= 0 || a->window_right >= 0 || a->prefix_lengths ||
+         a->key_lengths || a->query_documents || a->masks || a->alibi || mha->layer.config.alibi))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "attention: causal rules, windows, lengths, documents, masks and ALiBi know "
+                       "nothing of the keys of add_bias_kv and add_zero_attn; expected attn_mask");
     if (own->cache && own->tape)
         return mh_fail(context, MH_ERROR_ARGUMENT, "cache: there is no backward through a cache");
     return MH_OK;
@@ -274,6 +282,13 @@ static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3]
     for (int i = 0; i < 3; i++) {
         if (!gradients[i])
             continue;
+        for (int j = 0; j < i; j++)
+            if (inputs[i]->rank == inputs[j]->rank && mh_same_rows(inputs[i], inputs[j]))
+                return mh_fail(
+                    context, MH_ERROR_ARGUMENT,
+                    "%s: found a tensor, expected NULL: the input is the same as that of "
+                    "%s, which gets the sum",
+                    names[i], names[j]);
         mh_status status = mh_check_float(context, names[i], gradients[i], inputs[i]->rank);
         if (status)
             return status;

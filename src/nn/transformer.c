@@ -379,11 +379,13 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
     for (size_t i = p->stack.count; i-- > 0 && !status;) {
         const mh_layer *layer = &p->stack.layers[i];
         const mh_tensor x = input_of(p, i, D);
+        mh_layer_call call = call_of(t, o, p, i, dmemory != NULL);
+        call.tap = call.cross_tap = NULL;
         if (o->recompute)
-            status = mh_layer_forward(context, layer, values, &p->call, &x, &p->saved[i]);
+            status = mh_layer_forward(context, layer, values, &call, &x, &p->saved[i]);
         if (!status)
-            status = mh_layer_backward(context, layer, values, &p->call, &x, &p->saved[i],
-                                       &p->scratch, gradients, p->dx, dmemory);
+            status = mh_layer_backward(context, layer, values, &call, &x, &p->saved[i], &p->scratch,
+                                       gradients, p->dx, dmemory);
     }
     return status;
 }

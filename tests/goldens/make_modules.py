@@ -37,6 +37,7 @@ DEFAULTS = dict(
     # layers and stacks
     F=12, L=2, M=2, norm_first=0, gelu=0, final=1, eps=1e-5, src_mask=0, tgt_mask=0, memory_mask=0,
     src_padding=0, tgt_padding=0, memory_padding=0, src_causal=0, tgt_causal=0, taps=0, recompute=0,
+    disabled=0,  # 1: attention a (encoder's, decoder's, cross) lacks head a % H
     sequences=0,  # packed: sequence b has 1 + (3 b + 2) % S rows and 1 + (2 b + 1) % T
 )
 
@@ -301,10 +302,24 @@ def starts(c, length, a, b):
     return at
 
 
+def disable_heads(c, module):
+    attentions = [m for n, m in module.named_modules() if n.endswith("self_attn")]
+    attentions += [m for n, m in module.named_modules() if n.endswith("multihead_attn")]
+    for a, m in enumerate(attentions):
+        columns = torch.ones(c["D"]).double()
+        columns[a % c["H"] * (c["D"] // c["H"]):][:c["D"] // c["H"]] = 0
+        weight = m.out_proj.weight
+        del m.out_proj.weight
+        m.out_proj.weight = weight * columns
+
+
 def module_case(c):
     B, H, S, T, D = c["B"] or 1, c["H"], c["S"], c["T"], c["D"]
     module = make_module(c).double()
     fill(module)
+    leaves = dict(module.named_parameters())
+    if c["disabled"]:  # a head whose columns of the output projection are 0
+        disable_heads(c, module)
     decodes = not c["kind"].startswith("encoder")
     if c["sequences"]:
         src_at, tgt_at = starts(c, S, 3, 2), starts(c, T, 2, 1)
@@ -332,7 +347,7 @@ def module_case(c):
         out = run_module(c, module, src, tgt, masks)
     nn.MultiheadAttention.forward = plain_forward
     out.backward(numbers("doutput", out.shape, 1))
-    grads = {name: p.grad for name, p in module.named_parameters()}
+    grads = {name: p.grad for name, p in leaves.items()}
     return ([out] + TAPPED + [src.grad] + ([tgt.grad] if decodes else []) +
             [grads[name] for name in sorted(grads)])
 
@@ -450,6 +465,9 @@ def module_cases():
         yield "decoder_layer", dict(tgt_mask=2, tgt_padding=2, memory_mask=4, memory_padding=1, empty=empty, taps=1)
         yield "transformer", dict(src_mask=1, src_padding=1, tgt_padding=1, memory_mask=1, empty=empty, norm_first=1,
                                   **small)
+    for kind in kinds:
+        yield kind, dict(disabled=1, D=12, H=3)
+        yield kind, dict(disabled=1, recompute=1, norm_first=1, bf=1)
     yield "transformer", dict(L=1, M=2)
     yield "transformer", dict(L=3, M=1, norm_first=1, bf=1, D=4, F=5)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // usage: peer_parameters KIND D HEADS FROM TO
-// Loads a module's parameters from one file and saves them to another. KIND: mha, mha-kv (bias_k and
-// bias_v), mha-widths (kdim D + 1, vdim D + 2), or an mh_transformer_kind by number, with 2 + 3
+// Loads a module's parameters from one file and saves them to another. KIND: mha, mha-kv (bias_k
+// and bias_v), mha-widths (kdim D + 1, vdim D + 2), or an mh_transformer_kind by number, with 2 + 3
 // layers and dim_feedforward 2 D + 1. check_parameters.py calls it.
 #include <multihead/model.h>
 #include <stdio.h>
