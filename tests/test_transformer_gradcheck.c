@@ -233,7 +233,7 @@ static void prove_transformer(mh_context *context, const mh_transformer_config *
     double *dsrc = ref_alloc(B * S * D, sizeof *dsrc), *dtgt = ref_alloc(B * T * D, sizeof *dtgt);
     double *table = random_numbers(&rng, V * D, 1);
     int64_t targets[B * S] = {0, 3, -100, 4, 1, 2, 2, 0};
-    transformer_case c = {.t = {config, options, {list, values, gradients, ""}, B, S, T, 0},
+    transformer_case c = {.t = {config, options, {list, values, gradients, ""}, B, S, T, 0, 0},
                           .outputs = B * (decoder ? T : S) * D,
                           .table = loss ? table : NULL,
                           .targets = targets};

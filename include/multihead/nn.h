@@ -131,7 +131,7 @@ typedef struct mh_mha_options {
 
     // The engine's own options: causal rules, windows, lengths, documents, further masks, taps of
     // stages. Those that the module sets itself (precision, dropout, alibi, sinks) are not read.
-    // Rules about keys do not go together with add_bias_kv and add_zero_attn: MH_ERROR_UNSUPPORTED.
+    // Rules that count keys are not for modules with add_bias_kv or add_zero_attn.
     mh_attention_options attention;
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and all it has attended to
@@ -165,8 +165,9 @@ MH_API mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients` (laid out as the parameters; NULL if not wanted) and writes those of the inputs
-// (each NULL if not wanted; where two of query, key and value are the same, their gradients are
-// added up in the first of them and the others must be NULL).
+// (each NULL if not wanted; where two inputs are the same view, their gradients are added up in the
+// first one's and the other's must be NULL). Errors: as above, and MH_ERROR_ARGUMENT if the tape is
+// not of such a forward.
 MH_API mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
                                  const mh_mha_options *options, const mh_tensor *query,
                                  const mh_tensor *key, const mh_tensor *value,
@@ -230,7 +231,8 @@ MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *tran
 // Which attention a tap listens to.
 typedef enum mh_tap_kind { MH_TAP_ENCODER, MH_TAP_DECODER, MH_TAP_CROSS } mh_tap_kind;
 
-// Where the attention weights of a layer go, before dropout. No bit of the output changes.
+// Where the attention weights of a layer go, before dropout; one tap for each attention. No bit of
+// the output changes.
 typedef struct mh_tap {
     mh_tap_kind kind;
     size_t layer;
@@ -288,7 +290,8 @@ MH_API mh_status mh_transformer_forward(mh_context *context, const mh_transforme
                                         const mh_tensor *tgt, const mh_tensor *output);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
-// `gradients` and writes those of the inputs (NULL if not wanted).
+// `gradients` and writes those of the inputs (NULL if not wanted). `recompute` is the forward's.
+// Errors: as above, and MH_ERROR_ARGUMENT if the tape is not of such a forward.
 MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
                                          const mh_transformer_options *options,
                                          const mh_tensor *src, const mh_tensor *tgt,
@@ -310,11 +313,14 @@ MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is fine
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), the bits of a
 // forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with
-// weights (B * copies, heads, T, all tokens so far or S).
+// weights (B * copies, heads, T, all tokens so far or S). After an error it is as if the step had
+// not been tried. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                                   size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
 
 // Sequence i goes on from where sequence parents[i] is, with that one's memory; for beam search.
+// Errors: MH_ERROR_ARGUMENT; MH_ERROR_MEMORY, after which only mh_decoding_free is left if layers
+// disagree (then every step says so).
 MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
                                      const size_t *parents);
 

@@ -114,8 +114,10 @@ size_t mh_batch_rows(const mh_batch *batch)
 
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b)
 {
-    return a->data == b->data && a->dtype == b->dtype && mh_tensor_same_shape(a, b) &&
-           a->stride[0] == b->stride[0] && a->stride[1] == b->stride[1];
+    bool same = a->data == b->data && a->dtype == b->dtype && mh_tensor_same_shape(a, b);
+    for (int d = 0; d < a->rank && same; d++) // of a single row, the stride says nothing
+        same = a->shape[d] <= 1 || a->stride[d] == b->stride[d];
+    return same;
 }
 
 mh_tensor mh_heads_view(const mh_batch *batch, float *rows, size_t width, size_t heads,
@@ -228,8 +230,10 @@ static uint8_t *take_wide(mh_arena *arena, const mh_tensor *mask, size_t extra)
 {
     if (!mask)
         return NULL;
-    const size_t S = mask->shape[mask->rank - 1];
-    return mh_arena_take(arena, mh_tensor_count(mask) / (S ? S : 1) * (S + extra),
+    size_t rows = 1;
+    for (int d = 0; d < mask->rank - 1; d++)
+        rows *= mask->shape[d];
+    return mh_arena_take(arena, rows * (mask->shape[mask->rank - 1] + extra),
                          mh_dtype_size(mask->dtype));
 }
 
@@ -271,6 +275,6 @@ void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
         saved->dextra_keys = mh_arena_take(arena, numbers, sizeof(float));
         saved->dextra_values = mh_arena_take(arena, numbers, sizeof(float));
     }
-    if (layer->config.sinks)
+    if (layer->sinks != MH_NO_PARAMETER)
         saved->dsinks = mh_arena_take(arena, layer->config.num_heads, sizeof(float));
 }

@@ -31,7 +31,7 @@ typedef struct mh_attention_layer {
     ptrdiff_t k_weight, v_weight, in_bias, out_weight, out_bias, bias_k, bias_v, sinks;
 } mh_attention_layer;
 
-// Checks a config and completes it. `name` is for the message.
+// Checks a config and completes it.
 mh_status mh_attention_layer_check(mh_context *context, const mh_mha_config *config,
                                    mh_attention_layer *layer);
 void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier,
@@ -79,6 +79,7 @@ typedef struct mh_attention_call {
     const mh_tensor *residual; // added to the output, or NULL
 } mh_attention_call;
 
+// Whether they are the same view of the same numbers.
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b);
 
 // Plans and lays out what a call needs (with `keep`: for a backward pass later); see base/arena.h.

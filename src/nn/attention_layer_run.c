@@ -28,7 +28,7 @@ static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra,
 }
 
 // A mask in PyTorch's meaning as the engine's: (B, S) for all heads and queries, or as it is.
-static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences)
+static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences, size_t heads)
 {
     mh_mask m = {is_bool(mask) ? MH_MASK_DROP : MH_MASK_ADD, *mask};
     if (padding) {
@@ -40,7 +40,11 @@ static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences)
         m.tensor.shape[1] = m.tensor.shape[2] = 1;
         m.tensor.stride[1] = m.tensor.stride[2] = 0;
     } else if (mask->rank == 3) {
-        m.tensor = mh_tensor_split(*mask, 0, sequences);
+        m.tensor =
+            mh_tensor_4d(mask->data, mask->dtype, sequences, heads, mask->shape[1], mask->shape[2]);
+        m.tensor.stride[0] = (ptrdiff_t)heads * mask->stride[0];
+        for (int d = 0; d < 3; d++)
+            m.tensor.stride[d + 1] = mask->stride[d];
     }
     return m;
 }
@@ -67,7 +71,7 @@ static mh_status gather_masks(mh_context *context, const mh_attention_layer *lay
         mh_status status = extra ? widen(context, given[i], extra, memory[i], &wide) : MH_OK;
         if (status)
             return status;
-        masks[count++] = as_mask(&wide, i == 0, call->queries.sequences);
+        masks[count++] = as_mask(&wide, i == 0, call->queries.sequences, layer->config.num_heads);
     }
     options->masks = masks;
     options->mask_count = count;
@@ -82,23 +86,22 @@ static mh_attention_options engine_options(const mh_attention_layer *layer, cons
     const mh_mha_config *c = &layer->config;
     mh_attention_options o = call->attention ? *call->attention : mh_attention_options_default();
     o.precision = c->precision;
-    o.alibi = o.alibi || c->alibi;
-    if (c->sinks)
-        o.sinks = parameters + layer->sinks;
-    if (call->training) {
-        o.dropout = c->dropout;
-        o.dropout_seed = call->seed;
-    }
+    o.alibi = c->alibi;
+    o.sinks = c->sinks ? parameters + layer->sinks : NULL;
+    o.dropout = call->training ? c->dropout : 0;
+    o.dropout_seed = call->seed;
     if (call->queries.starts) {
         o.sequences = call->queries.sequences;
         o.query_starts = call->queries.starts;
         o.key_starts = call->keys.starts;
     }
-    o.weights = call->weights;
-    o.weights_average = call->average;
-    o.weights_dropped = call->dropped;
-    o.weights_heads = call->weight_heads;
-    o.weights_head_count = call->weight_head_count;
+    if (call->weights) {
+        o.weights = call->weights;
+        o.weights_average = call->average;
+        o.weights_dropped = call->dropped;
+        o.weights_heads = call->weight_heads;
+        o.weights_head_count = call->weight_head_count;
+    }
     return o;
 }
 
@@ -197,8 +200,11 @@ static mh_status attend(mh_context *context, const mh_attention_layer *layer,
         return status;
     if (saved->lse)
         o.lse = &lse;
-    if (!call->cache)
-        return mh_attention_forward(context, &o, &saved->q, &saved->k, &saved->v, &out);
+    if (!call->cache) {
+        const mh_tensor *wanted = saved->lse && call->attention ? call->attention->lse : NULL;
+        status = mh_attention_forward(context, &o, &saved->q, &saved->k, &saved->v, &out);
+        return status || !wanted ? status : mh_tensor_copy(context, &lse, wanted);
+    }
     if (!call->cached)
         status = mh_kv_cache_append(context, call->cache, NULL, &saved->k, &saved->v);
     return status ? status : mh_attention_cached(context, &o, &saved->q, call->cache, &out);

@@ -14,6 +14,7 @@ struct mh_decoding {
     size_t sequences;
     mh_kv_cache **caches; // (2 * layers): of the tokens, and of the memory
     mh_tape *tape;        // memory of a step
+    bool broken;          // a reorder has failed halfway
 };
 
 static size_t cache_bytes(const mh_transformer *t)
@@ -177,11 +178,24 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
     return MH_OK;
 }
 
+// After a reorder that ran out of memory, layers disagree about which sequence is which.
+static mh_status check_whole(mh_context *context, const mh_decoding *d)
+{
+    return d->broken ? mh_fail(context, MH_ERROR_MEMORY,
+                               "decoding: a reorder ran out of memory, it cannot go on")
+                     : MH_OK;
+}
+
 mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding, const size_t *parents)
 {
-    mh_status status = MH_OK;
-    for (size_t i = 0; i < 2 * decoding->transformer->decoder_count && !status; i++)
+    mh_status status = check_whole(context, decoding);
+    if (!status && !parents)
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "parents: found NULL, expected %zu",
+                         decoding->sequences);
+    for (size_t i = 0; i < 2 * decoding->transformer->decoder_count && !status; i++) {
         status = mh_kv_cache_reorder(context, decoding->caches[i], parents);
+        decoding->broken = status && i > 0;
+    }
     return status;
 }
 
@@ -251,6 +265,14 @@ static mh_status run_step(mh_context *context, mh_decoding *d, const mh_tap *tap
                            s->mean, s->rstd);
 }
 
+// After a failure: layers forget the tokens that others have not seen.
+static void forget_step(mh_context *context, mh_decoding *d, size_t length)
+{
+    for (size_t i = 0; i < d->transformer->decoder_count; i++)
+        for (size_t b = 0; b < d->sequences; b++)
+            mh_kv_cache_truncate(context, d->caches[2 * i], b, length);
+}
+
 mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                            size_t tap_count, const mh_tensor *tgt, const mh_tensor *output)
 {
@@ -258,7 +280,11 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
     const mh_transformer_config *c = &d->transformer->config;
     mh_layer_call call = {.causal = true};
     mh_batch out;
-    mh_status status = mh_batch_of(context, "tgt", tgt, c->d_model, c->batch_first, &call.rows);
+    mh_status status = check_whole(context, d);
+    if (!status)
+        status = mh_taps_check(context, d->transformer, false, taps, tap_count);
+    if (!status)
+        status = mh_batch_of(context, "tgt", tgt, c->d_model, c->batch_first, &call.rows);
     if (!status)
         status = mh_batch_of(context, "output", output, c->d_model, c->batch_first, &out);
     if (status)
@@ -272,6 +298,7 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
             call.rows.sequences, call.rows.length, out.sequences, out.length, d->sequences);
     step s;
     mh_arena arena = {0};
+    const size_t length = mh_kv_cache_length(d->caches[0], 0);
     call.memory_cache = d->caches[1]; // so that no memory is projected
     layout_step(d, &call, tgt, output, &arena, &s);
     status = mh_tape_begin(context, d->tape, &arena);
@@ -283,5 +310,7 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
         status = mh_rows_of(context, output, s.result, false, &s.output);
     if (!status)
         status = run_step(context, d, taps, tap_count, &call, &s);
+    if (status)
+        forget_step(context, d, length);
     return status ? status : mh_rows_return(context, s.result, output);
 }

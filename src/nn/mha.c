@@ -19,8 +19,19 @@ typedef struct mha_saved {
     float *inputs[3];  // copies of query, key, value, where their rows are not evenly spaced
     float *output;     // the same for the output, and in backward for its gradient
     float *dinputs[3]; // and for the inputs' gradients
+    mh_batch queries, keys;
+    int first[3];         // for each input the first one that is the same
+    size_t mask_bytes[2]; // of the padding mask and the mask
     mh_attention_saved attention;
 } mha_saved;
+
+static int first_like(const mh_tensor *const inputs[3], int i)
+{
+    int first = 0;
+    while (first < i && !mh_same_rows(inputs[first], inputs[i]))
+        first++;
+    return first;
+}
 
 // ---- making and freeing ------------------------------------------------------------------------
 
@@ -32,6 +43,8 @@ static void declare(mh_parameter_list *list, void *module)
 mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha **mha)
 {
     *mha = NULL;
+    if (!context)
+        return MH_ERROR_ARGUMENT;
     if (!config || config->struct_size != sizeof *config)
         return mh_fail(context, MH_ERROR_ARGUMENT, "config: expected mh_mha_config_default()");
     mh_attention_layer layer;
@@ -61,13 +74,22 @@ void mh_mha_free(mh_mha *mha)
 
 const mh_parameters *mh_mha_parameters(const mh_mha *mha) { return &mha->parameters; }
 
-// ---- one call
-// ------------------------------------------------------------------------------------
+// ---- one call ----------------------------------------------------------------------------------
+
+// The engine's rules that count keys: they know nothing of keys that the module adds.
+static bool counts_keys(const mh_attention_options *o)
+{
+    return o->masks || o->alibi || o->causal != MH_CAUSAL_NONE || o->window_left >= 0 ||
+           o->window_right >= 0 || o->prefix_lengths || o->key_lengths || o->query_documents ||
+           o->key_documents;
+}
 
 static mh_status check_options(mh_context *context, const mh_mha *mha,
                                const mh_mha_options *options, mh_mha_options *own)
 {
     *own = mh_mha_options_default();
+    if (!context || !mha)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
     if (options && options->struct_size != sizeof *own)
         return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
                        options->struct_size, sizeof *own);
@@ -77,16 +99,14 @@ static mh_status check_options(mh_context *context, const mh_mha *mha,
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.sequences: found %zu, expected 0: a module's batch is not packed",
                        own->attention.sequences);
-    if (own->cache && (mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn))
+    const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
+    if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "attention: causal rules, windows, lengths, documents, masks and ALiBi are "
+                       "not for a module with add_bias_kv or add_zero_attn; use attn_mask");
+    if (own->cache && extra)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "cache: not for a module with add_bias_kv or add_zero_attn");
-    const mh_attention_options *a = &own->attention;
-    if (mh_attention_layer_extra(&mha->layer) &&
-        (a->causal || a->window_left >= 0 || a->window_right >= 0 || a->prefix_lengths ||
-         a->key_lengths || a->query_documents || a->masks || a->alibi || mha->layer.config.alibi))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "attention: causal rules, windows, lengths, documents, masks and ALiBi know "
-                       "nothing of the keys of add_bias_kv and add_zero_attn; expected attn_mask");
     if (own->cache && own->tape)
         return mh_fail(context, MH_ERROR_ARGUMENT, "cache: there is no backward through a cache");
     return MH_OK;
@@ -138,6 +158,17 @@ static mh_status find_first(mh_context *context, const mh_mha_options *options,
     return MH_OK;
 }
 
+// Keys that there will be.
+static size_t all_keys(const mh_mha_options *options, const mh_attention_call *call)
+{
+    size_t longest = 0;
+    for (size_t b = 0; b < call->queries.sequences && options->cache; b++) {
+        const size_t length = mh_kv_cache_length(options->cache, b);
+        longest = length > longest ? length : longest;
+    }
+    return longest + call->keys.length;
+}
+
 static mh_status check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                             const mh_tensor *inputs[3], const mh_tensor *output,
                             mh_attention_call *call)
@@ -163,14 +194,19 @@ static mh_status check_call(mh_context *context, const mh_mha *mha, const mh_mha
                        "output: found %zu sequences of %zu, expected %zu of %zu as query has",
                        out.sequences, out.length, call->queries.sequences, call->queries.length);
     const size_t B = call->queries.sequences, H = c->num_heads;
-    status = mh_mask_check(context, "key_padding_mask", call->padding_mask, true, B, H, 0,
-                           call->keys.length);
+    const size_t S = all_keys(options, call);
+    status = mh_mask_check(context, "key_padding_mask", call->padding_mask, true, B, H, 0, S);
     if (!status)
-        status = mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length,
-                               call->keys.length);
+        status =
+            mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length, S);
     if (!status && c->rope)
         status = find_first(context, options, call);
     return status;
+}
+
+static size_t bytes_of(const mh_tensor *mask)
+{
+    return mask ? mh_tensor_count(mask) * mh_dtype_size(mask->dtype) + 1 : 0;
 }
 
 static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_tensor *inputs[3],
@@ -178,9 +214,13 @@ static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_te
 {
     mha_saved *own = mh_arena_take(arena, 1, sizeof *own);
     (void)own;
+    saved->queries = call->queries;
+    saved->keys = call->keys;
+    saved->mask_bytes[0] = bytes_of(call->padding_mask);
+    saved->mask_bytes[1] = bytes_of(call->mask);
     for (int i = 0; i < 3; i++) {
-        bool repeated = i > 0 && inputs[i] == inputs[i - 1];
-        saved->inputs[i] = repeated ? saved->inputs[i - 1] : mh_rows_take(arena, inputs[i]);
+        const int first = saved->first[i] = first_like(inputs, i);
+        saved->inputs[i] = first < i ? saved->inputs[first] : mh_rows_take(arena, inputs[i]);
         saved->dinputs[i] = NULL;
         if (backward)
             saved->dinputs[i] = mh_arena_take(arena, mh_tensor_count(inputs[i]), sizeof(float));
@@ -216,13 +256,19 @@ static mh_status shape_weights(mh_context *context, const mh_mha_options *option
     return MH_OK;
 }
 
+// The same for a gradient: sums of two are made in f32, however they are rounded in the end.
+static float *if_summed(const mh_tensor *t, float *memory)
+{
+    return t->dtype == MH_F32 ? if_needed(t, memory) : memory;
+}
+
 static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *call,
                      mha_saved *saved, const mh_tensor *inputs[3], const mh_tensor *output)
 {
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
-        status = mh_rows_of(context, inputs[i], saved->inputs[i],
-                            i == 0 || inputs[i] != inputs[i - 1], &call->inputs[i]);
+        status = mh_rows_of(context, inputs[i], saved->inputs[i], saved->first[i] == i,
+                            &call->inputs[i]);
     mh_tensor rows;
     if (!status)
         status = mh_rows_of(context, output, if_needed(output, saved->output), false, &rows);
@@ -230,6 +276,15 @@ static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *
         status = mh_attention_layer_forward(context, &mha->layer, mha->parameters.values, call,
                                             &saved->attention, &rows);
     return status ? status : mh_rows_return(context, if_needed(output, saved->output), output);
+}
+
+// After a failure: what the call has appended is forgotten.
+static void restore_cache(mh_context *context, mh_kv_cache *cache, size_t length,
+                          const mh_attention_call *call)
+{
+    const bool appended = mh_kv_cache_length(cache, 0) > length;
+    for (size_t b = 0; b < call->queries.sequences && appended; b++)
+        mh_kv_cache_truncate(context, cache, b, mh_kv_cache_length(cache, b) - call->keys.length);
 }
 
 mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
@@ -261,7 +316,10 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     status = mh_tape_begin(context, tape, &arena);
     if (!status) {
         layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
+        const size_t length = own.cache ? mh_kv_cache_length(own.cache, 0) : 0;
         status = run(context, mha, &call, &saved, inputs, output);
+        if (status && own.cache)
+            restore_cache(context, own.cache, length, &call);
     }
     if (!status && own.tape) {
         memcpy(tape->memory, &saved, sizeof saved);
@@ -282,13 +340,11 @@ static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3]
     for (int i = 0; i < 3; i++) {
         if (!gradients[i])
             continue;
-        for (int j = 0; j < i; j++)
-            if (inputs[i]->rank == inputs[j]->rank && mh_same_rows(inputs[i], inputs[j]))
-                return mh_fail(
-                    context, MH_ERROR_ARGUMENT,
-                    "%s: found a tensor, expected NULL: the input is the same as that of "
-                    "%s, which gets the sum",
-                    names[i], names[j]);
+        if (first_like(inputs, i) < i)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found a tensor, expected NULL: its input is the same as %s's, "
+                           "where both gradients are added up",
+                           names[i], names[first_like(inputs, i)]);
         mh_status status = mh_check_float(context, names[i], gradients[i], inputs[i]->rank);
         if (status)
             return status;
@@ -297,6 +353,30 @@ static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3]
                            names[i], mh_tensor_describe(gradients[i], found, sizeof found),
                            mh_tensor_describe(inputs[i], expected, sizeof expected));
     }
+    return MH_OK;
+}
+
+static bool same_batch(const mh_batch *a, const mh_batch *b)
+{
+    return a->sequences == b->sequences && a->length == b->length;
+}
+
+// The arguments of now beside those of the forward pass, as far as its memory depends on them.
+static mh_status check_kept(mh_context *context, const mha_saved *saved,
+                            const mh_attention_call *call, const mh_tensor *inputs[3])
+{
+    bool same =
+        same_batch(&saved->queries, &call->queries) && same_batch(&saved->keys, &call->keys);
+    for (int i = 0; i < 3; i++)
+        same = same && saved->first[i] == first_like(inputs, i) &&
+               (saved->inputs[i] || mh_rows_flat(inputs[i]));
+    if (!same)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "query, key, value: expected the shapes and strides of the forward pass");
+    if (saved->mask_bytes[0] != bytes_of(call->padding_mask) ||
+        saved->mask_bytes[1] != bytes_of(call->mask))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "key_padding_mask, attn_mask: expected those of the forward pass");
     return MH_OK;
 }
 
@@ -320,12 +400,13 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
                        "tape: expected one with a forward pass of this module");
     mha_saved saved;
     memcpy(&saved, own.tape->memory, sizeof saved);
+    status = check_kept(context, &saved, &call, inputs);
     mh_tensor dinputs[3], rows;
     for (int i = 0; i < 3 && !status; i++) {
         status = mh_rows_of(context, inputs[i], saved.inputs[i], false, &call.inputs[i]);
         dinputs[i] = (mh_tensor){.data = NULL};
         if (!status && wanted[i])
-            status = mh_rows_of(context, wanted[i], if_needed(wanted[i], saved.dinputs[i]), false,
+            status = mh_rows_of(context, wanted[i], if_summed(wanted[i], saved.dinputs[i]), false,
                                 &dinputs[i]);
     }
     if (!status)
@@ -335,6 +416,6 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
                                              &saved.attention, &rows, gradients, dinputs, false);
     for (int i = 0; i < 3 && !status; i++)
         if (wanted[i])
-            status = mh_rows_return(context, if_needed(wanted[i], saved.dinputs[i]), wanted[i]);
+            status = mh_rows_return(context, if_summed(wanted[i], saved.dinputs[i]), wanted[i]);
     return status;
 }

@@ -3,6 +3,8 @@
 #include "nn/rows_of.h"
 #include "ops/tensor_check.h"
 
+enum { MOST_ROWS = 1 << 30 }; // times any width, still far from the end of a size_t
+
 mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t, size_t width,
                       bool batch_first, mh_batch *batch)
 {
@@ -14,6 +16,9 @@ mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t,
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%s, %zu) or (%s, %zu)",
                        name, mh_tensor_describe(t, text, sizeof text),
                        batch_first ? "batch, length" : "length, batch", width, "length", width);
+    if (mh_tensor_count(t) / width > MOST_ROWS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, which has too many rows", name,
+                       mh_tensor_describe(t, text, sizeof text));
     if (t->rank == 2)
         *batch = (mh_batch){1, t->shape[0], t->shape[0], 1, NULL};
     else if (batch_first)

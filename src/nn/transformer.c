@@ -29,15 +29,17 @@ typedef struct pass {
 
 typedef struct run {
     pass encoder, decoder;
-    float *doutput; // (rows, D)
+    bool recompute;
 } run;
 
 // ---- checking --------------------------------------------------------------------------------
 
-static mh_status check_options(mh_context *context, const mh_transformer_options *options,
-                               mh_transformer_options *own)
+static mh_status check_options(mh_context *context, const mh_transformer *t,
+                               const mh_transformer_options *options, mh_transformer_options *own)
 {
     *own = mh_transformer_options_default();
+    if (!context || !t)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "transformer: found NULL, expected a module");
     if (options && options->struct_size != sizeof *own)
         return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
                        options->struct_size, sizeof *own);
@@ -103,16 +105,27 @@ static mh_status check_masks(mh_context *context, const mh_transformer *t,
     return status;
 }
 
-static mh_status check_taps(mh_context *context, const mh_transformer *t,
-                            const mh_transformer_options *o)
+mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encoder,
+                        const mh_tap *taps, size_t count)
 {
-    for (size_t i = 0; i < o->tap_count; i++) {
-        const mh_tap *tap = &o->taps[i];
+    if (count && !taps)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "taps: found NULL, expected %zu", count);
+    for (size_t i = 0; i < count; i++) {
+        const mh_tap *tap = &taps[i];
+        if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
+                           (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
         const size_t layers = tap->kind == MH_TAP_ENCODER ? t->encoder_count : t->decoder_count;
         if (tap->layer >= layers)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
                            layers);
+        for (size_t j = 0; j < i; j++)
+            if (taps[j].kind == tap->kind && taps[j].layer == tap->layer)
+                return mh_fail(context, MH_ERROR_ARGUMENT,
+                               "taps[%zu]: found the attention of taps[%zu], expected one tap for "
+                               "each",
+                               i, j);
     }
     return MH_OK;
 }
@@ -175,7 +188,7 @@ static mh_status check(mh_context *context, const mh_transformer *t,
                        mh_tensor_describe(tgt, expected, sizeof expected));
     status = check_masks(context, t, o, r);
     if (!status)
-        status = check_taps(context, t, o);
+        status = mh_taps_check(context, t, true, o->taps, o->tap_count);
     set_calls(t, o, r);
     return status;
 }
@@ -231,6 +244,7 @@ static void layout(const mh_transformer *t, const mh_transformer_options *o, con
 {
     const bool keep = o->tape != NULL, share = !keep || o->recompute;
     const size_t D = t->config.d_model;
+    r->recompute = o->recompute;
     mh_arena_take(arena, 1, sizeof *r);
     layout_pass(&r->encoder, src, keep, share, D, arena);
     if (!tgt)
@@ -337,7 +351,7 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
 {
     mh_transformer_options own;
     run r;
-    mh_status status = check_options(context, options, &own);
+    mh_status status = check_options(context, transformer, options, &own);
     if (!status)
         status = check(context, transformer, &own, src, tgt, output, &r);
     mh_tape *tape = own.tape;
@@ -365,8 +379,8 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
 
 // From dx, the gradient of the stack's output, to that of its input, in place.
 static mh_status stack_backward(mh_context *context, const mh_transformer *t,
-                                const mh_transformer_options *o, pass *p, float *gradients,
-                                float *dmemory)
+                                const mh_transformer_options *o, pass *p, bool decoder,
+                                float *gradients, float *dmemory)
 {
     const size_t D = t->config.d_model;
     const float *values = t->parameters.values;
@@ -379,8 +393,8 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
     for (size_t i = p->stack.count; i-- > 0 && !status;) {
         const mh_layer *layer = &p->stack.layers[i];
         const mh_tensor x = input_of(p, i, D);
-        mh_layer_call call = call_of(t, o, p, i, dmemory != NULL);
-        call.tap = call.cross_tap = NULL;
+        mh_layer_call call = call_of(t, o, p, i, decoder);
+        call.tap = call.cross_tap = NULL; // they have got what they wanted
         if (o->recompute)
             status = mh_layer_forward(context, layer, values, &call, &x, &p->saved[i]);
         if (!status)
@@ -408,18 +422,18 @@ static mh_status backward(mh_context *context, const mh_transformer *t,
     if (!has_decoder(t)) {
         mh_status status = load_gradient(context, doutput, &r->encoder);
         if (!status)
-            status = stack_backward(context, t, o, &r->encoder, gradients, NULL);
+            status = stack_backward(context, t, o, &r->encoder, false, gradients, NULL);
         return status ? status : return_gradient(context, &r->encoder, dsrc);
     }
     const size_t numbers = mh_batch_rows(&r->encoder.call.rows) * t->config.d_model;
     memset(r->encoder.dx, 0, numbers * sizeof(float));
     mh_status status = load_gradient(context, doutput, &r->decoder);
     if (!status)
-        status = stack_backward(context, t, o, &r->decoder, gradients, r->encoder.dx);
+        status = stack_backward(context, t, o, &r->decoder, true, gradients, r->encoder.dx);
     if (!status)
         status = return_gradient(context, &r->decoder, dtgt);
     if (!status && has_encoder(t))
-        status = stack_backward(context, t, o, &r->encoder, gradients, NULL);
+        status = stack_backward(context, t, o, &r->encoder, false, gradients, NULL);
     return status ? status : return_gradient(context, &r->encoder, dsrc);
 }
 
@@ -437,6 +451,19 @@ static mh_status check_gradient(mh_context *context, const char *name, const mh_
     return status;
 }
 
+// A pass as the tape has kept it, with the arguments of now.
+static mh_status take_up(mh_context *context, const char *name, const mh_tensor *input,
+                         const pass *now, pass *kept)
+{
+    const mh_batch *was = &kept->call.rows, *is = &now->call.rows;
+    if (was->sequences != is->sequences || was->length != is->length ||
+        !was->starts != !is->starts || (!kept->copy && !is_plain(input)))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: expected the shape and strides of the forward pass", name);
+    kept->call = now->call;
+    return mh_rows_of(context, input, kept->copy, false, &kept->x);
+}
+
 mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
                                   const mh_transformer_options *options, const mh_tensor *src,
                                   const mh_tensor *tgt, const mh_tensor *doutput, float *gradients,
@@ -444,7 +471,7 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
 {
     mh_transformer_options own;
     run r, kept;
-    mh_status status = check_options(context, options, &own);
+    mh_status status = check_options(context, transformer, options, &own);
     if (!status)
         status = check(context, transformer, &own, src, tgt, doutput, &r);
     if (!status)
@@ -457,17 +484,14 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: expected one with a forward pass of this module");
     memcpy(&kept, own.tape->memory, sizeof kept);
-    if (mh_batch_rows(&kept.encoder.call.rows) != mh_batch_rows(&r.encoder.call.rows) ||
-        mh_batch_rows(&kept.decoder.call.rows) != mh_batch_rows(&r.decoder.call.rows))
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "src, tgt: expected the shapes of the forward pass");
+    own.recompute = kept.recompute;
     // Masks and starts are the caller's of now.
     r.decoder.call.memory = kept.decoder.call.memory;
-    kept.encoder.call = r.encoder.call;
-    kept.decoder.call = r.decoder.call;
-    kept.encoder.x.data = kept.encoder.copy ? kept.encoder.copy : src->data;
-    if (tgt)
-        kept.decoder.x.data = kept.decoder.copy ? kept.decoder.copy : tgt->data;
+    status = take_up(context, "src", src, &r.encoder, &kept.encoder);
+    if (!status && tgt)
+        status = take_up(context, "tgt", tgt, &r.decoder, &kept.decoder);
+    if (status)
+        return status;
     if (tgt && !has_encoder(transformer))
         kept.decoder.call.memory = kept.encoder.x;
     return backward(context, transformer, &own, &kept, doutput, gradients, dsrc, dtgt);

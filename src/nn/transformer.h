@@ -32,4 +32,8 @@ static inline mh_stack mh_decoder_stack(const mh_transformer *t)
                       t->decoder_norm_bias};
 }
 
+// Taps of layers that there are, one for each attention; without `encoder`: of the decoder only.
+mh_status mh_taps_check(mh_context *context, const mh_transformer *transformer, bool encoder,
+                        const mh_tap *taps, size_t count);
+
 #endif

@@ -53,6 +53,12 @@ static mh_status check_config(mh_context *context, const mh_transformer_config *
     if (c->kind < MH_TRANSFORMER || c->kind > MH_DECODER_LAYER)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kind: found %d, expected an mh_transformer_kind", (int)c->kind);
+    if (c->d_model < 1 || c->d_model > MOST)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "d_model: found %zu, expected 1 to %d",
+                       c->d_model, MOST);
+    if (c->nhead < 1 || c->d_model % c->nhead)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "nhead: found %zu, expected a divisor of d_model %zu", c->nhead, c->d_model);
     if (c->dim_feedforward < 1 || c->dim_feedforward > MOST)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dim_feedforward: found %zu, expected 1 to %d",
                        c->dim_feedforward, MOST);
@@ -86,8 +92,7 @@ static void count_layers(mh_transformer *t)
     }
 }
 
-// ---- making and freeing
-// --------------------------------------------------------------------------
+// ---- making and freeing ------------------------------------------------------------------------
 
 static size_t layer_bytes(const mh_transformer *t)
 {
@@ -98,6 +103,8 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
                                 mh_transformer **transformer)
 {
     *transformer = NULL;
+    if (!context)
+        return MH_ERROR_ARGUMENT;
     mh_status status = check_config(context, config);
     if (status)
         return status;

@@ -11,6 +11,7 @@
 #include "ref/ref_layers.h"
 #include "ref/ref_tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,7 @@ static double *hidden_of(const place *at, const double *u, double **before)
                *before);
     for (size_t i = 0; i < rows * F; i++) {
         hidden[i] = ref_activation(t->config->activation, (*before)[i]);
+        t->nearest = fmin(t->nearest, fabs((*before)[i]));
         t->signs = (t->signs * 31 + ((*before)[i] > 0)) * 0x9E3779B97F4A7C15u;
     }
     drop(at, AT_HIDDEN, F, hidden);
@@ -371,6 +373,7 @@ void ref_transformer_forward(ref_transformer *t, const double *src, const double
     const size_t numbers = t->B * t->S * t->config->d_model;
     double *memory = ref_alloc(numbers, sizeof *memory);
     t->signs = 1;
+    t->nearest = INFINITY;
     if (has_encoder(t)) {
         stack encoder = stack_of(t, false, NULL, NULL);
         stack_free(&encoder, stack_forward(&encoder, src, tgt ? memory : output));

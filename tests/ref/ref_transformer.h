@@ -16,6 +16,7 @@ typedef struct ref_transformer {
     // Which hidden units were above 0, in order, as a hash: two calls on the same side of all of
     // ReLU's kinks agree in it.
     uint64_t signs;
+    double nearest; // how near to 0 the nearest of them was, before the activation
 } ref_transformer;
 
 // Encoders: output (B, S, D), tgt NULL. Decoders: output (B, T, D), src is the memory.
