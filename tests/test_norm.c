@@ -121,7 +121,7 @@ static double compare(norm_case *c)
             slope = fmax(slope, fabs(g[i]) * (c->has_weight ? fabs(w[i]) : 1));
         }
         // how far a normalised number may be off, and how large it is
-        double off = 2 * eps * (top * rstd + 1), large = fmin(2 * top * rstd, sqrt((double)D));
+        double off = 4 * eps * (top * rstd + 1), large = fmin(2 * top * rstd, sqrt((double)D));
         for (size_t i = 0; i < D; i++) {
             double weight = c->has_weight ? fabs(w[i]) : 1;
             by[r * D + i] =
