@@ -72,6 +72,33 @@ static void dead_keys(mh_context *context, mh_dtype dtype)
         }
 }
 
+// Every query sees the same keys and none behind them, so that nothing in front has to be masked:
+// products that take keys in steps of 32 must not meet the NaN in the rest of a step.
+static void dead_tail(mh_context *context, mh_dtype dtype)
+{
+    static const size_t lives[] = {1, 31, 32, 33, 48, 63, 64, 65, 97, 120, 129};
+    for (size_t n = 0; n < sizeof lives / sizeof *lives; n++) {
+        grad_fixture f = grad_setup(context, dtype, N, N, E);
+        test_tensor mask = test_tensor_dense(MH_BOOL, 1, (size_t[]){N});
+        for (size_t j = 0; j < N; j++)
+            ref_set(&mask.view, &j, j >= lives[n]);
+        for (size_t j = lives[n]; j < N; j++) {
+            fill_row(&f.k.view, j, NAN);
+            fill_row(&f.v.view, j, INFINITY);
+        }
+        mh_mask masks = {MH_MASK_DROP, mask.view};
+        f.options.masks = &masks;
+        f.options.mask_count = 1;
+        grad_agrees(&f);
+        rows_are(&f.out, 0, N, is_finite);
+        rows_are(&f.dq, 0, N, is_finite);
+        rows_are(&f.dk, lives[n], N, is_zero);
+        rows_are(&f.dv, lives[n], N, is_zero);
+        test_tensor_free(&mask);
+        grad_teardown(&f);
+    }
+}
+
 // The keys from 70 on are dead by length, by the causal rule or by the window.
 static void dead_by_interval(mh_context *context, mh_dtype dtype)
 {
@@ -423,8 +450,9 @@ static int close_context(void **state)
 
 int main(void)
 {
-    static check checks[] = {dead_keys,   dead_by_interval, empty_rows,  masked_pairs,     live_nan,
-                             small_sizes, empty_batch,      huge_scores, saturated_softcap};
+    static check checks[] = {dead_keys,         dead_by_interval, empty_rows,  masked_pairs,
+                             live_nan,          small_sizes,      empty_batch, huge_scores,
+                             saturated_softcap, dead_tail};
     const struct CMUnitTest tests[] = {
         {"dead_keys", run_check, NULL, NULL, &checks[0]},
         {"dead_by_interval", run_check, NULL, NULL, &checks[1]},
@@ -435,6 +463,7 @@ int main(void)
         {"empty_batch", run_check, NULL, NULL, &checks[6]},
         {"huge_scores", run_check, NULL, NULL, &checks[7]},
         {"saturated_softcap", run_check, NULL, NULL, &checks[8]},
+        {"dead_tail", run_check, NULL, NULL, &checks[9]},
         cmocka_unit_test_setup_teardown(wrong_tensors, open_context, close_context),
         cmocka_unit_test_setup_teardown(wrong_options, open_context, close_context),
         cmocka_unit_test_setup_teardown(missing_arguments, open_context, close_context),

@@ -142,7 +142,7 @@ static void attend_rows(const mh_attention_job *job, const strip *s, mh_attentio
         kernels->drop_row(
             mh_attention_keep(job, s->sequence, &scratch->rows[s->first + r], s->tile->begin),
             job->keep_scale, used, s->scores + r * MH_KEY_TILE);
-    if (!s->tile->finite && !full) {
+    if (!s->tile->finite && !(full && mh_product_exact(s->product, used, s->tile->count))) {
         add_values_carefully(job, s, used, scratch);
         return;
     }

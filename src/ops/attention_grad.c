@@ -70,7 +70,8 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     float *dk = scratch->dk + index * MH_KEY_TILE * width;
     float *dv = scratch->dv + index * MH_KEY_TILE * value_width;
 
-    if (job->gradients.dq && (full || tile->finite))
+    const bool exact = mh_product_exact(job->forward.product, used, tile->count);
+    if (job->gradients.dq && ((full && exact) || tile->finite))
         add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq, scratch);
     else if (job->gradients.dq)
         add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,

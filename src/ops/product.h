@@ -64,6 +64,13 @@ static inline mh_left mh_left_pack(const mh_product *product, size_t m, size_t k
     return (mh_left){buffer, (ptrdiff_t)mh_round_up(k, product->step)};
 }
 
+// Whether a product over the first k of `rows` packed rows of a right operand leaves the others
+// alone; else k is rounded up, and they are multiplied by 0.
+static inline bool mh_product_exact(const mh_product *product, size_t k, size_t rows)
+{
+    return k == rows || k % product->step == 0;
+}
+
 // The operand from `row` on, a multiple of product->group.
 static inline mh_left mh_left_from(const mh_product *product, mh_left left, size_t row)
 {
