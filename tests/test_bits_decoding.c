@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+// Token by token is the same to the bit as all tokens at once: mh_decoding_step against
+// mh_transformer_forward with a causal target, one by one, in pieces and at once, for memories of
+// different lengths, several copies for beams, after reordering, with taps, in f32 and bf16, at
+// every instruction-set level; and the same for mh_mha with a cache.
+#include "nn_support.h"
+#include "ref/ref_tensor.h"
+
+enum { B = 2, COPIES = 3, N = B * COPIES, S = 70, T = 80, D = 48, H = 3, F = 40, LAYERS = 2 };
+
+static const int64_t lengths[B] = {S, 37};
+
+typedef struct problem {
+    mh_context *context;
+    mh_transformer *module; // batch first
+    test_tensor memory;     // (B, S, D)
+    float *tgt;             // (N, T, D)
+} problem;
+
+static problem setup(mh_context *context, mh_precision precision, bool norm_first, mh_dtype dtype)
+{
+    mh_transformer_config c = mh_transformer_config_default();
+    test_rng rng = {3};
+    problem p = {.context = context};
+    c.kind = MH_DECODER;
+    c.d_model = D;
+    c.nhead = H;
+    c.dim_feedforward = F;
+    c.num_decoder_layers = LAYERS;
+    c.norm_first = norm_first;
+    c.final_norm = !norm_first; // either way once
+    c.batch_first = true;
+    c.precision = precision;
+    test_ok(context, mh_transformer_create(context, &c, &p.module));
+    nn_randomise(mh_transformer_parameters(p.module), 4);
+    p.memory = test_tensor_dense(dtype, 3, (size_t[]){B, S, D});
+    test_fill_normal(&rng, &p.memory.view, 1);
+    p.tgt = ref_alloc(N * T * D, sizeof *p.tgt);
+    for (size_t i = 0; i < N * T * D; i++)
+        p.tgt[i] = (float)test_normal(&rng);
+    return p;
+}
+
+static void teardown(problem *p)
+{
+    mh_transformer_free(p->module);
+    test_tensor_free(&p->memory);
+    free(p->tgt);
+}
+
+// All at once, with the memory of sequence i that of parents[i] / COPIES.
+static float *at_once(const problem *p, const size_t *parents, const float *tgt, const mh_tap *taps,
+                      size_t tap_count)
+{
+    const size_t row = S * D * mh_dtype_size(p->memory.view.dtype);
+    float *out = ref_alloc(N * T * D, sizeof *out);
+    char *memory = ref_alloc(N, row);
+    bool padding[N * S];
+    for (size_t i = 0; i < N; i++) {
+        const size_t b = (parents ? parents[i] : i) / COPIES;
+        memcpy(memory + i * row, (char *)p->memory.view.data + b * row, row);
+        for (size_t s = 0; s < S; s++)
+            padding[i * S + s] = (int64_t)s >= lengths[b];
+    }
+    const mh_tensor src = mh_tensor_3d(memory, p->memory.view.dtype, N, S, D);
+    const mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, N, S);
+    const mh_tensor tgt_view = mh_tensor_3d((float *)tgt, MH_F32, N, T, D);
+    const mh_tensor out_view = mh_tensor_3d(out, MH_F32, N, T, D);
+    mh_transformer_options o = mh_transformer_options_default();
+    o.tgt_causal = true;
+    o.memory_key_padding_mask = &mask;
+    o.taps = taps;
+    o.tap_count = tap_count;
+    test_ok(p->context,
+            mh_transformer_forward(p->context, p->module, &o, &src, &tgt_view, &out_view));
+    free(memory);
+    return out;
+}
+
+// Tokens first .. first + count - 1 of all sequences.
+static void step(const problem *p, mh_decoding *d, const float *tgt, size_t first, size_t count,
+                 const mh_tap *taps, size_t tap_count, float *out)
+{
+    const mh_tensor all = mh_tensor_3d((float *)tgt, MH_F32, N, T, D);
+    const mh_tensor results = mh_tensor_3d(out, MH_F32, N, T, D);
+    const mh_tensor x = mh_tensor_slice(all, 1, first, count);
+    const mh_tensor y = mh_tensor_slice(results, 1, first, count);
+    test_ok(p->context, mh_decoding_step(p->context, d, taps, tap_count, &x, &y));
+}
+
+static mh_decoding *start(const problem *p)
+{
+    mh_decoding *d;
+    test_ok(p->context,
+            mh_decoding_create(p->context, p->module, &p->memory.view, lengths, COPIES, &d));
+    return d;
+}
+
+static void check_pieces(const problem *p)
+{
+    static const size_t pieces[3][4] = {{T}, {1, 3, 66, T - 70}, {0}}; // the last: one by one
+    float *expected = at_once(p, NULL, p->tgt, NULL, 0);
+    float *found = ref_alloc(N * T * D, sizeof *found);
+    for (int way = 0; way < 3; way++) {
+        mh_decoding *d = start(p);
+        size_t n = 0;
+        for (size_t first = 0; first < T;) {
+            const size_t count = way == 2 ? 1 : pieces[way][n++];
+            step(p, d, p->tgt, first, count, NULL, 0, found);
+            first += count;
+        }
+        nn_same_bits(way == 2 ? "one by one" : "in pieces", N * T * D, expected, found);
+        mh_decoding_free(d);
+    }
+    free(expected);
+    free(found);
+}
+
+// After `half` tokens each sequence goes on from another one's past.
+static void check_reorder(const problem *p)
+{
+    enum { HALF = 67 };
+    static const size_t parents[N] = {2, 2, 0, 5, 0, 4}; // over the border of memories too
+    float *history = ref_alloc(N * T * D, sizeof *history);
+    for (size_t i = 0; i < N; i++) {
+        memcpy(history + i * T * D, p->tgt + parents[i] * T * D, HALF * D * sizeof *history);
+        memcpy(history + (i * T + HALF) * D, p->tgt + (i * T + HALF) * D,
+               (T - HALF) * D * sizeof *history);
+    }
+    float *expected = at_once(p, parents, history, NULL, 0);
+    float *found = ref_alloc(N * T * D, sizeof *found),
+          *before = ref_alloc(N * T * D, sizeof *found);
+    mh_decoding *d = start(p);
+    step(p, d, p->tgt, 0, HALF, NULL, 0, before);
+    test_ok(p->context, mh_decoding_reorder(p->context, d, parents));
+    for (size_t t = HALF; t < T; t++)
+        step(p, d, p->tgt, t, 1, NULL, 0, found);
+    for (size_t i = 0; i < N; i++)
+        nn_same_bits("after a reorder", (T - HALF) * D, expected + (i * T + HALF) * D,
+                     found + (i * T + HALF) * D);
+    mh_decoding_free(d);
+    float *all[] = {history, expected, found, before};
+    for (size_t i = 0; i < 4; i++)
+        free(all[i]);
+}
+
+// The last token's weights, of all layers.
+static void check_taps(const problem *p)
+{
+    const size_t keys[2] = {T, S};
+    mh_tap whole[2 * LAYERS], last[2 * LAYERS];
+    for (size_t i = 0; i < 2 * LAYERS; i++) {
+        const size_t cross = i / LAYERS;
+        whole[i] = (mh_tap){.kind = cross ? MH_TAP_CROSS : MH_TAP_DECODER, .layer = i % LAYERS};
+        last[i] = whole[i];
+        whole[i].weights = mh_tensor_4d(ref_alloc(N * H * T * keys[cross], sizeof(float)), MH_F32,
+                                        N, H, T, keys[cross]);
+        last[i].weights = mh_tensor_4d(ref_alloc(N * H * keys[cross], sizeof(float)), MH_F32, N, H,
+                                       1, keys[cross]);
+    }
+    float *expected = at_once(p, NULL, p->tgt, whole, 2 * LAYERS);
+    float *found = ref_alloc(N * T * D, sizeof *found);
+    mh_decoding *d = start(p);
+    step(p, d, p->tgt, 0, T - 1, NULL, 0, found);
+    step(p, d, p->tgt, T - 1, 1, last, 2 * LAYERS, found);
+    nn_same_bits("with taps", N * T * D, expected, found);
+    for (size_t i = 0; i < 2 * LAYERS; i++) {
+        const size_t width = keys[i / LAYERS];
+        for (size_t head = 0; head < N * H; head++)
+            nn_same_bits("a tap", width,
+                         (float *)whole[i].weights.data + (head * T + T - 1) * width,
+                         (float *)last[i].weights.data + head * width);
+        free(whole[i].weights.data);
+        free(last[i].weights.data);
+    }
+    mh_decoding_free(d);
+    free(expected);
+    free(found);
+}
+
+static void decoding(void **state)
+{
+    (void)state;
+    for (size_t level = 0; test_level(level); level++)
+        for (int n = 0; n < 4; n++) {
+            print_message("%s, %d\n", test_level(level), n);
+            mh_context *context = test_context(test_level(level), 1 + (size_t)n);
+            problem p = setup(context, n % 2 ? MH_PRECISION_BF16 : MH_PRECISION_F32, n / 2,
+                              n == 3 ? MH_BF16 : MH_F32);
+            check_pieces(&p);
+            check_reorder(&p);
+            check_taps(&p);
+            teardown(&p);
+            mh_context_free(context);
+        }
+}
+
+// ---- multi-head attention with a cache
+// -----------------------------------------------------------
+
+static void mha_with_cache(mh_context *context, bool rope)
+{
+    mh_mha_config c = mh_mha_config_default();
+    c.embed_dim = D;
+    c.num_heads = 4;
+    c.kv_heads = 2;
+    c.rope = rope;
+    c.alibi = !rope;
+    c.batch_first = true;
+    mh_mha *mha;
+    test_ok(context, mh_mha_create(context, &c, &mha));
+    nn_randomise(mh_mha_parameters(mha), 8);
+    test_rng rng = {6};
+    test_tensor x = nn_tensor(&rng, MH_F32, true, false, B, T, D, true);
+    float *expected = ref_alloc(B * T * D, sizeof *expected);
+    float *found = ref_alloc(B * T * D, sizeof *found);
+    const mh_tensor whole = mh_tensor_3d(expected, MH_F32, B, T, D);
+    const mh_tensor parts = mh_tensor_3d(found, MH_F32, B, T, D);
+    bool padding[B * T] = {[1] = true, [T + 2] = true, [T + 3] = true};
+    const mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, B, T);
+    mh_mha_options o = mh_mha_options_default();
+    o.attention.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    o.key_padding_mask = &mask;
+    test_ok(context, mh_mha_forward(context, mha, &o, &x.view, &x.view, &x.view, &whole, NULL));
+    mh_kv_cache_options cache = mh_kv_cache_options_default();
+    cache.sequences = B;
+    cache.heads = 2;
+    cache.key_width = D / 4;
+    test_ok(context, mh_kv_cache_create(context, &cache, &o.cache));
+    for (size_t first = 0, count = 5; first < T; first += count, count = 1) {
+        const mh_tensor q = mh_tensor_slice(x.view, 1, first, count);
+        const mh_tensor out = mh_tensor_slice(parts, 1, first, count);
+        const mh_tensor seen = mh_tensor_slice(mask, 1, 0, first + count);
+        o.key_padding_mask = &seen;
+        o.first = 0;
+        test_ok(context, mh_mha_forward(context, mha, &o, &q, &q, &q, &out, NULL));
+    }
+    nn_same_bits("mha with a cache", B * T * D, expected, found);
+    mh_kv_cache_free(o.cache);
+    mh_mha_free(mha);
+    test_tensor_free(&x);
+    free(expected);
+    free(found);
+}
+
+static void attention_with_a_cache(void **state)
+{
+    (void)state;
+    for (size_t level = 0; test_level(level); level++)
+        for (int rope = 0; rope < 2; rope++) {
+            mh_context *context = test_context(test_level(level), 2);
+            mha_with_cache(context, rope);
+            mh_context_free(context);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoding),
+        cmocka_unit_test(attention_with_a_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
