@@ -4,6 +4,8 @@
 #include "command.h"
 #include "messages.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,4 +167,42 @@ void array_extend(array *a, int rank)
         t->stride[d] = d < missing ? 0 : t->stride[d - missing];
     }
     t->rank = rank;
+}
+
+// Finite numbers beyond f32's range stay numbers: -1e300 must not become -inf, which masks.
+static void clamp_to_f32(const mh_tensor *t)
+{
+    double *x = t->data;
+    size_t count = mh_tensor_count(t);
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(x[i]))
+            x[i] = fmin(fmax(x[i], -(double)FLT_MAX), (double)FLT_MAX);
+}
+
+static bool is_only_zero_and_one(const mh_tensor *t)
+{
+    const float *x = t->data;
+    size_t count = mh_tensor_count(t), ones = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (x[i] != 0.0f && x[i] != 1.0f)
+            return false;
+        ones += x[i] == 1.0f;
+    }
+    return ones > 0; // all zero is the mask that changes nothing
+}
+
+int array_to_added_mask(mh_context *context, array *in)
+{
+    if (in->tensor.dtype == MH_F64) {
+        int code = array_copy(context, in, MH_F64); // the file's memory is read-only
+        if (code != EXIT_DONE)
+            return code;
+        clamp_to_f32(&in->tensor);
+    }
+    int code = array_convert(context, in, MH_F32, true);
+    if (code == EXIT_DONE && is_only_zero_and_one(&in->tensor))
+        note("warning: %s %s: a float mask is added to the scores, but this one holds only 0 and "
+             "1; a mask that says which keys to keep must be bool or integer",
+             in->option, in->spec);
+    return code;
 }

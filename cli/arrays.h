@@ -35,6 +35,10 @@ int array_copy(mh_context *context, array *a, mh_dtype dtype);
 // Makes the array's type `dtype`; a copy unless it is already. `contiguous`: C order as well.
 int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous);
 
+// Makes a float array a mask that is added: f32 in C order, where a number stays a number. Warns if
+// it looks like a mask of another kind.
+int array_to_added_mask(mh_context *context, array *a);
+
 // Prepends dimensions of 1 up to `rank`.
 void array_extend(array *a, int rank);
 

@@ -7,10 +7,9 @@
 
 #include "arguments.h"
 #include "arrays.h"
+#include "outputs.h"
 
 #include <multihead/attention.h>
-
-#define STDOUT_PATH "/dev/stdout" // what "-" stands for
 
 enum {
     INPUT_Q,
@@ -33,13 +32,6 @@ enum {
     OUTPUT_DMASK,
     OUTPUT_COUNT,
 };
-
-typedef struct output {
-    const char *option;
-    const char *path; // NULL: not asked for
-    mh_tensor tensor;
-    size_t size; // of tensor.data, for mh_free
-} output;
 
 typedef struct attend {
     common_options common;

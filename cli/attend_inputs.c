@@ -5,10 +5,7 @@
 #include "attend.h"
 #include "messages.h"
 
-#include <float.h>
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 static const char *const tensor_words[4] = {"batch", "number of heads", "length", "head width"};
 
@@ -57,44 +54,6 @@ static int check_shapes(const attend *a)
     return EXIT_DONE;
 }
 
-// Finite numbers beyond f32's range stay numbers: -1e300 must not become -inf, which masks.
-static void clamp_to_f32(const mh_tensor *t)
-{
-    double *x = t->data;
-    size_t count = mh_tensor_count(t);
-    for (size_t i = 0; i < count; i++)
-        if (isfinite(x[i]))
-            x[i] = fmin(fmax(x[i], -(double)FLT_MAX), (double)FLT_MAX);
-}
-
-static bool is_only_zero_and_one(const mh_tensor *t)
-{
-    const float *x = t->data;
-    size_t count = mh_tensor_count(t), ones = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (x[i] != 0.0f && x[i] != 1.0f)
-            return false;
-        ones += x[i] == 1.0f;
-    }
-    return ones > 0; // all zero is the mask that changes nothing
-}
-
-static int convert_float_mask(attend *a, array *in)
-{
-    if (in->tensor.dtype == MH_F64) {
-        int code = array_copy(a->context, in, MH_F64); // the file's memory is read-only
-        if (code != EXIT_DONE)
-            return code;
-        clamp_to_f32(&in->tensor);
-    }
-    int code = array_convert(a->context, in, MH_F32, true);
-    if (code == EXIT_DONE && is_only_zero_and_one(&in->tensor))
-        note("warning: %s %s: a float mask is added to the scores, but this one holds only 0 and "
-             "1; a mask that says which keys to keep must be bool or integer",
-             in->option, in->spec);
-    return code;
-}
-
 static int read_mask(attend *a, const size_t shape[4])
 {
     array *in = &a->inputs[INPUT_MASK];
@@ -111,7 +70,8 @@ static int read_mask(attend *a, const size_t shape[4])
     bool is_float = array_is_float(in);
     if (!is_float && a->outputs[OUTPUT_DMASK].path)
         return array_complain(in, "only a float mask has a gradient for --dmask");
-    code = is_float ? convert_float_mask(a, in) : array_convert(a->context, in, MH_BOOL, false);
+    code = is_float ? array_to_added_mask(a->context, in)
+                    : array_convert(a->context, in, MH_BOOL, false);
     a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
     a->options.masks = &a->mask;
     a->options.mask_count = 1;

@@ -2,10 +2,6 @@
 // The outputs of `multihead attend`: memory for them before anything is computed, and writing them
 // after all of it is.
 #include "attend.h"
-#include "messages.h"
-
-#include <stdio.h>
-#include <string.h>
 
 int attend_allocate_outputs(attend *a)
 {
@@ -48,35 +44,12 @@ static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
     return mh_tensor_view(t->data, t->dtype, t->rank - left_out, t->shape + left_out);
 }
 
-static void say_written(const attend *a, int failed)
-{
-    char list[1024] = "";
-    for (int i = 0; i < failed; i++) {
-        size_t used = strlen(list);
-        if (a->outputs[i].path)
-            snprintf(list + used, sizeof list - used, " %s %s", a->outputs[i].option,
-                     a->outputs[i].path);
-    }
-    if (*list)
-        complain("written and complete are only:%s", list);
-}
-
 int attend_save_outputs(const attend *a)
 {
-    int code = EXIT_DONE;
-    begin_saving();
-    for (int i = 0; i < OUTPUT_COUNT && code == EXIT_DONE; i++) {
-        const output *o = &a->outputs[i];
-        if (!o->path)
-            continue;
-        mh_tensor tensor = i == OUTPUT_DMASK ? o->tensor : as_user_sees(a, &o->tensor);
-        mh_status status = mh_npy_write(a->context, o->path, &tensor);
-        if (status == MH_OK)
-            continue;
-        code = complain_status(a->context, status, o->option);
-        code = code == EXIT_MEMORY ? code : EXIT_FAILED;
-        say_written(a, i);
-    }
-    end_saving();
-    return code;
+    mh_tensor tensors[OUTPUT_COUNT];
+    for (int i = 0; i < OUTPUT_COUNT; i++)
+        tensors[i] = i == OUTPUT_DMASK || !a->outputs[i].path
+                         ? a->outputs[i].tensor
+                         : as_user_sees(a, &a->outputs[i].tensor);
+    return outputs_save(a->context, a->outputs, tensors, OUTPUT_COUNT);
 }

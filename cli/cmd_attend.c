@@ -10,10 +10,6 @@
 #include "messages.h"
 #include "report.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
 // ---- options --------------------------------------------------------------------------
 
 enum {
@@ -90,62 +86,13 @@ static const choice causal_choices[] = {
 static const choice empty_row_choices[] = {
     {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
 
-static bool wants_outputs(const attend *a, int from)
-{
-    for (int i = from; i < OUTPUT_COUNT; i++)
-        if (a->outputs[i].path)
-            return true;
-    return false;
-}
-
-// Whether two paths lead to the same file, however they are written.
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    if (strcmp(a, b) == 0)
-        return true;
-    if (stat(a, &sa) == 0 && stat(b, &sb) == 0)
-        return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-    const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
-    char *folder_a = strndup(name_a ? a : ".", name_a ? (size_t)(name_a - a) + 1 : 1);
-    char *folder_b = strndup(name_b ? b : ".", name_b ? (size_t)(name_b - b) + 1 : 1);
-    bool same = folder_a && folder_b && stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 &&
-                sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino &&
-                strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) == 0;
-    free(folder_a);
-    free(folder_b);
-    return same;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static void check_output_files(struct argp_state *state, const attend *a)
-{
-    for (int i = 0; i < OUTPUT_COUNT; i++) {
-        const char *path = a->outputs[i].path;
-        if (path && ends_with(path, ".safetensors"))
-            argp_error(state, "%s: found '%s', expected a .npy file", a->outputs[i].option, path);
-        if (path && a->explain && strcmp(path, STDOUT_PATH) == 0)
-            argp_error(state, "--explain and %s - cannot share standard output",
-                       a->outputs[i].option);
-        for (int j = 0; path && j < i; j++)
-            if (a->outputs[j].path && same_file(path, a->outputs[j].path))
-                argp_error(state, "%s and %s name the same file '%s'", a->outputs[j].option,
-                           a->outputs[i].option, path);
-    }
-}
-
 static void check_options(struct argp_state *state, const attend *a)
 {
-    const bool gradients = wants_outputs(a, OUTPUT_DQ);
+    const bool gradients = outputs_wanted(a->outputs, OUTPUT_DQ, OUTPUT_COUNT);
     for (int i = INPUT_Q; i <= INPUT_V; i++)
         if (!a->inputs[i].spec)
             argp_error(state, "%s is missing", a->inputs[i].option);
-    if (!wants_outputs(a, OUTPUT_OUT) && !a->explain)
+    if (!outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT) && !a->explain)
         argp_error(state, "--out is missing (only --explain goes without an output)");
     if (a->json && !a->explain)
         argp_error(state, "--json is for --explain, which is missing");
@@ -155,7 +102,7 @@ static void check_options(struct argp_state *state, const attend *a)
         argp_error(state, "--grad-out is for --dq, --dk, --dv or --dmask; none is given");
     if (a->outputs[OUTPUT_DMASK].path && !a->inputs[INPUT_MASK].spec)
         argp_error(state, "--dmask is for --mask, which is missing");
-    check_output_files(state, a);
+    outputs_check(state, a->outputs, OUTPUT_COUNT, a->explain ? "--explain" : NULL);
 }
 
 static void parse_window(struct argp_state *state, const char *text, mh_attention_options *options)
@@ -238,7 +185,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     else if (key >= KEY_INPUT && key < KEY_INPUT + INPUT_COUNT)
         a->inputs[key - KEY_INPUT].spec = argument;
     else if (key >= KEY_OUTPUT && key < KEY_OUTPUT + OUTPUT_COUNT)
-        a->outputs[key - KEY_OUTPUT].path = strcmp(argument, "-") ? argument : STDOUT_PATH;
+        a->outputs[key - KEY_OUTPUT].path = output_path(argument);
     else
         return parse_setting(key, argument, state, a);
     return 0;
@@ -321,7 +268,7 @@ static int attend_files(attend *a)
         code = attend_allocate_outputs(a);
     if (code == EXIT_DONE && a->explain)
         code = explain(a);
-    if (code != EXIT_DONE || !wants_outputs(a, OUTPUT_OUT))
+    if (code != EXIT_DONE || !outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT))
         return code;
     mh_status status = mh_attention_forward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
@@ -361,8 +308,8 @@ static int run_attend(int argc, char **argv)
         code = attend_files(&a);
     for (int i = 0; a.context && i < INPUT_COUNT; i++)
         array_close(a.context, &a.inputs[i]);
-    for (int i = 0; a.context && i < OUTPUT_COUNT; i++)
-        mh_free(a.context, a.outputs[i].tensor.data, a.outputs[i].size);
+    if (a.context)
+        outputs_free(a.context, a.outputs, OUTPUT_COUNT);
     mh_context_free(a.context);
     return code;
 }

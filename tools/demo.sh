@@ -26,8 +26,8 @@ type_in() {
 title "Attention on a sentence (examples/01_attention.c)"
 "$examples/example_01_attention"
 
-title "The same from the shell, on files (examples/04_files.c)"
-"$examples/example_04_files" "$work"
+title "The same from the shell, on files (examples/08_files.c)"
+"$examples/example_08_files" "$work"
 cd "$work"
 printf '\n'
 type_in "multihead attend --q q.npy --k k.npy --v v.npy --out out.npy --weights weights.npy"

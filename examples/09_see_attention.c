@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Example 5: see what the heads attend to. Runs attention with two heads over a sentence, prints
+// Example 9: see what the heads attend to. Runs attention with two heads over a sentence, prints
 // their weights as heatmaps, and writes a page on which every step can be followed.
 //
-// usage: 05_see_attention [PAGE.html]
+// usage: 09_see_attention [PAGE.html]
 #include <multihead/multihead.h>
 #include <multihead/view.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void must(mh_status status)
 {
     if (status == MH_OK)
         return;
-    fprintf(stderr, "05_see_attention: %s\n", mh_error_message(context));
+    fprintf(stderr, "09_see_attention: %s\n", mh_error_message(context));
     exit(EXIT_FAILURE);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Example 4: tensors in files. Writes q, k, v of a sentence as .npy for NumPy and all three as
+// Example 8: tensors in files. Writes q, k, v of a sentence as .npy for NumPy and all three as
 // one .safetensors, reads them back, and runs attention right on the file's memory.
 //
-// usage: 04_files [FOLDER]       default: a temporary folder, which is removed again
+// usage: 08_files [FOLDER]       default: a temporary folder, which is removed again
 #include <multihead/io.h>
 #include <multihead/multihead.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void must(mh_status status)
 {
     if (status == MH_OK)
         return;
-    fprintf(stderr, "04_files: %s\n", mh_error_message(context));
+    fprintf(stderr, "08_files: %s\n", mh_error_message(context));
     exit(EXIT_FAILURE);
 }
 
@@ -45,7 +45,7 @@ static void write_files(const char *folder)
     must(mh_npy_write(context, path_in(folder, "q.npy"), &tensors[0].tensor));
     must(mh_npy_write(context, path_in(folder, "k.npy"), &tensors[1].tensor));
     must(mh_npy_write(context, path_in(folder, "v.npy"), &tensors[2].tensor));
-    const mh_metadata made_by = {"made_by", "examples/04_files.c"};
+    const mh_metadata made_by = {"made_by", "examples/08_files.c"};
     must(
         mh_safetensors_write(context, path_in(folder, "qkv.safetensors"), tensors, 3, &made_by, 1));
 }
@@ -55,7 +55,7 @@ static mh_tensor find(const mh_tensor_file *file, const char *name)
 {
     mh_tensor t;
     if (!mh_tensor_file_find(file, name, &t) || mh_tensor_count(&t) != T * E) {
-        fprintf(stderr, "04_files: no tensor %s of %d numbers\n", name, T * E);
+        fprintf(stderr, "08_files: no tensor %s of %d numbers\n", name, T * E);
         exit(EXIT_FAILURE);
     }
     return mh_tensor_4d(t.data, t.dtype, 1, 1, T, E);
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     const char *folder = argc > 1 ? argv[1] : mkdtemp(temporary);
     char error[256];
     if (!folder || mh_context_create(NULL, &context, error, sizeof error) != MH_OK) {
-        fprintf(stderr, "04_files: %s\n", folder ? error : "no temporary folder");
+        fprintf(stderr, "08_files: %s\n", folder ? error : "no temporary folder");
         return EXIT_FAILURE;
     }
     write_files(folder);

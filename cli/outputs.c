@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// Arrays that a command writes; see outputs.h.
+#include "outputs.h"
+#include "messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *output_path(const char *argument)
+{
+    return strcmp(argument, "-") ? argument : STDOUT_PATH;
+}
+
+bool outputs_wanted(const output *outputs, int from, int count)
+{
+    for (int i = from; i < count; i++)
+        if (outputs[i].path)
+            return true;
+    return false;
+}
+
+// Whether two paths lead to the same file, however they are written.
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    if (strcmp(a, b) == 0)
+        return true;
+    if (stat(a, &sa) == 0 && stat(b, &sb) == 0)
+        return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+    const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
+    char *folder_a = strndup(name_a ? a : ".", name_a ? (size_t)(name_a - a) + 1 : 1);
+    char *folder_b = strndup(name_b ? b : ".", name_b ? (size_t)(name_b - b) + 1 : 1);
+    bool same = folder_a && folder_b && stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 &&
+                sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino &&
+                strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) == 0;
+    free(folder_a);
+    free(folder_b);
+    return same;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+void outputs_check(struct argp_state *state, const output *outputs, int count, const char *talker)
+{
+    for (int i = 0; i < count; i++) {
+        const char *path = outputs[i].path;
+        if (path && ends_with(path, ".safetensors"))
+            argp_error(state, "%s: found '%s', expected a .npy file", outputs[i].option, path);
+        if (path && talker && strcmp(path, STDOUT_PATH) == 0)
+            argp_error(state, "%s and %s - cannot share standard output", talker,
+                       outputs[i].option);
+        for (int j = 0; path && j < i; j++)
+            if (outputs[j].path && same_file(path, outputs[j].path))
+                argp_error(state, "%s and %s name the same file '%s'", outputs[j].option,
+                           outputs[i].option, path);
+    }
+}
+
+static void say_written(const output *outputs, int failed)
+{
+    char list[1024] = "";
+    for (int i = 0; i < failed; i++) {
+        size_t used = strlen(list);
+        if (outputs[i].path)
+            snprintf(list + used, sizeof list - used, " %s %s", outputs[i].option, outputs[i].path);
+    }
+    if (*list)
+        complain("written and complete are only:%s", list);
+}
+
+int outputs_save(mh_context *context, const output *outputs, const mh_tensor *tensors, int count)
+{
+    int code = EXIT_DONE;
+    begin_saving();
+    for (int i = 0; i < count && code == EXIT_DONE; i++) {
+        if (!outputs[i].path)
+            continue;
+        mh_status status = mh_npy_write(context, outputs[i].path, &tensors[i]);
+        if (status == MH_OK)
+            continue;
+        code = complain_status(context, status, outputs[i].option);
+        code = code == EXIT_MEMORY ? code : EXIT_FAILED;
+        say_written(outputs, i);
+    }
+    end_saving();
+    return code;
+}
+
+void outputs_free(mh_context *context, output *outputs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        mh_free(context, outputs[i].tensor.data, outputs[i].size);
+        outputs[i].tensor.data = NULL;
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Arrays that a command writes: a list of {option, path, tensor}, checked when the command line is
+// read, written when all is computed.
+#ifndef CLI_OUTPUTS_H
+#define CLI_OUTPUTS_H
+
+#include "command.h"
+
+#include <multihead/io.h>
+
+#define STDOUT_PATH "/dev/stdout" // what "-" stands for
+
+typedef struct output {
+    const char *option;
+    const char *path; // NULL: not asked for
+    mh_tensor tensor;
+    size_t size; // of tensor.data, for mh_free
+} output;
+
+// The path of an output as it is given on the command line.
+const char *output_path(const char *argument);
+
+// Ends the program if two outputs are one file, if one is no .npy, or if one is standard output
+// while the option `talker` (NULL: none) prints there.
+void outputs_check(struct argp_state *state, const output *outputs, int count, const char *talker);
+
+bool outputs_wanted(const output *outputs, int from, int count);
+
+// Writes the outputs that were asked for, outputs[i] as tensors[i]. Returns an exit code after
+// saying which of them are complete if not all are.
+int outputs_save(mh_context *context, const output *outputs, const mh_tensor *tensors, int count);
+
+void outputs_free(mh_context *context, output *outputs, int count);
+
+#endif
