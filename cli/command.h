@@ -26,7 +26,8 @@ typedef struct command {
     int (*run)(int argc, char **argv); // argv[0] is "multihead NAME"; returns an exit code
 } command;
 
-extern const command attend_command, bench_command, info_command, score_command, view_command;
+extern const command attend_command, bench_command, info_command, mha_command, score_command,
+    view_command;
 
 // The commands a user sees, ended by NULL.
 extern const command *const commands[];

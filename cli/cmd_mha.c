@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+// multihead mha: a whole multi-head attention module, from the shell.
+//
+//     make the module  ->  read or draw its inputs  ->  compute, with --trace step by step  ->
+//     write
+//
+// This file is the options and the course of events; see mha.h for the others.
+#include "messages.h"
+#include "mha.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- options --------------------------------------------------------------------------
+
+enum {
+    KEY_MODEL = 'm',
+    KEY_INPUT = 0x100, // + the index of an input
+    KEY_OUTPUT = 0x200,
+    KEY_PRESET = 0x300,
+    KEY_PRESETS,
+    KEY_EMBED_DIM,
+    KEY_HEADS,
+    KEY_INPUT_DIM,
+    KEY_KDIM,
+    KEY_VDIM,
+    KEY_QKV,
+    KEY_RANDOM,
+    KEY_SEED,
+    KEY_BATCH_FIRST,
+    KEY_CAUSAL,
+    KEY_PER_HEAD,
+    KEY_TRACE,
+    KEY_VALUES,
+    KEY_NO_TIMES,
+    KEY_JSON,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "The module", 1},
+    {"model", KEY_MODEL, "FILE", 0,
+     "its parameters: a .safetensors file with PyTorch's names, or those of tutorials (W_q, "
+     "q_linear, qkv_layer ...), which also tells its widths; --heads is needed. Default: drawn at "
+     "random, as PyTorch does",
+     0},
+    {"preset", KEY_PRESET, "NAME", 0,
+     "the sizes of one layer of a known model, such as bert-base or gpt3", 0},
+    {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
+    {"embed-dim", KEY_EMBED_DIM, "D", 0, "width of the model: of the output, of all heads together",
+     0},
+    {"heads", KEY_HEADS, "H", 0, "number of heads; a divisor of D", 0},
+    {"input-dim", KEY_INPUT_DIM, "N", 0, "width of the query; default: D", 0},
+    {"kdim", KEY_KDIM, "N", 0, "width of the key; default: that of the query", 0},
+    {"vdim", KEY_VDIM, "N", 0, "width of the value; default: that of the query", 0},
+    {"qkv", KEY_QKV, "ORDER", 0,
+     "rows of the projection: stacked (all q, all k, all v; PyTorch) or interleaved (q, k, v of "
+     "each head; GPT-NeoX, tutorials); default: stacked",
+     0},
+    {NULL, 0, NULL, 0, "Inputs", 2},
+    {"query", KEY_INPUT + INPUT_QUERY, "FILE", 0,
+     "(T,B,N), with --batch-first (B,T,N), or unbatched (T,N)", 0},
+    {"key", KEY_INPUT + INPUT_KEY, "FILE", 0, "the same with S for T; default: the query", 0},
+    {"value", KEY_INPUT + INPUT_VALUE, "FILE", 0, "as long as the key; default: the key", 0},
+    {"random", KEY_RANDOM, "BxT", 0,
+     "B sequences of T tokens of normal random numbers in place of files; default with --preset: "
+     "1x128",
+     0},
+    {"seed", KEY_SEED, "N", 0, "of parameters and inputs at random; default: 0", 0},
+    {"batch-first", KEY_BATCH_FIRST, NULL, 0, "arrays, --out too, are (B,T,...), not (T,B,...)", 0},
+    {NULL, 0, NULL, 0, "Which keys a query sees", 3},
+    {"key-padding-mask", KEY_INPUT + INPUT_PADDING, "FILE", 0,
+     "(B,S), unbatched (S). As nn.MultiheadAttention has it, bool: true = may NOT be attended to; "
+     "float: added to the scores",
+     0},
+    {"attn-mask", KEY_INPUT + INPUT_MASK, "FILE", 0, "the same, (T,S) or (B*H,T,S)", 0},
+    {"causal", KEY_CAUSAL, "ALIGNMENT", 0,
+     "no key after the query. top-left: query i sees keys 0..i; bottom-right: the last query "
+     "sees the last key",
+     0},
+    {NULL, 0, NULL, 0, "Outputs", 4},
+    {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0,
+     "the result (T,B,D), laid out as the query, float32 .npy; - is standard output", 0},
+    {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0,
+     "the attention weights, mean over the heads (B,T,S)", 0},
+    {"per-head", KEY_PER_HEAD, NULL, 0, "weights of each head (B,H,T,S)", 0},
+    {"trace", KEY_TRACE, NULL, 0,
+     "print every step: what it does, the shape that comes out, and the time it takes", 0},
+    {"values", KEY_VALUES, NULL, 0,
+     "and for one token the numbers: what each head hears, side by side, and what the output "
+     "projection makes of it",
+     0},
+    {"no-times", KEY_NO_TIMES, NULL, 0, "without times: two runs print the same", 0},
+    {"json", KEY_JSON, NULL, 0, "print the trace, or the presets, as JSON", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice causal_choices[] = {
+    {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
+static const choice qkv_choices[] = {
+    {"stacked", MH_QKV_STACKED}, {"interleaved", MH_QKV_INTERLEAVED}, {NULL, 0}};
+
+static void check_module(struct argp_state *state, const mha *m)
+{
+    const mh_mha_config *c = &m->config;
+    if (m->preset && (m->model || c->embed_dim || c->num_heads))
+        argp_error(state,
+                   "--preset has sizes of its own: not with --model, --embed-dim or --heads");
+    if (!m->preset && !m->model && !c->embed_dim)
+        argp_error(state, "--embed-dim is missing (or --preset, or --model)");
+    if (!m->preset && !c->num_heads)
+        argp_error(state, "--heads is missing: the number of heads cannot be told from widths");
+    if (c->embed_dim && c->num_heads && c->embed_dim % c->num_heads)
+        argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
+                   c->embed_dim);
+}
+
+static void check_inputs(struct argp_state *state, mha *m)
+{
+    const array *in = m->inputs;
+    if (m->random[0] && (in[INPUT_QUERY].spec || in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
+        argp_error(state, "--random is in place of --query, --key and --value");
+    if (!in[INPUT_QUERY].spec && (in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
+        argp_error(state, "--query is missing");
+    if (!in[INPUT_QUERY].spec && !m->random[0]) {
+        if (!m->preset)
+            argp_error(state, "--query FILE or --random BxT is missing");
+        m->random[0] = 1;
+        m->random[1] = 128;
+    }
+}
+
+static void check_outputs(struct argp_state *state, const mha *m)
+{
+    if (m->per_head && !m->outputs[OUTPUT_WEIGHTS].path)
+        argp_error(state, "--per-head is for --weights, which is missing");
+    if ((m->values || m->json || m->no_times) && !m->trace)
+        argp_error(state, "--values, --no-times and --json are for --trace, which is missing");
+    if (!m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT))
+        argp_error(state, "nothing to do: none of --out, --weights and --trace is given");
+    outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
+}
+
+static void check_options(struct argp_state *state, mha *m)
+{
+    if (m->list_presets)
+        return;
+    check_module(state, m);
+    check_inputs(state, m);
+    check_outputs(state, m);
+}
+
+// "30x5": the batch and the length.
+static void parse_random(struct argp_state *state, const char *text, int64_t random[2])
+{
+    char parts[32];
+    size_t length = strlen(text);
+    char *x = NULL;
+    if (length < sizeof parts)
+        x = strchr(strcpy(parts, text), 'x');
+    if (!x || strchr(text, ','))
+        argp_error(state, "--random: found '%s', expected BxT, such as 32x10", text);
+    else
+        *x = ',';
+    parse_integers(state, "--random", parts, "BxT, batch and length", 1, 1 << 30, 2, random);
+}
+
+static size_t parse_size(struct argp_state *state, const char *option, const char *text)
+{
+    return (size_t)parse_integer(state, option, text, 1, 1 << 20);
+}
+
+static error_t parse_size_option(int key, const char *argument, struct argp_state *state, mha *m)
+{
+    mh_mha_config *c = &m->config;
+    switch (key) {
+    case KEY_EMBED_DIM:
+        c->embed_dim = parse_size(state, "--embed-dim", argument);
+        return 0;
+    case KEY_HEADS:
+        c->num_heads = parse_size(state, "--heads", argument);
+        return 0;
+    case KEY_INPUT_DIM:
+        c->input_dim = parse_size(state, "--input-dim", argument);
+        return 0;
+    case KEY_KDIM:
+        c->kdim = parse_size(state, "--kdim", argument);
+        return 0;
+    case KEY_VDIM:
+        c->vdim = parse_size(state, "--vdim", argument);
+        return 0;
+    case KEY_RANDOM:
+        parse_random(state, argument, m->random);
+        return 0;
+    case KEY_SEED:
+        m->seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_setting(int key, const char *argument, struct argp_state *state, mha *m)
+{
+    switch (key) {
+    case KEY_MODEL:
+        m->model = argument;
+        return 0;
+    case KEY_PRESET:
+        m->preset = find_preset(state, argument);
+        return 0;
+    case KEY_PRESETS:
+        m->list_presets = true;
+        return 0;
+    case KEY_QKV:
+        m->config.qkv = (mh_qkv_order)parse_choice(state, "--qkv", argument, qkv_choices);
+        return 0;
+    case KEY_BATCH_FIRST:
+        m->config.batch_first = true;
+        return 0;
+    case KEY_CAUSAL:
+        m->causal = (mh_causal)parse_choice(state, "--causal", argument, causal_choices);
+        return 0;
+    case KEY_PER_HEAD:
+        m->per_head = true;
+        return 0;
+    case KEY_TRACE:
+        m->trace = true;
+        return 0;
+    case KEY_VALUES:
+        m->values = true;
+        return 0;
+    case KEY_NO_TIMES:
+        m->no_times = true;
+        return 0;
+    case KEY_JSON:
+        m->json = true;
+        return 0;
+    default:
+        return parse_size_option(key, argument, state, m);
+    }
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    mha *m = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &m->common;
+    else if (key == ARGP_KEY_ARG)
+        return refuse_argument(state, argument);
+    else if (key == ARGP_KEY_END)
+        check_options(state, m);
+    else if (key >= KEY_INPUT && key < KEY_INPUT + INPUT_COUNT)
+        m->inputs[key - KEY_INPUT].spec = argument;
+    else if (key >= KEY_OUTPUT && key < KEY_OUTPUT + OUTPUT_COUNT)
+        m->outputs[key - KEY_OUTPUT].path = output_path(argument);
+    else
+        return parse_setting(key, argument, state, m);
+    return 0;
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp mha_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .children = children,
+    .args_doc = "(-m FILE | --preset NAME | --embed-dim D) --heads H (--query FILE | --random BxT) "
+                "[OPTION...]",
+    .doc =
+        "Multi-head attention with its projections, as torch.nn.MultiheadAttention computes it: "
+        "out = concat(head_1 ... head_H) Wo^T + bo, each head the attention of its own part of "
+        "the projected query, key and value. --trace shows every step with its shape.\n"
+        "\n"
+        "A FILE of an input is a .npy file, or FILE.safetensors:NAME; float32, float16, bfloat16 "
+        "or float64, computed in float32. Letters: B batch, T queries, S keys, D model width, H "
+        "heads, E = D/H head width, N input width.\v"
+        "Examples:\n"
+        "  multihead mha --embed-dim 512 --heads 8 --random 32x10 --trace\n"
+        "  multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved \\\n"
+        "      --random 30x5 --trace --values\n"
+        "  multihead mha -m attn.safetensors --heads 8 --query q.npy --key k.npy --value v.npy \\\n"
+        "      --out o.npy --weights w.npy\n"
+        "  multihead mha --presets\n"
+        "  multihead mha --preset gpt3 --trace\n",
+};
+
+// ---- the course of events --------------------------------------------------------------------
+
+static int compute(mha *m)
+{
+    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    if (m->trace)
+        return mha_trace(m);
+    mh_status status =
+        mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
+                       &out->tensor, weights->path ? &weights->tensor : NULL);
+    return status == MH_OK ? EXIT_DONE : complain_status(m->context, status, NULL);
+}
+
+static int run_module(mha *m)
+{
+    int code = mha_make_module(m);
+    if (code == EXIT_DONE)
+        code = mha_read_inputs(m);
+    if (code == EXIT_DONE)
+        code = mha_allocate_outputs(m);
+    if (code == EXIT_DONE)
+        code = compute(m);
+    if (code != EXIT_DONE)
+        return code;
+    const mh_tensor tensors[OUTPUT_COUNT] = {m->outputs[OUTPUT_OUT].tensor,
+                                             m->outputs[OUTPUT_WEIGHTS].tensor};
+    return outputs_save(m->context, m->outputs, tensors, OUTPUT_COUNT);
+}
+
+static int run_mha(int argc, char **argv)
+{
+    mha m = {
+        .common = {.command = &mha_command},
+        .config = mh_mha_config_default(),
+        .options = mh_mha_options_default(),
+        .inputs = {[INPUT_QUERY] = {.option = "--query"},
+                   [INPUT_KEY] = {.option = "--key"},
+                   [INPUT_VALUE] = {.option = "--value"},
+                   [INPUT_PADDING] = {.option = "--key-padding-mask"},
+                   [INPUT_MASK] = {.option = "--attn-mask"}},
+        .outputs = {[OUTPUT_OUT] = {.option = "--out"}, [OUTPUT_WEIGHTS] = {.option = "--weights"}},
+    };
+    int code = parse_arguments(&mha_argp, argc, argv, &m);
+    if (code == EXIT_DONE && m.list_presets) {
+        print_presets(m.json);
+        return EXIT_DONE;
+    }
+    if (code == EXIT_DONE)
+        code = open_context(&m.common, &m.context);
+    if (code == EXIT_DONE)
+        code = run_module(&m);
+    for (int i = 0; m.context && i < INPUT_COUNT; i++)
+        array_close(m.context, &m.inputs[i]);
+    if (m.context)
+        outputs_free(m.context, m.outputs, OUTPUT_COUNT);
+    mh_mha_free(m.module);
+    mh_context_free(m.context);
+    return code;
+}
+
+const command mha_command = {
+    .name = "mha",
+    .summary = "multi-head attention with its projections, step by step if you like",
+    .argp = &mha_argp,
+    .run = run_mha,
+};

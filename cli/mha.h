@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What `multihead mha` works on, shared by its files: the options and the course of events are in
+// cmd_mha.c, the module's sizes and parameters in mha_module.c, the input arrays in mha_inputs.c,
+// the computation step by step in mha_trace.c, and how its steps are shown in mha_show.c.
+//
+// Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, E = D/H.
+#ifndef CLI_MHA_H
+#define CLI_MHA_H
+
+#include "arguments.h"
+#include "arrays.h"
+#include "outputs.h"
+
+#include <multihead/nn.h>
+
+enum {
+    INPUT_QUERY,
+    INPUT_KEY,
+    INPUT_VALUE,
+    INPUT_PADDING, // --key-padding-mask
+    INPUT_MASK,    // --attn-mask
+    INPUT_COUNT,
+};
+
+enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_COUNT };
+
+// The attention layer of a well-known model.
+typedef struct preset {
+    const char *name, *model;
+    size_t embed_dim, heads;
+} preset;
+
+typedef struct mha {
+    common_options common;
+    const char *model; // NULL: random parameters
+    const preset *preset;
+    mh_mha_config config; // as given; complete once the module is made
+    int64_t random[2];    // B, T; 0: from files
+    uint64_t seed;
+    mh_causal causal;
+    bool per_head, trace, values, json, no_times, list_presets;
+    array inputs[INPUT_COUNT];
+    output outputs[OUTPUT_COUNT];
+
+    mh_context *context;
+    mh_mha *module;
+    mh_mha_options options; // points into inputs
+    mh_tensor query, key, value;
+    const char *shown_step; // the last one, NULL: none yet
+    bool batched;           // query has three dimensions
+    size_t B, T, S, extra;  // extra: learned keys that are added to the S
+} mha;
+
+// ---- mha_module.c ---------------------------------------------------------------------------
+
+// The presets, ended by a NULL name, and a table of their sizes on stdout.
+extern const preset presets[];
+const preset *find_preset(struct argp_state *state, const char *name);
+void print_presets(bool json);
+
+// Makes the module and fills its parameters, from the file or at random; m->config is complete
+// afterwards. Like all functions here that return int: an exit code, after saying what is wrong.
+int mha_make_module(mha *m);
+
+// ---- mha_inputs.c ---------------------------------------------------------------------------
+
+// Opens, checks and converts all inputs, or draws them, and puts them into m and m->options.
+int mha_read_inputs(mha *m);
+
+// Memory for the outputs; --weights only if it is asked for.
+int mha_allocate_outputs(mha *m);
+
+// ---- mha_trace.c ----------------------------------------------------------------------------
+
+// Computes everything step by step and shows it; then in one call, which is what fills the
+// outputs, and compares the two.
+int mha_trace(mha *m);
+
+// ---- mha_show.c -----------------------------------------------------------------------------
+
+// What is computed; then one step after the other: what it is called, the tensor that comes out and
+// its name, and how. seconds < 0: a view of the same memory, nothing was computed; NAN: nothing
+// happened. A step may show several tensors. At last the module as a whole.
+void show_begin(const mha *m);
+void show_step(mha *m, const char *step, const char *name, const mh_tensor *tensor, double seconds,
+               const char *how);
+void show_steps_end(const mha *m);
+void show_module(const mha *m, double seconds, double difference);
+
+// Between the last two: the last query of the first sequence in numbers: attention (B, H, T, S),
+// heads (B, H, T, E), merged (B, T, H E) and out (B, T, D).
+void show_values(const mha *m, const mh_tensor *input, const mh_tensor *attention,
+                 const mh_tensor *heads, const mh_tensor *merged, const mh_tensor *out);
+
+#endif

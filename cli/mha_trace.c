@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// Multi-head attention as a teacher would show it: every step is a call of its own, on tensors that
+// exist, and is timed. The module itself never makes the (B, H, T, S) scores; at the end it runs in
+// one call, and both must agree.
+//
+//     x -- project --> q k v -- split heads --> scores -> mask -> softmax -> weighted sum
+//                                                                                |
+//     out <-- output projection -- merge heads <---------------------------------+
+#include "mha_trace.h"
+#include "messages.h"
+
+#include <math.h>
+#include <multihead/ops.h>
+#include <multihead/optimiser.h>
+#include <time.h>
+
+double trace_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int trace_check(const trace *t, mh_status status, const char *step)
+{
+    return status == MH_OK ? EXIT_DONE : complain_status(t->m->context, status, step);
+}
+
+// ---- memory and views -------------------------------------------------------------------------
+
+int trace_take(trace *t, const char *what, int rank, const size_t *shape, mh_tensor *tensor)
+{
+    size_t size;
+    int code = array_allocate(t->m->context, what, MH_F32, rank, shape, tensor, &size);
+    if (code != EXIT_DONE)
+        return code;
+    t->buffers[t->buffer_count].data = memset(tensor->data, 0, size);
+    t->buffers[t->buffer_count++].size = size;
+    return EXIT_DONE;
+}
+
+static void release(trace *t)
+{
+    while (t->buffer_count-- > 0)
+        mh_free(t->m->context, t->buffers[t->buffer_count].data, t->buffers[t->buffer_count].size);
+}
+
+mh_tensor trace_by_batch(const mha *m, void *rows, size_t length, size_t width)
+{
+    if (m->config.batch_first)
+        return mh_tensor_3d(rows, MH_F32, m->B, length, width);
+    return mh_tensor_swap(mh_tensor_3d(rows, MH_F32, length, m->B, width), 0, 1);
+}
+
+mh_tensor trace_split(const mha *m, mh_tensor y, int which)
+{
+    const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
+    mh_tensor heads = mh_tensor_swap(mh_tensor_split(y, 2, H), 1, 2);
+    return m->config.qkv == MH_QKV_INTERLEAVED ? mh_tensor_slice(heads, 3, (size_t)which * E, E)
+                                               : heads;
+}
+
+mh_tensor trace_parameter(const mha *m, const char *name)
+{
+    const mh_parameters *all = mh_mha_parameters(m->module);
+    const mh_parameter *found = mh_parameters_find(all, name);
+    return found ? mh_parameter_view(found, all->values) : (mh_tensor){.data = NULL};
+}
+
+int trace_project(trace *t, const char *what, const mh_tensor *x, const mh_tensor *weight,
+                  const mh_tensor *bias, mh_tensor *y, double *seconds)
+{
+    int code = trace_take(t, what, 2, (size_t[]){x->shape[0], weight->shape[0]}, y);
+    if (code != EXIT_DONE)
+        return code;
+    mh_linear_options options = mh_linear_options_default();
+    options.precision = t->m->config.precision;
+    options.bias = bias->data ? bias : NULL;
+    const double start = trace_now();
+    mh_status status = mh_linear(t->m->context, &options, x, weight, y);
+    *seconds = trace_now() - start;
+    return status == MH_OK ? EXIT_DONE : complain_status(t->m->context, status, what);
+}
+
+// The matrix of one batch and head of a tensor (B, H, rows, columns).
+static mh_tensor head_of(const mh_tensor *t, size_t b, size_t h)
+{
+    mh_tensor matrix = mh_tensor_2d(t->data, t->dtype, t->shape[2], t->shape[3]);
+    matrix.data = (float *)t->data + (ptrdiff_t)b * t->stride[0] + (ptrdiff_t)h * t->stride[1];
+    matrix.stride[0] = t->stride[2];
+    matrix.stride[1] = t->stride[3];
+    return matrix;
+}
+
+// ---- scores, mask, softmax, weighted sum ------------------------------------------------------
+
+typedef mh_status (*head_work)(const trace *t, size_t b, size_t h);
+
+static mh_status score(const trace *t, size_t b, size_t h)
+{
+    const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, h);
+    const mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
+    return mh_matmul(t->m->context, &q, &kt, &scores);
+}
+
+static mh_status weigh(const trace *t, size_t b, size_t h)
+{
+    const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, h);
+    const mh_tensor o = head_of(&t->heads, b, h);
+    return mh_matmul(t->m->context, &p, &v, &o);
+}
+
+static mh_status each_head(const trace *t, head_work work)
+{
+    mh_status status = MH_OK;
+    for (size_t b = 0; b < t->m->B && status == MH_OK; b++)
+        for (size_t h = 0; h < t->m->config.num_heads && status == MH_OK; h++)
+            status = work(t, b, h);
+    return status;
+}
+
+// A mask as numbers to add: 0, or -inf where a query may not see a key.
+static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)
+{
+    if (mask->dtype == MH_F32) {
+        *numbers = *mask;
+        return EXIT_DONE;
+    }
+    int code = trace_take(t, "mask", mask->rank, mask->shape, numbers);
+    const bool *drop = mask->data;
+    float *x = numbers->data;
+    const size_t count = code == EXIT_DONE ? mh_tensor_count(mask) : 0;
+    for (size_t i = 0; i < count; i++)
+        x[i] = drop[i] ? -INFINITY : 0;
+    return code;
+}
+
+static int causal_numbers(trace *t, mh_tensor *numbers)
+{
+    mha *m = t->m;
+    int code = trace_take(t, "mask", 2, (size_t[]){m->T, m->S}, numbers);
+    if (code != EXIT_DONE)
+        return code;
+    const ptrdiff_t offset =
+        m->causal == MH_CAUSAL_BOTTOM_RIGHT ? (ptrdiff_t)m->S - (ptrdiff_t)m->T : 0;
+    float *x = numbers->data;
+    for (size_t i = 0; i < m->T; i++)
+        for (size_t j = 0; j < m->S; j++)
+            x[i * m->S + j] = (ptrdiff_t)j > (ptrdiff_t)i + offset ? -INFINITY : 0;
+    return EXIT_DONE;
+}
+
+// All masks as numbers that broadcast to (B, H, T, S); *count of them.
+static int gather_masks(trace *t, mh_tensor masks[3], size_t *count)
+{
+    mha *m = t->m;
+    int code = EXIT_DONE;
+    *count = 0;
+    if (m->options.key_padding_mask) {
+        mh_tensor *mask = &masks[(*count)++];
+        code = added(t, m->options.key_padding_mask, mask);
+        *mask = mh_tensor_4d(mask->data, MH_F32, m->B, 1, 1, m->S);
+    }
+    if (m->options.attn_mask && code == EXIT_DONE) {
+        mh_tensor *mask = &masks[(*count)++];
+        code = added(t, m->options.attn_mask, mask);
+        if (mask->rank == 3)
+            *mask = mh_tensor_split(*mask, 0, m->B);
+    }
+    if (m->causal != MH_CAUSAL_NONE && code == EXIT_DONE)
+        code = causal_numbers(t, &masks[(*count)++]);
+    return code;
+}
+
+static int mask_scores(trace *t)
+{
+    mha *m = t->m;
+    mh_tensor masks[3];
+    size_t count;
+    const double start = trace_now();
+    int code = gather_masks(t, masks, &count);
+    const mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
+    for (size_t i = 0; i < count && code == EXIT_DONE; i++)
+        code = trace_check(t, mh_add(m->context, &scores, &masks[i], &scores), "mask");
+    if (code == EXIT_DONE)
+        show_step(m, "mask", "scores", &t->attention, count ? trace_now() - start : (double)NAN,
+                  count ? "scores + M: M is -inf where a query may not look"
+                        : "none: every query sees every key");
+    return code;
+}
+
+static int attend(trace *t)
+{
+    mha *m = t->m;
+    const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
+    int code =
+        trace_take(t, "scores", 4, (size_t[]){m->B, H, m->T, m->S + m->extra}, &t->attention);
+    if (code == EXIT_DONE)
+        code = trace_take(t, "values", 2, (size_t[]){m->B * m->T, H * E}, &t->merged);
+    if (code != EXIT_DONE)
+        return code;
+    // The heads' results go side by side where they belong: merging them is then a view.
+    t->heads = trace_split(m, trace_by_batch(m, t->merged.data, m->T, H * E), 0);
+
+    double start = trace_now();
+    mh_status status = each_head(t, score);
+    if (status == MH_OK) // a product with a number, whatever it is called
+        status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->attention),
+                                    t->attention.data);
+    if (status != MH_OK)
+        return trace_check(t, status, "scores");
+    show_step(m, "scores", "scores", &t->attention, trace_now() - start,
+              "q k^T / sqrt(E): how well each query fits each key");
+    code = mask_scores(t);
+    if (code != EXIT_DONE)
+        return code;
+
+    start = trace_now();
+    status = mh_softmax(m->context, &t->attention, -1, &t->attention);
+    if (status != MH_OK)
+        return trace_check(t, status, "softmax");
+    show_step(m, "softmax", "attention", &t->attention, trace_now() - start,
+              "exp(score) / sum of them: each row sums to 1");
+
+    start = trace_now();
+    status = each_head(t, weigh);
+    if (status != MH_OK)
+        return trace_check(t, status, "weighted sum");
+    show_step(m, "weighted sum", "values", &t->heads, trace_now() - start,
+              "attention v: the mean of the values, as attended");
+    return EXIT_DONE;
+}
+
+// ---- merge, output projection, and all at once --------------------------------------------------
+
+static int merge(trace *t)
+{
+    mha *m = t->m;
+    const size_t D = m->config.embed_dim;
+    const mh_tensor weight = trace_parameter(m, "out_proj.weight"),
+                    bias = trace_parameter(m, "out_proj.bias");
+    double seconds = 0;
+    mh_tensor shown = trace_by_batch(m, t->merged.data, m->T, D);
+    show_step(m, "merge heads", "concat", &shown, -1, "(B,T,H E): the heads side by side, D = H E");
+    int code = trace_project(t, "out", &t->merged, &weight, &bias, &t->out, &seconds);
+    if (code != EXIT_DONE)
+        return code;
+    shown = trace_by_batch(m, t->out.data, m->T, D);
+    show_step(m, "output projection", "out", &shown, seconds,
+              "concat Wo^T + bo: mixes what the heads have found");
+    return EXIT_DONE;
+}
+
+// The largest difference, and the largest number. Where the steps have no finite number, masked
+// keys are not: 0 x NaN is NaN in a plain product, but never in the module.
+static double compare(const float *steps, const float *module, size_t count, double *largest)
+{
+    double difference = 0;
+    *largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(steps[i]))
+            continue;
+        *largest = fmax(*largest, fabs((double)steps[i]));
+        const double d = fabs((double)steps[i] - (double)module[i]);
+        difference = d > difference || isnan(d) ? d : difference;
+    }
+    return difference;
+}
+
+static int run_module(trace *t)
+{
+    mha *m = t->m;
+    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    const double start = trace_now();
+    mh_status status =
+        mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
+                       &out->tensor, weights->path ? &weights->tensor : NULL);
+    const double seconds = trace_now() - start;
+    if (status != MH_OK)
+        return complain_status(m->context, status, NULL);
+    double largest;
+    const double difference =
+        compare(t->out.data, out->tensor.data, mh_tensor_count(&t->out), &largest);
+    show_module(m, seconds, difference);
+    if (difference <= 1e-4 * fmax(largest, 1e-3))
+        return EXIT_DONE;
+    complain("the steps and the module differ by %g; this should not happen, please report it",
+             difference);
+    return EXIT_FAILED;
+}
+
+int mha_trace(mha *m)
+{
+    trace t = {.m = m};
+    show_begin(m);
+    int code = trace_make_heads(&t);
+    if (code == EXIT_DONE)
+        code = attend(&t);
+    if (code == EXIT_DONE)
+        code = merge(&t);
+    show_steps_end(m);
+    if (code == EXIT_DONE && m->values) {
+        const size_t D = m->config.embed_dim;
+        const mh_tensor x = trace_by_batch(m, m->query.data, m->T, m->config.input_dim);
+        const mh_tensor merged = trace_by_batch(m, t.merged.data, m->T, D);
+        const mh_tensor out = trace_by_batch(m, t.out.data, m->T, D);
+        show_values(m, &x, &t.attention, &t.heads, &merged, &out);
+    }
+    if (code == EXIT_DONE)
+        code = run_module(&t);
+    release(&t);
+    return code;
+}
