@@ -191,7 +191,7 @@ static bool is_only_zero_and_one(const mh_tensor *t)
     return ones > 0; // all zero is the mask that changes nothing
 }
 
-int array_to_added_mask(mh_context *context, array *in)
+int array_to_added_mask(mh_context *context, array *in, const char *instead)
 {
     if (in->tensor.dtype == MH_F64) {
         int code = array_copy(context, in, MH_F64); // the file's memory is read-only
@@ -202,7 +202,7 @@ int array_to_added_mask(mh_context *context, array *in)
     int code = array_convert(context, in, MH_F32, true);
     if (code == EXIT_DONE && is_only_zero_and_one(&in->tensor))
         note("warning: %s %s: a float mask is added to the scores, but this one holds only 0 and "
-             "1; a mask that says which keys to keep must be bool or integer",
-             in->option, in->spec);
+             "1; a mask that says which keys %s",
+             in->option, in->spec, instead);
     return code;
 }

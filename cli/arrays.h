@@ -36,8 +36,8 @@ int array_copy(mh_context *context, array *a, mh_dtype dtype);
 int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous);
 
 // Makes a float array a mask that is added: f32 in C order, where a number stays a number. Warns if
-// it looks like a mask of another kind.
-int array_to_added_mask(mh_context *context, array *a);
+// it looks like a mask of another kind, which must be as `instead` says.
+int array_to_added_mask(mh_context *context, array *a, const char *instead);
 
 // Prepends dimensions of 1 up to `rank`.
 void array_extend(array *a, int rank);

@@ -70,7 +70,7 @@ static int read_mask(attend *a, const size_t shape[4])
     bool is_float = array_is_float(in);
     if (!is_float && a->outputs[OUTPUT_DMASK].path)
         return array_complain(in, "only a float mask has a gradient for --dmask");
-    code = is_float ? array_to_added_mask(a->context, in)
+    code = is_float ? array_to_added_mask(a->context, in, "to keep must be bool or integer")
                     : array_convert(a->context, in, MH_BOOL, false);
     a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
     a->options.masks = &a->mask;

@@ -150,18 +150,14 @@ static void check_options(struct argp_state *state, mha *m)
 }
 
 // "30x5": the batch and the length.
-static void parse_random(struct argp_state *state, const char *text, int64_t random[2])
+static void parse_random(struct argp_state *state, char *text, int64_t random[2])
 {
-    char parts[32];
-    size_t length = strlen(text);
-    char *x = NULL;
-    if (length < sizeof parts)
-        x = strchr(strcpy(parts, text), 'x');
-    if (!x || strchr(text, ','))
+    char *x = strchr(text, 'x');
+    if (!x)
         argp_error(state, "--random: found '%s', expected BxT, such as 32x10", text);
-    else
-        *x = ',';
-    parse_integers(state, "--random", parts, "BxT, batch and length", 1, 1 << 30, 2, random);
+    *x = 0;
+    random[0] = parse_integer(state, "--random, batch", text, 1, 1 << 30);
+    random[1] = parse_integer(state, "--random, length", x + 1, 1, 1 << 30);
 }
 
 static size_t parse_size(struct argp_state *state, const char *option, const char *text)
@@ -169,7 +165,7 @@ static size_t parse_size(struct argp_state *state, const char *option, const cha
     return (size_t)parse_integer(state, option, text, 1, 1 << 20);
 }
 
-static error_t parse_size_option(int key, const char *argument, struct argp_state *state, mha *m)
+static error_t parse_size_option(int key, char *argument, struct argp_state *state, mha *m)
 {
     mh_mha_config *c = &m->config;
     switch (key) {
@@ -199,7 +195,7 @@ static error_t parse_size_option(int key, const char *argument, struct argp_stat
     }
 }
 
-static error_t parse_setting(int key, const char *argument, struct argp_state *state, mha *m)
+static error_t parse_setting(int key, char *argument, struct argp_state *state, mha *m)
 {
     switch (key) {
     case KEY_MODEL:

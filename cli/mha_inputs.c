@@ -113,7 +113,7 @@ static int read_mask(mha *m, array *in)
     if (code != EXIT_DONE)
         return code;
     if (array_is_float(in))
-        return array_to_added_mask(m->context, in);
+        return array_to_added_mask(m->context, in, "to leave out must be bool");
     if (in->tensor.dtype != MH_BOOL)
         return array_complain(in, "expected bool (true = may NOT attend) or float (added)");
     return array_convert(m->context, in, MH_BOOL, true);

@@ -152,6 +152,11 @@ int mha_make_module(mha *m)
     set_size(&c->kdim, c->input_dim);
     set_size(&c->vdim, c->input_dim);
     c->kv_heads = c->num_heads;
+    if (c->embed_dim % c->num_heads) {
+        complain("--heads: found %zu, expected a divisor of %zu, the width in --model %s",
+                 c->num_heads, c->embed_dim, m->model);
+        return EXIT_USAGE;
+    }
     mh_status status = mh_mha_create(m->context, c, &m->module);
     if (status != MH_OK)
         return complain_status(m->context, status, NULL);

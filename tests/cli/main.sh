@@ -12,6 +12,7 @@ run multihead --quux
 run multihead help attend
 run multihead help bench
 run multihead help info
+run multihead help mha
 run multihead help score
 run multihead help view
 run multihead help quux
