@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend`, `view` and `score` again and again; in run N the Nth allocation (thread
+# Runs `multihead attend`, `mha`, `view` and `score` again and again; in run N the Nth allocation (thread
 # start, file call) fails, once alone and once with all that follow. Every run must end with an exit code and a
 # message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
@@ -44,6 +44,11 @@ view() # FOLDER; the tokens are the words of a sentence with a character beyond 
 {
     "$multihead" view --weights "$tmp/weights/w.npy" --tokens "$tmp/tokens" --threads 3 -q \
         -o "$1/page.html" --trace-out "$1/trace.safetensors"
+}
+mha() # FOLDER; every step of the trace has memory of its own
+{
+    "$multihead" mha --embed-dim 8 --heads 2 --kdim 4 --random 3x5 --causal top-left --threads 3 \
+        --trace --values --out "$1/o.npy" --weights "$1/w.npy" >/dev/null
 }
 mkdir "$tmp/weights"
 attend "$tmp/weights"
@@ -96,7 +101,7 @@ check_kind() # all calls of kind $kind
 }
 
 total=0
-for subject in attend view; do
+for subject in attend mha view; do
     rm -rf "$tmp/out" "$tmp/good"
     mkdir "$tmp/out" "$tmp/good"
     "$subject" "$tmp/good"

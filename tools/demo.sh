@@ -41,6 +41,9 @@ printf '\n  The same as a picture; -o page.html makes a page of it:\n'
 printf 'the\ncat,\nit\npurred\n' >tokens.txt
 type_in "multihead view --weights weights.npy --tokens tokens.txt"
 
+title "Multi-head attention, step by step"
+type_in "multihead mha --preset bert-base --random 4x32 --trace"
+
 title "What runs, and why"
 type_in "multihead attend --q qkv.safetensors:q --k qkv.safetensors:k --v qkv.safetensors:v --explain"
 
@@ -50,8 +53,10 @@ type_in "multihead info"
 title "Try next"
 cat <<'END'
   build/multihead attend --help            every mask and option, on your own arrays
+  build/multihead mha --presets            layers of known models; --preset NAME --trace runs one
   build/multihead view --help              see what heads attend to, in the terminal or as a page
   build/multihead bench                    how fast it is here, beside the machine's limit
   build/examples/example_02_masks          each mask as a little picture
+  build/examples/example_07_train          why several heads: trains models with 1 to 8 of them
   less examples/01_attention.c             the library in one page
 END
