@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Measures multihead beside PyTorch, ONNX Runtime and OpenBLAS: one run, same inputs and threads.
 
-What is measured stands in compare_operations.py. Contenders take turns, A B C A B C ..., and the
-best turn of each counts, so that a noisy neighbour hits all of them. Before that, each result is
-compared with the expected one. Times of different runs cannot be compared on a shared machine;
+What is measured stands in compare_operations.py and compare_modules.py. Contenders take turns,
+A B C A B C ..., and the best turn of each counts, so that a noisy neighbour hits all of them.
+Before that, each result is compared with the expected one. Times of different runs cannot be compared on a shared machine;
 the ratio peer / ours within a run can. The table goes to stdout, progress to stderr;
 compare.json, compare.svg and compare.md to --out.
 """
@@ -26,10 +26,13 @@ import torch
 
 import compare_chart
 import compare_markdown
+import compare_modules
+import compare_operations
 import multihead_ctypes as mh
-from compare_operations import DTYPES, OPERATIONS, OURS, Case, Unsupported, onnxruntime
+from compare_operations import DTYPES, OURS, Case, Unsupported, onnxruntime
 
 ROOT = Path(__file__).resolve().parent.parent
+OPERATIONS = {**compare_operations.OPERATIONS, **compare_modules.MODULES}
 
 
 class Job(NamedTuple):
@@ -112,13 +115,13 @@ def prepare(job, x, context, library):
     return ready
 
 
-def first_calls(ready, expected):
-    """Each contender's first Timing, and its largest error relative to the largest value."""
+def first_calls(ready, expected, error):
+    """Each contender's first Timing, and the largest error of its results."""
     timings, errors = {}, {}
     for name, (run, results) in ready.items():
         timings[name] = time_calls(run)
-        errors[name] = max(((found[index].double() - wanted).abs().max() / wanted.abs().max())
-                           .item() for found, (index, wanted) in zip(results(), expected))
+        errors[name] = max(error(found[index].double(), wanted)
+                           for found, (index, wanted) in zip(results(), expected))
     return timings, errors
 
 
@@ -132,14 +135,15 @@ def measure(job, library, effort):
     torch.set_num_threads(job.threads)
     with library.context(job.threads) as context:
         ready = prepare(job, x, context, library)
-        with torch.inference_mode(job.operation != "training"):
-            timings, errors = first_calls(ready, expected)
+        with torch.inference_mode(not operation.gradients):
+            timings, errors = first_calls(ready, expected, operation.error)
             best = interleave({name: run for name, (run, _) in ready.items()}, timings, effort)
     ms = {name: 1e3 * timing.seconds for name, timing in best.items()}
     limit = operation.tolerance[job.dtype]
     return {"operation": job.operation, "case": job.case.name, **job.case.size,
             "dtype": job.dtype, "threads": job.threads,
             "ms": ms, "ratio": {name: ms[name] / ms[OURS] for name in ms if name != OURS},
+            "way": {name: run.way for name, (run, _) in ready.items() if hasattr(run, "way")},
             "disturbed": [name for name, timing in best.items() if timing.disturbed],
             "error": errors, "wrong": [n for n, e in errors.items() if not e <= limit]}
 
@@ -208,7 +212,7 @@ def print_means(means):
     print("~ and disturbed: other programs wanted the CPUs even during the best repetition")
     for m in means:
         disturbed = f", {m['disturbed']} disturbed" if m["disturbed"] else ""
-        print(f"{m['operation']:<10} {m['dtype']:<5} {m['threads']} thread"
+        print(f"{m['operation']:<16} {m['dtype']:<5} {m['threads']} thread"
               f"{'s' if m['threads'] > 1 else ' '}  {m['peer']:<13} {m['ratio']:5.2f}x "
               f"over {m['cases']} case{'s' if m['cases'] > 1 else ''}, "
               f"worst {m['worst']:.2f}x {m['worst_case']}{disturbed}")
@@ -292,6 +296,8 @@ def parse_arguments():
                         metavar="NAME,...", help="out of " + ", ".join(OPERATIONS))
     parser.add_argument("--dtype", type=words(DTYPES), default=list(DTYPES), metavar="NAME,...",
                         help="out of " + ", ".join(DTYPES))
+    parser.add_argument("--compile", action="store_true",
+                        help="modules also by torch.compile, which takes some 15 s each time")
     parser.add_argument("--library", type=Path, default=ROOT / "build" / "libmultihead.so",
                         metavar="FILE", help="default: build/libmultihead.so")
     parser.add_argument("--out", type=Path, default=ROOT / "build", metavar="DIR",
@@ -339,6 +345,9 @@ def write_files(out, rows, means, about):
 def main():
     """Returns 1 if a contender's result is wrong."""
     parser, arguments = parse_arguments()
+    if not arguments.compile:
+        for operation in OPERATIONS.values():
+            operation.contenders.pop("torch-compile", None)
     jobs = list_jobs(arguments)
     if not jobs:
         parser.error(f"--case: no case has '{arguments.case}' in its name, or only the longest "

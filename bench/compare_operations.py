@@ -44,13 +44,15 @@ class Case(NamedTuple):
 
     def shape(self):
         """The sizes as one word, such as 1x16x16x2048x2048x64."""
-        return "x".join(str(n) for key, n in self.size.items() if key != "causal")
+        return "x".join(str(n) for key, n in self.size.items() if key.isupper())
 
     def is_long(self):
         """More than 10^11 operations forward, as `multihead bench --quick` leaves out."""
         n = SimpleNamespace(**self.size)
         if "M" in self.size:
             return 2 * n.M * n.K * n.N > 1e11
+        if "D" in self.size:
+            return 4 * n.B * n.T * n.D * (2 * n.D + self.size.get("F", 0) + n.T) > 1e11
         return (2 if n.causal else 4) * n.B * n.H * n.T * n.S * n.E > 1e11
 
 
@@ -324,14 +326,21 @@ def onnx_session(job, x, node, feeds, cache=None):
 
 # ---- the table -------------------------------------------------------------------------------
 
+def largest_error(found, wanted):
+    """The largest error / the largest value."""
+    return ((found - wanted).abs().max() / wanted.abs().max()).item()
+
+
 class Operation(NamedTuple):
     """One kind of work."""
     title: str
     cases: Callable
     inputs: Callable
     expected: Callable    # [(index, what a result has there in double precision)]
-    tolerance: dict       # largest error / largest value: about twice what was seen
+    tolerance: dict       # about twice the largest error that was seen
     contenders: dict
+    gradients: bool = False  # PyTorch is to keep what it needs for them
+    error: Callable = largest_error
 
 
 ATTENTION = {"f32": 9e-6, "bf16": 7e-3}
@@ -346,7 +355,7 @@ OPERATIONS = {
     "training": Operation(
         "attention forward and backward, B x H x G x T x S x E",
         lambda: attention_cases("attention.txt"), attention_inputs, gradients_expected, TRAINING,
-        {OURS: our_training, "torch": torch_training}),
+        {OURS: our_training, "torch": torch_training}, gradients=True),
     "decode": Operation(
         "decoding, B x H x G x T x S x E: from our cache, from plain tensors, others",
         lambda: attention_cases("decode.txt"), attention_inputs, attention_expected, DECODE,

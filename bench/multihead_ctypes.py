@@ -94,6 +94,7 @@ class AttentionOptions(ctypes.Structure):
         ("weights_row_count", c_size_t),
         ("workspace", c_void_p),
         ("workspace_size", c_size_t),
+        ("precision", c_int),
     ]
 
 
@@ -160,6 +161,13 @@ PROTOTYPES = {
 }
 
 
+def declare(library, prototypes):
+    """Tells ctypes the types of functions."""
+    for name, (restype, argtypes) in prototypes.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = restype, argtypes
+
+
 def default_options(structure, **values):
     """What mh_..._options_default() gives: all zero but the size and the given values."""
     options = structure(**values)
@@ -172,9 +180,7 @@ class Library:
 
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
-        for name, (restype, argtypes) in PROTOTYPES.items():
-            function = getattr(self.c, name)
-            function.restype, function.argtypes = restype, argtypes
+        declare(self.c, PROTOTYPES)
         self.version = self.c.mh_version().decode()
         self.cpu_features = self.c.mh_cpu_features().decode()
 
