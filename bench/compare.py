@@ -3,9 +3,9 @@
 
 What is measured stands in compare_operations.py and compare_modules.py. Contenders take turns,
 A B C A B C ..., and the best turn of each counts, so that a noisy neighbour hits all of them.
-Before that, each result is compared with the expected one. Times of different runs cannot be compared on a shared machine;
-the ratio peer / ours within a run can. The table goes to stdout, progress to stderr;
-compare.json, compare.svg and compare.md to --out.
+Before that, each result is compared with the expected one. Times of different runs cannot be
+compared on a shared machine; the ratio peer / ours within a run can. The table goes to stdout,
+progress to stderr; compare.json, compare.svg and compare.md to --out.
 """
 
 import argparse
@@ -105,11 +105,13 @@ def interleave(calls, best, effort):
 
 
 def prepare(job, x, context, library):
-    """The contenders that can do the job: name -> (call, result)."""
+    """The contenders that can do the job: (name, way or None) -> (call, results)."""
     ready = {}
     for name, make in OPERATIONS[job.operation].contenders.items():
         try:
-            ready[name] = make(job, x, context, library)
+            made = make(job, x, context, library)
+            ways = made if isinstance(made, dict) else {None: made}
+            ready.update({(name, way): pair for way, pair in ways.items()})
         except Unsupported as why:
             say(f"    without {name}: {why}")
     return ready
@@ -125,6 +127,11 @@ def first_calls(ready, expected, error):
     return timings, errors
 
 
+def fastest_ways(best):
+    """Which of its ways counts for each contender: name -> (name, way)."""
+    return {name: min((key for key in best if key[0] == name), key=best.get) for name, _ in best}
+
+
 def measure(job, library, effort):
     """One row: times, ratios and errors of a job."""
     operation = OPERATIONS[job.operation]
@@ -137,14 +144,16 @@ def measure(job, library, effort):
         ready = prepare(job, x, context, library)
         with torch.inference_mode(not operation.gradients):
             timings, errors = first_calls(ready, expected, operation.error)
-            best = interleave({name: run for name, (run, _) in ready.items()}, timings, effort)
-    ms = {name: 1e3 * timing.seconds for name, timing in best.items()}
+            best = interleave({key: run for key, (run, _) in ready.items()}, timings, effort)
+    keys = fastest_ways(best)
+    ms = {name: 1e3 * best[key].seconds for name, key in keys.items()}
+    errors = {name: errors[key] for name, key in keys.items()}
     limit = operation.tolerance[job.dtype]
     return {"operation": job.operation, "case": job.case.name, **job.case.size,
             "dtype": job.dtype, "threads": job.threads,
             "ms": ms, "ratio": {name: ms[name] / ms[OURS] for name in ms if name != OURS},
-            "way": {name: run.way for name, (run, _) in ready.items() if hasattr(run, "way")},
-            "disturbed": [name for name, timing in best.items() if timing.disturbed],
+            "way": {name: way for name, way in keys.values() if way},
+            "disturbed": [name for name, key in keys.items() if best[key].disturbed],
             "error": errors, "wrong": [n for n, e in errors.items() if not e <= limit]}
 
 
@@ -158,7 +167,7 @@ def say(text):
 def print_heading(name):
     """The title of an operation and its columns."""
     operation = OPERATIONS[name]
-    peers = "".join(f" {peer + ' ms':>15} {'ratio':>6}" for peer in list(operation.contenders)[1:])
+    peers = "".join(f" {peer + ' ms':>16} {'ratio':>6}" for peer in list(operation.contenders)[1:])
     print(f"\n{operation.title}")
     print(f"{'case':<14} {'shape':<25} {'mask':<6} {'dtype':<5} {'threads':>7} "
           f"{OURS + ' ms':>12}{peers} {'error':>8}")
@@ -175,7 +184,7 @@ def print_row(row, case):
     cells = ""
     for peer in list(OPERATIONS[row["operation"]].contenders)[1:]:
         ratio = f"{row['ratio'][peer]:.2f}x" if peer in row["ratio"] else "-"
-        cells += f" {time_cell(row, peer):>15} {ratio:>6}"
+        cells += f" {time_cell(row, peer):>16} {ratio:>6}"
     mask = "causal" if row.get("causal") else "-"
     tail = f"{row['error'][OURS]:8.1e}"
     if row["wrong"]:

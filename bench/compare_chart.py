@@ -9,15 +9,15 @@ STYLE = """
 .title { font-weight: bold } .small { fill: #59636e; font-size: 11px }
 .grid { stroke: #d1d9e0 } .one { stroke: #1f2328; stroke-width: 1.5 }
 .p0 { fill: #d1602b } .p1 { fill: #2f6fd0 } .p2 { fill: #8a63c7 } .p3 { fill: #57606a }
-.p4 { fill: #2d8a4e }
+.p4 { fill: #2d8a4e } .p5 { fill: #b0357f }
 @media (prefers-color-scheme: dark) {
 .paper { fill: #0d1117 } text { fill: #e6edf3 } .small { fill: #9198a1 }
 .grid { stroke: #30363d } .one { stroke: #e6edf3 }
 .p0 { fill: #f0883e } .p1 { fill: #58a6ff } .p2 { fill: #bc8cff } .p3 { fill: #8b949e }
-.p4 { fill: #56d364 }
+.p4 { fill: #56d364 } .p5 { fill: #f778ba }
 }"""
 LEFT, WIDTH, RIGHT, BAR, HEAD = 130, 560, 60, 14, 34
-COLOURS = 5  # p0 to p4 in the style
+COLOURS = 6  # p0 to p5 in the style
 
 
 class Chart:
@@ -50,9 +50,9 @@ class Chart:
         self.text(16, 26, "Time of others / time of multihead, one run", "title")
         self.text(16, 44, "right of the line 1x multihead is faster, left of it slower", "small")
         for i, peer in enumerate(self.peers):
-            self.parts.append(f'<rect x="{LEFT + 110 * i}" y="54" width="12" height="12" '
+            self.parts.append(f'<rect x="{LEFT + 100 * i}" y="54" width="12" height="12" '
                               f'class="p{i % COLOURS}"/>')
-            self.text(LEFT + 110 * i + 17, 64, peer)
+            self.text(LEFT + 100 * i + 17, 64, peer)
 
     def panel(self, title, rows):
         """The cases of one operation, dtype and number of threads."""

@@ -20,8 +20,8 @@ def section(name, title, rows, means, ours):
         cells = [cell(found.get((case, m["dtype"], m["threads"])), m["peer"], ours)
                  for m in columns]
         lines.append("| " + " | ".join([case, *cells]) + " |")
-    last = ["geometric mean", *(f"{m['ratio']:.2f}" for m in columns)]
-    lines.append("| " + " | ".join(last) + " |")
+    for name, key in (("geometric mean", "ratio"), ("worst", "worst")):
+        lines.append("| " + " | ".join([name, *(f"{m[key]:.2f}" for m in columns)]) + " |")
     return f"### {title[0].upper()}{title[1:]}\n\n" + "\n".join(lines) + "\n"
 
 

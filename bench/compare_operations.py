@@ -7,7 +7,8 @@ which is ours. A further operation is one more entry, a further peer one more fu
     make(job, inputs, context, library) -> (call, results)
 
 prepares what need not be measured; `call` does the work, results() gives the tensors to check,
-in the order in which `expected` gives them. It raises Unsupported where a peer does not do a case.
+in the order in which `expected` gives them. A peer that has several ways to do it gives a
+dictionary of them, and the fastest counts. It raises Unsupported where a peer does not do a case.
 """
 
 import math
