@@ -6,6 +6,7 @@ In bf16 PyTorch's parameters and tensors are bf16, or autocast makes them so. Ou
 the same values, and are multiplied with MH_PRECISION_BF16.
 """
 
+import math
 from types import SimpleNamespace
 
 import torch
@@ -125,7 +126,8 @@ def our_encoder(job, x, context, _):
 def our_encoder_training(job, x, context, _):
     """mh_transformer_forward with a tape, and mh_transformer_backward"""
     module, src, dout = our_module(job, x, context), x.src.float(), x.dout.float()
-    out, dsrc, gradients = torch.empty_like(src), torch.empty_like(src), torch.empty(module.floats)
+    out, dsrc = torch.empty_like(src), torch.empty_like(src)
+    gradients = torch.full((module.floats,), math.nan)  # what is not zeroed first shows
     views = [tensor_view(t) for t in (src, out, dout)]
     run = module.forward_backward(x.causal, *views, gradients.data_ptr(), tensor_view(dsrc))
     run.memory = src, out, dout
