@@ -110,7 +110,7 @@ static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size
     const mh_kernels *kernels = job->kernels;
     const mh_linear_options *o = &job->options;
     const size_t at[2] = {row, column};
-    float staging[MH_PANEL];
+    float staging[MH_MATMUL_ROWS];
     if (o->bias)
         kernels->add_row(columns, (const float *)o->bias->data + column, sums);
     if (o->preactivation)
@@ -122,10 +122,25 @@ static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size
         kernels->add_row(
             columns, row_at(kernels, o->residual, mh_element(o->residual, 2, at), columns, staging),
             sums);
-    void *to = (void *)mh_element(&job->c, 2, at);
+    const mh_tensor *c = &job->target;
+    void *to = (void *)mh_element(c, 2, at);
     if (o->accumulate)
-        kernels->add_row(columns, row_at(kernels, &job->c, to, columns, staging), sums);
-    mh_row_write(kernels, job->c.dtype, to, job->c.stride[1], columns, sums);
+        kernels->add_row(columns, row_at(kernels, c, to, columns, staging), sums);
+    mh_row_write(kernels, c->dtype, to, c->stride[1], columns, sums);
+}
+
+// The sums of a panel: rows first .. and the panel's columns of what is computed, to C.
+static void finish_panel(const mh_matmul_job *job, size_t first, size_t rows, size_t column,
+                         size_t columns, float *sums, float *finished)
+{
+    if (job->turned) {
+        job->kernels->transpose(rows, columns, sums, MH_PANEL, finished, MH_MATMUL_ROWS);
+        for (size_t i = 0; i < columns; i++)
+            finish_row(job, column + i, first, rows, finished + i * MH_MATMUL_ROWS);
+        return;
+    }
+    for (size_t i = 0; i < rows; i++)
+        finish_row(job, first + i, column, columns, sums + i * MH_PANEL);
 }
 
 static void multiply_panel(const mh_matmul_job *job, size_t rows, size_t columns, size_t depth,
@@ -166,12 +181,10 @@ static void multiply_block(void *arg, size_t index, size_t worker)
                            scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL, k > 0);
     }
     mh_product_leave(job->product);
-    for (size_t panel = begin; panel < end; panel++) {
-        float *sums = scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL;
-        for (size_t i = 0; i < rows; i++)
-            finish_row(job, first + i, panel * MH_PANEL, mh_smaller(N - panel * MH_PANEL, MH_PANEL),
-                       sums + i * MH_PANEL);
-    }
+    for (size_t panel = begin; panel < end; panel++)
+        finish_panel(job, first, rows, panel * MH_PANEL, mh_smaller(N - panel * MH_PANEL, MH_PANEL),
+                     scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL,
+                     scratch->finished);
 }
 
 // ---- planning ----------------------------------------------------------------------------------
@@ -207,6 +220,7 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     s.staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
     s.panel = mh_right_take(product, arena, depth, MH_PANEL);
     s.sums = mh_arena_take(arena, job->panels * MH_MATMUL_ROWS * MH_PANEL, sizeof(float));
+    s.finished = mh_arena_take(arena, MH_MATMUL_ROWS * MH_PANEL, sizeof(float));
     if (to)
         *to = s;
 }
@@ -230,10 +244,27 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
         task(job, i, 0);
 }
 
+// Whether to compute C^T: B would be turned and is larger than A, and needs no packing as it
+// stands.
+static bool better_turned(const mh_matmul_job *job)
+{
+    return !job->packed && !job->product->pack_left && job->b.dtype == MH_F32 &&
+           runs_along(&job->b, 0) && !runs_along(&job->b, 1) && job->c.shape[0] >= MH_MAX_LANES &&
+           job->c.shape[0] < job->c.shape[1];
+}
+
 mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
 {
     if (job->c.shape[0] == 0 || job->c.shape[1] == 0)
         return MH_OK;
+    job->target = job->c;
+    job->turned = better_turned(job);
+    if (job->turned) {
+        const mh_tensor a = job->a;
+        job->a = mh_tensor_swap(job->b, 0, 1);
+        job->b = mh_tensor_swap(a, 0, 1);
+        job->c = mh_tensor_swap(job->c, 0, 1);
+    }
     plan(context, job);
     mh_arena size = {0};
     layout(job, &size);

@@ -10,6 +10,11 @@
 //
 // Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
 // order of k, whatever M, N and the number of threads.
+//
+// A linear layer's weights are C = A W^T: W's rows lie along memory, so as B they have to be
+// turned, which for few rows of A is more work than the product. Then C^T = W A^T is computed
+// instead, where W is the left operand as it stands, and turned on the way out. x y is y x: the
+// bits are the same.
 #ifndef MH_OPS_MATMUL_JOB_H
 #define MH_OPS_MATMUL_JOB_H
 
@@ -35,18 +40,21 @@ struct mh_packed_matrix {
 
 // What a worker needs for itself.
 typedef struct mh_matmul_scratch {
-    float *rows;    // (96, depth): A's block as f32, if it is not that already
-    void *left;     // (96, depth): the same, packed
-    float *turned;  // (depth, 64): a panel of B as f32, before it is packed
-    float *staging; // (64, depth): columns of B that need converting
-    void *panel;    // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;    // (96, panels, 64)
+    float *rows;     // (96, depth): A's block as f32, if it is not that already
+    void *left;      // (96, depth): the same, packed
+    float *turned;   // (depth, 64): a panel of B as f32, before it is packed
+    float *staging;  // (64, depth): columns of B that need converting
+    void *panel;     // (depth, 64): a panel of B, where it is not packed beforehand
+    float *sums;     // (96, panels, 64)
+    float *finished; // (64, 96): a panel of sums turned, if C is
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
     const mh_kernels *kernels;
     const mh_product *product;
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
+    bool turned;                    // C^T is computed: a, b, c are for that
+    mh_tensor target;               // C itself
     const mh_packed_matrix *packed; // B, or NULL
     mh_linear_options options;      // how the sums become C
     mh_activation_fn activate;      // options.activation's, or NULL
