@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-enum { CASES = 4000, MAX_LEVELS = 8 };
+enum { CASES = 3000, MAX_LEVELS = 8 };
 
 typedef struct verdict {
     double worst;     // largest error / bound

@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-enum { CASES = 2000, WORK = 250000, MAX_LEVELS = 8 };
+enum { CASES = 1500, WORK = 250000, MAX_LEVELS = 8 };
 
 // ---- random cases -----------------------------------------------------------------------------
 

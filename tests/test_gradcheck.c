@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-enum { CASES = 800, WORK = 1500, SAMPLES = 12 }; // multiplications; elements of each gradient
+enum { CASES = 500, WORK = 1500, SAMPLES = 12 }; // multiplications; elements of each gradient
 
 static const double step = 0x1p-12;
 
