@@ -11,7 +11,7 @@
 //     o      sum_j |v_j| times p_j's, the walk of the sum over keys, the error of the other sum;
 //            and, if weights are rounded to bf16, twice the root of the squares of r w_j v_j
 //
-// The factors are such that the largest error seen in 4,000 random cases is about half of the
+// The factors are such that the largest error seen in thousands of random cases is about half of the
 // estimate; test_attention prints the ratio.
 #include "ref/ref_attention.h"
 
