@@ -111,7 +111,7 @@ static mh_mha_config random_config(test_rng *rng, bool large)
     c.batch_first = test_chance(rng, 0.5);
     if (!c.kdim && !c.vdim && !c.kv_heads && test_chance(rng, 0.3))
         c.qkv = MH_QKV_INTERLEAVED;
-    c.alibi = test_chance(rng, 0.2) && !c.add_bias_kv && !c.add_zero_attn;
+    c.alibi = !c.add_bias_kv && !c.add_zero_attn && test_chance(rng, 0.3);
     c.sinks = test_chance(rng, 0.2);
     return c;
 }
