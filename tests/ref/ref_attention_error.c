@@ -11,8 +11,8 @@
 //     o      sum_j |v_j| times p_j's, the walk of the sum over keys, the error of the other sum;
 //            and, if weights are rounded to bf16, twice the root of the squares of r w_j v_j
 //
-// The factors are such that the largest error seen in thousands of random cases is about half of the
-// estimate; test_attention prints the ratio.
+// The factors are such that the largest error seen in thousands of random cases is about half of
+// the estimate; test_attention prints the ratio.
 #include "ref/ref_attention.h"
 
 static const double unit = 0x1p-24;
