@@ -20,7 +20,11 @@ static uint64_t environment_number(const char *name, uint64_t usual)
 
 uint64_t test_seed(void) { return environment_number("MH_TEST_SEED", 20170612); }
 
-size_t test_cases(size_t usual) { return (size_t)environment_number("MH_TEST_CASES", usual); }
+size_t test_cases(size_t usual)
+{
+    const size_t most = (size_t)environment_number("MH_TEST_CASES_MOST", usual);
+    return (size_t)environment_number("MH_TEST_CASES", most < usual ? most : usual);
+}
 
 // splitmix64: any seed is a good one.
 uint64_t test_random(test_rng *rng)

@@ -24,8 +24,9 @@ typedef struct test_rng {
     uint64_t state;
 } test_rng;
 
-uint64_t test_seed(void);                                    // $MH_TEST_SEED, or the fixed one
-size_t test_cases(size_t usual);                             // $MH_TEST_CASES, or the usual number
+uint64_t test_seed(void); // $MH_TEST_SEED, or the fixed one
+// $MH_TEST_CASES, or the usual number, but not more than $MH_TEST_CASES_MOST.
+size_t test_cases(size_t usual);
 uint64_t test_random(test_rng *rng);                         // 64 random bits
 size_t test_between(test_rng *rng, size_t low, size_t high); // low..high, both included
 bool test_chance(test_rng *rng, double probability);
