@@ -94,9 +94,11 @@ static void count_layers(mh_transformer *t)
 
 // ---- making and freeing ------------------------------------------------------------------------
 
+// At least one, so that there is a place to count from.
 static size_t layer_bytes(const mh_transformer *t)
 {
-    return (t->encoder_count + t->decoder_count) * sizeof *t->layers;
+    const size_t count = t->encoder_count + t->decoder_count;
+    return (count ? count : 1) * sizeof *t->layers;
 }
 
 mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
@@ -114,7 +116,7 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     *t = (mh_transformer){.allocator = context->allocator, .config = *config};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
-    if (count && !(t->layers = mh_alloc(context, layer_bytes(t))))
+    if (!(t->layers = mh_alloc(context, layer_bytes(t))))
         status = MH_ERROR_MEMORY;
     for (size_t i = 0; i < count && !status; i++)
         status =
