@@ -86,8 +86,7 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
         layer->k_weight = mh_declare_matrix(list, prefix, "k_proj_weight", kv, c->kdim, true);
         layer->v_weight = mh_declare_matrix(list, prefix, "v_proj_weight", kv, c->vdim, true);
     }
-    layer->in_bias = layer->out_bias = layer->bias_k = layer->bias_v = layer->sinks =
-        MH_NO_PARAMETER;
+    layer->in_bias = layer->bias_k = layer->bias_v = layer->sinks = MH_NO_PARAMETER;
     if (c->bias)
         layer->in_bias =
             mh_declare_vector(list, prefix, "in_proj_bias", q + 2 * kv, MH_INIT_ZERO, 0);
@@ -99,9 +98,11 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
     }
     if (c->sinks)
         layer->sinks = mh_declare_vector(list, prefix, "sinks", c->num_heads, MH_INIT_ZERO, 0);
-    layer->out_weight = mh_declare_matrix(list, prefix, "out_proj.weight", c->embed_dim, q, xavier);
+    layer->out =
+        (mh_affine){mh_declare_matrix(list, prefix, "out_proj.weight", c->embed_dim, q, xavier),
+                    MH_NO_PARAMETER, c->precision};
     if (c->bias)
-        layer->out_bias =
+        layer->out.bias =
             mh_declare_vector(list, prefix, "out_proj.bias", c->embed_dim, MH_INIT_ZERO, 0);
 }
 
@@ -142,16 +143,14 @@ uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream)
 
 // ---- projections -------------------------------------------------------------------------------
 
-static ptrdiff_t bias_at(const mh_attention_layer *layer, size_t row)
+// Some rows of the projection: their weights, which bias they begin with, how many.
+static void add_projection(const mh_attention_layer *layer, mh_attention_saved *saved, int input,
+                           ptrdiff_t weight, size_t row, size_t width)
 {
-    return layer->in_bias == MH_NO_PARAMETER ? MH_NO_PARAMETER : layer->in_bias + (ptrdiff_t)row;
-}
-
-static void add_projection(mh_attention_saved *saved, int input, ptrdiff_t weight, ptrdiff_t bias,
-                           size_t width, size_t inputs)
-{
-    saved->projections[saved->projection_count++] =
-        (mh_projection){input, weight, bias, width, inputs, NULL, NULL};
+    mh_affine map = {weight, MH_NO_PARAMETER, layer->config.precision};
+    if (layer->in_bias != MH_NO_PARAMETER)
+        map.bias = layer->in_bias + (ptrdiff_t)row;
+    saved->projections[saved->projection_count++] = (mh_projection){input, map, width, NULL, NULL};
 }
 
 // Which products make q, k and v: as few as the inputs and the order of the matrix allow.
@@ -165,22 +164,22 @@ static void plan_projections(const mh_attention_layer *layer, const mh_attention
     const bool interleaved = c->qkv == MH_QKV_INTERLEAVED;
     saved->projection_count = 0;
     if (layer->fused && (interleaved || (same && !call->cached))) {
-        add_projection(saved, 0, layer->in_weight, bias_at(layer, 0), q + 2 * kv, c->input_dim);
+        add_projection(layer, saved, 0, layer->in_weight, 0, q + 2 * kv);
         if (!same && !call->cached)
-            add_projection(saved, 1, layer->in_weight, bias_at(layer, 0), q + 2 * kv, c->input_dim);
+            add_projection(layer, saved, 1, layer->in_weight, 0, q + 2 * kv);
         if (!same_kv && !call->cached)
-            add_projection(saved, 2, layer->in_weight, bias_at(layer, 0), q + 2 * kv, c->input_dim);
+            add_projection(layer, saved, 2, layer->in_weight, 0, q + 2 * kv);
         return;
     }
-    add_projection(saved, 0, layer->in_weight, bias_at(layer, 0), q, c->input_dim);
+    add_projection(layer, saved, 0, layer->in_weight, 0, q);
     if (call->cached)
         return;
     if (layer->fused && same_kv) {
-        add_projection(saved, 1, layer->k_weight, bias_at(layer, q), 2 * kv, c->kdim);
+        add_projection(layer, saved, 1, layer->k_weight, q, 2 * kv);
         return;
     }
-    add_projection(saved, 1, layer->k_weight, bias_at(layer, q), kv, c->kdim);
-    add_projection(saved, 2, layer->v_weight, bias_at(layer, q + kv), kv, c->vdim);
+    add_projection(layer, saved, 1, layer->k_weight, q, kv);
+    add_projection(layer, saved, 2, layer->v_weight, q + kv, kv);
 }
 
 // Heads of q (which 0), k (1) or v (2), in the projections' results or in their gradients.
@@ -205,8 +204,7 @@ mh_tensor mh_attention_layer_heads(const mh_attention_layer *layer, const mh_att
     return mh_heads_view(batch, rows ? rows + column : NULL, p->width, heads, head_step, E);
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 size_t mh_attention_layer_extra(const mh_attention_layer *layer)
 {

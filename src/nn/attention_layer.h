@@ -10,7 +10,7 @@
 #define MH_NN_ATTENTION_LAYER_H
 
 #include "base/arena.h"
-#include "nn/parameter_list.h"
+#include "nn/affine.h"
 
 // Which rows of a matrix are token t of sequence b: row b * batch_step + t * token_step; or, if
 // starts is not NULL, row starts[b] + t.
@@ -28,7 +28,8 @@ typedef struct mh_attention_layer {
     size_t E;             // width of a head
     bool fused;           // one matrix for q, k and v
     ptrdiff_t in_weight;  // or q_weight
-    ptrdiff_t k_weight, v_weight, in_bias, out_weight, out_bias, bias_k, bias_v, sinks;
+    ptrdiff_t k_weight, v_weight, in_bias, bias_k, bias_v, sinks;
+    mh_affine out;
 } mh_attention_layer;
 
 // Checks a config and completes it.
@@ -40,9 +41,9 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
 // y (rows, width) = x W^T + b for rows weight .. of a matrix.
 typedef struct mh_projection {
     int input; // 0 query, 1 key, 2 value
-    ptrdiff_t weight, bias;
-    size_t width, inputs; // columns of y, of x
-    float *y, *dy;        // (rows, width)
+    mh_affine map;
+    size_t width;  // columns of y
+    float *y, *dy; // (rows, width)
 } mh_projection;
 
 // What a forward pass leaves behind.

@@ -4,11 +4,6 @@
 #include <multihead/ops.h>
 #include <string.h>
 
-static mh_tensor weight_view(const float *values, ptrdiff_t offset, size_t rows, size_t columns)
-{
-    return mh_tensor_2d((float *)values + offset, MH_F32, rows, columns);
-}
-
 // ---- masks -------------------------------------------------------------------------------------
 
 static bool is_bool(const mh_tensor *t) { return t->dtype == MH_BOOL || t->dtype == MH_U8; }
@@ -115,23 +110,14 @@ static mh_tensor lse_view(const mh_attention_layer *layer, const mh_attention_ca
 
 // ---- forward -----------------------------------------------------------------------------------
 
-static mh_status project(mh_context *context, const mh_attention_layer *layer,
-                         const float *parameters, const mh_attention_call *call,
-                         const mh_attention_saved *saved)
+static mh_status project(mh_context *context, const float *parameters,
+                         const mh_attention_call *call, const mh_attention_saved *saved)
 {
     for (size_t i = 0; i < saved->projection_count; i++) {
         const mh_projection *p = &saved->projections[i];
         const mh_tensor *x = &call->inputs[p->input];
-        const mh_tensor weight = weight_view(parameters, p->weight, p->width, p->inputs);
         const mh_tensor y = mh_tensor_2d(p->y, MH_F32, x->shape[0], p->width);
-        mh_tensor bias;
-        mh_linear_options o = mh_linear_options_default();
-        o.precision = layer->config.precision;
-        if (p->bias != MH_NO_PARAMETER) {
-            bias = mh_tensor_1d((float *)parameters + p->bias, MH_F32, p->width);
-            o.bias = &bias;
-        }
-        mh_status status = mh_linear(context, &o, x, &weight, &y);
+        mh_status status = mh_affine_forward(context, &p->map, parameters, NULL, x, &y);
         if (status)
             return status;
     }
@@ -214,26 +200,18 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
                              const float *parameters, const mh_attention_call *call,
                              const mh_attention_saved *saved, const mh_tensor *output)
 {
-    const size_t width = layer->config.num_heads * layer->E, D = layer->config.embed_dim;
-    const mh_tensor heads =
-        mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries), width);
-    const mh_tensor weight = weight_view(parameters, layer->out_weight, D, width);
-    mh_tensor bias;
+    const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries),
+                                         layer->config.num_heads * layer->E);
     mh_linear_options o = mh_linear_options_default();
-    o.precision = layer->config.precision;
     o.residual = call->residual;
-    if (layer->out_bias != MH_NO_PARAMETER) {
-        bias = mh_tensor_1d((float *)parameters + layer->out_bias, MH_F32, D);
-        o.bias = &bias;
-    }
-    return mh_linear(context, &o, &heads, &weight, output);
+    return mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
 }
 
 mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
                                      const float *parameters, const mh_attention_call *call,
                                      mh_attention_saved *saved, const mh_tensor *output)
 {
-    mh_status status = project(context, layer, parameters, call, saved);
+    mh_status status = project(context, parameters, call, saved);
     saved->q = mh_attention_layer_heads(layer, call, saved, 0, false);
     saved->k = mh_attention_layer_heads(layer, call, saved, 1, false);
     saved->v = mh_attention_layer_heads(layer, call, saved, 2, false);
@@ -311,34 +289,6 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
     return status;
 }
 
-// y = x W^T + b backwards: parameters' gradients are added, dx (data NULL: not wanted) is written
-// or added to.
-static mh_status linear_backward(mh_context *context, mh_precision precision,
-                                 const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
-                                 const mh_tensor *x, const mh_tensor *dy, float *gradients,
-                                 const mh_tensor *dx, bool add)
-{
-    const size_t N = dy->shape[1], K = x->shape[1];
-    const mh_tensor w = weight_view(parameters, weight, N, K);
-    mh_linear_options o = mh_linear_options_default();
-    o.precision = precision;
-    o.accumulate = add;
-    mh_status status = MH_OK;
-    if (dx->data) {
-        const mh_tensor turned = mh_tensor_swap(w, 0, 1);
-        status = mh_linear(context, &o, dy, &turned, dx);
-    }
-    if (status || !gradients)
-        return status;
-    const mh_tensor dw = weight_view(gradients, weight, N, K);
-    mh_tensor db;
-    if (bias != MH_NO_PARAMETER)
-        db = mh_tensor_1d(gradients + bias, MH_F32, N);
-    o.accumulate = true;
-    return mh_linear_backward(context, &o, x, &w, dy, NULL, &dw,
-                              bias == MH_NO_PARAMETER ? NULL : &db);
-}
-
 // The first input with the same rows.
 static int first_like(const mh_attention_call *call, int input)
 {
@@ -354,12 +304,11 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
                                       float *gradients, const mh_tensor dinputs[3],
                                       bool add_to_keys)
 {
-    const mh_precision precision = layer->config.precision;
     const size_t rows = mh_batch_rows(&call->queries), width = layer->config.num_heads * layer->E;
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
     const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
-    mh_status status = linear_backward(context, precision, parameters, layer->out_weight,
-                                       layer->out_bias, &heads, doutput, gradients, &dheads, false);
+    mh_status status = mh_affine_backward(context, &layer->out, parameters, &heads, doutput,
+                                          gradients, &dheads, false);
     switch_off(layer, call, saved->dheads);
     for (size_t i = 0; i < saved->projection_count; i++) { // columns that nobody writes stay 0
         const mh_projection *p = &saved->projections[i];
@@ -373,8 +322,8 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
         const mh_tensor *x = &call->inputs[p->input];
         const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
         const int target = first_like(call, p->input);
-        status = linear_backward(context, precision, parameters, p->weight, p->bias, x, &dy,
-                                 gradients, &dinputs[target], written[target]);
+        status = mh_affine_backward(context, &p->map, parameters, x, &dy, gradients,
+                                    &dinputs[target], written[target]);
         written[target] = true;
     }
     return status;

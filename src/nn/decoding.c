@@ -43,17 +43,11 @@ static mh_status fill_cache(mh_context *context, const mh_transformer *t, const 
 {
     const size_t D = t->config.d_model, H = t->config.nhead, rows = mh_batch_rows(batch);
     const mh_attention_layer *a = &layer->cross;
-    float *values = t->parameters.values;
-    const mh_tensor weight = mh_tensor_2d(values + a->k_weight, MH_F32, 2 * D, D);
     const mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
-    mh_tensor bias;
-    mh_linear_options o = mh_linear_options_default();
-    o.precision = t->config.precision;
-    if (a->in_bias != MH_NO_PARAMETER) {
-        bias = mh_tensor_1d(values + a->in_bias + D, MH_F32, 2 * D);
-        o.bias = &bias;
-    }
-    mh_status status = mh_linear(context, &o, memory, &weight, &y);
+    mh_affine map = {a->k_weight, MH_NO_PARAMETER, t->config.precision};
+    if (a->in_bias != MH_NO_PARAMETER)
+        map.bias = a->in_bias + (ptrdiff_t)D;
+    mh_status status = mh_affine_forward(context, &map, t->parameters.values, NULL, memory, &y);
     if (status)
         return status;
     mh_tensor k = mh_tensor_4d(kv, MH_F32, sequences, H, batch->length, D / H);

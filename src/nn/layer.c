@@ -41,17 +41,18 @@ void mh_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier, 
     static const char *const norms[] = {"norm1.weight", "norm2.weight", "norm3.weight"};
     static const char *const biases[] = {"norm1.bias", "norm2.bias", "norm3.bias"};
     char name[48];
+    layer->linear1.precision = layer->linear2.precision = c->precision;
     snprintf(name, sizeof name, "%sself_attn.", prefix);
     mh_attention_layer_declare(list, name, xavier, &layer->self);
     if (layer->kinds[1] == MH_CROSS) {
         snprintf(name, sizeof name, "%smultihead_attn.", prefix);
         mh_attention_layer_declare(list, name, xavier, &layer->cross);
     }
-    layer->linear1 = mh_declare_matrix(list, prefix, "linear1.weight", F, D, xavier);
-    layer->bias1 =
+    layer->linear1.weight = mh_declare_matrix(list, prefix, "linear1.weight", F, D, xavier);
+    layer->linear1.bias =
         declare_bias(list, c, prefix, "linear1.bias", F, MH_INIT_UNIFORM, 1 / sqrt((double)D));
-    layer->linear2 = mh_declare_matrix(list, prefix, "linear2.weight", D, F, xavier);
-    layer->bias2 =
+    layer->linear2.weight = mh_declare_matrix(list, prefix, "linear2.weight", D, F, xavier);
+    layer->linear2.bias =
         declare_bias(list, c, prefix, "linear2.bias", D, MH_INIT_UNIFORM, 1 / sqrt((double)F));
     for (size_t i = 0; i < layer->count; i++) {
         layer->norms[i] = mh_declare_vector(list, prefix, norms[i], D, MH_INIT_ONE, 0);
@@ -123,21 +124,6 @@ mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_lay
     return mh_layer_drops(layer, call) ? mh_dropout(context, &o, x, x) : MH_OK;
 }
 
-mh_status mh_layer_linear(mh_context *context, const mh_layer *layer, const float *parameters,
-                          ptrdiff_t weight, ptrdiff_t bias, mh_linear_options *options,
-                          const mh_tensor *x, const mh_tensor *y)
-{
-    const mh_tensor w =
-        mh_tensor_2d((float *)parameters + weight, MH_F32, y->shape[1], x->shape[1]);
-    mh_tensor b;
-    options->precision = layer->config->precision;
-    if (bias != MH_NO_PARAMETER) {
-        b = mh_tensor_1d((float *)parameters + bias, MH_F32, y->shape[1]);
-        options->bias = &b;
-    }
-    return mh_linear(context, options, x, &w, y);
-}
-
 static mh_status feed_forward(mh_context *context, const mh_layer *layer, const float *parameters,
                               const mh_layer_call *call, const mh_tensor *u,
                               const mh_tensor *residual, const mh_layer_saved *saved,
@@ -150,13 +136,11 @@ static mh_status feed_forward(mh_context *context, const mh_layer *layer, const 
     first.activation = &layer->config->activation;
     first.preactivation = saved->before ? &before : NULL;
     second.residual = residual;
-    mh_status status = mh_layer_linear(context, layer, parameters, layer->linear1, layer->bias1,
-                                       &first, u, &hidden);
+    mh_status status = mh_affine_forward(context, &layer->linear1, parameters, &first, u, &hidden);
     if (!status)
         status = mh_layer_drop(context, layer, call, MH_AT_HIDDEN, &hidden);
     if (!status)
-        status = mh_layer_linear(context, layer, parameters, layer->linear2, layer->bias2, &second,
-                                 &hidden, y);
+        status = mh_affine_forward(context, &layer->linear2, parameters, &second, &hidden, y);
     return status;
 }
 

@@ -20,7 +20,7 @@ typedef struct mh_layer {
     size_t count;   // of sublayers
     mh_sublayer kinds[MH_MOST_SUBLAYERS];
     mh_attention_layer self, cross;
-    ptrdiff_t linear1, bias1, linear2, bias2;
+    mh_affine linear1, linear2;
     ptrdiff_t norms[MH_MOST_SUBLAYERS], norm_biases[MH_MOST_SUBLAYERS];
 } mh_layer;
 

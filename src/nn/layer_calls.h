@@ -40,9 +40,4 @@ uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_drop
 mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_layer_call *call,
                         mh_dropout_place place, const mh_tensor *x);
 
-// y = x W^T + b with the layer's precision.
-mh_status mh_layer_linear(mh_context *context, const mh_layer *layer, const float *parameters,
-                          ptrdiff_t weight, ptrdiff_t bias, mh_linear_options *options,
-                          const mh_tensor *x, const mh_tensor *y);
-
 #endif

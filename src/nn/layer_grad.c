@@ -32,26 +32,6 @@ void mh_layer_layout_backward(const mh_layer *layer, const mh_layer_call *call, 
     scratch->attention = (mh_arena){.base = mh_arena_take(arena, most, 1), .size = most};
 }
 
-// Gradients of the parameters of y = x W^T + b, and dx unless NULL.
-static mh_status linear_backward(mh_context *context, const mh_layer *layer,
-                                 const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
-                                 const mh_tensor *x, const mh_tensor *dy, float *gradients,
-                                 const mh_tensor *dx)
-{
-    const size_t N = dy->shape[1], K = x->shape[1];
-    const mh_tensor w = mh_tensor_2d((float *)parameters + weight, MH_F32, N, K);
-    mh_linear_options o = mh_linear_options_default();
-    o.precision = layer->config->precision;
-    o.accumulate = true;
-    mh_tensor dw, db;
-    if (gradients) {
-        dw = mh_tensor_2d(gradients + weight, MH_F32, N, K);
-        db = mh_tensor_1d(gradients + bias, MH_F32, N);
-    }
-    return mh_linear_backward(context, &o, x, &w, dy, dx, gradients ? &dw : NULL,
-                              gradients && bias != MH_NO_PARAMETER ? &db : NULL);
-}
-
 static mh_status feed_forward_backward(mh_context *context, const mh_layer *layer,
                                        const float *parameters, const mh_layer_call *call,
                                        const mh_tensor *u, const mh_layer_saved *saved,
@@ -62,16 +42,16 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
     const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
     const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
-    mh_status status = linear_backward(context, layer, parameters, layer->linear2, layer->bias2,
-                                       &hidden, dy, gradients, &dhidden);
+    mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &hidden, dy,
+                                          gradients, &dhidden, false);
     if (!status)
         status = mh_layer_drop(context, layer, call, MH_AT_HIDDEN, &dhidden);
     if (!status)
         status =
             mh_activate_backward(context, layer->config->activation, &before, &dhidden, &dhidden);
     if (!status)
-        status = linear_backward(context, layer, parameters, layer->linear1, layer->bias1, u,
-                                 &dhidden, gradients, du);
+        status = mh_affine_backward(context, &layer->linear1, parameters, u, &dhidden, gradients,
+                                    du, false);
     return status;
 }
 

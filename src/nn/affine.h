@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// y = x W^T + b with W and b among a module's parameters: what all projections and feed-forward
+// layers are.
+#ifndef MH_NN_AFFINE_H
+#define MH_NN_AFFINE_H
+
+#include "nn/parameter_list.h"
+#include <multihead/ops.h>
+
+// Where the parameters are; bias may be MH_NO_PARAMETER. W is as large as x and y say.
+typedef struct mh_affine {
+    ptrdiff_t weight, bias;
+    mh_precision precision;
+} mh_affine;
+
+// x (rows, inputs), y (rows, outputs). `options` (or NULL) says what else the last step does; its
+// precision and bias are set here.
+mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const float *parameters,
+                            const mh_linear_options *options, const mh_tensor *x,
+                            const mh_tensor *y);
+
+// Adds the parameters' gradients to `gradients` (NULL: not wanted), and writes dx (data NULL: not
+// wanted), or adds to it.
+mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
+                             const mh_tensor *x, const mh_tensor *dy, float *gradients,
+                             const mh_tensor *dx, bool add);
+
+#endif
