@@ -114,13 +114,10 @@ typedef struct mh_product {
 typedef struct mh_kernels {
     // ---- matrix products ---------------------------------------------------------------
 
-    // Multiply-adds on f32 rows as they are: each element one chain in the order of k, to which C
-    // is added at the end, so that long sums made of several calls lose less. For small work, where
-    // packing would not pay.
-    mh_product plain;
-
-    // With the precision of f32 and of bf16 operands; sums are f32 in both. Where there is nothing
-    // better, both are the plain product.
+    // f32: multiply-adds on rows as they are, without packing: each element one chain in the order
+    // of k, to which C is added at the end, so that long sums made of several calls lose less.
+    // bf16: the operands may be rounded to bf16, sums are f32; the same as f32 where a level has
+    // nothing better.
     mh_product f32, bf16;
 
     size_t lanes; // floats of a vector

@@ -152,22 +152,22 @@ static void attend_rows(const mh_attention_job *job, const strip *s, mh_attentio
                          s->state.acc, width, true);
 }
 
-// Rows that see few keys of a tile, by the plain product.
+// Rows that see few keys of a tile, by the f32 product.
 static void attend_few(const mh_attention_job *job, const strip *whole, const uint64_t *live,
                        mh_attention_scratch *scratch)
 {
-    const mh_product *plain = &job->kernels->plain;
+    const mh_product *product = &job->kernels->f32;
     const mh_kv_tile source = load_tile(job, whole->sequence, whole->tile, scratch->keys_f32,
                                         scratch->values_f32, scratch);
     packed_tile tile = *whole->tile;
     tile.keys = source.keys, tile.values = source.values, tile.finite = source.finite;
     strip s = *whole;
     s.tile = &tile;
-    s.product = plain;
-    for (size_t r = 0; r < whole->rows; r += plain->rows) {
+    s.product = product;
+    for (size_t r = 0; r < whole->rows; r += product->rows) {
         s.first = whole->first + r;
-        s.rows = mh_smaller(whole->rows - r, plain->rows);
-        s.queries = mh_left_from(plain, scratch->plain_queries, s.first);
+        s.rows = mh_smaller(whole->rows - r, product->rows);
+        s.queries = mh_left_from(product, scratch->plain_queries, s.first);
         s.live = live + r;
         s.scores = whole->scores + r * MH_KEY_TILE;
         s.bias = whole->bias + r * MH_KEY_TILE;
@@ -193,7 +193,7 @@ static void leave_product(const mh_attention_job *job, mh_attention_scratch *scr
 }
 
 // One strip against one tile. Where matrix instructions are used, a row that sees only the first
-// keys of a tile takes the plain product all the same, as packing would cost more than it gives:
+// keys of a tile takes the f32 product all the same, as packing would cost more than it gives:
 // in short sequences all rows do. That is a matter between a row and its keys, so its bits do not
 // depend on its neighbours.
 static void attend_strip(const mh_attention_job *job, const mh_sequence *sequence,

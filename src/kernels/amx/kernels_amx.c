@@ -191,8 +191,7 @@ static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to,
                       step + (j - i) / 2 * TILE_ROW);
 }
 
-// ---- the limit
-// -----------------------------------------------------------------------------------
+// ---- the limit ----------------------------------------------------------------------------------
 
 static double bf16_peak(size_t iterations, float *sink)
 {
