@@ -191,6 +191,7 @@ static void causal_unknown(call *c) { c->options.causal = (mh_causal)17; }
 static void left_negative(call *c) { c->options.window_left = -2; }
 static void right_negative(call *c) { c->options.window_right = INT64_MIN; }
 static void empty_row_unknown(call *c) { c->options.empty_row = (mh_empty_row)9; }
+static void precision_unknown(call *c) { c->options.precision = (mh_precision)9; }
 static void masks_missing(call *c) { c->options.mask_count = 1; }
 
 static void set_key_lengths(call *c, int64_t first, int64_t second)
@@ -327,6 +328,7 @@ static void options(void **state)
         {"window_left", left_negative},
         {"window_right", right_negative},
         {"empty_row", empty_row_unknown},
+        {"precision", precision_unknown},
         {"masks", masks_missing},
         {"key_lengths", length_negative},
         {"key_lengths", length_large},

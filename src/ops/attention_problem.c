@@ -164,6 +164,9 @@ static mh_status check_numbers(mh_context *context, mh_attention_problem *p)
     if ((unsigned)o->empty_row > MH_EMPTY_ROW_NAN)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "empty_row: found %d, which is none of its values", (int)o->empty_row);
+    if ((unsigned)o->precision > MH_PRECISION_BF16)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "precision: found %d, which is none of its values", (int)o->precision);
     const int64_t window[2] = {o->window_left, o->window_right};
     for (int i = 0; i < 2; i++)
         if (window[i] < -1)
