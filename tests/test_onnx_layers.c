@@ -2,12 +2,11 @@
 // Conformance to ONNX of what is not attention: all LayerNormalization, RMSNormalization, Gelu and
 // RotaryEmbedding cases of $MH_TEST_DATA/onnx at every instruction-set level, within the suite's
 // own tolerance (rtol 1e-3, atol 1e-7).
+#include "onnx_support.h"
 #include "ref/ref_tensor.h"
-#include "support.h"
 
 #include <multihead/io.h>
 
-#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -41,8 +40,7 @@ static void compare(const onnx_case *c, const mh_tensor *found, const mh_tensor 
     } while (ref_next(expected, index));
 }
 
-// ---- norms: dimensions from `axis` on are one row
-// -------------------------------------------------
+// ---- norms: dimensions from `axis` on are one row -----------------------------------------------
 
 static void run_norm(mh_context *context, const onnx_case *c)
 {
@@ -128,77 +126,57 @@ static void run_rope(mh_context *context, const onnx_case *c)
     test_tensor_free(&y);
 }
 
-// ---- the cases in the folder
-// ----------------------------------------------------------------------
+// ---- the cases in the folder --------------------------------------------------------------------
 
 typedef void (*runner)(mh_context *context, const onnx_case *c);
 
-static void run_file(const char *folder, const char *name, runner run)
+static void with_attributes(mh_context *context, const char *name, const mh_tensor_file *file,
+                            runner run)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *context = test_context(test_level(level), 2);
-        mh_tensor_file *file;
-        test_ok(context, mh_tensor_file_open(context, path, &file));
-        const char *attributes = mh_tensor_file_metadata(file, "attributes");
-        onnx_case c = {name, file, json_loads(attributes ? attributes : "{}", 0, NULL)};
-        assert_non_null(c.attributes);
-        run(context, &c);
-        json_decref(c.attributes);
-        mh_tensor_file_free(file);
-        mh_context_free(context);
-    }
+    const char *attributes = mh_tensor_file_metadata(file, "attributes");
+    onnx_case c = {name, file, json_loads(attributes ? attributes : "{}", 0, NULL)};
+    assert_non_null(c.attributes);
+    run(context, &c);
+    json_decref(c.attributes);
 }
 
-// Every *.safetensors in the folder whose name starts with the prefix.
-static void run_folder(const char *prefix, runner run, size_t expected)
+static void norm_file(mh_context *context, const char *name, const mh_tensor_file *file)
 {
-    const char *data = getenv("MH_TEST_DATA");
-    if (!data || !*data) {
-        print_message("MH_TEST_DATA is not set: the ONNX cases are skipped\n");
-        skip();
-        return;
-    }
-    char folder[3072];
-    snprintf(folder, sizeof folder, "%s/onnx", data);
-    DIR *directory = opendir(folder);
-    if (!directory)
-        fail_msg("cannot read %s", folder);
-    size_t count = 0;
-    for (struct dirent *entry; (entry = readdir(directory));)
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-            strstr(entry->d_name, ".safetensors")) {
-            run_file(folder, entry->d_name, run);
-            count++;
-        }
-    closedir(directory);
-    print_message("%zu cases named %s*\n", count, prefix);
-    assert_int_equal(count, expected);
+    with_attributes(context, name, file, run_norm);
+}
+
+static void gelu_file(mh_context *context, const char *name, const mh_tensor_file *file)
+{
+    with_attributes(context, name, file, run_gelu);
+}
+
+static void rope_file(mh_context *context, const char *name, const mh_tensor_file *file)
+{
+    with_attributes(context, name, file, run_rope);
 }
 
 static void layer_norms(void **state)
 {
     (void)state;
-    run_folder("layer_normalization_", run_norm, 19);
+    onnx_run_cases("layer_normalization_", norm_file, 19);
 }
 
 static void rms_norms(void **state)
 {
     (void)state;
-    run_folder("rms_normalization_", run_norm, 19);
+    onnx_run_cases("rms_normalization_", norm_file, 19);
 }
 
 static void gelus(void **state)
 {
     (void)state;
-    run_folder("gelu_", run_gelu, 4);
+    onnx_run_cases("gelu_", gelu_file, 4);
 }
 
 static void ropes(void **state)
 {
     (void)state;
-    run_folder("rotary_embedding", run_rope, 8);
+    onnx_run_cases("rotary_embedding", rope_file, 8);
 }
 
 int main(void)
