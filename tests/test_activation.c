@@ -239,8 +239,7 @@ static void bits(void **state)
             }
 }
 
-// ---- dropout's statistics, special values, refusals
-// ----------------------------------------------
+// ---- dropout's statistics, special values, refusals ---------------------------------------------
 
 static void share_of_zeros(void **state)
 {

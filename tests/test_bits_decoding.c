@@ -195,8 +195,7 @@ static void decoding(void **state)
         }
 }
 
-// ---- multi-head attention with a cache
-// -----------------------------------------------------------
+// ---- multi-head attention with a cache ----------------------------------------------------------
 
 static void mha_with_cache(mh_context *context, bool rope)
 {

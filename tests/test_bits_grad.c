@@ -411,8 +411,7 @@ static void padding(problem *p)
     }
 }
 
-// ---- what is asked for, memory, layout
-// ------------------------------------------------------------
+// ---- what is asked for, memory, layout ----------------------------------------------------------
 
 // Each gradient alone, and all but each.
 static void subsets(problem *p)

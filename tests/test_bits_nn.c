@@ -174,8 +174,7 @@ static void training_with_any_threads(void **state)
     at_every_level(threads_at);
 }
 
-// ---- alone, padded, packed
-// ------------------------------------------------------------------------
+// ---- alone, padded, packed ----------------------------------------------------------------------
 
 static const size_t src_lengths[B] = {S, 20, 64}, tgt_lengths[B] = {T, 7, 33};
 
@@ -350,8 +349,7 @@ static void alone_padded_or_packed(void **state)
     at_every_level(company_at);
 }
 
-// ---- batch first
-// ----------------------------------------------------------------------------------
+// ---- batch first --------------------------------------------------------------------------------
 
 static void layout_at(const char *level)
 {
@@ -398,8 +396,7 @@ static void batch_first_or_time_first(void **state)
     at_every_level(layout_at);
 }
 
-// ---- taps
-// -----------------------------------------------------------------------------------------
+// ---- taps ---------------------------------------------------------------------------------------
 
 // The weights of the first layer's self-attention, from a module of its own.
 static float *weights_of_mha(mh_context *context, const mh_transformer *module,
@@ -487,8 +484,7 @@ static void taps_change_nothing(void **state)
     at_every_level(taps_at);
 }
 
-// ---- two threads, one module
-// ------------------------------------------------------------------------
+// ---- two threads, one module --------------------------------------------------------------------
 
 typedef struct user {
     const mh_transformer *module;

@@ -112,8 +112,7 @@ static void expect_failure(mh_status status, const char *path, const char *reaso
         fail_msg("found \"%s\", expected \"%s\" and \"%s\"", message, path, reason);
 }
 
-// ---- reading
-// --------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static void mapping_reads(void **state)
 {
@@ -148,8 +147,7 @@ static void mapping_refuses(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-// ---- writing
-// --------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 static void new_file_appears_at_commit(void **state)
 {
@@ -292,8 +290,7 @@ static void protected_places(void **state)
     expect_entries(".", 2);
 }
 
-// ---- when writing fails half-way
-// -------------------------------------------------------------------
+// ---- when writing fails half-way ----------------------------------------------------------------
 
 static void full_device(void **state)
 {
@@ -375,8 +372,7 @@ static void out_of_memory(void **state)
     mh_context_free(poor);
 }
 
-// ---- what is no file
-// -----------------------------------------------------------------------------
+// ---- what is no file ----------------------------------------------------------------------------
 
 static void pipes_and_devices(void **state)
 {
@@ -414,8 +410,7 @@ static void standard_output(void **state)
     expect_entries(".", 2);
 }
 
-// ---- readers see the old file or the new one
-// ------------------------------------------------------
+// ---- readers see the old file or the new one ----------------------------------------------------
 
 static void write_for_ever(void)
 {

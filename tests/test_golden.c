@@ -131,8 +131,7 @@ static uint64_t attention_masked(mh_context *context)
     return hash;
 }
 
-// ---- matmul, linear and softmax
-// -------------------------------------------------------------------------
+// ---- matmul, linear and softmax -----------------------------------------------------------------
 
 static uint64_t matmul(mh_context *context, mh_dtype dtype, size_t M, size_t K, size_t N)
 {

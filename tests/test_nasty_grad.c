@@ -192,8 +192,7 @@ static void live_nan(mh_context *context, mh_dtype dtype)
         }
 }
 
-// ---- sizes 0 and 1, large numbers
-// -----------------------------------------------------------------
+// ---- sizes 0 and 1, large numbers ---------------------------------------------------------------
 
 static void small_sizes(mh_context *context, mh_dtype dtype)
 {
@@ -255,8 +254,7 @@ static void saturated_softcap(mh_context *context, mh_dtype dtype)
     grad_teardown(&f);
 }
 
-// ---- refusals
-// -------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 typedef struct call {
     grad_fixture f;

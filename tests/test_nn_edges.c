@@ -53,8 +53,7 @@ static bool all_finite(size_t n, const float *x)
     return finite;
 }
 
-// ---- nothing
-// --------------------------------------------------------------------------------------
+// ---- nothing ------------------------------------------------------------------------------------
 
 // Forward and backward of src (B, S, D) and tgt (B, T, D) with some of B, S, T 0.
 static void empty_transformer(mh_context *context, mh_transformer_kind kind, size_t B, size_t S,
@@ -171,8 +170,7 @@ static void no_layers(void **state)
     mh_context_free(context);
 }
 
-// ---- no live key
-// ------------------------------------------------------------------------------------
+// ---- no live key --------------------------------------------------------------------------------
 
 // Query 1 of the first sequence, and all of the second, see nothing: weights of 0, the output
 // projection's bias, and no gradient; with and without weights the same bits.

@@ -10,8 +10,7 @@
 
 enum { B = 2, S = 5, T = 4, D = 12, H = 3, F = 10 };
 
-// ---- configs
-// ----------------------------------------------------------------------------------------
+// ---- configs ------------------------------------------------------------------------------------
 
 static mh_mha_config mha_config(void)
 {
@@ -106,8 +105,7 @@ static void transformer_configs(void **state)
     REFUSE_TRANSFORMER(c.precision = (mh_precision)77, "precision");
 }
 
-// ---- calls of mh_mha
-// ----------------------------------------------------------------------------------
+// ---- calls of mh_mha ----------------------------------------------------------------------------
 
 // A correct call, of which a test spoils one thing.
 typedef struct mha_call {
@@ -314,8 +312,7 @@ static void mha_caches_and_further_keys(void **state)
     mh_kv_cache_free(cache);
 }
 
-// ---- calls of mh_transformer
-// ----------------------------------------------------------------------
+// ---- calls of mh_transformer --------------------------------------------------------------------
 
 typedef struct call {
     mh_context *context;
@@ -503,8 +500,7 @@ static void backwards(void **state)
     call_free(&other);
 }
 
-// ---- decoding
-// -----------------------------------------------------------------------------------------
+// ---- decoding -----------------------------------------------------------------------------------
 
 static void decodings(void **state)
 {
@@ -573,8 +569,7 @@ static void decodings(void **state)
     call_free(&encoder);
 }
 
-// ---- no memory
-// ------------------------------------------------------------------------------------------
+// ---- no memory ----------------------------------------------------------------------------------
 
 typedef struct storage {
     float src[S * B * D], tgt[T * B * D], out[T * B * D], dsrc[S * B * D], steps[T * 2 * B * D];

@@ -194,8 +194,7 @@ static void inner_loop_is_serial(void **state)
     mh_context_free(context);
 }
 
-// ---- floating-point environment
-// ------------------------------------------------------------------
+// ---- floating-point environment -----------------------------------------------------------------
 
 #if defined(__x86_64__)
 static uint32_t mxcsr(void)

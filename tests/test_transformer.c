@@ -471,8 +471,7 @@ static void check_transformer(mh_context *context, mh_tape *tape, uint64_t seed,
     transformer_case_free(&c);
 }
 
-// ---- all of it
-// ------------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 typedef void (*checker)(mh_context *context, mh_tape *tape, uint64_t seed, mh_precision precision,
                         bool large, worst *w);

@@ -81,8 +81,7 @@ mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
     return mh_tensor_view(values + parameter->offset, MH_F32, parameter->rank, parameter->shape);
 }
 
-// ---- initial values
-// ------------------------------------------------------------------------------
+// ---- initial values -----------------------------------------------------------------------------
 
 // The sum of twelve uniform numbers is normal but for its far tails, without a logarithm whose bits
 // would depend on the C library.

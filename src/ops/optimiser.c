@@ -161,8 +161,7 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
     return MH_OK;
 }
 
-// ---- gradients
-// ------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 typedef struct norm_job {
     const mh_kernels *kernels;

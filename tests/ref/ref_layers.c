@@ -107,8 +107,7 @@ void ref_norm_backward(bool rms, size_t n, const double *x, const double *weight
     }
 }
 
-// ---- positions
-// ------------------------------------------------------------------------------------
+// ---- positions ----------------------------------------------------------------------------------
 
 void ref_rope(bool interleaved, size_t n, size_t width, double position, double base,
               const double *x, double *y)
@@ -130,8 +129,7 @@ double ref_sinusoid(size_t D, size_t column, double position)
     return column % 2 ? cos(angle) : sin(angle);
 }
 
-// ---- loss
-// -----------------------------------------------------------------------------------------
+// ---- loss ---------------------------------------------------------------------------------------
 
 static double log_sum_exp(size_t V, const double *x)
 {

@@ -193,8 +193,7 @@ static void branch_backward(const place *at, const double *u, double *dy, double
     }
 }
 
-// ---- norm and residual
-// ----------------------------------------------------------------------------
+// ---- norm and residual --------------------------------------------------------------------------
 
 static void norm(const place *at, const double *x, double *y)
 {
@@ -266,8 +265,7 @@ static void step_backward(const place *at, const double *x, double *d)
         free(all[i]);
 }
 
-// ---- stacks
-// ---------------------------------------------------------------------------------------
+// ---- stacks -------------------------------------------------------------------------------------
 
 static bool is_single(const ref_transformer *t)
 {
@@ -359,8 +357,7 @@ static void stack_free(const stack *s, double **x)
     free(x);
 }
 
-// ---- all of it
-// --------------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 static bool has_encoder(const ref_transformer *t)
 {
