@@ -200,7 +200,9 @@ typedef struct mh_transformer_config {
     bool batch_first;          // false
     bool norm_first;           // false
     bool bias;                 // true
-    bool final_norm;        // true; PyTorch's stacks have one if it is given, nn.Transformer always
+    bool final_norm;   // true; PyTorch's stacks have one if it is given, nn.Transformer always
+    size_t vocabulary; // 0; more: the parameters begin with embedding.weight (vocabulary, d_model),
+                       // a table for whoever embeds tokens; the module itself does not read it
     mh_precision precision; // MH_PRECISION_F32
 } mh_transformer_config;
 

@@ -2,6 +2,7 @@
 // Transformers made and freed: their layers, and their parameters under PyTorch's names.
 #include "base/context.h"
 #include "nn/transformer.h"
+#include <math.h>
 #include <stdio.h>
 
 // ---- parameters ------------------------------------------------------------------------------
@@ -35,6 +36,10 @@ static void declare(mh_parameter_list *list, void *module)
 {
     mh_transformer *t = module;
     const bool whole = t->config.kind == MH_TRANSFORMER;
+    if (t->config.vocabulary)
+        mh_declare(list, "", "embedding.weight", 2,
+                   (size_t[]){t->config.vocabulary, t->config.d_model}, MH_INIT_NORMAL,
+                   1 / sqrt((double)t->config.d_model));
     declare_stack(list, t, whole ? "encoder." : "", t->layers, t->encoder_count, &t->encoder_norm,
                   &t->encoder_norm_bias);
     declare_stack(list, t, whole ? "decoder." : "", t->layers + t->encoder_count, t->decoder_count,
@@ -43,7 +48,7 @@ static void declare(mh_parameter_list *list, void *module)
 
 // ---- config ------------------------------------------------------------------------------------
 
-enum { MOST = 1 << 20, MOST_LAYERS = 4096 };
+enum { MOST = 1 << 20, MOST_LAYERS = 4096, MOST_TOKENS = 1 << 24 };
 
 static mh_status check_config(mh_context *context, const mh_transformer_config *c)
 {
@@ -65,6 +70,9 @@ static mh_status check_config(mh_context *context, const mh_transformer_config *
     if (c->num_encoder_layers > MOST_LAYERS || c->num_decoder_layers > MOST_LAYERS)
         return mh_fail(context, MH_ERROR_ARGUMENT, "layers: found %zu and %zu, expected at most %d",
                        c->num_encoder_layers, c->num_decoder_layers, MOST_LAYERS);
+    if (c->vocabulary > MOST_TOKENS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "vocabulary: found %zu, expected at most %d",
+                       c->vocabulary, MOST_TOKENS);
     if (c->activation < MH_RELU || c->activation > MH_SILU)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "activation: found %d, expected an mh_activation", (int)c->activation);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// config.json: one object with the members of mh_translator_config, none left out and no others,
+// so that no two programs read different models from it.
+#include "model/config_file.h"
+#include "base/context.h"
+#include "base/file.h"
+#include "base/json_load.h"
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define FORMAT_NAME "multihead translator"
+enum { FORMAT_VERSION = 1, NESTING_MAX = 1, TEXT_MAX = 4096, NUMBER_MAX = 1 << 24 };
+
+// The members that are sizes.
+static const struct {
+    const char *name;
+    size_t place;
+} sizes[] = {
+    {"d_model", offsetof(mh_translator_config, d_model)},
+    {"nhead", offsetof(mh_translator_config, nhead)},
+    {"num_encoder_layers", offsetof(mh_translator_config, num_encoder_layers)},
+    {"num_decoder_layers", offsetof(mh_translator_config, num_decoder_layers)},
+    {"dim_feedforward", offsetof(mh_translator_config, dim_feedforward)},
+    {"max_length", offsetof(mh_translator_config, max_length)},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes, MEMBERS = SIZES + 5 };
+
+static size_t *size_of(mh_translator_config *config, size_t i)
+{
+    return (size_t *)((char *)config + sizes[i].place);
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+static mh_status need(const mh_source *source, const char *name, const char *what)
+{
+    return mh_source_fail(source, MH_ERROR_FORMAT, "\"%s\": expected %s", name, what);
+}
+
+static mh_status read_format(const mh_source *source, const json_t *root)
+{
+    const char *format = json_string_value(json_object_get(root, "format"));
+    if (!format || strcmp(format, FORMAT_NAME) != 0)
+        return need(source, "format", "\"" FORMAT_NAME "\"");
+    const json_t *version = json_object_get(root, "version");
+    if (!json_is_integer(version))
+        return need(source, "version", "a number");
+    if (json_integer_value(version) != FORMAT_VERSION)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "a model of version %lld; this program reads version %d",
+                              (long long)json_integer_value(version), FORMAT_VERSION);
+    return MH_OK;
+}
+
+static mh_status read_activation(const mh_source *source, const json_t *root,
+                                 mh_activation *activation)
+{
+    const char *name = json_string_value(json_object_get(root, "activation"));
+    for (int kind = MH_RELU; name && kind <= MH_SILU; kind++)
+        if (!strcmp(name, mh_activation_name((mh_activation)kind))) {
+            *activation = (mh_activation)kind;
+            return MH_OK;
+        }
+    return need(source, "activation", "relu, gelu, gelu_tanh or silu");
+}
+
+static mh_status read_members(const mh_source *source, const json_t *root,
+                              mh_translator_config *config)
+{
+    if (!json_is_object(root))
+        return mh_source_fail(source, MH_ERROR_FORMAT, "expected an object");
+    mh_status status = read_format(source, root);
+    for (size_t i = 0; i < SIZES && !status; i++) {
+        const json_t *value = json_object_get(root, sizes[i].name);
+        const json_int_t number = json_integer_value(value);
+        if (!json_is_integer(value) || number < 1 || number > NUMBER_MAX)
+            return need(source, sizes[i].name, "a number from 1 to 16777216");
+        *size_of(config, i) = (size_t)number;
+    }
+    const json_t *dropout = json_object_get(root, "dropout");
+    const json_t *norm_first = json_object_get(root, "norm_first");
+    if (!status && !json_is_number(dropout))
+        status = need(source, "dropout", "a number");
+    if (!status && !json_is_boolean(norm_first))
+        status = need(source, "norm_first", "true or false");
+    if (!status && json_object_size(root) != MEMBERS)
+        status = mh_source_fail(source, MH_ERROR_FORMAT, "found %zu members, expected %d",
+                                json_object_size(root), MEMBERS);
+    config->dropout = (float)json_number_value(dropout);
+    config->norm_first = json_is_true(norm_first);
+    return status ? status : read_activation(source, root, &config->activation);
+}
+
+mh_status mh_config_parse(mh_context *context, const char *name, const void *bytes, size_t size,
+                          mh_translator_config *config)
+{
+    const mh_source source = {context, name, bytes, size};
+    mh_json_scan scan = {0};
+    json_t *root = NULL;
+    *config = mh_translator_config_default();
+    if (size == 0 || size > TEXT_MAX)
+        return mh_source_fail(&source, MH_ERROR_FORMAT, "found %zu bytes, expected 1 to %d", size,
+                              TEXT_MAX);
+    mh_status status = mh_json_scan_text(&source, "", bytes, size, NESTING_MAX, &scan);
+    if (!status)
+        status = mh_json_load(&source, "", bytes, size, &scan, &root);
+    if (!status)
+        status = read_members(&source, root, config);
+    json_decref(root);
+    return status;
+}
+
+mh_status mh_config_load(mh_context *context, const char *path, mh_translator_config *config)
+{
+    mh_mapping mapping;
+    mh_status status = mh_file_map(context, path, &mapping);
+    if (status)
+        return status;
+    status = mh_config_parse(context, path, mapping.data, mapping.size, config);
+    mh_file_unmap(&mapping);
+    return status;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+mh_status mh_config_save(mh_context *context, const char *path, const mh_translator_config *config)
+{
+    mh_translator_config own = *config;
+    char text[TEXT_MAX];
+    int size = snprintf(text, sizeof text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n",
+                        FORMAT_NAME, FORMAT_VERSION);
+    for (size_t i = 0; i < SIZES; i++)
+        size += snprintf(text + size, sizeof text - (size_t)size, "  \"%s\": %zu,\n", sizes[i].name,
+                         *size_of(&own, i));
+    size += snprintf(text + size, sizeof text - (size_t)size,
+                     "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %.9g\n}\n",
+                     mh_activation_name(config->activation), config->norm_first ? "true" : "false",
+                     (double)config->dropout);
+    mh_file_writer *writer;
+    mh_status status = mh_file_begin(context, path, &writer);
+    if (status)
+        return status;
+    status = mh_file_write(writer, text, (size_t)size);
+    if (!status)
+        return mh_file_commit(writer);
+    mh_file_abandon(writer);
+    return status;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Translators made and freed, tokens to rows and rows to logits.
+#include "base/context.h"
+#include "model/translator_inside.h"
+#include <math.h>
+
+// ---- making and freeing -------------------------------------------------------------------------
+
+enum { MOST_POSITIONS = 1 << 16 };
+
+static mh_status check_config(mh_context *context, const mh_translator_config *config)
+{
+    if (!config || config->struct_size != sizeof *config)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "config: expected mh_translator_config_default()");
+    if (!config->num_encoder_layers || !config->num_decoder_layers)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "layers: found %zu and %zu, expected at least one each",
+                       config->num_encoder_layers, config->num_decoder_layers);
+    if (config->max_length < 2 || config->max_length > MOST_POSITIONS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "max_length: found %zu, expected 2 to %d",
+                       config->max_length, MOST_POSITIONS);
+    if (!(config->dropout >= 0 && config->dropout < 1))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dropout: found %g, expected 0 to less than 1",
+                       (double)config->dropout);
+    return MH_OK;
+}
+
+static mh_status make_transformer(mh_context *context, mh_translator *t)
+{
+    mh_transformer_config c = mh_transformer_config_default();
+    c.d_model = t->config.d_model;
+    c.nhead = t->config.nhead;
+    c.num_encoder_layers = t->config.num_encoder_layers;
+    c.num_decoder_layers = t->config.num_decoder_layers;
+    c.dim_feedforward = t->config.dim_feedforward;
+    c.dropout = t->config.dropout;
+    c.activation = t->config.activation;
+    c.norm_first = t->config.norm_first;
+    c.vocabulary = mh_tokenizer_size(t->tokenizer);
+    c.precision = t->precision;
+    return mh_transformer_create(context, &c, &t->transformer);
+}
+
+static size_t position_bytes(const mh_translator *t)
+{
+    return t->config.max_length * t->config.d_model * sizeof(float);
+}
+
+static mh_status make_positions(mh_context *context, mh_translator *t)
+{
+    t->positions = mh_alloc(context, position_bytes(t));
+    if (!t->positions)
+        return MH_ERROR_MEMORY;
+    const mh_tensor table =
+        mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
+    return mh_positions_sinusoidal(context, 0, 1, &table);
+}
+
+mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
+                               mh_precision precision, mh_tokenizer *tokenizer,
+                               mh_translator **translator)
+{
+    *translator = NULL;
+    mh_status status = check_config(context, config);
+    mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);
+    if (!t) {
+        mh_tokenizer_free(tokenizer);
+        return status ? status : MH_ERROR_MEMORY;
+    }
+    *t = (mh_translator){.allocator = context->allocator,
+                         .config = *config,
+                         .precision = precision,
+                         .tokenizer = tokenizer};
+    status = make_transformer(context, t);
+    if (!status)
+        status = make_positions(context, t);
+    if (status) {
+        mh_translator_free(t);
+        return status;
+    }
+    *translator = t;
+    return MH_OK;
+}
+
+void mh_translator_free(mh_translator *t)
+{
+    if (!t)
+        return;
+    if (t->positions)
+        t->allocator.release(t->allocator.user, t->positions, position_bytes(t));
+    mh_transformer_free(t->transformer);
+    mh_tokenizer_free(t->tokenizer);
+    t->allocator.release(t->allocator.user, t, sizeof *t);
+}
+
+const mh_translator_config *mh_translator_configuration(const mh_translator *translator)
+{
+    return &translator->config;
+}
+
+const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator)
+{
+    return translator->tokenizer;
+}
+
+const mh_parameters *mh_translator_parameters(const mh_translator *translator)
+{
+    return mh_transformer_parameters(translator->transformer);
+}
+
+// ---- tokens to rows, rows to logits -------------------------------------------------------------
+
+mh_tensor mh_translator_embedding(const mh_translator *t, float *values)
+{
+    return mh_parameter_view(&mh_translator_parameters(t)->list[0], values);
+}
+
+mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const int32_t *ids,
+                              const int32_t *positions, const mh_tensor *x, float *scratch)
+{
+    const size_t rows = x->shape[0], D = t->config.d_model;
+    const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
+    const mh_tensor places = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, D);
+    const mh_tensor id = mh_tensor_1d((int32_t *)ids, MH_I32, rows);
+    const mh_tensor at = mh_tensor_1d((int32_t *)positions, MH_I32, rows);
+    const mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
+    mh_status status = mh_embedding(context, &table, &id, (float)sqrt((double)D), x);
+    if (!status)
+        status = mh_embedding(context, &places, &at, 1, &place);
+    return status ? status : mh_add(context, x, &place, x);
+}
+
+mh_status mh_translator_logits(mh_context *context, const mh_translator *t, const mh_tensor *x,
+                               const mh_tensor *logits)
+{
+    const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
+    mh_linear_options options = mh_linear_options_default();
+    options.precision = t->precision;
+    return mh_linear(context, &options, x, &table, logits);
+}

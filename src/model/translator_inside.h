@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// A translator's inside: tokens to rows, rows to logits. What lies between is nn's Transformer.
+#ifndef MH_MODEL_TRANSLATOR_INSIDE_H
+#define MH_MODEL_TRANSLATOR_INSIDE_H
+
+#include <multihead/ops.h>
+#include <multihead/translator.h>
+
+struct mh_translator {
+    mh_allocator allocator;
+    mh_translator_config config;
+    mh_precision precision;
+    mh_tokenizer *tokenizer;
+    mh_transformer *transformer;
+    float *positions; // (max_length, D)
+};
+
+// x (rows, D) f32 = sqrt(D) embedding[ids] + position; ids and positions (rows). `scratch` has as
+// many floats as x.
+mh_status mh_translator_embed(mh_context *context, const mh_translator *translator,
+                              const int32_t *ids, const int32_t *positions, const mh_tensor *x,
+                              float *scratch);
+
+// (vocabulary, D): in the parameters, or in gradients laid out like them.
+mh_tensor mh_translator_embedding(const mh_translator *translator, float *values);
+
+// logits (rows, vocabulary) of the Transformer's output x (rows, D).
+mh_status mh_translator_logits(mh_context *context, const mh_translator *translator,
+                               const mh_tensor *x, const mh_tensor *logits);
+
+#endif

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+// The loss of a batch, forward and backward:
+//
+//     source -> embed, dropout -> x \
+//     given  -> embed, dropout -> y  > Transformer -> out -> logits -> cross-entropy with `wanted`
+//
+// Logits are the largest thing here, and are made and used up a block of rows at a time.
+#include "model/translator_loss.h"
+#include "base/context.h"
+#include "model/translator_inside.h"
+#include <math.h>
+
+enum {
+    LOGIT_ROWS = 512, // of a block; part of the bits, as the embedding's gradients are summed by it
+    SOURCE_STREAM = INT32_MAX - 1, // of dropout; the Transformer counts its own from 0
+    TARGET_STREAM = INT32_MAX,
+};
+
+struct mh_loss_memory {
+    mh_allocator allocator;
+    mh_tape *tape;
+    float *floats;
+    size_t capacity;
+};
+
+mh_status mh_loss_memory_create(mh_context *context, mh_loss_memory **memory)
+{
+    *memory = mh_alloc(context, sizeof **memory);
+    if (!*memory)
+        return MH_ERROR_MEMORY;
+    **memory = (mh_loss_memory){.allocator = context->allocator};
+    mh_status status = mh_tape_create(context, &(*memory)->tape);
+    if (status) {
+        mh_loss_memory_free(*memory);
+        *memory = NULL;
+    }
+    return status;
+}
+
+static void release_floats(mh_loss_memory *m)
+{
+    if (m->floats)
+        m->allocator.release(m->allocator.user, m->floats, m->capacity * sizeof(float));
+    m->floats = NULL;
+    m->capacity = 0;
+}
+
+void mh_loss_memory_free(mh_loss_memory *m)
+{
+    if (!m)
+        return;
+    release_floats(m);
+    mh_tape_free(m->tape);
+    m->allocator.release(m->allocator.user, m, sizeof *m);
+}
+
+static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
+{
+    if (m->capacity < floats) {
+        release_floats(m);
+        m->floats = mh_alloc(context, floats * sizeof(float));
+        m->capacity = m->floats ? floats : 0;
+    }
+    return m->floats;
+}
+
+// ---- one call -----------------------------------------------------------------------------------
+
+typedef struct call {
+    const mh_translator *t;
+    const mh_loss_options *options;
+    const mh_pair_batch *batch;
+    mh_transformer_options transformer;
+    mh_tensor x, y, out;    // (source rows, D), (target rows, D), (target rows, D)
+    mh_tensor dx, dy, dout; // their gradients; dout is also scratch before
+    float *logits;          // (LOGIT_ROWS, vocabulary)
+} call;
+
+static mh_tensor take(float **next, size_t rows, size_t columns)
+{
+    const mh_tensor t = mh_tensor_2d(*next, MH_F32, rows, columns);
+    *next += rows * columns;
+    return t;
+}
+
+static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
+{
+    const size_t S = (size_t)c->batch->source_starts[c->batch->sequences];
+    const size_t T = (size_t)c->batch->target_starts[c->batch->sequences];
+    const size_t D = c->t->config.d_model, V = mh_tokenizer_size(c->t->tokenizer);
+    const size_t most = S > T ? S : T;
+    float *next = reserve(context, memory, (2 * S + 2 * T + 2 * most) * D + LOGIT_ROWS * V);
+    if (!next)
+        return MH_ERROR_MEMORY;
+    c->x = take(&next, S, D);
+    c->y = take(&next, T, D);
+    c->out = take(&next, most, D);
+    c->dx = take(&next, S, D);
+    c->dy = take(&next, T, D);
+    c->dout = take(&next, most, D);
+    c->out.shape[0] = c->dout.shape[0] = T;
+    c->logits = next;
+    c->transformer = mh_transformer_options_default();
+    c->transformer.tgt_causal = true;
+    c->transformer.sequences = c->batch->sequences;
+    c->transformer.src_starts = c->batch->source_starts;
+    c->transformer.tgt_starts = c->batch->target_starts;
+    c->transformer.training = c->options->training;
+    c->transformer.seed = c->options->seed;
+    c->transformer.step = c->options->step;
+    c->transformer.tape = c->options->gradients ? memory->tape : NULL;
+    return MH_OK;
+}
+
+static mh_status drop(mh_context *context, const call *c, uint32_t stream, const mh_tensor *x)
+{
+    if (!c->options->training || c->t->config.dropout == 0)
+        return MH_OK;
+    mh_dropout_options o = mh_dropout_options_default();
+    o.probability = c->t->config.dropout;
+    o.seed = c->options->seed;
+    o.step = c->options->step;
+    o.stream = stream;
+    return mh_dropout(context, &o, x, x);
+}
+
+static mh_status forward(mh_context *context, const call *c)
+{
+    const mh_pair_batch *b = c->batch;
+    mh_status status =
+        mh_translator_embed(context, c->t, b->source, b->source_positions, &c->x, c->dout.data);
+    if (!status)
+        status =
+            mh_translator_embed(context, c->t, b->given, b->target_positions, &c->y, c->dout.data);
+    if (!status)
+        status = drop(context, c, SOURCE_STREAM, &c->x);
+    if (!status)
+        status = drop(context, c, TARGET_STREAM, &c->y);
+    return status ? status
+                  : mh_transformer_forward(context, c->t->transformer, &c->transformer, &c->x,
+                                           &c->y, &c->out);
+}
+
+// The loss of some rows; their part of dout and of the embedding's gradients.
+static mh_status lose_rows(mh_context *context, const call *c, size_t first, size_t rows,
+                           double *loss)
+{
+    const size_t V = mh_tokenizer_size(c->t->tokenizer);
+    const mh_tensor x = mh_tensor_slice(c->out, 0, first, rows);
+    const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, rows, V);
+    const mh_tensor wanted = mh_tensor_1d((int32_t *)c->batch->wanted + first, MH_I32, rows);
+    mh_status status = mh_translator_logits(context, c->t, &x, &logits);
+    if (status)
+        return status;
+    mh_cross_entropy_options o = mh_cross_entropy_options_default();
+    o.label_smoothing = c->options->label_smoothing;
+    o.reduction = MH_REDUCTION_SUM;
+    o.gradient_scale = c->options->gradient_scale;
+    status = mh_cross_entropy(context, &o, &logits, &wanted, loss, NULL,
+                              c->options->gradients ? &logits : NULL);
+    if (status || !c->options->gradients)
+        return status;
+    const mh_tensor table = mh_translator_embedding(c->t, mh_translator_parameters(c->t)->values);
+    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
+    const mh_tensor dx = mh_tensor_slice(c->dout, 0, first, rows);
+    mh_linear_options linear = mh_linear_options_default();
+    linear.precision = c->t->precision;
+    linear.accumulate = true;
+    return mh_linear_backward(context, &linear, &x, &table, &logits, &dx, &dtable, NULL);
+}
+
+static mh_status backward(mh_context *context, const call *c)
+{
+    const mh_pair_batch *b = c->batch;
+    const float scale = (float)sqrt((double)c->t->config.d_model);
+    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
+    const mh_tensor source = mh_tensor_1d((int32_t *)b->source, MH_I32, c->x.shape[0]);
+    const mh_tensor given = mh_tensor_1d((int32_t *)b->given, MH_I32, c->y.shape[0]);
+    mh_status status =
+        mh_transformer_backward(context, c->t->transformer, &c->transformer, &c->x, &c->y, &c->dout,
+                                c->options->gradients, &c->dx, &c->dy);
+    if (!status)
+        status = drop(context, c, SOURCE_STREAM, &c->dx);
+    if (!status)
+        status = drop(context, c, TARGET_STREAM, &c->dy);
+    if (!status)
+        status = mh_embedding_backward(context, &source, scale, -1, &c->dx, &dtable);
+    return status ? status : mh_embedding_backward(context, &given, scale, -1, &c->dy, &dtable);
+}
+
+mh_status mh_translator_loss(mh_context *context, const mh_translator *translator,
+                             const mh_loss_options *options, const mh_pair_batch *batch,
+                             mh_loss_memory *memory, double *loss)
+{
+    call c = {.t = translator, .options = options, .batch = batch};
+    mh_status status = lay_out(context, memory, &c);
+    if (!status)
+        status = forward(context, &c);
+    const size_t T = c.out.shape[0];
+    *loss = 0;
+    for (size_t first = 0; first < T && !status; first += LOGIT_ROWS) {
+        double part;
+        status =
+            lose_rows(context, &c, first, T - first < LOGIT_ROWS ? T - first : LOGIT_ROWS, &part);
+        *loss += status ? 0 : part;
+    }
+    return status || !options->gradients ? status : backward(context, &c);
+}
