@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files: read-only mappings, and writing that is all or nothing. Exported for
+// Files: read-only mappings, reading in order, and writing that is all or nothing. Exported for
 // libmultihead-model, but not part of the public API.
 #ifndef MH_BASE_FILE_H
 #define MH_BASE_FILE_H
@@ -14,6 +14,18 @@ typedef struct mh_mapping {
 // Maps a regular file read-only. Directories, devices and pipes are refused by name.
 MH_API mh_status mh_file_map(mh_context *context, const char *path, mh_mapping *mapping);
 MH_API void mh_file_unmap(mh_mapping *mapping);
+
+// Reads any file from its beginning to its end, pipes and terminals too; "-" is standard input.
+typedef struct mh_file_reader {
+    mh_context *context;
+    const char *path; // for messages; borrowed, NULL if nothing is open
+    int fd;
+} mh_file_reader;
+
+MH_API mh_status mh_file_open(mh_context *context, const char *path, mh_file_reader *reader);
+// At least one byte, at most `size`; *got is 0 only at the end.
+MH_API mh_status mh_file_read(mh_file_reader *reader, void *bytes, size_t size, size_t *got);
+MH_API void mh_file_close(mh_file_reader *reader); // all zeros is fine, so is twice
 
 // Writes a file in pieces to a temporary name in the same folder:
 //

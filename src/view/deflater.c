@@ -2,33 +2,13 @@
 // Raw deflate; see deflater.h. One stream serves all pieces of a page: it is reset, not made anew.
 #include "view/deflater.h"
 
-#include "base/checked.h"
+#include "io/zlib_memory.h"
 
 enum {
     LEVEL = 6,        // 9 takes three times as long for less than a percent
     WINDOW = -15,     // raw: no header, no checksum
     MEMORY_LEVEL = 9, // 9 of 9
-    SIZE_ROOM = 64,   // before each block its size; keeps the alignment
 };
-
-// zlib gives no size back, mh_free wants one.
-static void *allocate(void *user, unsigned count, unsigned width)
-{
-    size_t size;
-    if (!mh_multiply_sizes(count, width, &size) || !mh_add_sizes(size, SIZE_ROOM, &size))
-        return NULL;
-    char *block = mh_alloc(user, size);
-    if (block == NULL)
-        return NULL;
-    *(size_t *)(void *)block = size;
-    return block + SIZE_ROOM;
-}
-
-static void release(void *user, void *memory)
-{
-    char *block = (char *)memory - SIZE_ROOM;
-    mh_free(user, block, *(size_t *)(void *)block);
-}
 
 mh_status mh_deflater_open(mh_deflater *d, mh_context *context, size_t largest)
 {
@@ -36,7 +16,7 @@ mh_status mh_deflater_open(mh_deflater *d, mh_context *context, size_t largest)
     if (largest > INT32_MAX)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "page: %zu bytes for one head, expected at most %d", largest, INT32_MAX);
-    d->stream = (z_stream){.zalloc = allocate, .zfree = release, .opaque = context};
+    d->stream = mh_zlib_stream(context);
     if (deflateInit2(&d->stream, LEVEL, Z_DEFLATED, WINDOW, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
         d->context = NULL;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The bytes of a file or of memory, in order; gzip is noticed by its first two bytes and
+// decompressed on the way. Anything after a gzip member that is neither another member nor zeros is
+// refused, unlike in zlib's gzread: a damaged member would otherwise be lost without a word.
+#ifndef MH_IO_BYTE_STREAM_H
+#define MH_IO_BYTE_STREAM_H
+
+#include "base/file.h"
+#include "base/source.h"
+#include "io/zlib_memory.h"
+
+typedef struct mh_byte_stream {
+    mh_source source;    // who complains: context and name
+    mh_file_reader file; // not open: everything is in `input` already
+    unsigned char *block;
+    const unsigned char *input; // [begin, end) is still to be used
+    size_t begin, end;
+    bool at_end; // nothing comes after `input`
+    enum { MH_STREAM_START, MH_STREAM_PLAIN, MH_STREAM_MEMBER, MH_STREAM_BETWEEN } state;
+    z_stream zlib;
+} mh_byte_stream;
+
+// Opens a file, plain or gzip, "-" for standard input. `path` must outlive the stream.
+// Errors: MH_ERROR_FILE, MH_ERROR_MEMORY; the stream is then closed.
+mh_status mh_byte_stream_open(mh_context *context, const char *path, mh_byte_stream *stream);
+
+// The same for bytes in memory, which must outlive the stream.
+void mh_byte_stream_open_memory(mh_context *context, const char *name, const void *bytes,
+                                size_t size, mh_byte_stream *stream);
+
+// At least one byte, at most `size` (> 0); *got is 0 only at the end.
+// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (gzip: cut off or damaged), MH_ERROR_MEMORY.
+mh_status mh_byte_stream_read(mh_byte_stream *stream, void *bytes, size_t size, size_t *got);
+
+void mh_byte_stream_close(mh_byte_stream *stream); // all zeros is fine, so is twice
+
+#endif

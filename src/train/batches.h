@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Which examples make up each step of an epoch: a function of the examples' lengths, the budget,
+// the seed and the epoch, and of nothing else.
+//
+//     mh_batches_plan(context, &examples, &options, epoch, &batches);     again for each epoch
+//     for (size_t b = 0; b < batches.count; b++)
+//         step(batches.examples + batches.starts[b], batches.starts[b + 1] - batches.starts[b]);
+#ifndef MH_TRAIN_BATCHES_H
+#define MH_TRAIN_BATCHES_H
+
+#include "train/examples.h"
+
+typedef struct mh_batch_options {
+    uint64_t seed;
+    size_t tokens; // of a batch, source and target, </s> counted, padding not: at most so many
+} mh_batch_options;
+
+typedef struct mh_batches {
+    size_t count;       // the same for every seed and epoch
+    uint32_t *examples; // (starts[count]) every example once; batch b is [starts[b], starts[b + 1])
+    uint32_t *starts;   // (count + 1)
+    size_t examples_capacity, starts_capacity;
+} mh_batches;
+
+// Plans an epoch. The examples of a batch have like lengths; which of those of the same lengths
+// meet, and the order of batches, is up to chance. An example that is larger than the budget is a
+// batch by itself. `batches` is all zeros or the plan of another epoch, whose memory is used again.
+// Errors: MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no examples, 2^32 of them or more, a budget of 0).
+mh_status mh_batches_plan(mh_context *context, const mh_examples *examples,
+                          const mh_batch_options *options, uint64_t epoch, mh_batches *batches);
+
+// Frees all and makes it empty; all zeros is fine.
+void mh_batches_free(mh_context *context, mh_batches *batches);
+
+#endif
