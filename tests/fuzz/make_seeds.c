@@ -63,6 +63,13 @@ static const char *const encode[] = {
     "\xFF\xC3(",
 };
 
+// The last one: gzip of "a\tb\n".
+static const char corpus_gzip[] = "\x1F\x8B\b\0\0\0\0\0\0\3K\xE4L\xE2\2\0\xCE\x94\x11\x1A\4\0\0\0";
+static const char *const corpus[] = {
+    "\xEF\xBB\xBFOui.\tYes.\r\nNon.\tNo.\tCC-BY\n",
+    "\xC2\xA0 \xC3\xA9t\xC3\xA9 \t summer\n\n\tx\ny\t\nno tab\n\xFF\t\xC0\x80",
+};
+
 static const struct {
     const char *header;
     size_t data_size;
@@ -101,5 +108,9 @@ int main(int argc, char **argv)
         save(argv[1], "encode", i, blob_copy(encode[i], strlen(encode[i])));
     for (size_t i = 0; i < sizeof trace / sizeof *trace; i++)
         save(argv[1], "trace", i, blob_safetensors(trace[i].header, trace[i].data_size));
+    for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++)
+        save(argv[1], "corpus", i, blob_copy(corpus[i], strlen(corpus[i])));
+    save(argv[1], "corpus", sizeof corpus / sizeof *corpus,
+         blob_copy(corpus_gzip, sizeof corpus_gzip - 1));
     return 0;
 }
