@@ -155,6 +155,15 @@ ssize_t write(int fd, const void *bytes, size_t size)
     return syscall(SYS_write, fd, bytes, size);
 }
 
+ssize_t read(int fd, void *bytes, size_t size)
+{
+    if (fails(FILES)) {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_read, fd, bytes, size);
+}
+
 int fstat(int fd, struct stat *status) { return FAIL_OR(EIO, syscall(SYS_fstat, fd, status)); }
 int fsync(int fd) { return FAIL_OR(EIO, syscall(SYS_fsync, fd)); }
 int fchmod(int fd, mode_t mode) { return FAIL_OR(EPERM, syscall(SYS_fchmod, fd, mode)); }
