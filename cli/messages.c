@@ -57,6 +57,7 @@ int status_exit_code(mh_status status)
         return EXIT_MEMORY;
     case MH_ERROR_UNSUPPORTED:
     case MH_ERROR_THREAD:
+    case MH_ERROR_DIVERGED:
         break;
     }
     return EXIT_FAILED;
@@ -117,3 +118,5 @@ void end_saving(void)
     if (interrupted)
         die_interrupted();
 }
+
+bool was_interrupted(void) { return interrupted; }

@@ -29,4 +29,7 @@ void catch_interrupts(void);
 void begin_saving(void);
 void end_saving(void);
 
+// Whether a signal waits for end_saving().
+bool was_interrupted(void);
+
 #endif

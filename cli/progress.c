@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24 };
+enum { BAR_WIDTH = 24, SHORT_WIDTH = 12 };
 
 static bool shown;
 
-static bool wanted(void)
+bool progress_wanted(void)
 {
     const char *terminal = getenv("TERM");
     bool dumb = !terminal || strcmp(terminal, "dumb") == 0;
@@ -26,16 +27,39 @@ static bool colour_wanted(void)
     return !no_color || !*no_color;
 }
 
+// The columns of the terminal, 80 if it does not say.
+static int terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static void show_bar(size_t filled, size_t width)
+{
+    const bool colour = colour_wanted();
+    fprintf(stderr, "\r%s", colour ? "\033[36m" : "");
+    for (size_t i = 0; i < width; i++)
+        fputs(i < filled ? "#" : "-", stderr);
+    fputs(colour ? "\033[0m " : " ", stderr);
+}
+
 void progress_show(size_t done, size_t total, const char *what)
 {
-    if (!wanted() || total == 0)
+    if (!progress_wanted() || total == 0)
         return;
-    size_t filled = done * BAR_WIDTH / total;
-    bool colour = colour_wanted();
-    fprintf(stderr, "\r%s", colour ? "\033[36m" : "");
-    for (size_t i = 0; i < BAR_WIDTH; i++)
-        fputs(i < filled ? "#" : "-", stderr);
-    fprintf(stderr, "%s %zu/%zu %.40s\033[K", colour ? "\033[0m" : "", done, total, what);
+    show_bar(done * BAR_WIDTH / total, BAR_WIDTH);
+    fprintf(stderr, "%zu/%zu %.40s\033[K", done, total, what);
+    fflush(stderr);
+    shown = true;
+}
+
+void progress_line(double part, const char *text)
+{
+    if (!progress_wanted())
+        return;
+    const int room = terminal_width() - SHORT_WIDTH - 2;
+    show_bar((size_t)(part * SHORT_WIDTH), SHORT_WIDTH);
+    fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, text);
     fflush(stderr);
     shown = true;
 }

@@ -41,6 +41,7 @@ typedef enum mh_status {
     MH_ERROR_THREAD,      // a thread could not be started
     MH_ERROR_FILE,        // the operating system refused to open, read or write
     MH_ERROR_FORMAT,      // the file was read, and what it says is wrong
+    MH_ERROR_DIVERGED,    // training met a loss that is not a number
 } mh_status;
 
 // A short constant name such as "out of memory". Any thread.

@@ -379,3 +379,16 @@ void mh_file_abandon(mh_file_writer *writer)
         close(writer->folder);
     mh_free(writer->context, writer, sizeof *writer);
 }
+
+mh_status mh_file_replace(mh_context *context, const char *path, const void *bytes, size_t size)
+{
+    mh_file_writer *writer;
+    mh_status status = mh_file_begin(context, path, &writer);
+    if (status)
+        return status;
+    status = mh_file_write(writer, bytes, size);
+    if (!status)
+        return mh_file_commit(writer);
+    mh_file_abandon(writer);
+    return status;
+}

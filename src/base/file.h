@@ -43,4 +43,8 @@ MH_API mh_status mh_file_write(mh_file_writer *writer, const void *bytes, size_t
 MH_API mh_status mh_file_commit(mh_file_writer *writer);
 MH_API void mh_file_abandon(mh_file_writer *writer); // NULL is fine
 
+// All of that for bytes at hand.
+MH_API mh_status mh_file_replace(mh_context *context, const char *path, const void *bytes,
+                                 size_t size);
+
 #endif

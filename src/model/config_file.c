@@ -137,13 +137,5 @@ mh_status mh_config_save(mh_context *context, const char *path, const mh_transla
                      "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %.9g\n}\n",
                      mh_activation_name(config->activation), config->norm_first ? "true" : "false",
                      (double)config->dropout);
-    mh_file_writer *writer;
-    mh_status status = mh_file_begin(context, path, &writer);
-    if (status)
-        return status;
-    status = mh_file_write(writer, text, (size_t)size);
-    if (!status)
-        return mh_file_commit(writer);
-    mh_file_abandon(writer);
-    return status;
+    return mh_file_replace(context, path, text, (size_t)size);
 }

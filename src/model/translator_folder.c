@@ -8,8 +8,6 @@
 #include <multihead/model.h>
 
 #include "base/context.h"
-#include "base/file.h"
-#include "base/json_load.h"
 #include "model/config_file.h"
 #include "model/translator_inside.h"
 #include <stdio.h>
@@ -87,24 +85,35 @@ static mh_status save_rounded(mh_context *context, const mh_parameters *paramete
     return status;
 }
 
-mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *folder,
-                             mh_dtype dtype)
+mh_status mh_translator_save_settings(mh_context *context, const mh_translator *t,
+                                      const char *folder)
 {
     char path[PATH_BYTES];
-    if (dtype != MH_F32 && dtype != MH_BF16)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
-                       mh_dtype_name(dtype));
     mh_status status = join(context, folder, "config.json", path);
     if (!status)
         status = mh_config_save(context, path, &t->config);
     if (!status)
         status = join(context, folder, "tokenizer.json", path);
-    if (!status)
-        status = mh_tokenizer_save(context, t->tokenizer, path);
-    if (!status)
-        status = join(context, folder, "model.safetensors", path);
-    if (!status)
-        status = dtype == MH_F32 ? mh_parameters_save(context, mh_translator_parameters(t), path)
-                                 : save_rounded(context, mh_translator_parameters(t), path);
-    return status;
+    return status ? status : mh_tokenizer_save(context, t->tokenizer, path);
+}
+
+mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t,
+                                     const char *folder, mh_dtype dtype)
+{
+    char path[PATH_BYTES];
+    if (dtype != MH_F32 && dtype != MH_BF16)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
+                       mh_dtype_name(dtype));
+    mh_status status = join(context, folder, "model.safetensors", path);
+    if (status)
+        return status;
+    return dtype == MH_F32 ? mh_parameters_save(context, mh_translator_parameters(t), path)
+                           : save_rounded(context, mh_translator_parameters(t), path);
+}
+
+mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *folder,
+                             mh_dtype dtype)
+{
+    mh_status status = mh_translator_save_settings(context, t, folder);
+    return status ? status : mh_translator_save_weights(context, t, folder, dtype);
 }

@@ -15,6 +15,12 @@ struct mh_translator {
     float *positions; // (max_length, D)
 };
 
+// mh_translator_save in two steps: config.json and tokenizer.json; model.safetensors.
+mh_status mh_translator_save_settings(mh_context *context, const mh_translator *translator,
+                                      const char *folder);
+mh_status mh_translator_save_weights(mh_context *context, const mh_translator *translator,
+                                     const char *folder, mh_dtype dtype);
+
 // x (rows, D) f32 = sqrt(D) embedding[ids] + position; ids and positions (rows). `scratch` has as
 // many floats as x.
 mh_status mh_translator_embed(mh_context *context, const mh_translator *translator,

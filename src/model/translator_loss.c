@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The loss of a batch, forward and backward:
 //
-//     source -> embed, dropout -> x \
-//     given  -> embed, dropout -> y  > Transformer -> out -> logits -> cross-entropy with `wanted`
+//     source -> embed, dropout -> encoder --+
+//     given  -> embed, dropout ------------ decoder -> logits -> cross-entropy with `wanted`
 //
 // Logits are the largest thing here, and are made and used up a block of rows at a time.
 #include "model/translator_loss.h"

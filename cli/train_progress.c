@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "train_progress.h"
+#include "messages.h"
+#include "progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static const double live_seconds = 0.2, plain_seconds = 30, rate_seconds = 2;
+
+// "1:02:03" or "4:05".
+static const char *time_text(double seconds, char text[32])
+{
+    const unsigned long s = seconds > 0 && seconds < 1e8 ? (unsigned long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(text, 32, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(text, 32, "%lu:%02lu", s / 60, s % 60);
+    return text;
+}
+
+static void measure_rate(train_progress *p, const mh_train_event *e)
+{
+    const double seconds = e->seconds - p->rated;
+    if (seconds < rate_seconds && p->rate > 0)
+        return;
+    p->rate = seconds > 0 ? (double)(e->tokens_now - p->rated_tokens) / seconds : 0;
+    p->rated = e->seconds;
+    p->rated_tokens = e->tokens_now;
+}
+
+// What is left takes as long as what this process has done: validations and all.
+static double seconds_left(const mh_train_event *e)
+{
+    const double done_now = e->tokens ? e->part * (double)e->tokens_now / (double)e->tokens : 0;
+    return done_now > 0 ? e->seconds * (1 - e->part) / done_now : 0;
+}
+
+static void show_update(train_progress *p, const mh_train_event *e)
+{
+    char text[256], spent[32], left[32];
+    measure_rate(p, e);
+    const double wait = progress_wanted() ? live_seconds : plain_seconds;
+    if (e->seconds - p->shown < wait && e->part < 1)
+        return;
+    p->shown = e->seconds;
+    snprintf(text, sizeof text,
+             "epoch %" PRIu64 " %2.0f%%  step %" PRIu64
+             "  loss %.3f  ppl %.1f  %.1fK tokens/s  lr %.2e  norm %.2f  %s, %s left",
+             e->epoch + 1, 100 * e->epoch_part, e->update, e->loss, exp(e->loss), p->rate / 1000,
+             e->learning_rate, e->gradient_norm, time_text(e->seconds, spent),
+             time_text(seconds_left(e), left));
+    if (progress_wanted())
+        progress_line(e->part, text);
+    else
+        note("%s", text);
+}
+
+static void show_validation(const mh_train_event *e)
+{
+    char spent[32];
+    progress_clear();
+    note("validation at step %" PRIu64 " (epoch %.2f, %s): loss %.3f  BLEU %.2f  chrF2 %.2f  exact "
+         "%.1f %%%s",
+         e->update, (double)e->epoch + e->epoch_part, time_text(e->seconds, spent), e->valid_loss,
+         e->bleu, e->chrf, 100 * e->exact, e->best ? "  best" : "");
+}
+
+static void show_begin(const mh_train_event *e)
+{
+    note("%zu pairs, %zu for validation, %zu left out; %zu tokens in the vocabulary, %.2f M "
+         "parameters, %s",
+         e->pairs, e->valid_pairs, e->left_out, e->vocabulary, (double)e->parameters / 1e6,
+         e->precision);
+    if (e->update)
+        note("goes on after step %" PRIu64, e->update);
+}
+
+void train_progress_show(train_progress *p, const mh_train_event *e)
+{
+    switch (e->kind) {
+    case MH_TRAIN_BEGINS:
+        show_begin(e);
+        break;
+    case MH_TRAIN_UPDATED:
+        show_update(p, e);
+        break;
+    case MH_TRAIN_VALIDATES:
+        progress_line(e->part, "validating");
+        break;
+    case MH_TRAIN_VALIDATED:
+        show_validation(e);
+        break;
+    case MH_TRAIN_SAVED:
+        break;
+    }
+}

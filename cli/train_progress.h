@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// What people see of a training: one live line on a terminal, else a line now and then.
+#ifndef CLI_TRAIN_PROGRESS_H
+#define CLI_TRAIN_PROGRESS_H
+
+#include <multihead/train.h>
+
+typedef struct train_progress {
+    double shown; // seconds, when the last line was
+    double rate;  // target tokens a second, lately
+    double rated; // seconds and tokens when that was measured
+    uint64_t rated_tokens;
+} train_progress;
+
+// An event function's work; `p` is all zeros at first.
+void train_progress_show(train_progress *p, const mh_train_event *event);
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Folders with a lock. The lock is on the folder itself, so that no file tells of it.
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH "%.700s"
+
+static bool is_temporary(const char *name)
+{
+    static const char begin[] = ".multihead-", end[] = ".tmp";
+    const size_t length = strlen(name);
+    return length > sizeof begin + sizeof end && !strncmp(name, begin, sizeof begin - 1) &&
+           !strcmp(name + length - (sizeof end - 1), end);
+}
+
+// Nobody else is at work here: temporaries are those of processes that were killed.
+static void remove_temporaries(int descriptor)
+{
+    const int own = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    if (!list) {
+        if (own >= 0)
+            close(own);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(list));)
+        if (is_temporary(entry->d_name))
+            unlinkat(descriptor, entry->d_name, 0);
+    closedir(list);
+}
+
+mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder)
+{
+    folder->descriptor = -1;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
+                       strerror(errno));
+    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be opened: %s", path,
+                       strerror(errno));
+    if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+        const int error = errno;
+        close(descriptor);
+        return mh_fail(context, MH_ERROR_FILE, PATH ": %s", path,
+                       error == EWOULDBLOCK ? "another process is at work in this folder"
+                                            : strerror(error));
+    }
+    remove_temporaries(descriptor);
+    folder->descriptor = descriptor;
+    return MH_OK;
+}
+
+void mh_folder_close(mh_folder *folder)
+{
+    if (folder->descriptor >= 0)
+        close(folder->descriptor);
+    folder->descriptor = -1;
+}
+
+bool mh_folder_has(const mh_folder *folder, const char *name)
+{
+    return faccessat(folder->descriptor, name, F_OK, 0) == 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// A folder that one process at a time works in. Exported for libmultihead-model, but not part of
+// the public API.
+#ifndef MH_BASE_FOLDER_H
+#define MH_BASE_FOLDER_H
+
+#include <multihead/base.h>
+
+typedef struct mh_folder {
+    int descriptor; // -1: not open
+} mh_folder;
+
+// Makes the folder if it is not there, and locks it: a lock of the kernel's, which ends with the
+// process however it ends. Removes what killed writers (base/file.h) left behind. Errors:
+// MH_ERROR_FILE, also if another process has it.
+MH_API mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder);
+MH_API void mh_folder_close(mh_folder *folder);
+
+// Whether it has a file of this name.
+MH_API bool mh_folder_has(const mh_folder *folder, const char *name);
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What a run needs to go on, in files that are whole or not there:
+//
+//     checkpoint.safetensors    parameters, Adam's moments; progress and settings as metadata
+//     snapshot-N.safetensors    parameters of the last saves, one more than are averaged, in turn:
+//                               while one is replaced, the checkpoint that stands does not need it
+#ifndef MH_TRAIN_CHECKPOINT_H
+#define MH_TRAIN_CHECKPOINT_H
+
+#include "train/duration.h"
+
+#define MH_CHECKPOINT_NAME "checkpoint.safetensors"
+
+enum { MH_PATH_BYTES = 4096, MH_SETTINGS_MOST = 32 };
+
+// What decides a run's bits and must not change on the way, as text.
+typedef struct mh_setting {
+    const char *name;
+    char value[48];
+} mh_setting;
+
+typedef struct mh_settings {
+    mh_setting list[MH_SETTINGS_MOST];
+    size_t count;
+} mh_settings;
+
+// Arrays of `floats` numbers.
+typedef struct mh_run_arrays {
+    size_t floats;
+    float *parameters, *m, *v;
+} mh_run_arrays;
+
+// folder/name; MH_ERROR_FILE if that is too long.
+mh_status mh_path_join(mh_context *context, const char *folder, const char *name,
+                       char path[MH_PATH_BYTES]);
+
+mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_settings *settings,
+                             const mh_progress *progress, const mh_run_arrays *arrays);
+
+// Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, also if settings differ, which are named.
+mh_status mh_checkpoint_load(mh_context *context, const char *folder, const mh_settings *settings,
+                             mh_progress *progress, const mh_run_arrays *arrays);
+
+// The value of one setting of the run in the folder, for what may be left open: into `value`.
+mh_status mh_checkpoint_setting(mh_context *context, const char *folder, const char *name,
+                                char *value, size_t size);
+
+// Writes snapshot number `number` (from 0) of runs that average `average` of them.
+mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t number, size_t average,
+                           size_t floats, const float *parameters);
+
+// mean (floats) of the last `average` snapshots of `saves`, or of as many as there are, in order.
+mh_status mh_snapshots_mean(mh_context *context, const char *folder, uint64_t saves, size_t average,
+                            size_t floats, float *mean);
+
+#endif

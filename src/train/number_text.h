@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Numbers as text that comes back to the bit, whatever the locale.
+#ifndef MH_TRAIN_NUMBER_TEXT_H
+#define MH_TRAIN_NUMBER_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Digits only. False if it is anything else or does not fit.
+bool mh_whole_parse(const char *text, uint64_t *number);
+
+// The bits of a double as 16 hexadecimal digits, and back.
+void mh_real_text(double number, char *text, size_t size);
+bool mh_real_parse(const char *text, double *number);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Examples to the rows of a batch.
+#ifndef MH_TRAIN_PAIR_ROWS_H
+#define MH_TRAIN_PAIR_ROWS_H
+
+#include "model/translator_loss.h"
+#include "train/examples.h"
+
+// All zeros is empty; the memory is used again.
+typedef struct mh_pair_rows {
+    int32_t *numbers; // all arrays of ids and positions
+    int64_t *starts;  // both arrays of starts
+    size_t numbers_capacity, starts_capacity;
+} mh_pair_rows;
+
+// The examples `which` (count) as one batch, which points into `rows`. `bos` is <s>. Errors:
+// MH_ERROR_MEMORY.
+mh_status mh_pair_rows_fill(mh_context *context, const mh_examples *examples, const uint32_t *which,
+                            size_t count, int32_t bos, mh_pair_rows *rows, mh_pair_batch *batch);
+void mh_pair_rows_free(mh_context *context, mh_pair_rows *rows);
+
+// The target tokens of some examples.
+size_t mh_target_tokens(const mh_examples *examples, const uint32_t *which, size_t count);
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// A training run: what train.c and run_prepare.c share.
+#ifndef MH_TRAIN_RUN_H
+#define MH_TRAIN_RUN_H
+
+#include "base/folder.h"
+#include "model/translator_inside.h"
+#include "train/checkpoint.h"
+#include "train/run_log.h"
+#include "train/validate.h"
+
+typedef struct mh_run {
+    mh_context *context;
+    const mh_train_options *options;
+    mh_folder folder;
+    bool resumed, stopped;
+
+    mh_examples examples;
+    mh_validation valid;
+    mh_batches plan; // of epoch `planned`
+    uint64_t planned;
+    mh_pair_rows rows;
+
+    mh_precision precision;
+    mh_translator *translator;
+    mh_run_arrays arrays; // its parameters and their moments
+    float *gradients;     // (floats), and behind it (floats) for parameters put aside: `aside`
+    float *aside;
+    mh_loss_memory *memory;
+
+    mh_settings settings;
+    mh_progress progress;
+    mh_run_log log;
+    mh_train_event event;
+    double begun; // when updates began
+} mh_run;
+
+// Everything up to the first update: the folder is open, the data read, the model made or loaded.
+mh_status mh_run_prepare(mh_run *run);
+void mh_run_free(mh_run *run);
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The log: written line by line, and cut back when a run goes on from an earlier update.
+#include "train/run_log.h"
+
+#include "base/file.h"
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+// ---- opening ------------------------------------------------------------------------------------
+
+// The update a line is about; UINT64_MAX if it does not say.
+static uint64_t update_of(const char *line, size_t size)
+{
+    static const char begin[] = "{\"update\": ";
+    const size_t skip = sizeof begin - 1;
+    if (size <= skip || memcmp(line, begin, skip) != 0)
+        return UINT64_MAX;
+    uint64_t update = 0;
+    for (size_t i = skip; i < size && line[i] >= '0' && line[i] <= '9'; i++)
+        update = 10 * update + (uint64_t)(line[i] - '0');
+    return update;
+}
+
+// The bytes of whole lines that are about updates up to `update`.
+static size_t kept_bytes(const char *text, size_t size, uint64_t update)
+{
+    size_t kept = 0;
+    while (kept < size) {
+        const char *end = memchr(text + kept, '\n', size - kept);
+        if (!end || update_of(text + kept, size - kept) > update)
+            break;
+        kept = (size_t)(end - text) + 1;
+    }
+    return kept;
+}
+
+static mh_status cut_back(mh_context *context, const char *path, uint64_t update)
+{
+    mh_mapping mapping;
+    if (mh_file_map(context, path, &mapping) != MH_OK)
+        return MH_OK; // not there: fopen() will make it, or say why not
+    const size_t kept = mapping.data ? kept_bytes(mapping.data, mapping.size, update) : 0;
+    mh_status status = MH_OK;
+    if (kept < mapping.size)
+        status = mh_file_replace(context, path, mapping.data, kept);
+    mh_file_unmap(&mapping);
+    return status;
+}
+
+mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update, mh_run_log *log)
+{
+    char path[MH_PATH_BYTES];
+    *log = (mh_run_log){.context = context};
+    mh_status status = mh_path_join(context, folder, MH_LOG_NAME, path);
+    if (!status)
+        status = cut_back(context, path, update);
+    if (status)
+        return status;
+    log->file = fopen(path, "a");
+    if (!log->file)
+        return mh_fail(context, MH_ERROR_FILE, "%.700s: cannot be written: %s", path,
+                       strerror(errno));
+    return MH_OK;
+}
+
+void mh_run_log_close(mh_run_log *log)
+{
+    if (log->file)
+        fclose(log->file);
+    log->file = NULL;
+}
+
+// ---- lines --------------------------------------------------------------------------------------
+
+static mh_status finish_line(mh_run_log *log, int written)
+{
+    if (written < 0 || fflush(log->file) != 0)
+        return mh_fail(log->context, MH_ERROR_FILE, MH_LOG_NAME ": cannot be written: %s",
+                       strerror(errno));
+    return MH_OK;
+}
+
+mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e)
+{
+    return finish_line(
+        log, fprintf(log->file,
+                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                     ", \"loss\": %.5f, \"learning_rate\": %.6g, \"gradient_norm\": %.4g, "
+                     "\"seconds\": %.1f}\n",
+                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->loss,
+                     e->learning_rate, e->gradient_norm, e->seconds));
+}
+
+mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)
+{
+    return finish_line(
+        log, fprintf(log->file,
+                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                     ", \"valid_loss\": %.5f, \"bleu\": %.3f, \"chrf\": %.3f, "
+                     "\"exact\": %.5f, \"best\": %s, \"seconds\": %.1f}\n",
+                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss, e->bleu,
+                     e->chrf, e->exact, e->best ? "true" : "false", e->seconds));
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// log.jsonl: what happened in a run, one JSON object a line, each line with "update" first.
+#ifndef MH_TRAIN_RUN_LOG_H
+#define MH_TRAIN_RUN_LOG_H
+
+#include <multihead/train.h>
+#include <stdio.h>
+
+#define MH_LOG_NAME "log.jsonl"
+
+typedef struct mh_run_log {
+    mh_context *context;
+    FILE *file; // NULL: not open
+} mh_run_log;
+
+// Opens the log for lines behind those of updates up to `update`; later ones, which a run that did
+// not come to save has left, are removed. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
+mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update,
+                          mh_run_log *log);
+void mh_run_log_close(mh_run_log *log);
+
+// Adds a line: the losses of the last updates, or the figures of a validation.
+mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *event);
+mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *event);
+
+#endif

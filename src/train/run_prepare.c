@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+// What comes before training: folder, data, tokenizer, model, and the checkpoint if there is one.
+#include "train/run.h"
+
+#include "text/grow.h"
+#include "train/numbers.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
+
+// ---- options ------------------------------------------------------------------------------------
+
+static mh_status check_options(mh_context *context, const mh_train_options *o)
+{
+    if (!o || o->struct_size != sizeof *o)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options: expected mh_train_options_default()");
+    if (!o->folder)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "folder: expected where the run is kept");
+    if (!o->data == !o->example)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or else an example");
+    if (o->example && strcmp(o->example, "numbers") != 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
+                       o->example);
+    if (!o->batch_tokens || !o->accumulate || !o->average || !o->after.count)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "batch_tokens, accumulate, average, after: expected more than 0");
+    if (!(o->learning_rate > 0) || !(o->clip >= 0) || !(o->weight_decay >= 0) ||
+        !(o->label_smoothing >= 0 && o->label_smoothing < 1))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "learning_rate, clip, weight_decay, label_smoothing: found %g, %g, %g, %g, "
+                       "expected more than 0, 0 or more, 0 or more, 0 to less than 1",
+                       o->learning_rate, o->clip, o->weight_decay, o->label_smoothing);
+    if (o->weights != MH_F32 && o->weights != MH_BF16)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
+                       mh_dtype_name(o->weights));
+    return MH_OK;
+}
+
+static mh_status open_folder(mh_run *run)
+{
+    mh_status status = mh_folder_open(run->context, run->options->folder, &run->folder);
+    if (status)
+        return status;
+    run->resumed = mh_folder_has(&run->folder, MH_CHECKPOINT_NAME);
+    if (!run->resumed && mh_folder_has(&run->folder, "model.safetensors"))
+        return mh_fail(run->context, MH_ERROR_FILE,
+                       "%.700s: has a model but no checkpoint; training would replace it",
+                       run->options->folder);
+    return MH_OK;
+}
+
+// ---- data ---------------------------------------------------------------------------------------
+
+static mh_status read_files(mh_run *run, mh_corpus *corpus)
+{
+    const mh_train_options *o = run->options;
+    mh_corpus_files files = {o->data, o->data_targets, o->bad_line, o->user};
+    mh_status status = mh_corpus_read(run->context, &files, corpus);
+    if (status || !o->valid)
+        return status;
+    files.sources = o->valid;
+    files.targets = o->valid_targets;
+    return mh_corpus_read(run->context, &files, &run->valid.corpus);
+}
+
+static mh_status read_data(mh_run *run, mh_corpus *corpus)
+{
+    const mh_numbers_options numbers = {run->options->seed, NUMBERS_TRAINING, NUMBERS_HELD_OUT};
+    return run->options->example
+               ? mh_numbers_corpora(run->context, &numbers, corpus, &run->valid.corpus)
+               : read_files(run, corpus);
+}
+
+// All sentences of both languages, for the tokenizer to learn from.
+static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    const size_t bytes = 2 * corpus->count * sizeof(mh_text);
+    mh_text *texts = mh_alloc(run->context, bytes);
+    if (!texts)
+        return MH_ERROR_MEMORY;
+    memcpy(texts, corpus->sources, bytes / 2);
+    memcpy(texts + corpus->count, corpus->targets, bytes / 2);
+    mh_tokenizer_options options = mh_tokenizer_options_default();
+    options.merges = run->options->merges;
+    mh_status status =
+        mh_tokenizer_train(run->context, &options, texts, 2 * corpus->count, tokenizer);
+    mh_free(run->context, texts, bytes);
+    return status;
+}
+
+static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    char path[MH_PATH_BYTES];
+    if (!run->resumed && !run->options->tokenizer)
+        return learn_tokenizer(run, corpus, tokenizer);
+    if (!run->resumed)
+        return mh_tokenizer_load(run->context, run->options->tokenizer, tokenizer);
+    mh_status status = mh_path_join(run->context, run->options->folder, "tokenizer.json", path);
+    return status ? status : mh_tokenizer_load(run->context, path, tokenizer);
+}
+
+static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
+                               mh_examples *examples)
+{
+    const mh_train_options *o = run->options;
+    return mh_examples_create(run->context, corpus, tokenizer, o->model.max_length, o->bad_line,
+                              o->user, examples);
+}
+
+static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    mh_status status = read_data(run, corpus);
+    if (!status)
+        status = find_tokenizer(run, corpus, tokenizer);
+    if (!status)
+        status = make_examples(run, corpus, *tokenizer, &run->examples);
+    if (status || !run->valid.corpus.count)
+        return status;
+    const mh_batch_options all = {.tokens = run->options->batch_tokens};
+    status = make_examples(run, &run->valid.corpus, *tokenizer, &run->valid.examples);
+    return status
+               ? status
+               : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+}
+
+// ---- settings -----------------------------------------------------------------------------------
+
+MH_PRINTF(3, 4)
+static void set(mh_run *run, const char *name, const char *format, ...)
+{
+    mh_setting *s = &run->settings.list[run->settings.count++];
+    va_list list;
+    va_start(list, format);
+    s->name = name;
+    vsnprintf(s->value, sizeof s->value, format, list);
+    va_end(list);
+}
+
+static void set_duration(mh_run *run, const char *name, mh_duration d)
+{
+    set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
+}
+
+static uint64_t fingerprint(const mh_examples *e)
+{
+    const size_t ids = e->starts[2 * e->count];
+    return mh_hash_bytes((const char *)e->ids, ids * sizeof *e->ids) ^
+           mh_mix(mh_hash_bytes((const char *)e->starts, (2 * e->count + 1) * sizeof *e->starts));
+}
+
+static void collect_settings(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    const mh_translator_config *m = &o->model;
+    set(run, "data", "%016" PRIx64, fingerprint(&run->examples));
+    set(run, "valid", "%016" PRIx64,
+        run->valid.corpus.count ? fingerprint(&run->valid.examples) : UINT64_C(0));
+    set(run, "seed", "%" PRIu64, o->seed);
+    set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
+    set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead, m->num_encoder_layers,
+        m->num_decoder_layers, m->dim_feedforward);
+    set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
+        m->norm_first ? "norm-first" : "norm-last", m->max_length);
+    set(run, "dropout", "%.9g", (double)m->dropout);
+    set(run, "weights", "%s", mh_dtype_name(o->weights));
+    set(run, "batch_tokens", "%zu", o->batch_tokens);
+    set(run, "accumulate", "%zu", o->accumulate);
+    set(run, "learning_rate", "%.17g", o->learning_rate);
+    set(run, "warmup", "%" PRIu64, o->warmup);
+    set(run, "beta1", "%.17g", o->beta1);
+    set(run, "beta2", "%.17g", o->beta2);
+    set(run, "epsilon", "%.17g", o->epsilon);
+    set(run, "weight_decay", "%.17g", o->weight_decay);
+    set(run, "clip", "%.17g", o->clip);
+    set(run, "label_smoothing", "%.17g", o->label_smoothing);
+    set(run, "average", "%zu", o->average);
+    set_duration(run, "save_every", o->save_every);
+    set_duration(run, "valid_every", o->valid_every);
+}
+
+// The caller's, or the run's if it goes on, or what is faster at this level: never what a clock
+// says.
+static mh_status choose_precision(mh_run *run)
+{
+    char was[8];
+    run->precision = run->options->precision;
+    if (run->precision != MH_PRECISION_AUTO)
+        return MH_OK;
+    const bool tiles = !strcmp(mh_context_isa(run->context), "amx");
+    run->precision = tiles ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    if (!run->resumed)
+        return MH_OK;
+    mh_status status =
+        mh_checkpoint_setting(run->context, run->options->folder, "precision", was, sizeof was);
+    run->precision = !strcmp(was, "bf16") ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    return status;
+}
+
+// ---- model --------------------------------------------------------------------------------------
+
+static mh_status allocate(mh_run *run)
+{
+    const mh_parameters *parameters = mh_translator_parameters(run->translator);
+    const size_t floats = parameters->floats;
+    float *memory = mh_alloc(run->context, 4 * floats * sizeof *memory);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    memset(memory, 0, 4 * floats * sizeof *memory);
+    run->arrays = (mh_run_arrays){floats, parameters->values, memory, memory + floats};
+    run->gradients = memory + 2 * floats;
+    run->aside = memory + 3 * floats;
+    return mh_loss_memory_create(run->context, &run->memory);
+}
+
+static mh_status begin_or_load(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    if (run->resumed)
+        return mh_checkpoint_load(run->context, o->folder, &run->settings, &run->progress,
+                                  &run->arrays);
+    mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
+    return mh_translator_save_settings(run->context, run->translator, o->folder);
+}
+
+static void describe(mh_run *run, size_t bad_lines)
+{
+    mh_train_event *e = &run->event;
+    e->pairs = run->examples.count;
+    e->valid_pairs = run->valid.corpus.count;
+    e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
+    e->parameters = run->arrays.floats;
+    e->vocabulary = mh_tokenizer_size(mh_translator_tokenizer(run->translator));
+    e->precision = run->precision == MH_PRECISION_BF16 ? "bf16" : "f32";
+}
+
+mh_status mh_run_prepare(mh_run *run)
+{
+    mh_corpus corpus = {0};
+    mh_tokenizer *tokenizer = NULL;
+    mh_status status = check_options(run->context, run->options);
+    if (!status)
+        status = open_folder(run);
+    if (!status)
+        status = choose_precision(run);
+    if (!status)
+        status = prepare_data(run, &corpus, &tokenizer);
+    const size_t bad_lines = corpus.bad_lines;
+    mh_corpus_free(run->context, &corpus);
+    if (status) {
+        mh_tokenizer_free(tokenizer);
+        return status;
+    }
+    status = mh_translator_create(run->context, &run->options->model, run->precision, tokenizer,
+                                  &run->translator);
+    if (!status)
+        status = allocate(run);
+    if (status)
+        return status;
+    collect_settings(run);
+    describe(run, bad_lines);
+    return begin_or_load(run);
+}
+
+void mh_run_free(mh_run *run)
+{
+    mh_run_log_close(&run->log);
+    mh_loss_memory_free(run->memory);
+    mh_free(run->context, run->arrays.m, 4 * run->arrays.floats * sizeof(float));
+    mh_translator_free(run->translator);
+    mh_pair_rows_free(run->context, &run->rows);
+    mh_batches_free(run->context, &run->plan);
+    mh_examples_free(run->context, &run->examples);
+    mh_validation_free(run->context, &run->valid);
+    mh_folder_close(&run->folder);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+// Training: updates, and what is due after some of them.
+//
+//     update -> (save due?) snapshot -> mean of snapshots -> (validation due?) scores -> model,
+//     card
+//                        -> checkpoint
+//
+// Whatever stops it in between, the checkpoint that stands knows what is still to be done.
+#include <multihead/train.h>
+
+#include "base/clock.h"
+#include "train/card.h"
+#include "train/run.h"
+#include <inttypes.h>
+#include <math.h>
+#include <multihead/optimiser.h>
+
+enum { LOG_EVERY = 100 };
+
+static void tell(mh_run *run, mh_train_event_kind kind)
+{
+    mh_train_event *e = &run->event;
+    const mh_progress *p = &run->progress;
+    e->kind = kind;
+    e->update = p->update;
+    e->epoch = p->epoch;
+    e->tokens = p->tokens;
+    e->epoch_part = run->plan.count ? (double)p->batch / (double)run->plan.count : 0;
+    e->part = mh_duration_part(run->options->after, p, e->epoch_part);
+    e->seconds = mh_clock_seconds() - run->begun;
+    if (run->options->event && !run->options->event(run->options->user, e))
+        run->stopped = true;
+}
+
+// ---- one update ---------------------------------------------------------------------------------
+
+// Up to `update` = warmup the rate grows in proportion, then it falls as 1 / sqrt(update).
+static double learning_rate(const mh_train_options *o, uint64_t update)
+{
+    const double u = (double)update, warmup = o->warmup ? (double)o->warmup : 1;
+    return o->learning_rate * (u < warmup ? u / warmup : sqrt(warmup / u));
+}
+
+static mh_status plan_epoch(mh_run *run)
+{
+    const mh_batch_options options = {run->options->seed, run->options->batch_tokens};
+    if (run->plan.count && run->planned == run->progress.epoch)
+        return MH_OK;
+    run->planned = run->progress.epoch;
+    return mh_batches_plan(run->context, &run->examples, &options, run->planned, &run->plan);
+}
+
+// Gradients of the next batches, at most `accumulate` of them within the epoch, as a mean over all
+// their tokens.
+static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
+{
+    mh_progress *p = &run->progress;
+    const mh_batches *plan = &run->plan;
+    const size_t first = (size_t)p->batch, left = plan->count - first;
+    const size_t count = left < run->options->accumulate ? left : run->options->accumulate;
+    const uint32_t *starts = plan->starts + first;
+    mh_loss_options o = {.label_smoothing = (float)run->options->label_smoothing,
+                         .gradients = run->gradients,
+                         .training = true,
+                         .seed = run->options->seed};
+    *tokens =
+        mh_target_tokens(&run->examples, plan->examples + starts[0], starts[count] - starts[0]);
+    *loss = 0;
+    o.gradient_scale = 1 / (float)*tokens;
+    memset(run->gradients, 0, run->arrays.floats * sizeof(float));
+    for (size_t i = 0; i < count; i++) {
+        mh_pair_batch batch;
+        double part;
+        mh_status status = mh_pair_rows_fill(
+            run->context, &run->examples, plan->examples + starts[i], starts[i + 1] - starts[i],
+            mh_tokenizer_bos(mh_translator_tokenizer(run->translator)), &run->rows, &batch);
+        o.step = (uint32_t)p->batches++;
+        if (!status)
+            status =
+                mh_translator_loss(run->context, run->translator, &o, &batch, run->memory, &part);
+        if (status)
+            return status;
+        *loss += part;
+    }
+    p->batch += count;
+    return MH_OK;
+}
+
+static mh_status step(mh_run *run, double norm)
+{
+    const mh_train_options *o = run->options;
+    mh_adamw_options adam = mh_adamw_options_default();
+    adam.learning_rate = run->event.learning_rate = learning_rate(o, run->progress.update + 1);
+    adam.beta1 = o->beta1;
+    adam.beta2 = o->beta2;
+    adam.epsilon = o->epsilon;
+    adam.weight_decay = o->weight_decay;
+    adam.gradient_scale = o->clip > 0 ? mh_clip_factor(norm, o->clip) : 1;
+    return mh_adamw_step(run->context, &adam, run->progress.update + 1, run->arrays.floats,
+                         run->gradients, run->arrays.parameters, run->arrays.m, run->arrays.v);
+}
+
+static mh_status update(mh_run *run)
+{
+    mh_progress *p = &run->progress;
+    const float *const gradients = run->gradients;
+    double loss, norm = 0;
+    size_t tokens;
+    mh_status status = plan_epoch(run);
+    if (!status)
+        status = add_gradients(run, &loss, &tokens);
+    if (!status)
+        status = mh_gradient_norm(run->context, 1, &run->arrays.floats, &gradients, &norm);
+    if (status)
+        return status;
+    if (!isfinite(loss) || !isfinite(norm))
+        return mh_fail(run->context, MH_ERROR_DIVERGED,
+                       "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
+                       "checkpoint stands. Try a lower learning rate or a longer warm-up",
+                       p->update + 1, loss / (double)tokens, norm);
+    status = step(run, norm);
+    p->update++;
+    p->tokens += tokens;
+    p->loss_sum += loss;
+    p->loss_tokens += tokens;
+    if (p->batch == run->plan.count) {
+        p->epoch++;
+        p->batch = 0;
+    }
+    const double now = loss / (double)tokens, before = run->event.loss;
+    run->event.loss = before > 0 ? before + 0.02 * (now - before) : now;
+    run->event.gradient_norm = norm;
+    run->event.tokens_now += tokens;
+    return status;
+}
+
+static mh_status log_losses(mh_run *run)
+{
+    mh_progress *p = &run->progress;
+    if (p->update % LOG_EVERY)
+        return MH_OK;
+    mh_train_event line = run->event;
+    line.loss = p->loss_sum / (double)p->loss_tokens;
+    p->loss_sum = 0;
+    p->loss_tokens = 0;
+    return mh_run_log_updated(&run->log, &line);
+}
+
+// ---- after an update ----------------------------------------------------------------------------
+
+static bool over(const mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    return mh_duration_over(o->after, &run->progress) ||
+           (o->patience && run->progress.stale >= o->patience);
+}
+
+static mh_pending what_is_due(const mh_run *run, const mh_progress *before)
+{
+    const mh_train_options *o = run->options;
+    const bool valid = run->valid.corpus.count > 0;
+    if (over(run) || (valid && mh_duration_due(o->valid_every, before, &run->progress)))
+        return valid ? MH_PENDING_VALIDATION : MH_PENDING_SAVE;
+    return mh_duration_due(o->save_every, before, &run->progress) ? MH_PENDING_SAVE
+                                                                  : MH_PENDING_NOTHING;
+}
+
+static mh_status save_checkpoint(mh_run *run)
+{
+    mh_status status = mh_checkpoint_save(run->context, run->options->folder, &run->settings,
+                                          &run->progress, &run->arrays);
+    if (!status)
+        tell(run, MH_TRAIN_SAVED);
+    return status;
+}
+
+static mh_status save_model(mh_run *run)
+{
+    mh_status status = mh_translator_save_weights(run->context, run->translator,
+                                                  run->options->folder, run->options->weights);
+    return status ? status : mh_card_write(run->context, run->options, &run->event);
+}
+
+static bool told_part(void *user, double part)
+{
+    mh_run *run = user;
+    mh_train_event *e = &run->event;
+    e->kind = MH_TRAIN_VALIDATES;
+    e->part = part;
+    e->seconds = mh_clock_seconds() - run->begun;
+    if (run->options->event && !run->options->event(run->options->user, e))
+        run->stopped = true;
+    return !run->stopped;
+}
+
+// Scores the model as it is, and keeps it if it is the best. *cut: it was stopped in the middle.
+static mh_status validate(mh_run *run, bool *cut)
+{
+    mh_progress *p = &run->progress;
+    mh_train_event *e = &run->event;
+    mh_validation_score score;
+    mh_status status = mh_validate(run->context, run->translator, &run->valid, run->memory,
+                                   told_part, run, &score, cut);
+    if (status || *cut)
+        return status;
+    e->valid_loss = score.loss;
+    e->bleu = score.bleu;
+    e->chrf = score.chrf;
+    e->exact = score.exact;
+    e->best = !p->best_update || score.bleu > p->best_bleu;
+    if (e->best)
+        status = save_model(run);
+    if (status)
+        return status;
+    p->stale = e->best ? 0 : p->stale + 1;
+    p->best_bleu = e->best ? score.bleu : p->best_bleu;
+    p->best_update = e->best ? p->update : p->best_update;
+    tell(run, MH_TRAIN_VALIDATED);
+    return mh_run_log_validated(&run->log, e);
+}
+
+// Puts the mean of the last snapshots, this one included, in the parameters' place.
+static mh_status put_mean(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    const mh_run_arrays *a = &run->arrays;
+    const uint64_t saves = run->progress.saves;
+    mh_status status =
+        mh_snapshot_save(run->context, o->folder, saves, o->average, a->floats, a->parameters);
+    memcpy(run->aside, a->parameters, a->floats * sizeof(float));
+    return status ? status
+                  : mh_snapshots_mean(run->context, o->folder, saves + 1, o->average, a->floats,
+                                      a->parameters);
+}
+
+static mh_status do_pending(mh_run *run)
+{
+    const mh_run_arrays *a = &run->arrays;
+    const bool mean = run->options->average > 1;
+    bool cut = false;
+    mh_status status = mean ? put_mean(run) : MH_OK;
+    if (!status && run->progress.pending == MH_PENDING_VALIDATION)
+        status = validate(run, &cut);
+    else if (!status && !run->valid.corpus.count)
+        status = save_model(run);
+    if (mean)
+        memcpy(a->parameters, run->aside, a->floats * sizeof(float));
+    if (status || cut)
+        return status;
+    run->progress.saves++;
+    run->progress.pending = MH_PENDING_NOTHING;
+    return save_checkpoint(run);
+}
+
+static mh_status train(mh_run *run)
+{
+    mh_status status = MH_OK;
+    tell(run, MH_TRAIN_BEGINS);
+    while (!status && !run->stopped) {
+        if (run->progress.pending)
+            status = do_pending(run);
+        if (status || run->stopped || over(run))
+            break;
+        const mh_progress before = run->progress;
+        status = update(run);
+        if (status)
+            break;
+        run->progress.pending = what_is_due(run, &before);
+        tell(run, MH_TRAIN_UPDATED);
+        status = log_losses(run);
+    }
+    return run->stopped && !status ? save_checkpoint(run) : status;
+}
+
+mh_status mh_train(mh_context *context, const mh_train_options *options, mh_train_result *result)
+{
+    mh_run run = {.context = context, .options = options, .folder = {-1}};
+    *result = (mh_train_result){0};
+    mh_status status = mh_run_prepare(&run);
+    if (!status) {
+        result->resumed = run.resumed;
+        result->finished = over(&run) && !run.progress.pending;
+        status = plan_epoch(&run);
+    }
+    if (!status && !result->finished) {
+        run.begun = mh_clock_seconds();
+        status = mh_run_log_open(context, options->folder, run.progress.update, &run.log);
+        if (!status)
+            status = train(&run);
+    }
+    result->stopped = run.stopped;
+    result->impatient = options && options->patience && run.progress.stale >= options->patience;
+    result->update = run.progress.update;
+    result->epoch = run.progress.epoch;
+    result->tokens = run.progress.tokens;
+    result->best_bleu = run.progress.best_update ? run.progress.best_bleu : NAN;
+    result->best_update = run.progress.best_update;
+    mh_run_free(&run);
+    return status;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// How good a translator is on data that it did not learn from.
+#ifndef MH_TRAIN_VALIDATE_H
+#define MH_TRAIN_VALIDATE_H
+
+#include "train/batches.h"
+#include "train/pair_rows.h"
+
+typedef struct mh_validation {
+    mh_corpus corpus;     // count 0: there is none
+    mh_examples examples; // of the corpus
+    mh_batches batches;   //
+    mh_pair_rows rows;
+} mh_validation;
+
+typedef struct mh_validation_score {
+    double loss;              // a token, without label smoothing
+    double bleu, chrf, exact; // of greedy translations
+} mh_validation_score;
+
+// Told how much is translated; false stops it.
+typedef bool (*mh_validation_fn)(void *user, double part);
+
+// Errors: MH_ERROR_MEMORY. *stopped: the function said so, and there is no score.
+mh_status mh_validate(mh_context *context, const mh_translator *translator, mh_validation *data,
+                      mh_loss_memory *memory, mh_validation_fn told, void *user,
+                      mh_validation_score *score, bool *stopped);
+void mh_validation_free(mh_context *context, mh_validation *data);
+
+#endif

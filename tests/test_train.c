@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// Training: a run that is stopped anywhere goes on to the same bytes, a complete one is left alone,
+// what does not fit is refused, and the loss falls.
+#include "support.h"
+#include "train_support.h"
+
+#include "base/folder.h"
+#include "train/duration.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static train_place place;
+static char reference[96]; // a run that was never stopped
+static mh_train_result reference_result;
+
+static char *folder_of(const char *name, char folder[96])
+{
+    snprintf(folder, 96, "%s/%s", place.root, name);
+    return folder;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!train_place_create(&place))
+        return -1;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options options = train_place_options(&place, folder_of("reference", reference));
+    mh_status status = mh_train(context, &options, &reference_result);
+    if (status)
+        fprintf(stderr, "%s\n", mh_error_message(context));
+    mh_context_free(context);
+    return (int)status;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    train_place_remove(&place);
+    return 0;
+}
+
+// ---- durations ----------------------------------------------------------------------------------
+
+static void test_durations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t count;
+        mh_unit unit;
+    } good[] = {{"20e", 20, MH_EPOCHS},          {"500u", 500, MH_UPDATES},
+                {"50Ku", 50000, MH_UPDATES},     {"1.5Kt", 1500, MH_TOKENS},
+                {"100Mt", 100000000, MH_TOKENS}, {"0e", 0, MH_EPOCHS},
+                {"0.25Mu", 250000, MH_UPDATES}};
+    static const char *const bad[] = {
+        "",     "e",   "20",  "20x", "-1e",      "1.5e", "1..5Ku",
+        "20ee", " 2e", "2e ", "K",   "1.2345Ku", ".e",   "99999999999999999999u"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        mh_duration d;
+        assert_true(mh_duration_parse(good[i].text, &d));
+        assert_int_equal(d.count, good[i].count);
+        assert_int_equal(d.unit, good[i].unit);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        mh_duration d = {7, MH_TOKENS};
+        assert_false(mh_duration_parse(bad[i], &d));
+        assert_int_equal(d.count, 7);
+    }
+}
+
+static void test_due(void **state)
+{
+    (void)state;
+    const mh_progress before = {.update = 9, .epoch = 1, .tokens = 990};
+    const mh_progress now = {.update = 10, .epoch = 2, .tokens = 1105};
+    assert_true(mh_duration_due((mh_duration){5, MH_UPDATES}, &before, &now));
+    assert_false(mh_duration_due((mh_duration){4, MH_UPDATES}, &before, &now));
+    assert_true(mh_duration_due((mh_duration){2, MH_EPOCHS}, &before, &now));
+    assert_false(mh_duration_due((mh_duration){3, MH_EPOCHS}, &before, &now));
+    assert_true(mh_duration_due((mh_duration){100, MH_TOKENS}, &before, &now));
+    assert_false(mh_duration_due((mh_duration){0, MH_UPDATES}, &before, &now));
+    assert_true(mh_duration_over((mh_duration){10, MH_UPDATES}, &now));
+    assert_false(mh_duration_over((mh_duration){3, MH_EPOCHS}, &now));
+    assert_true(fabs(mh_duration_part((mh_duration){4, MH_EPOCHS}, &now, 0.5) - 0.625) < 1e-12);
+}
+
+// ---- stopping and going on ----------------------------------------------------------------------
+
+typedef struct stopper {
+    size_t events, stop_at; // stops at that event, counted from 1; 0: never
+} stopper;
+
+static bool count_events(void *user, const mh_train_event *event)
+{
+    stopper *s = user;
+    (void)event;
+    return ++s->events != s->stop_at;
+}
+
+// One call; *stopped: by the stopper.
+static mh_train_result run(const char *folder, size_t threads, size_t stop_at, size_t *events)
+{
+    mh_context *context = test_context(NULL, threads);
+    mh_train_options options = train_place_options(&place, folder);
+    stopper s = {0, stop_at};
+    mh_train_result result;
+    options.event = count_events;
+    options.user = &s;
+    test_ok(context, mh_train(context, &options, &result));
+    mh_context_free(context);
+    if (events)
+        *events = s.events;
+    return result;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    char folder[96];
+    for (size_t threads = 2; threads <= 4; threads++) {
+        char name[32];
+        snprintf(name, sizeof name, "threads%zu", threads);
+        const mh_train_result r = run(folder_of(name, folder), threads, 0, NULL);
+        assert_false(r.resumed || r.finished || r.stopped);
+        assert_true(train_runs_equal(folder, reference));
+    }
+}
+
+// Stopped at event n, then gone on with: for every n there is.
+static void test_stopped_anywhere(void **state)
+{
+    (void)state;
+    char folder[96];
+    size_t all;
+    run(folder_of("whole", folder), 1, 0, &all);
+    assert_true(all > 20);
+    for (size_t n = 1; n < all; n++) {
+        char name[32];
+        snprintf(name, sizeof name, "stop%zu", n);
+        const mh_train_result first = run(folder_of(name, folder), 1 + n % 2, n, NULL);
+        assert_true(first.stopped || first.update == reference_result.update);
+        const mh_train_result second = run(folder, 1 + (n + 1) % 2, 0, NULL);
+        assert_true(second.resumed);
+        assert_int_equal(second.update, reference_result.update);
+        assert_true(train_runs_equal(folder, reference));
+    }
+}
+
+// Stopped after every update.
+static void test_stopped_always(void **state)
+{
+    (void)state;
+    char folder[96];
+    folder_of("always", folder);
+    size_t calls = 0;
+    while (run(folder, 1, 2, NULL).stopped)
+        assert_true(++calls < 100);
+    assert_true(calls >= 14);
+    assert_true(train_runs_equal(folder, reference));
+}
+
+static void test_finished_is_left_alone(void **state)
+{
+    (void)state;
+    char path[128];
+    struct stat before, after;
+    snprintf(path, sizeof path, "%s/checkpoint.safetensors", reference);
+    assert_int_equal(stat(path, &before), 0);
+    const mh_train_result r = run(reference, 1, 0, NULL);
+    assert_true(r.resumed && r.finished && !r.stopped);
+    assert_int_equal(r.update, 14);
+    assert_true(r.best_bleu == reference_result.best_bleu);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+}
+
+// --after counts from the start: 8 updates and then 14 are 14.
+static void test_longer(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options options = train_place_options(&place, folder_of("longer", folder));
+    mh_train_result result;
+    options.after.count = 6; // a multiple of save_every: the end saves, too
+    options.valid_every.count = 3;
+    test_ok(context, mh_train(context, &options, &result));
+    assert_int_equal(result.update, 6);
+    options.after.count = 12;
+    test_ok(context, mh_train(context, &options, &result));
+    assert_int_equal(result.update, 12);
+    char straight[96];
+    options.folder = folder_of("straight", straight);
+    test_ok(context, mh_train(context, &options, &result));
+    assert_true(train_runs_equal(folder, straight));
+    mh_context_free(context);
+}
+
+// ---- refusals -----------------------------------------------------------------------------------
+
+static void test_other_settings(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options options = train_place_options(&place, reference);
+    mh_train_result result;
+    options.seed = 2;
+    test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "seed: the run");
+    options = train_place_options(&place, reference);
+    options.data = place.valid;
+    test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "data: the run");
+    options = train_place_options(&place, reference);
+    options.model.d_model = 32;
+    test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "model: the run");
+    mh_context_free(context);
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_result result;
+    mh_train_options o = train_place_options(&place, NULL);
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "folder");
+    o = train_place_options(&place, folder_of("arguments", folder));
+    o.example = "numbers";
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "data");
+    o.data = NULL;
+    o.example = "letters";
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "letters");
+    o = train_place_options(&place, folder);
+    o.learning_rate = -1;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "learning_rate");
+    o = train_place_options(&place, folder);
+    o.data = "/nowhere/train.tsv";
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere/train.tsv");
+    o = train_place_options(&place, "/nowhere/run");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere/run");
+    test_refused(context, mh_train(context, NULL, &result), MH_ERROR_ARGUMENT, "options");
+    mh_context_free(context);
+}
+
+static void test_model_is_not_replaced(void **state)
+{
+    (void)state;
+    char folder[96], path[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("model", folder));
+    mh_train_result result;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "no checkpoint");
+    mh_context_free(context);
+}
+
+static void test_folder_is_locked(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, reference);
+    mh_train_result result;
+    mh_folder folder;
+    test_ok(context, mh_folder_open(context, reference, &folder));
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "another process");
+    mh_folder_close(&folder);
+    test_ok(context, mh_train(context, &o, &result));
+    mh_context_free(context);
+}
+
+// A rate that no training survives: the checkpoint of before stands.
+static void test_diverged(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("diverged", folder));
+    mh_train_result result;
+    mh_folder opened;
+    o.learning_rate = 1e30;
+    o.clip = 0;
+    o.save_every.count = 1;
+    o.valid = NULL;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_DIVERGED, "checkpoint stands");
+    test_ok(context, mh_folder_open(context, folder, &opened));
+    assert_true(mh_folder_has(&opened, "checkpoint.safetensors"));
+    assert_true(mh_folder_has(&opened, "model.safetensors"));
+    mh_folder_close(&opened);
+    mh_context_free(context);
+}
+
+static void test_damaged_checkpoint(void **state)
+{
+    (void)state;
+    char folder[96], path[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("damaged", folder));
+    mh_train_result result;
+    o.after.count = 3;
+    test_ok(context, mh_train(context, &o, &result));
+    snprintf(path, sizeof path, "%s/checkpoint.safetensors", folder);
+    assert_int_equal(truncate(path, 5000), 0);
+    o.after.count = 6;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT, path);
+    mh_context_free(context);
+}
+
+// ---- learning -----------------------------------------------------------------------------------
+
+typedef struct losses {
+    double first, last;
+} losses;
+
+static bool note_losses(void *user, const mh_train_event *event)
+{
+    losses *l = user;
+    if (event->kind == MH_TRAIN_UPDATED && event->update == 1)
+        l->first = event->loss;
+    if (event->kind == MH_TRAIN_UPDATED)
+        l->last = event->loss;
+    return true;
+}
+
+static void test_loss_falls(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 2);
+    mh_train_options o = train_place_options(&place, folder_of("falls", folder));
+    mh_train_result result;
+    losses l = {0};
+    o.after.count = 120;
+    o.save_every.count = o.valid_every.count = 120;
+    o.learning_rate = 1e-2;
+    o.event = note_losses;
+    o.user = &l;
+    test_ok(context, mh_train(context, &o, &result));
+    print_message("loss %.2f -> %.2f\n", l.first, l.last);
+    assert_true(l.first > 4 && l.last < 0.6 * l.first);
+    mh_context_free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_stopped_anywhere),
+        cmocka_unit_test(test_stopped_always),
+        cmocka_unit_test(test_finished_is_left_alone),
+        cmocka_unit_test(test_longer),
+        cmocka_unit_test(test_other_settings),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_model_is_not_replaced),
+        cmocka_unit_test(test_folder_is_locked),
+        cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_damaged_checkpoint),
+        cmocka_unit_test(test_loss_falls),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
