@@ -58,6 +58,10 @@ MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, con
 MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
                                      const size_t *parents);
 
+// The same, and there are `count` sequences then, fewer or more than before, but at least 1.
+MH_API mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
+                                    size_t count);
+
 // Forgets the keys of sequence b from `length` on; those before must still be there.
 MH_API mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b,
                                       size_t length);

@@ -291,6 +291,12 @@ MH_API mh_status mh_transformer_forward(mh_context *context, const mh_transforme
                                         const mh_transformer_options *options, const mh_tensor *src,
                                         const mh_tensor *tgt, const mh_tensor *output);
 
+// memory = encoder(src): what mh_decoding_create starts with; for whole Transformers and encoders.
+// Options of the target and of backward are not for this call. Errors: as above.
+MH_API mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
+                                       const mh_transformer_options *options, const mh_tensor *src,
+                                       const mh_tensor *memory);
+
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients` and writes those of the inputs (NULL if not wanted). `recompute` is the forward's.
 // Errors: as above, and MH_ERROR_ARGUMENT if the tape is not of such a forward.
@@ -325,6 +331,15 @@ MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, co
 // disagree (then every step says so).
 MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
                                      const size_t *parents);
+
+// The same, and there are `count` sequences then, at least 1: some are done, others begin to
+// branch.
+MH_API mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
+                                    const size_t *parents, size_t count);
+
+// Switches heads off in the steps that follow: as in mh_transformer_options, (attentions, H), of
+// which the encoder's are not read; NULL: none. Borrowed until the decoding is freed.
+MH_API void mh_decoding_disable_heads(mh_decoding *decoding, const bool *disabled_heads);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 //     const mh_text text = {"Bonjour !", 9};
 //     mh_translations *translations;
 //     mh_translate(context, translator, NULL, &text, 1, &translations);
-//     puts(mh_translation(translations, 0, 0)->text.bytes);
+//     puts(mh_translations_at(translations, 0, 0)->text.bytes);
 //     mh_translations_free(translations);
 //     mh_translator_free(translator);
 //
@@ -80,6 +80,74 @@ MH_API mh_status mh_translator_save(mh_context *context, const mh_translator *tr
 MH_API const mh_translator_config *mh_translator_configuration(const mh_translator *translator);
 MH_API const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator);
 MH_API const mh_parameters *mh_translator_parameters(const mh_translator *translator);
+
+// ---- translating --------------------------------------------------------------------------------
+
+// Called now and then from the thread that translates; false: stop here.
+typedef bool (*mh_translate_progress)(void *user, size_t done, size_t total);
+
+typedef struct mh_translate_options {
+    size_t struct_size;         // sizeof(mh_translate_options)
+    size_t beam;                // 4: hypotheses a sentence, 1 to 1024; 1: the likeliest next token
+    size_t n_best;              // 1: translations to keep, up to beam
+    double length_penalty;      // 1, 0 to 10: score = log-probability / tokens^length_penalty
+    double max_length_factor;   // 2: a translation has at most factor * source tokens + constant
+    size_t max_length_constant; // 20: tokens, within the model's max_length
+    size_t batch;               // 32: sentences at a time, 1 to 65536; changes the speed only
+    bool attention;             // false; true: keep which source tokens were looked at
+    int alignment_layer;        // -1: of all decoder layers, on average; else of this one
+    const bool *disabled_heads; // NULL; as in mh_transformer_options
+    mh_translate_progress progress; // NULL
+    void *progress_user;            // NULL
+} mh_translate_options;
+
+static inline mh_translate_options mh_translate_options_default(void)
+{
+    mh_translate_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.beam = 4;
+    options.n_best = 1;
+    options.length_penalty = 1;
+    options.max_length_factor = 2;
+    options.max_length_constant = 20;
+    options.batch = 32;
+    options.alignment_layer = -1;
+    return options;
+}
+
+// One translation of one text. Token i is text.bytes[ends[i - 1] .. ends[i]), from 0 for the first;
+// </s> is not among the tokens, but counts in the score.
+typedef struct mh_translation {
+    mh_text text;            // valid UTF-8 and NUL behind it
+    double log_probability;  // natural logarithm
+    double score;            // the same, normalised; of a text in pieces, the pieces' mean
+    const int32_t *ids;      // (T)
+    const size_t *ends;      // (T)
+    size_t count;            // T
+    const mh_tokens *source; // of the text, without blanks at its ends
+    const float *attention;  // NULL, or (T, S), S = source->count: cross-attention when each token
+                             // was chosen, averaged over heads, </s> left out, rows of sum 1
+} mh_translation;
+
+// Belongs to whoever asked for it; reading it is for any thread.
+typedef struct mh_translations mh_translations;
+
+// Translates `count` texts by beam search; `options` may be NULL. A text with more tokens than the
+// model's max_length is translated sentence by sentence (mh_sentence_length) and put together with
+// blanks between; one of blanks only has an empty translation. What comes out, scores to the bit,
+// does not depend on the batch size, on threads, or on the other texts. The context's allocator
+// must outlive the translations. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not
+// UTF-8, or a model with numbers that are none; MH_ERROR_MEMORY.
+MH_API mh_status mh_translate(mh_context *context, const mh_translator *translator,
+                              const mh_translate_options *options, const mh_text *texts,
+                              size_t count, mh_translations **translations);
+MH_API void mh_translations_free(mh_translations *translations); // NULL is fine
+
+// Translation `rank` of text i, 0 the best. NULL if there is none: i or rank is too large, or
+// progress has stopped the work before.
+MH_API const mh_translation *mh_translations_at(const mh_translations *translations, size_t i,
+                                                size_t rank);
 
 #ifdef __cplusplus
 }

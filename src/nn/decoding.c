@@ -15,6 +15,7 @@ struct mh_decoding {
     mh_kv_cache **caches; // (2 * layers): of the tokens, and of the memory
     mh_tape *tape;        // memory of a step
     bool broken;          // a reorder has failed halfway
+    const bool *disabled; // (attentions, H) or NULL
 };
 
 static size_t cache_bytes(const mh_transformer *t)
@@ -180,17 +181,29 @@ static mh_status check_whole(mh_context *context, const mh_decoding *d)
                      : MH_OK;
 }
 
-mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding, const size_t *parents)
+mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const size_t *parents,
+                             size_t count)
 {
     mh_status status = check_whole(context, decoding);
     if (!status && !parents)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "parents: found NULL, expected %zu",
-                         decoding->sequences);
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "parents: found NULL, expected %zu", count);
     for (size_t i = 0; i < 2 * decoding->transformer->decoder_count && !status; i++) {
-        status = mh_kv_cache_reorder(context, decoding->caches[i], parents);
+        status = mh_kv_cache_select(context, decoding->caches[i], parents, count);
         decoding->broken = status && i > 0;
     }
+    if (!status)
+        decoding->sequences = count;
     return status;
+}
+
+mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding, const size_t *parents)
+{
+    return mh_decoding_select(context, decoding, parents, decoding->sequences);
+}
+
+void mh_decoding_disable_heads(mh_decoding *decoding, const bool *disabled_heads)
+{
+    decoding->disabled = disabled_heads;
 }
 
 // ---- one step ----------------------------------------------------------------------------------
@@ -244,6 +257,11 @@ static mh_status run_step(mh_context *context, mh_decoding *d, const mh_tap *tap
         call->memory_cache = d->caches[2 * i + 1];
         call->tap = find_tap(taps, tap_count, MH_TAP_DECODER, i);
         call->cross_tap = find_tap(taps, tap_count, MH_TAP_CROSS, i);
+        if (d->disabled) {
+            const size_t H = t->config.nhead;
+            call->disabled = d->disabled + (t->encoder_count + i) * H;
+            call->cross_disabled = call->disabled + t->decoder_count * H;
+        }
         mh_arena place = s->layer;
         mh_layer_saved saved;
         mh_layer_layout(layer, call, false, &place, &saved);

@@ -160,12 +160,12 @@ static bool has_encoder(const mh_transformer *t)
 }
 
 static mh_status check(mh_context *context, const mh_transformer *t,
-                       const mh_transformer_options *o, const mh_tensor *src, const mh_tensor *tgt,
-                       const mh_tensor *output, run *r)
+                       const mh_transformer_options *o, bool decodes, const mh_tensor *src,
+                       const mh_tensor *tgt, const mh_tensor *output, run *r)
 {
     char found[128], expected[128];
     *r = (run){0};
-    if (has_decoder(t) != (tgt != NULL))
+    if (decodes != (tgt != NULL))
         return mh_fail(context, MH_ERROR_ARGUMENT, "tgt: found %s, expected %s",
                        tgt ? "a tensor" : "NULL", tgt ? "NULL for an encoder" : "a tensor");
     mh_status status = find_batch(context, t, o, "src", src, o->src_starts, &r->encoder.call.rows);
@@ -345,34 +345,57 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
     return status ? status : run_into(context, t, o, &r->decoder, true, output);
 }
 
-mh_status mh_transformer_forward(mh_context *context, const mh_transformer *transformer,
-                                 const mh_transformer_options *options, const mh_tensor *src,
-                                 const mh_tensor *tgt, const mh_tensor *output)
+// With the options checked; `decodes`: all of it, else the encoder alone.
+static mh_status run_forward(mh_context *context, const mh_transformer *t,
+                             const mh_transformer_options *o, bool decodes, const mh_tensor *src,
+                             const mh_tensor *tgt, const mh_tensor *output)
 {
-    mh_transformer_options own;
     run r;
-    mh_status status = check_options(context, transformer, options, &own);
-    if (!status)
-        status = check(context, transformer, &own, src, tgt, output, &r);
-    mh_tape *tape = own.tape;
+    mh_status status = check(context, t, o, decodes, src, tgt, output, &r);
+    mh_tape *tape = o->tape;
     if (!status && !tape)
         status = mh_tape_create(context, &tape);
     if (status)
         return status;
     mh_arena arena = {0};
-    layout(transformer, &own, src, tgt, &arena, &r);
+    layout(t, o, src, tgt, &arena, &r);
     status = mh_tape_begin(context, tape, &arena);
     if (!status) {
-        layout(transformer, &own, src, tgt, &arena, &r);
-        status = forward(context, transformer, &own, &r, src, tgt, output);
+        layout(t, o, src, tgt, &arena, &r);
+        status = forward(context, t, o, &r, src, tgt, output);
     }
-    if (!status && own.tape) {
+    if (!status && o->tape) {
         memcpy(tape->memory, &r, sizeof r);
-        tape->owner = transformer;
+        tape->owner = t;
     }
-    if (!own.tape)
+    if (!o->tape)
         mh_tape_free(tape);
     return status;
+}
+
+mh_status mh_transformer_forward(mh_context *context, const mh_transformer *transformer,
+                                 const mh_transformer_options *options, const mh_tensor *src,
+                                 const mh_tensor *tgt, const mh_tensor *output)
+{
+    mh_transformer_options own;
+    mh_status status = check_options(context, transformer, options, &own);
+    return status ? status
+                  : run_forward(context, transformer, &own, has_decoder(transformer), src, tgt,
+                                output);
+}
+
+mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
+                                const mh_transformer_options *options, const mh_tensor *src,
+                                const mh_tensor *memory)
+{
+    mh_transformer_options own;
+    mh_status status = check_options(context, transformer, options, &own);
+    if (!status && !has_encoder(transformer))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "transformer: expected one with an encoder");
+    if (!status && own.tape)
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "tape: found one, expected NULL, as there is no way back from here");
+    return status ? status : run_forward(context, transformer, &own, false, src, NULL, memory);
 }
 
 // ---- backward ----------------------------------------------------------------------------------
@@ -473,7 +496,7 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
     run r, kept;
     mh_status status = check_options(context, transformer, options, &own);
     if (!status)
-        status = check(context, transformer, &own, src, tgt, doutput, &r);
+        status = check(context, transformer, &own, has_decoder(transformer), src, tgt, doutput, &r);
     if (!status)
         status = check_gradient(context, "dsrc", dsrc, src);
     if (!status)

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = MH_KEY_CHUNK, TILE = MH_KEY_TILE, TILES = MH_CHUNK_TILES };
+// A chunk is one tile: beams copy a chunk when they part, and short sentences have few keys.
+enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
 
 typedef struct kv_chunk {
     size_t references;
@@ -343,36 +344,56 @@ static bool share(mh_kv_cache *cache, const kv_sequence *from, kv_sequence *to)
     return true;
 }
 
-mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const size_t *parents)
+static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, const size_t *parents,
+                               size_t count)
 {
     const size_t sequences = cache->options.sequences;
-    for (size_t b = 0; b < sequences; b++)
+    if (count < 1 || count > SIZE_MAX / 64)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "count: found %zu, expected at least 1", count);
+    for (size_t b = 0; b < count; b++)
         if (parents[b] >= sequences)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "parents[%zu]: found %zu, expected less than %zu", b, parents[b],
                            sequences);
-    kv_sequence *lists = mh_alloc(context, sequences * sizeof *lists);
-    int64_t *lengths = lists ? mh_alloc(context, sequences * sizeof *lengths) : NULL;
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
+                             size_t count)
+{
+    const size_t before = cache->options.sequences;
+    mh_status status = check_parents(context, cache, parents, count);
+    if (status)
+        return status;
+    kv_sequence *lists = mh_alloc(context, count * sizeof *lists);
+    int64_t *lengths = lists ? mh_alloc(context, count * sizeof *lengths) : NULL;
     size_t made = 0;
-    while (lengths && made < sequences &&
+    while (lengths && made < count &&
            share(cache, &cache->sequences[parents[made]], &lists[made])) {
         lengths[made] = cache->lengths[parents[made]];
         made++;
     }
-    const bool done = lengths && made == sequences;
+    const bool done = lengths && made == count;
     kv_sequence *unwanted = done ? cache->sequences : lists;
-    for (size_t b = 0; lengths && b < made; b++)
+    const size_t unwanted_count = done ? before : made;
+    for (size_t b = 0; b < unwanted_count; b++)
         empty_sequence(cache, &unwanted[b]);
-    mh_free(context, unwanted, sequences * sizeof *unwanted);
+    mh_free(context, unwanted, (done ? before : count) * sizeof *unwanted);
     if (!done) {
-        mh_free(context, lengths, sequences * sizeof *lengths);
+        mh_free(context, lengths, count * sizeof *lengths);
         return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory to reorder %zu sequences",
-                       sequences);
+                       count);
     }
-    mh_free(context, cache->lengths, sequences * sizeof *lengths);
+    mh_free(context, cache->lengths, before * sizeof *lengths);
     cache->sequences = lists;
     cache->lengths = lengths;
+    cache->options.sequences = count;
     return MH_OK;
+}
+
+mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const size_t *parents)
+{
+    return mh_kv_cache_select(context, cache, parents, cache->options.sequences);
 }
 
 mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How cached keys and values are stored. A sequence is a list of chunks of 512 keys, the same
-// chunks that attention sums over; a chunk holds all key/value heads and may be shared by several
-// sequences, which count themselves in.
+// How cached keys and values are stored. A sequence is a list of chunks of 64 keys; a chunk holds
+// all key/value heads and may be shared by several sequences, which count themselves in.
 //
-//     sequence b:  [chunk 0][chunk 1][chunk 2 ..      chunk:  head 0: tile 0 .. tile 7
-//                                                             head 1: tile 0 .. tile 7
+//     sequence b:  [chunk 0][chunk 1][chunk 2 ..      chunk:  head 0: tile
+//                                                             head 1: tile
 //     tile:  keys (E, 64), lanes run over keys | values (64, value_stride)
 //
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
@@ -16,8 +15,7 @@
 #include "kernels/kernels.h"
 #include <multihead/kv_cache.h>
 
-// Keys whose softmax is summed up before a merge; part of the bits of attention, and the unit in
-// which caches grow and share.
+// Keys whose softmax is summed up before a merge; part of the bits of attention.
 enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
 
 typedef struct mh_kv_tile {

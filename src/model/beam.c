@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The rules of beam.h.
+#include "model/beam.h"
+#include "base/arena.h"
+#include "base/sizes.h"
+#include <math.h>
+#include <stdlib.h>
+
+struct mh_beam_option {
+    double log_probability;
+    size_t parent;
+    int32_t id;
+};
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static void layout_hypotheses(const mh_beam *b, mh_arena *arena, mh_hypothesis **list)
+{
+    *list = mh_arena_take(arena, b->width, sizeof **list);
+    int32_t *ids = mh_arena_take(arena, b->width * b->most, sizeof *ids);
+    for (size_t i = 0; i < b->width && *list; i++)
+        (*list)[i] = (mh_hypothesis){.ids = ids + i * b->most};
+}
+
+static void layout(mh_beam *b, mh_arena *arena)
+{
+    layout_hypotheses(b, arena, &b->hypotheses);
+    layout_hypotheses(b, arena, &b->next);
+    layout_hypotheses(b, arena, &b->best);
+    b->options = mh_arena_take(arena, b->width * (b->width + 1), sizeof *b->options);
+}
+
+bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most, double penalty,
+                    int32_t end, mh_beam *beam)
+{
+    *beam = (mh_beam){
+        .width = width, .keep = keep, .most = most, .penalty = penalty, .end = end, .live = 1};
+    mh_arena arena = {0};
+    layout(beam, &arena);
+    beam->size = arena.used;
+    beam->memory = mh_alloc(context, beam->size);
+    if (!beam->memory)
+        return false;
+    arena = (mh_arena){.base = beam->memory, .size = beam->size};
+    layout(beam, &arena);
+    return true;
+}
+
+void mh_beam_free(mh_context *context, mh_beam *beam)
+{
+    mh_free(context, beam->memory, beam->size);
+    *beam = (mh_beam){0};
+}
+
+// ---- finished hypotheses ------------------------------------------------------------------------
+
+static double normalise(const mh_beam *b, double log_probability, size_t tokens)
+{
+    return log_probability / pow((double)tokens, b->penalty);
+}
+
+// In order of score; of equal ones the first to come is first.
+static void finish(mh_beam *b, const mh_beam_option *o)
+{
+    const mh_hypothesis *from = &b->hypotheses[o->parent];
+    const double score = normalise(b, o->log_probability, b->length + 1);
+    size_t place = b->finished;
+    while (place > 0 && b->best[place - 1].score < score)
+        place--;
+    if (place == b->width)
+        return;
+    const size_t last = mh_smaller(b->finished, b->width - 1);
+    mh_hypothesis spare = b->best[last];
+    memmove(b->best + place + 1, b->best + place, (last - place) * sizeof *b->best);
+    memcpy(spare.ids, from->ids, b->length * sizeof *spare.ids);
+    b->best[place] = (mh_hypothesis){spare.ids, b->length, o->log_probability, score};
+    b->finished = last + 1;
+}
+
+static bool is_done(const mh_beam *b)
+{
+    if (b->finished == b->width)
+        return true;
+    const double bound = normalise(b, b->hypotheses[0].log_probability, b->most);
+    return b->finished >= b->keep && bound <= b->best[b->keep - 1].score;
+}
+
+// ---- one step -----------------------------------------------------------------------------------
+
+static int compare(const void *a, const void *b)
+{
+    const mh_beam_option *x = a, *y = b;
+    if (x->log_probability != y->log_probability)
+        return x->log_probability > y->log_probability ? -1 : 1;
+    if (x->parent != y->parent)
+        return x->parent < y->parent ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void add_option(mh_beam *b, size_t *count, size_t parent, int32_t id, double step)
+{
+    const double sum = b->hypotheses[parent].log_probability + step;
+    if (isfinite(sum)) // a model with broken weights ends up with none
+        b->options[(*count)++] = (mh_beam_option){sum, parent, id};
+}
+
+static size_t gather_options(mh_beam *b, const mh_next *next)
+{
+    const bool last = b->length + 1 == b->most;
+    size_t count = 0;
+    for (size_t i = 0; i < b->live; i++) {
+        add_option(b, &count, i, b->end, next[i].end);
+        for (size_t j = 0; j < next[i].count && !last; j++)
+            add_option(b, &count, i, next[i].candidates[j].id,
+                       next[i].candidates[j].log_probability);
+    }
+    qsort(b->options, count, sizeof *b->options, compare);
+    return count;
+}
+
+static void go_on(mh_beam *b, const mh_beam_option *o, mh_hypothesis *to)
+{
+    memcpy(to->ids, b->hypotheses[o->parent].ids, b->length * sizeof *to->ids);
+    to->ids[b->length] = o->id;
+    to->count = b->length + 1;
+    to->log_probability = o->log_probability;
+}
+
+void mh_beam_advance(mh_beam *b, const mh_next *next, size_t *parents)
+{
+    const size_t count = gather_options(b, next);
+    size_t live = 0;
+    for (size_t i = 0; i < count && live < b->width; i++) {
+        const mh_beam_option *o = &b->options[i];
+        if (o->id != b->end) {
+            go_on(b, o, &b->next[live]);
+            parents[live++] = o->parent;
+        } else if (i < b->width) {
+            finish(b, o);
+        }
+    }
+    mh_hypothesis *before = b->hypotheses;
+    b->hypotheses = b->next;
+    b->next = before;
+    b->length++;
+    b->live = live > 0 && !is_done(b) ? live : 0;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Beam search for one sentence: which hypotheses go on, which are finished, and when to stop.
+//
+// A step takes the likeliest next tokens of every live hypothesis. All continuations, </s> among
+// them, are put in order: log-probability, then the hypothesis they continue, then the token's id,
+// so that no tie is left to chance. A </s> among the first `width` finishes its hypothesis; the
+// first `width` others are the next live ones. Where the sentence is as long as it may be, all
+// hypotheses end with </s>, at its price.
+//
+// score = log-probability / tokens^penalty, </s> counted. The search is done when `width`
+// hypotheses are finished, or when not even the best live one could still get among the `keep`
+// best: its score would be at most log-probability / most^penalty, since further tokens only cost.
+#ifndef MH_MODEL_BEAM_H
+#define MH_MODEL_BEAM_H
+
+#include <multihead/translator.h>
+
+// A token that may be next.
+typedef struct mh_candidate {
+    int32_t id;
+    double log_probability;
+} mh_candidate;
+
+// What may follow one hypothesis: the likeliest text tokens, best first, and </s>.
+typedef struct mh_next {
+    mh_candidate *candidates; // (width)
+    size_t count;
+    double end;
+} mh_next;
+
+typedef struct mh_hypothesis {
+    int32_t *ids; // (count), without </s>
+    size_t count;
+    double log_probability, score;
+} mh_hypothesis;
+
+typedef struct mh_beam_option mh_beam_option; // one of the continuations of a step
+
+typedef struct mh_beam {
+    size_t width, keep;
+    size_t most; // tokens, </s> included
+    double penalty;
+    int32_t end;                      // the id of </s>
+    size_t length;                    // of all live hypotheses
+    size_t live;                      // 0: done
+    mh_hypothesis *hypotheses, *next; // (width): live ones, now and after the step
+    size_t finished;
+    mh_hypothesis *best;     // (width): finished ones, best first
+    mh_beam_option *options; // (width * (width + 1))
+    void *memory;
+    size_t size;
+} mh_beam;
+
+// Starts with one hypothesis of no tokens. False with a message if there is no memory.
+bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most, double penalty,
+                    int32_t end, mh_beam *beam);
+void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is fine
+
+// One step with next[i] for live hypothesis i. Afterwards live hypothesis i goes on from the former
+// parents[i], and its last token is hypotheses[i].ids[length - 1].
+void mh_beam_advance(mh_beam *beam, const mh_next *next, size_t *parents);
+
+#endif

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// The likeliest next tokens of many hypotheses.
+#ifndef MH_MODEL_CANDIDATES_H
+#define MH_MODEL_CANDIDATES_H
+
+#include "model/beam.h"
+
+// next[r] = the `width` largest log-softmax values of row r of logits (rows, V) f32, dense, which
+// are used up; ties by the smaller id. <pad>, <s> and </s> are not among them; numbers that are
+// none neither.
+void mh_candidates(mh_context *context, const mh_tokenizer *tokenizer, const mh_tensor *logits,
+                   size_t width, mh_next *next);
+
+#endif

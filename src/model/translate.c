@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Translating: texts are cut into pieces, pieces of like length go through the model together, and
+// translations are put together in the order of the texts. Which pieces are in company changes no
+// bit of a result, so the order is free to be the fast one.
+#include "base/checked.h"
+#include "base/context.h"
+#include "base/sizes.h"
+#include "model/translate_texts.h"
+#include "model/translator_inside.h"
+#include "text/grow.h"
+#include <math.h>
+#include <stdlib.h>
+
+// ---- options ------------------------------------------------------------------------------------
+
+enum { MOST_BEAM = 1024, MOST_BATCH = 65536, MOST_PENALTY = 10 };
+static const double MOST_FACTOR = 1e6;
+static const size_t MOST_CONSTANT = 1 << 20;
+
+static mh_status check_options(mh_context *context, const mh_translator *t,
+                               const mh_translate_options *o)
+{
+    const int layers = (int)t->config.num_decoder_layers;
+    if (o->beam < 1 || o->beam > MOST_BEAM)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "beam: found %zu, expected 1 to %d", o->beam,
+                       MOST_BEAM);
+    if (o->n_best < 1 || o->n_best > o->beam)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "n_best: found %zu, expected 1 to the beam, %zu",
+                       o->n_best, o->beam);
+    if (o->batch < 1 || o->batch > MOST_BATCH)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "batch: found %zu, expected 1 to %d", o->batch,
+                       MOST_BATCH);
+    if (!(o->length_penalty >= 0 && o->length_penalty <= MOST_PENALTY))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "length_penalty: found %g, expected 0 to %d",
+                       o->length_penalty, MOST_PENALTY);
+    if (!(o->max_length_factor >= 0 && o->max_length_factor <= MOST_FACTOR) ||
+        o->max_length_constant > MOST_CONSTANT)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "max_length: found %g * tokens + %zu, expected 0 to %g and 0 to %zu",
+                       o->max_length_factor, o->max_length_constant, MOST_FACTOR, MOST_CONSTANT);
+    if (o->alignment_layer < -1 || o->alignment_layer >= layers)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "alignment_layer: found %d, expected -1 or less than %d", o->alignment_layer,
+                       layers);
+    return MH_OK;
+}
+
+static mh_status check(mh_context *context, const mh_translator *t,
+                       const mh_translate_options *options, const mh_text *texts, size_t count,
+                       mh_translate_options *own)
+{
+    *own = mh_translate_options_default();
+    if (!t || (!texts && count > 0))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "translate: NULL argument");
+    for (size_t i = 0; i < count; i++)
+        if (!texts[i].bytes && texts[i].size > 0)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
+    if (options && options->struct_size != sizeof *own)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
+                       options->struct_size, sizeof *own);
+    if (options)
+        *own = *options;
+    return check_options(context, t, own);
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+static mh_translations *make_translations(mh_context *context, size_t count, size_t n_best)
+{
+    mh_translations *t = mh_alloc(context, sizeof *t);
+    size_t entries;
+    if (!t)
+        return NULL;
+    *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
+    if (!mh_multiply_sizes(count, n_best, &entries))
+        entries = SIZE_MAX; // the store will say that there is not so much memory
+    t->sources = mh_store_take(context, &t->store, count, sizeof *t->sources);
+    t->found = mh_store_take(context, &t->store, count, sizeof *t->found);
+    t->list = mh_store_take(context, &t->store, entries, sizeof *t->list);
+    if (t->sources && t->found && t->list) {
+        memset(t->found, 0, count * sizeof *t->found);
+        return t;
+    }
+    mh_translations_free(t);
+    return NULL;
+}
+
+void mh_translations_free(mh_translations *t)
+{
+    if (!t)
+        return;
+    mh_allocator allocator = t->store.allocator;
+    mh_store_free(&t->store);
+    allocator.release(allocator.user, t, sizeof *t);
+}
+
+const mh_translation *mh_translations_at(const mh_translations *t, size_t i, size_t rank)
+{
+    return i < t->count && rank < t->found[i] ? &t->list[i * t->n_best + rank] : NULL;
+}
+
+// ---- batches ------------------------------------------------------------------------------------
+
+// The longest first: if memory runs out, it does so at once.
+static int compare(const void *a, const void *b)
+{
+    const mh_piece *x = *(mh_piece *const *)a, *y = *(mh_piece *const *)b;
+    if (x->count != y->count)
+        return x->count > y->count ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static mh_status translate_pieces(mh_context *context, const mh_translator *t,
+                                  const mh_translate_options *o, const mh_piece_list *list,
+                                  mh_piece **order, mh_store *store)
+{
+    for (size_t i = 0; i < list->count; i++)
+        order[i] = &list->items[i];
+    qsort(order, list->count, sizeof *order, compare);
+    mh_status status = MH_OK;
+    bool going_on = true;
+    for (size_t first = 0; first < list->count && going_on && !status; first += o->batch) {
+        const size_t count = mh_smaller(o->batch, list->count - first);
+        status = mh_translate_batch(context, t, o, order + first, count, store);
+        if (!status && o->progress)
+            going_on = o->progress(o->progress_user, first + count, list->count);
+    }
+    return status;
+}
+
+static mh_status translate_texts(mh_context *context, const mh_translator *t,
+                                 const mh_translate_options *o, const mh_text *texts,
+                                 mh_translations *translations)
+{
+    mh_piece_list pieces = {0};
+    mh_piece **order = NULL;
+    mh_status status = mh_cut_texts(context, t, texts, translations, &pieces);
+    if (!status && pieces.count) {
+        order = mh_alloc(context, pieces.count * sizeof *order);
+        status = order ? translate_pieces(context, t, o, &pieces, order, &translations->store)
+                       : MH_ERROR_MEMORY;
+    }
+    if (!status)
+        status = mh_join_pieces(context, t, &pieces, translations);
+    mh_free(context, order, pieces.count * sizeof *order);
+    mh_shrink(context, &pieces.items, &pieces.capacity, sizeof *pieces.items);
+    return status;
+}
+
+mh_status mh_translate(mh_context *context, const mh_translator *translator,
+                       const mh_translate_options *options, const mh_text *texts, size_t count,
+                       mh_translations **translations)
+{
+    mh_translate_options own;
+    if (!context || !translations)
+        return MH_ERROR_ARGUMENT;
+    *translations = NULL;
+    mh_status status = check(context, translator, options, texts, count, &own);
+    mh_translations *t = status ? NULL : make_translations(context, count, own.n_best);
+    if (!t)
+        return status ? status : MH_ERROR_MEMORY;
+    status = translate_texts(context, translator, &own, texts, t);
+    if (status) {
+        mh_translations_free(t);
+        return status;
+    }
+    *translations = t;
+    return MH_OK;
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Which source tokens a translation looked at. The search does not keep it for hypotheses that come
+// to nothing; the finished ones go through the decoder once more, all tokens at once, which gives
+// the same bits.
+#include "base/arena.h"
+#include "base/sizes.h"
+#include "model/translate_batch.h"
+#include "model/translator_inside.h"
+
+typedef struct pass {
+    const mh_translator *t;
+    const mh_translate_options *options;
+    mh_piece *const *pieces;
+    size_t count, rank;
+    size_t T, S;
+    size_t layers;            // that are averaged
+    int32_t *ids, *positions; // (T, count)
+    float *x, *y;             // (T, count, D)
+    mh_tap *taps;             // (layers)
+    float *weights;           // (layers, count, H, T, S)
+} pass;
+
+// The translation of this rank, or none.
+static const mh_hypothesis *hypothesis(const pass *p, size_t b)
+{
+    return p->rank < p->pieces[b]->found ? &p->pieces[b]->best[p->rank] : NULL;
+}
+
+static void layout(pass *p, mh_arena *arena)
+{
+    const size_t rows = p->T * p->count, D = p->t->config.d_model, H = p->t->config.nhead;
+    p->ids = mh_arena_take(arena, rows, sizeof *p->ids);
+    p->positions = mh_arena_take(arena, rows, sizeof *p->positions);
+    p->x = mh_arena_take(arena, rows * D, sizeof *p->x);
+    p->y = mh_arena_take(arena, rows * D, sizeof *p->y);
+    p->taps = mh_arena_take(arena, p->layers, sizeof *p->taps);
+    p->weights = mh_arena_take(arena, rows * p->S, p->layers * H * sizeof *p->weights);
+}
+
+// Token t is chosen when the decoder is given token t - 1, <s> for the first.
+static void load(pass *p)
+{
+    for (size_t t = 0; t < p->T; t++)
+        for (size_t b = 0; b < p->count; b++) {
+            const mh_hypothesis *h = hypothesis(p, b);
+            const size_t at = t * p->count + b;
+            p->positions[at] = (int32_t)t;
+            p->ids[at] = mh_tokenizer_bos(p->t->tokenizer);
+            if (t > 0)
+                p->ids[at] = h && t < h->count ? h->ids[t - 1] : mh_tokenizer_pad(p->t->tokenizer);
+        }
+    const size_t H = p->t->config.nhead, each = p->count * H * p->T * p->S;
+    for (size_t i = 0; i < p->layers; i++)
+        p->taps[i] = (mh_tap){
+            .kind = MH_TAP_CROSS,
+            .layer = p->options->alignment_layer < 0 ? i : (size_t)p->options->alignment_layer,
+            .weights = mh_tensor_4d(p->weights + i * each, MH_F32, p->count, H, p->T, p->S)};
+}
+
+static mh_status decode(mh_context *context, const pass *p, const mh_memory *memory)
+{
+    const size_t rows = p->T * p->count, D = p->t->config.d_model;
+    const mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
+    const mh_tensor tgt = mh_tensor_3d(p->x, MH_F32, p->T, p->count, D);
+    const mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
+    mh_decoding *decoding = NULL;
+    mh_status status = mh_translator_embed(context, p->t, p->ids, p->positions, &x, p->y);
+    if (!status)
+        status = mh_decoding_create(context, p->t->transformer, &memory->rows, memory->lengths, 1,
+                                    &decoding);
+    if (status)
+        return status;
+    mh_decoding_disable_heads(decoding, p->options->disabled_heads);
+    status = mh_decoding_step(context, decoding, p->taps, p->layers, &tgt, &out);
+    mh_decoding_free(decoding);
+    return status;
+}
+
+// One row: the mean over layers and heads, without </s>, made to sum up to 1.
+static void average(const pass *p, size_t b, size_t t, float *row)
+{
+    const size_t H = p->t->config.nhead, S = p->pieces[b]->count;
+    double sum = 0;
+    for (size_t s = 0; s < S; s++) {
+        double mean = 0;
+        for (size_t i = 0; i < p->layers * H; i++) {
+            const size_t head = i / H * p->count * H + b * H + i % H;
+            mean += (double)p->weights[(head * p->T + t) * p->S + s];
+        }
+        row[s] = (float)mean;
+        sum += (double)row[s];
+    }
+    for (size_t s = 0; s < S && sum > 0; s++)
+        row[s] = (float)((double)row[s] / sum);
+}
+
+static mh_status keep(mh_context *context, const pass *p, mh_store *store)
+{
+    for (size_t b = 0; b < p->count; b++) {
+        const mh_hypothesis *h = hypothesis(p, b);
+        if (!h)
+            continue;
+        const size_t S = p->pieces[b]->count;
+        float *rows = mh_store_take(context, store, h->count * S, sizeof *rows);
+        if (!rows)
+            return MH_ERROR_MEMORY;
+        for (size_t t = 0; t < h->count; t++)
+            average(p, b, t, rows + t * S);
+        p->pieces[b]->attention[p->rank] = rows;
+    }
+    return MH_OK;
+}
+
+// All translations of one rank.
+static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memory, mh_store *store)
+{
+    p->T = 1;
+    for (size_t b = 0; b < p->count; b++)
+        if (hypothesis(p, b))
+            p->T = mh_larger(p->T, hypothesis(p, b)->count);
+    mh_arena arena = {0};
+    layout(p, &arena);
+    const size_t size = arena.used;
+    if (arena.overflow)
+        return mh_fail(context, MH_ERROR_MEMORY, "out of memory for attention");
+    void *block = mh_alloc(context, size);
+    if (!block)
+        return MH_ERROR_MEMORY;
+    arena = (mh_arena){.base = block, .size = size};
+    layout(p, &arena);
+    load(p);
+    mh_status status = decode(context, p, memory);
+    if (!status)
+        status = keep(context, p, store);
+    mh_free(context, block, size);
+    return status;
+}
+
+mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
+                           const mh_translate_options *options, mh_piece *const *pieces,
+                           size_t count, const mh_memory *memory, mh_store *store)
+{
+    pass p = {.t = translator,
+              .options = options,
+              .pieces = pieces,
+              .count = count,
+              .S = memory->rows.shape[0],
+              .layers = options->alignment_layer < 0 ? translator->config.num_decoder_layers : 1};
+    for (size_t b = 0; b < count; b++) {
+        pieces[b]->attention =
+            mh_store_take(context, store, pieces[b]->found, sizeof *pieces[b]->attention);
+        if (!pieces[b]->attention)
+            return MH_ERROR_MEMORY;
+    }
+    mh_status status = MH_OK;
+    for (; p.rank < options->n_best && !status; p.rank++)
+        status = attend_rank(context, &p, memory, store);
+    return status;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Sentences that are translated together, and what is done with them: encoder, beam search, and
+// attention if it is asked for.
+#ifndef MH_MODEL_TRANSLATE_BATCH_H
+#define MH_MODEL_TRANSLATE_BATCH_H
+
+#include "model/beam.h"
+#include "model/store.h"
+
+// A text, or a part of one that is too long: its tokens first .. first + count - 1.
+typedef struct mh_piece {
+    size_t text, first;
+    const int32_t *ids; // (count), without </s>
+    size_t count;
+    mh_hypothesis *best;     // (found), best first
+    const float **attention; // (found) of (best[i].count, count), or NULL
+    size_t found;            // 0: not translated yet
+} mh_piece;
+
+// What the decoder looks at.
+typedef struct mh_memory {
+    mh_tensor rows;   // (S, pieces, D)
+    int64_t *lengths; // (pieces), </s> included
+    void *block;
+    size_t size;
+} mh_memory;
+
+mh_status mh_memory_create(mh_context *context, const mh_translator *translator,
+                           const mh_translate_options *options, mh_piece *const *pieces,
+                           size_t count, mh_memory *memory);
+void mh_memory_free(mh_context *context, mh_memory *memory); // all zeros is fine
+
+// Fills in `attention` of pieces whose `best` is there. Results are in the store.
+mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
+                           const mh_translate_options *options, mh_piece *const *pieces,
+                           size_t count, const mh_memory *memory, mh_store *store);
+
+// All of it. Errors: MH_ERROR_FORMAT for numbers that are none; MH_ERROR_MEMORY.
+mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
+                             const mh_translate_options *options, mh_piece *const *pieces,
+                             size_t count, mh_store *store);
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Pieces to translations: tokens to text, and the pieces of a text put together again. Translation
+// r of a text is made of translation r of its pieces, or the last that they have.
+#include "base/sizes.h"
+#include "model/translate_texts.h"
+#include "model/translator_inside.h"
+#include "text/grow.h"
+
+typedef struct joiner {
+    mh_context *context;
+    const mh_tokenizer *tokenizer;
+    mh_store *store;
+    mh_text_buffer raw, repaired; // of a piece
+    mh_text_buffer text;          // of all
+} joiner;
+
+static size_t rank_of(const mh_piece *piece, size_t rank)
+{
+    return mh_smaller(rank, piece->found - 1);
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+// Where tokens end in the repaired text: as far as what was there up to then would have reached.
+static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t count)
+{
+    mh_text_buffer prefix = {0};
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = mh_utf8_repair(j->context, j->raw.bytes, ends[i] - base, &prefix);
+        ends[i] = base + mh_smaller(prefix.size, j->repaired.size);
+    }
+    mh_text_buffer_free(j->context, &prefix);
+    return status;
+}
+
+// Appends a piece's text, and where its tokens end in all of it.
+static mh_status add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
+{
+    if (j->text.size > 0 && !mh_text_append(j->context, &j->text, " ", 1))
+        return MH_ERROR_MEMORY;
+    const size_t base = j->text.size;
+    mh_status status = mh_tokenizer_decode(j->context, j->tokenizer, h->ids, h->count, &j->raw);
+    size_t end = base;
+    for (size_t i = 0; i < h->count && !status; i++) {
+        mh_text token;
+        mh_token_kind kind = MH_TOKEN_SPECIAL;
+        if (mh_tokenizer_token(j->tokenizer, h->ids[i], &token, &kind) && kind == MH_TOKEN_TEXT)
+            end += token.size;
+        ends[i] = end;
+    }
+    if (!status)
+        status = mh_utf8_repair(j->context, j->raw.bytes, j->raw.size, &j->repaired);
+    if (!status && mh_utf8_valid(j->raw.bytes, j->raw.size) != j->raw.size)
+        status = repaired_ends(j, base, ends, h->count);
+    if (!status && !mh_text_append(j->context, &j->text, j->repaired.bytes, j->repaired.size))
+        status = MH_ERROR_MEMORY;
+    return status;
+}
+
+// ---- all parts ----------------------------------------------------------------------------------
+
+static mh_status join_tokens(joiner *j, const mh_piece *pieces, size_t count, size_t rank,
+                             mh_translation *t)
+{
+    for (size_t p = 0; p < count; p++)
+        t->count += pieces[p].best[rank_of(&pieces[p], rank)].count;
+    int32_t *ids = mh_store_take(j->context, j->store, t->count, sizeof *ids);
+    size_t *ends = mh_store_take(j->context, j->store, t->count, sizeof *ends), place = 0;
+    mh_status status = ids && ends ? MH_OK : MH_ERROR_MEMORY;
+    j->text.size = 0;
+    for (size_t p = 0; p < count && !status; p++) {
+        const mh_hypothesis *h = &pieces[p].best[rank_of(&pieces[p], rank)];
+        memcpy(ids + place, h->ids, h->count * sizeof *ids);
+        status = add_text(j, h, ends + place);
+        place += h->count;
+        t->log_probability += h->log_probability;
+        t->score += h->score / (double)count;
+    }
+    if (!status && !mh_text_append(j->context, &j->text, "", 1))
+        status = MH_ERROR_MEMORY;
+    t->ids = ids;
+    t->ends = ends;
+    t->text.size = status ? 0 : j->text.size - 1;
+    t->text.bytes = mh_store_copy(j->context, j->store, j->text.bytes, t->text.size + 1, 1);
+    return status || t->text.bytes ? status : MH_ERROR_MEMORY;
+}
+
+// Each piece's rows look at its own tokens only.
+static mh_status join_attention(joiner *j, const mh_piece *pieces, size_t count, size_t rank,
+                                mh_translation *t)
+{
+    const size_t S = t->source->count;
+    float *rows = mh_store_take(j->context, j->store, t->count * S, sizeof *rows);
+    if (!rows)
+        return MH_ERROR_MEMORY;
+    memset(rows, 0, t->count * S * sizeof *rows);
+    t->attention = rows;
+    for (size_t p = 0; p < count; p++) {
+        const mh_piece *piece = &pieces[p];
+        const size_t r = rank_of(piece, rank);
+        for (size_t i = 0; i < piece->best[r].count; i++, rows += S)
+            memcpy(rows + piece->first, piece->attention[r] + i * piece->count,
+                   piece->count * sizeof *rows);
+    }
+    return MH_OK;
+}
+
+static mh_status join_text(joiner *j, const mh_piece *pieces, size_t count, size_t n_best,
+                           const mh_tokens *source, mh_translation *list, size_t *found)
+{
+    size_t most = count ? 0 : 1; // of nothing there is one translation
+    for (size_t p = 0; p < count; p++) {
+        if (!pieces[p].found)
+            return MH_OK;
+        most = mh_larger(most, pieces[p].found);
+    }
+    mh_status status = MH_OK;
+    for (size_t rank = 0; rank < mh_smaller(most, n_best) && !status; rank++) {
+        list[rank] = (mh_translation){.source = source};
+        status = join_tokens(j, pieces, count, rank, &list[rank]);
+        if (!status && count && pieces[0].attention)
+            status = join_attention(j, pieces, count, rank, &list[rank]);
+    }
+    *found = status ? 0 : mh_smaller(most, n_best);
+    return status;
+}
+
+mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
+                         const mh_piece_list *pieces, mh_translations *t)
+{
+    joiner j = {.context = context, .tokenizer = translator->tokenizer, .store = &t->store};
+    mh_status status = MH_OK;
+    size_t first = 0;
+    for (size_t i = 0; i < t->count && !status; i++) {
+        size_t end = first;
+        while (end < pieces->count && pieces->items[end].text == i)
+            end++;
+        status = join_text(&j, pieces->items + first, end - first, t->n_best, &t->sources[i],
+                           t->list + i * t->n_best, &t->found[i]);
+        first = end;
+    }
+    mh_text_buffer_free(context, &j.raw);
+    mh_text_buffer_free(context, &j.repaired);
+    mh_text_buffer_free(context, &j.text);
+    return status;
+}

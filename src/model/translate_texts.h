@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Texts to pieces that fit the model, and pieces to translations of texts.
+#ifndef MH_MODEL_TRANSLATE_TEXTS_H
+#define MH_MODEL_TRANSLATE_TEXTS_H
+
+#include "model/translate_batch.h"
+
+struct mh_translations {
+    mh_store store;       // everything below is in it
+    size_t count, n_best; //
+    mh_tokens *sources;   // (count)
+    mh_translation *list; // (count, n_best)
+    size_t *found;        // (count)
+};
+
+typedef struct mh_piece_list {
+    mh_piece *items;
+    size_t count, capacity;
+} mh_piece_list;
+
+// Tokens of all texts into translations->sources, and the pieces they are cut into, in order.
+// Errors: MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
+mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, const mh_text *texts,
+                       mh_translations *translations, mh_piece_list *pieces);
+
+// Puts the translations together, of texts all of whose pieces are translated.
+mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
+                         const mh_piece_list *pieces, mh_translations *translations);
+
+#endif
