@@ -79,11 +79,13 @@ static mh_status join_tokens(joiner *j, const mh_piece *pieces, size_t count, si
     }
     if (!status && !mh_text_append(j->context, &j->text, "", 1))
         status = MH_ERROR_MEMORY;
+    if (status)
+        return status;
     t->ids = ids;
     t->ends = ends;
-    t->text.size = status ? 0 : j->text.size - 1;
-    t->text.bytes = mh_store_copy(j->context, j->store, j->text.bytes, t->text.size + 1, 1);
-    return status || t->text.bytes ? status : MH_ERROR_MEMORY;
+    t->text.size = j->text.size - 1;
+    t->text.bytes = mh_store_copy(j->context, j->store, j->text.bytes, j->text.size, 1);
+    return t->text.bytes ? MH_OK : MH_ERROR_MEMORY;
 }
 
 // Each piece's rows look at its own tokens only.
