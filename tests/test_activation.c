@@ -122,7 +122,7 @@ static void add_case(mh_context *context, uint64_t seed)
     destroy(&o, 2, 1);
 }
 
-// Element i is kept if its word of the documented counter is at least p * 2^32.
+// Element i is kept if its 16 bits of the documented counter are at least p * 2^16.
 static void dropout_case(mh_context *context, uint64_t seed)
 {
     test_rng rng = {seed};
@@ -141,11 +141,12 @@ static void dropout_case(mh_context *context, uint64_t seed)
         do {
             const uint32_t key[2] = {(uint32_t)options.seed,
                                      (uint32_t)(options.seed >> 32) ^ 0x44524F50u};
-            const uint32_t at[4] = {(uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), options.step,
+            const uint32_t at[4] = {(uint32_t)(i / 8), (uint32_t)(i / 8 >> 32), options.step,
                                     options.stream};
             uint32_t words[4];
             mh_philox(at, key, words);
-            bool keep = words[i % 4] >= (uint32_t)((double)options.probability * 0x1p32);
+            bool keep = (uint16_t)(words[i % 8 / 2] >> 16 * (i % 2)) >=
+                        (uint16_t)((double)options.probability * 0x1p16);
             double x = ref_get(&o.t[0].view, index), p = (double)options.probability;
             expect(&o.t[1], index, keep ? x / (1 - p) : 0, keep ? 2 * eps * fabs(x) / (1 - p) : 0,
                    "dropout", seed);

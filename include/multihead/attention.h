@@ -102,7 +102,7 @@ struct mh_attention_options {
 
     // Each weight is dropped with this probability, the others are scaled by 1 / (1 - dropout).
     // Which ones is a function of the seed and of the weight's place (sequence, head, query, key)
-    // alone: not of threads, tiles or the batch a sequence is in.
+    // alone: not of threads, tiles or the batch a sequence is in. It counts in steps of 2^-16.
     float dropout;             // 0: none; less than 1
     uint64_t dropout_seed;     // 0
     uint64_t dropout_sequence; // 0: the number of this batch's first sequence

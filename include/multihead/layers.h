@@ -85,7 +85,7 @@ MH_API mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor
 // ---- dropout --------------------------------------------------------------------------------
 
 // Which numbers are dropped is a function of these and of the element's place in C order: not
-// of threads, strides or how a batch is cut.
+// of threads, strides or how a batch is cut. The probability counts in steps of 2^-16.
 typedef struct mh_dropout_options {
     size_t struct_size;   // sizeof(mh_dropout_options)
     float probability;    // 0; less than 1

@@ -170,12 +170,13 @@ typedef struct mh_kernels {
 
     // ---- dropout and gradients -----------------------------------------------------------------
 
-    // Which of 64 keys are kept: bit j is set if word j % 4 of philox(counter + j / 4, key) is at
-    // least threshold; j / 4 is added to counter[0].
-    uint64_t (*keep_bits)(uint32_t threshold, const uint32_t key[2], const uint32_t counter[4]);
+    // Which of 64 numbers are kept: bit j is set if 16 bits of philox(counter + j / 8, key) are at
+    // least threshold, those from bit 16 (j % 8) on if its four words are one number, the first
+    // word lowest; j / 8 is added to counter[0].
+    uint64_t (*keep_bits)(uint16_t threshold, const uint32_t key[2], const uint32_t counter[4]);
 
-    // x = x * scale where keep has a 1, else 0; n <= 64 keys, rounded up to whole vectors.
-    void (*drop_row)(uint64_t keep, float scale, size_t n, float *x);
+    // y = x * scale where keep has a 1, else 0; n <= 64. y may be x.
+    void (*drop_row)(uint64_t keep, float scale, size_t n, const float *x, float *y);
 
     // The softmax backward over the keys of a tile, n rounded up to whole vectors; see mh_grad_map.
     void (*softmax_grad_row)(const mh_grad_map *map, size_t n, float *s, float *g);

@@ -138,10 +138,12 @@ static void attend_rows(const mh_attention_job *job, const strip *s, mh_attentio
                               width);
         mh_product_stay_awake(s->product);
     }
-    for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++)
+    for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++) {
+        float *row = s->scores + r * MH_KEY_TILE;
         kernels->drop_row(
             mh_attention_keep(job, s->sequence, &scratch->rows[s->first + r], s->tile->begin),
-            job->keep_scale, used, s->scores + r * MH_KEY_TILE);
+            job->keep_scale, used, row, row);
+    }
     if (!s->tile->finite && !(full && mh_product_exact(s->product, used, s->tile->count))) {
         add_values_carefully(job, s, used, scratch);
         return;

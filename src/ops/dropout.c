@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Dropout as a function of counters. Whether element i is kept is word i % 4 of philox with
+// Dropout as a function of counters. Whether element i is kept is 16 bits, number i % 8, of philox
+// with
 //
-//     counter  { i/4 low, i/4 high, step, stream }      key { seed low, seed high ^ "DROP" }
+//     counter  { i/8 low, i/8 high, step, stream }      key { seed low, seed high ^ "DROP" }
 //
 // against a threshold; the key's constant keeps it apart from attention's dropout with the same
-// seed. Words come 64 elements at a time, in blocks counted from element 0.
+// seed. Bits come for 64 elements at a time, in blocks counted from element 0.
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/elementwise.h"
@@ -14,10 +15,10 @@
 static uint64_t kept_of_block(const mh_kernels *kernels, const mh_dropout_options *o,
                               uint64_t block)
 {
-    const uint64_t counter = block * (MH_KEY_TILE / 4);
+    const uint64_t counter = block * (MH_KEY_TILE / 8);
     const uint32_t key[2] = {(uint32_t)o->seed, (uint32_t)(o->seed >> 32) ^ 0x44524F50u};
     const uint32_t at[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), o->step, o->stream};
-    return kernels->keep_bits((uint32_t)((double)o->probability * 0x1p32), key, at);
+    return kernels->keep_bits((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
 static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
@@ -25,15 +26,12 @@ static void dropout_part(const mh_kernels *kernels, const void *arg, size_t firs
 {
     const mh_dropout_options *o = arg;
     const float scale = 1 / (1 - o->probability);
-    float row[MH_KEY_TILE] = {0};
     for (size_t j = 0, width; j < n; j += width) {
         const uint64_t index = o->first_index + first + j;
         const size_t skip = (size_t)(index % MH_KEY_TILE);
         width = mh_smaller(MH_KEY_TILE - skip, n - j);
         const uint64_t keep = kept_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
-        memcpy(row, t[0] + j, width * sizeof *row);
-        kernels->drop_row(keep, scale, width, row);
-        memcpy(t[1] + j, row, width * sizeof *row);
+        kernels->drop_row(keep, scale, width, t[0] + j, t[1] + j);
     }
 }
 

@@ -201,17 +201,17 @@ static void softmax(const mh_attention_options *options, size_t h, ref_row *row)
 
 // ---- dropout ----------------------------------------------------------------------------
 
-// Random word j % 4 of the block that stands at (sequence, head, query, j / 4); all of it counts
-// modulo 2^32.
-static uint32_t dropout_word(const mh_attention_options *options, size_t n, size_t h, size_t i,
+// 16 random bits, number j % 8 of the block that stands at (sequence, head, query, j / 8); all of
+// it counts modulo 2^32.
+static uint16_t dropout_bits(const mh_attention_options *options, size_t n, size_t h, size_t i,
                              size_t j)
 {
     uint64_t seed = options->dropout_seed, sequence = options->dropout_sequence + n;
-    const uint32_t counter[4] = {(uint32_t)(j / 4), (uint32_t)i, (uint32_t)h, (uint32_t)sequence};
+    const uint32_t counter[4] = {(uint32_t)(j / 8), (uint32_t)i, (uint32_t)h, (uint32_t)sequence};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t words[4];
     mh_philox(counter, key, words);
-    return words[j % 4];
+    return (uint16_t)(words[j % 8 / 2] >> 16 * (j % 2));
 }
 
 double ref_dropout_factor(const mh_attention_options *options, size_t n, size_t h, size_t i,
@@ -220,8 +220,8 @@ double ref_dropout_factor(const mh_attention_options *options, size_t n, size_t 
     double dropout = (double)options->dropout;
     if (dropout == 0)
         return 1;
-    uint32_t threshold = (uint32_t)floor(dropout * 0x1p32);
-    bool dropped = dropout_word(options, n, h, i, j) < threshold;
+    uint16_t threshold = (uint16_t)floor(dropout * 0x1p16);
+    bool dropped = dropout_bits(options, n, h, i, j) < threshold;
     return dropped ? 0 : (double)(float)(1 / (1 - dropout));
 }
 

@@ -72,10 +72,11 @@ static void drop(const place *at, uint32_t where, size_t width, double *x)
     for (size_t row = 0; row < s->rows; row++)
         for (size_t i = 0; i < width; i++) {
             const uint64_t index = library_row(s, row) * width + i;
-            const uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), 0, 0};
+            const uint32_t counter[4] = {(uint32_t)(index / 8), (uint32_t)(index / 8 >> 32), 0, 0};
             uint32_t words[4];
             mh_philox(counter, key, words);
-            const bool dropped = words[index % 4] < (uint32_t)(probability * 0x1p32);
+            const bool dropped = (uint16_t)(words[index % 8 / 2] >> 16 * (index % 2)) <
+                                 (uint16_t)(probability * 0x1p16);
             x[row * width + i] *= dropped ? 0 : (double)(float)(1 / (1 - probability));
         }
 }
