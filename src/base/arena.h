@@ -8,11 +8,11 @@
 //
 // One function (the caller's `layout`) describes the memory once and serves both passes, so
 // the two cannot disagree. Blocks are aligned to 64 bytes: a cache line, an AVX-512 vector.
+// Exported for libmultihead-model, but not part of the public API.
 #ifndef MH_BASE_ARENA_H
 #define MH_BASE_ARENA_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <multihead/base.h>
 
 enum { MH_ARENA_ALIGNMENT = 64 };
 
@@ -24,6 +24,6 @@ typedef struct mh_arena {
 } mh_arena;
 
 // The next count * element_size bytes; NULL in the size pass and after an overflow.
-void *mh_arena_take(mh_arena *arena, size_t count, size_t element_size);
+MH_API void *mh_arena_take(mh_arena *arena, size_t count, size_t element_size);
 
 #endif

@@ -38,8 +38,8 @@ static void remove_temporaries(int descriptor)
 
 mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder)
 {
-    folder->descriptor = -1;
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+    *folder = (mh_folder){-1, mkdir(path, 0777) == 0};
+    if (!folder->made && errno != EEXIST)
         return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
                        strerror(errno));
     const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,6 +63,12 @@ void mh_folder_close(mh_folder *folder)
     if (folder->descriptor >= 0)
         close(folder->descriptor);
     folder->descriptor = -1;
+}
+
+void mh_folder_discard(const mh_folder *folder, const char *path)
+{
+    if (folder->descriptor >= 0 && folder->made)
+        rmdir(path); // fails unless it is empty
 }
 
 bool mh_folder_has(const mh_folder *folder, const char *name)

@@ -8,6 +8,7 @@
 
 typedef struct mh_folder {
     int descriptor; // -1: not open
+    bool made;      // it was not there before
 } mh_folder;
 
 // Makes the folder if it is not there, and locks it: a lock of the kernel's, which ends with the
@@ -15,6 +16,9 @@ typedef struct mh_folder {
 // MH_ERROR_FILE, also if another process has it.
 MH_API mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder);
 MH_API void mh_folder_close(mh_folder *folder);
+
+// Removes the folder if it was made by mh_folder_open and is still empty.
+MH_API void mh_folder_discard(const mh_folder *folder, const char *path);
 
 // Whether it has a file of this name.
 MH_API bool mh_folder_has(const mh_folder *folder, const char *name);

@@ -5,7 +5,9 @@
 #include "text/grow.h"
 #include "train/numbers.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -26,13 +28,27 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
                        o->example);
     if (!o->batch_tokens || !o->accumulate || !o->average || !o->after.count)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "batch_tokens, accumulate, average, after: expected more than 0");
-    if (!(o->learning_rate > 0) || !(o->clip >= 0) || !(o->weight_decay >= 0) ||
-        !(o->label_smoothing >= 0 && o->label_smoothing < 1))
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "learning_rate, clip, weight_decay, label_smoothing: found %g, %g, %g, %g, "
-                       "expected more than 0, 0 or more, 0 or more, 0 to less than 1",
-                       o->learning_rate, o->clip, o->weight_decay, o->label_smoothing);
+                       "batch_tokens, accumulate, average, after: found %zu, %zu, %zu, %" PRIu64
+                       ", expected more than 0",
+                       o->batch_tokens, o->accumulate, o->average, o->after.count);
+    const struct {
+        const char *name;
+        double found, least, below;
+    } numbers[] = {
+        {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
+        {"clip", o->clip, 0, INFINITY},
+        {"weight_decay", o->weight_decay, 0, INFINITY},
+        {"label_smoothing", o->label_smoothing, 0, 1},
+        {"beta1", o->beta1, 0, 1},
+        {"beta2", o->beta2, 0, 1},
+        {"epsilon", o->epsilon, 0, INFINITY},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].found >= numbers[i].least && numbers[i].found < numbers[i].below))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found %g, expected %s 0 and less than %g", numbers[i].name,
+                           numbers[i].found, numbers[i].least > 0 ? "more than" : "at least",
+                           numbers[i].below);
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
@@ -266,6 +282,7 @@ mh_status mh_run_prepare(mh_run *run)
 
 void mh_run_free(mh_run *run)
 {
+    mh_folder_discard(&run->folder, run->options->folder);
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
     mh_free(run->context, run->arrays.m, 4 * run->arrays.floats * sizeof(float));

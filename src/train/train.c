@@ -274,7 +274,7 @@ static mh_status train(mh_run *run)
 
 mh_status mh_train(mh_context *context, const mh_train_options *options, mh_train_result *result)
 {
-    mh_run run = {.context = context, .options = options, .folder = {-1}};
+    mh_run run = {.context = context, .options = options, .folder = {-1, false}};
     *result = (mh_train_result){0};
     mh_status status = mh_run_prepare(&run);
     if (!status) {

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+# `multihead train`: from pairs to a model, interrupted and gone on with, and what it refuses.
+
+# Pairs of a language in which a word is a word.
+for a in one two three four five six seven eight nine ten; do
+    for b in red green blue; do echo "$a $b	$b $a"; done
+done >pairs.tsv
+head -5 pairs.tsv >dev.tsv
+sizes="--preset tiny --d-model 16 --heads 2 --ff 32 --encoder-layers 1 --decoder-layers 1 --merges 40"
+options="$sizes --data pairs.tsv --valid dev.tsv --batch-tokens 200 --save-freq 20u --valid-freq 30u"
+
+run multihead train -q $options --after 60u -o whole
+ls whole
+multihead translate -m whole "one red" | wc -l
+multihead train $options --after 60u -o whole 2>&1
+multihead train -q $sizes --data - --valid dev.tsv --batch-tokens 200 --save-freq 20u \
+    --valid-freq 30u --after 60u -o piped <pairs.tsv
+cmp whole/model.safetensors piped/model.safetensors && echo "the same from standard input"
+cut -f 1 pairs.tsv | gzip >source.gz
+cut -f 2 pairs.tsv >target.txt
+multihead train -q $sizes --data source.gz --targets target.txt --valid dev.tsv --batch-tokens 200 \
+    --save-freq 20u --valid-freq 30u --after 60u -o two
+cmp whole/model.safetensors two/model.safetensors && echo "the same from two files"
+
+# Ctrl-C: exit code 5, and the same bytes after going on
+timeout --preserve-status -s INT 0.7 multihead train -q $options --after 3000u -o stopped 2>&1
+echo "exit $?"
+timeout --preserve-status -s TERM 0.7 multihead train -q $options --after 3000u --threads 1 -o stopped 2>&1
+echo "exit $?"
+multihead train -q $options --after 3000u -o stopped
+multihead train -q $options --after 3000u -o straight
+for file in model.safetensors checkpoint.safetensors README.md; do
+    sed 's/-o [a-z]*//' stopped/$file >a
+    sed 's/-o [a-z]*//' straight/$file >b
+    cmp a b && echo "$file is the same"
+done
+grep -c '"update"' straight/log.jsonl
+diff stopped/log.jsonl straight/log.jsonl | grep -c '"loss"' # seconds differ, and nothing is lost
+
+# usage
+run multihead train
+run multihead train -o run
+run multihead train --data pairs.tsv
+run multihead train --data pairs.tsv --example numbers -o run
+run multihead train --example letters -o run
+run multihead train --data pairs.tsv --after 20 -o run
+run multihead train --data pairs.tsv --heads 3 -o heads
+run multihead train --data pairs.tsv --dropout 1 -o dropout
+run multihead train --data pairs.tsv --lr 0 -o rate
+run multihead train --data pairs.tsv extra -o run
+
+# files
+printf 'good\tbon\nno tab\n\tempty\nb\303(d\tbad\nalso good\tbien\n' >mixed.tsv
+printf '' >empty.tsv
+run multihead train --data nowhere.tsv -o run
+ls -d run 2>&1
+run multihead train --data empty.tsv -o run
+multihead train --data mixed.tsv --preset tiny --after 1u -o mixed 2>&1 | grep -v 'step 1 '
+run multihead train -q --data pairs.tsv --targets dev.tsv -o run
+run multihead train -q $options --after 60u --seed 2 -o whole
+run multihead train -q $options --after 60u -o pairs.tsv
+run multihead train -q $options --after 60u -o no/such/folder
+run multihead train -q $options --tokenizer pairs.tsv --after 60u -o tokens
