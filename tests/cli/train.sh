@@ -3,7 +3,7 @@
 
 # Pairs of a language in which a word is a word.
 for a in one two three four five six seven eight nine ten; do
-    for b in red green blue; do echo "$a $b	$b $a"; done
+    for b in red green blue; do printf "%s\t%s\n" "$a $b" "$b $a"; done
 done >pairs.tsv
 head -5 pairs.tsv >dev.tsv
 sizes="--preset tiny --d-model 16 --heads 2 --ff 32 --encoder-layers 1 --decoder-layers 1 --merges 40"
