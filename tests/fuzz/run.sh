@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the fuzzers into build-fuzz/ and runs each for some time, on one core, one after the other:
+# Builds the fuzzers into build-fuzz/ and runs each for some time on one core, $JOBS (1) at once:
 #   tests/fuzz/run.sh SECONDS [TARGET...]          for example: tests/fuzz/run.sh 60 fuzz_npy
 # What they find interesting is kept in build-fuzz/corpus/, so that the next run goes on from there;
 # an input that crashes one is kept in build-fuzz/crashes/ and the script fails.
@@ -18,14 +18,24 @@ cmake --build "$build" --target fuzzers -j "${JOBS:-1}"
 programs=$build/tests/fuzz
 "$programs/make_seeds" "$build/seeds"
 
-[ $# -gt 0 ] || set -- $(cd "$root/tests/fuzz" && ls fuzz_*.c | sed 's/\.c$//')
-for target in "$@"; do
-    corpus=$build/corpus/${target#fuzz_}
+fuzz() { # TARGET
+    corpus=$build/corpus/${1#fuzz_}
     mkdir -p "$corpus"
-    echo "== $target, $seconds seconds"
-    "$programs/$target" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=1024 -timeout=5 \
-        -dict="$root/tests/fuzz/tokens.dict" -artifact_prefix="$build/crashes/$target-" \
-        -print_final_stats=1 "$corpus" "$build/seeds/${target#fuzz_}" >"$build/$target.log" 2>&1 ||
-        { tail -40 "$build/$target.log"; exit 1; }
-    grep -E '^(Done|stat::)' "$build/$target.log"
+    "$programs/$1" -max_total_time="$seconds" -max_len=4096 -rss_limit_mb=1024 -timeout=5 \
+        -dict="$root/tests/fuzz/tokens.dict" -artifact_prefix="$build/crashes/$1-" \
+        -print_final_stats=1 "$corpus" "$build/seeds/${1#fuzz_}" >"$build/$1.log" 2>&1 ||
+        { tail -40 "$build/$1.log"; return 1; }
+    echo "$1: $(grep -E '^Done' "$build/$1.log")"
+}
+
+[ $# -gt 0 ] || set -- $(cd "$root/tests/fuzz" && ls fuzz_*.c | sed 's/\.c$//')
+while [ $# -gt 0 ]; do # as many as there are jobs, then the next ones
+    pids=
+    for job in $(seq "${JOBS:-1}"); do
+        [ $# -gt 0 ] || break
+        fuzz "$1" &
+        pids="$pids $!"
+        shift
+    done
+    for pid in $pids; do wait "$pid"; done
 done
