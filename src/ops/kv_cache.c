@@ -12,6 +12,7 @@ enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
 
 typedef struct kv_chunk {
     size_t references;
+    struct kv_chunk *next; // of the spare ones
     bool *finite; // (heads, TILES)
     char *data;   // (heads, TILES, tile)
 } kv_chunk;
@@ -27,7 +28,8 @@ struct mh_kv_cache {
     size_t value_stride; // value_width in whole vectors of any level
     size_t element;      // bytes
     size_t chunk_bytes;  // of a kv_chunk with all it holds
-    size_t held;         // bytes of all chunks
+    size_t held;         // bytes of all chunks in use
+    kv_chunk *spare;     // left by sequences, for the next: beams part and end at every step
     kv_sequence *sequences;
     int64_t *lengths;
 };
@@ -58,11 +60,15 @@ static size_t tile_elements(const mh_kv_cache *cache)
 
 static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
 {
-    kv_chunk *chunk = allocate(cache, cache->chunk_bytes);
+    kv_chunk *chunk = cache->spare;
+    if (chunk)
+        cache->spare = chunk->next;
+    else
+        chunk = allocate(cache, cache->chunk_bytes);
     if (!chunk)
         return NULL;
     const size_t header = header_bytes(cache), flags = cache->options.heads * TILES;
-    *chunk = (kv_chunk){1, (bool *)(chunk + 1), (char *)chunk + header};
+    *chunk = (kv_chunk){1, NULL, (bool *)(chunk + 1), (char *)chunk + header};
     if (like) {
         memcpy(chunk->finite, like->finite, flags * sizeof(bool));
         memcpy(chunk->data, like->data, cache->chunk_bytes - header);
@@ -79,7 +85,8 @@ static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
 {
     if (!chunk || --chunk->references > 0)
         return;
-    release(cache, chunk, cache->chunk_bytes);
+    chunk->next = cache->spare;
+    cache->spare = chunk;
     cache->held -= cache->chunk_bytes;
 }
 
@@ -209,6 +216,10 @@ void mh_kv_cache_free(mh_kv_cache *cache)
         return;
     for (size_t b = 0; cache->sequences && b < cache->options.sequences; b++)
         empty_sequence(cache, &cache->sequences[b]);
+    for (kv_chunk *chunk = cache->spare, *next; chunk; chunk = next) {
+        next = chunk->next;
+        release(cache, chunk, cache->chunk_bytes);
+    }
     release(cache, cache->sequences, cache->options.sequences * sizeof *cache->sequences);
     release(cache, cache->lengths, cache->options.sequences * sizeof *cache->lengths);
     mh_allocator allocator = cache->allocator;
