@@ -34,12 +34,12 @@ static int read_bytes(FILE *stream, lines *l, size_t *size)
     return EXIT_INPUT;
 }
 
-static int check_line(const lines *l, size_t number, mh_text line)
+int check_line(const char *name, size_t number, mh_text line)
 {
     size_t valid = mh_utf8_valid(line.bytes, line.size);
     if (valid == line.size)
         return EXIT_DONE;
-    complain("%s: line %zu: byte %zu (0x%02x) is not valid UTF-8", l->name, number, valid + 1,
+    complain("%s: line %zu: byte %zu (0x%02x) is not valid UTF-8", name, number, valid + 1,
              (unsigned char)line.bytes[valid]);
     return EXIT_INPUT;
 }
@@ -56,7 +56,7 @@ static int split(lines *l, size_t size)
         const char *newline = memchr(l->bytes + begin, '\n', size - begin);
         end = newline ? (size_t)(newline - l->bytes) : size;
         mh_text line = {l->bytes + begin, end - begin};
-        if (check_line(l, l->count + 1, line) != EXIT_DONE)
+        if (check_line(l->name, l->count + 1, line) != EXIT_DONE)
             return EXIT_INPUT;
         l->items[l->count++] = line;
     }

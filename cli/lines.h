@@ -15,6 +15,8 @@ typedef struct lines {
 // Reads a file, or standard input if path is NULL or "-". Every line must be valid UTF-8; the last
 // may lack its newline. Returns an exit code after saying what is wrong: file, line, byte.
 int lines_read(const char *path, lines *l);
+// Whether line `number` of what is called `name` is valid UTF-8: an exit code, after saying so.
+int check_line(const char *name, size_t number, mh_text line);
 void lines_free(lines *l); // fine if it was never read
 
 #endif

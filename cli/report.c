@@ -20,7 +20,7 @@ void report_end(report *r)
         fputs("}\n", r->to);
 }
 
-static void put_json_string(FILE *to, const char *text, size_t length)
+void put_json_string(FILE *to, const char *text, size_t length)
 {
     putc('"', to);
     for (size_t i = 0; i < length; i++) {

@@ -19,6 +19,9 @@ typedef struct report {
     bool first;
 } report;
 
+// Text as a JSON string, with its quotes; it must be UTF-8.
+void put_json_string(FILE *to, const char *text, size_t length);
+
 report report_begin(FILE *to, bool json, int label_width);
 void report_end(report *r);
 

@@ -19,20 +19,46 @@ static mh_tokenizer *make_tokenizer(mh_context *context)
     return mh_tokenizer_train(context, &options, texts, COUNT, &tokenizer) ? NULL : tokenizer;
 }
 
-// Larger embeddings make larger logits, so that some tokens are much likelier than others; and
-// </s> likelier than most.
+static void scale(const mh_parameters *p, const mh_parameter *parameter, float factor)
+{
+    for (size_t i = 0; i < parameter->count; i++)
+        p->values[parameter->offset + i] *= factor;
+}
+
+// What layers add outweighs the token that came in, which would be said again otherwise; larger
+// embeddings make larger logits, so that some tokens are much likelier than others; and </s> is
+// likelier than most, so that sentences end.
 static void sharpen(const mh_translator *t)
 {
     const mh_parameters *p = mh_translator_parameters(t);
     const mh_parameter *embedding = mh_parameters_find(p, "embedding.weight");
     const mh_parameter *bias = mh_parameters_find(p, "decoder.norm.bias");
-    float *table = p->values + embedding->offset;
-    const size_t D = embedding->shape[1];
-    const size_t end = (size_t)mh_tokenizer_eos(mh_translator_tokenizer(t));
-    for (size_t i = 0; i < embedding->count; i++)
-        table[i] *= 3;
-    for (size_t i = 0; i < D; i++)
-        p->values[bias->offset + i] = 0.35f * table[end * D + i];
+    const float *end = p->values + embedding->offset +
+                       (size_t)mh_tokenizer_eos(mh_translator_tokenizer(t)) * FIXTURE_D;
+    for (size_t i = 0; i < p->count; i++)
+        if (strstr(p->list[i].name, "linear2.weight") || strstr(p->list[i].name, "out_proj.weight"))
+            scale(p, &p->list[i], 12);
+    scale(p, embedding, 2.5f);
+    for (size_t i = 0; i < FIXTURE_D; i++)
+        p->values[bias->offset + i] = 0.6f * end[i];
+}
+
+void fixture_speak(const mh_translator *t)
+{
+    const mh_parameters *p = mh_translator_parameters(t);
+    const mh_tokenizer *tokenizer = mh_translator_tokenizer(t);
+    float *bias = p->values + mh_parameters_find(p, "decoder.norm.bias")->offset;
+    float *table = p->values + mh_parameters_find(p, "embedding.weight")->offset;
+    bias[0] += 8;
+    for (size_t v = 0; v < mh_tokenizer_size(tokenizer); v++) {
+        mh_text text;
+        mh_token_kind kind;
+        mh_tokenizer_token(tokenizer, (int32_t)v, &text, &kind);
+        const char c = text.bytes[0];
+        const bool said =
+            kind == MH_TOKEN_SPECIAL || text.size > 1 || (c >= 'a' && c <= 'z') || c == ' ';
+        table[v * FIXTURE_D] = said ? 0 : -6;
+    }
 }
 
 mh_translator *fixture_translator(mh_context *context, mh_precision precision, uint64_t seed)

@@ -16,4 +16,7 @@ enum {
 // Weights are a function of the seed. NULL with a message in the context if that fails.
 mh_translator *fixture_translator(mh_context *context, mh_precision precision, uint64_t seed);
 
+// Makes it say letters, blanks and what it has learnt to merge, and no other bytes.
+void fixture_speak(const mh_translator *translator);
+
 #endif

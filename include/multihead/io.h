@@ -66,6 +66,10 @@ MH_API mh_status mh_safetensors_write(mh_context *context, const char *path,
                                       const mh_named_tensor *tensors, size_t tensor_count,
                                       const mh_metadata *metadata, size_t metadata_count);
 
+// Writes bytes, such as a text. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
+MH_API mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes,
+                                size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT
+// multihead translate: sentences from the command line, a file or standard input, through a model.
+#include "lines.h"
+#include "messages.h"
+#include "outputs.h"
+#include "progress.h"
+#include "translate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    KEY_INPUT = 0x100,
+    KEY_BEAM,
+    KEY_N_BEST,
+    KEY_PENALTY,
+    KEY_FACTOR,
+    KEY_BATCH,
+    KEY_DTYPE,
+    KEY_SCORES,
+    KEY_ALIGNMENT,
+    KEY_LAYER,
+    KEY_JSON,
+    KEY_DISABLE,
+};
+enum { BLOCK = 2048 }; // lines that are read, put in order of length and translated together
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "Model and texts", 1},
+    {"model", 'm', "DIR", 0,
+     "the model: a folder with config.json, tokenizer.json and "
+     "model.safetensors",
+     0},
+    {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file", 0},
+    {NULL, 0, NULL, 0, "Search", 2},
+    {"beam", KEY_BEAM, "N", 0, "hypotheses a sentence; 1: always the likeliest token. Default: 4",
+     0},
+    {"length-penalty", KEY_PENALTY, "X", 0,
+     "score = log-probability / tokens^X, 0 to 10; more prefers longer ones. Default: 1", 0},
+    {"max-length-factor", KEY_FACTOR, "X", 0,
+     "at most X * source tokens + 20 tokens, and what the model can. Default: 2", 0},
+    {"disable-head", KEY_DISABLE, "HEAD", 0,
+     "switch a head off: enc.2.5, dec.1.0 or cross.0.3, layer and head from 0; again for each "
+     "further one",
+     0},
+    {NULL, 0, NULL, 0, "What to print", 3},
+    {"output", 'o', "FILE", 0, "write to a file, whole or not at all", 0},
+    {"n-best", KEY_N_BEST, "N", 0,
+     "the N best of each text, a line each, behind the text's number; N up to the beam, which "
+     "grows to N if it is not given. Default: 1",
+     0},
+    {"scores", KEY_SCORES, NULL, 0, "the score before each translation", 0},
+    {"alignment", KEY_ALIGNMENT, "KIND", 0,
+     "which words were looked at: hard, pairs SOURCE-TARGET behind each translation, words from 0; "
+     "soft, a line of weights for each of its words",
+     0},
+    {"alignment-layer", KEY_LAYER, "N", 0,
+     "the decoder layer, from 0, whose heads are averaged for it. Default: all layers", 0},
+    {"json", KEY_JSON, NULL, 0, "a JSON object a text", 0},
+    {NULL, 0, NULL, 0, "Speed", 4},
+    {"batch", KEY_BATCH, "N", 0, "sentences at a time. Default: 32", 0},
+    {"dtype", KEY_DTYPE, "NAME", 0, "numbers of the matrix products: f32 or bf16. Default: f32", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice alignment_choices[] = {
+    {"hard", ALIGNMENT_HARD}, {"soft", ALIGNMENT_SOFT}, {NULL, 0}};
+static const choice precision_choices[] = {
+    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
+
+typedef struct translate {
+    common_options common;
+    const char *model_path, *input_path, *output_path;
+    char **texts; // (text_count), of the command line
+    size_t text_count;
+    bool beam_given;
+    mh_precision precision;
+    mh_translate_options options;
+    head_list heads;
+    printing printing;
+
+    mh_context *context;
+    mh_translator *translator;
+    bool *disabled;
+    size_t number; // of texts so far
+    size_t total;  // 0: not known
+} translate;
+
+// ---- options --------------------------------------------------------------------------
+
+static void check_options(struct argp_state *state, translate *t)
+{
+    mh_translate_options *o = &t->options;
+    if (!t->model_path)
+        argp_error(state, "--model is missing");
+    if (t->input_path && t->text_count > 0)
+        argp_error(state, "--input: there are texts on the command line already");
+    if (!t->beam_given && o->beam < o->n_best)
+        o->beam = o->n_best;
+    if (o->n_best > o->beam)
+        argp_error(state, "--n-best: found %zu, expected at most the beam, %zu", o->n_best,
+                   o->beam);
+    o->attention = t->printing.alignment != ALIGNMENT_NONE;
+    t->printing.n_best = o->n_best;
+}
+
+static double parse_between(struct argp_state *state, const char *option, const char *text,
+                            double low, double high)
+{
+    const double value = parse_number(state, option, text);
+    if (value < low || value > high)
+        argp_error(state, "%s: found '%s', expected %g to %g", option, text, low, high);
+    return value;
+}
+
+static error_t parse_search(int key, char *argument, struct argp_state *state, translate *t)
+{
+    mh_translate_options *o = &t->options;
+    switch (key) {
+    case KEY_BEAM:
+        o->beam = (size_t)parse_integer(state, "--beam", argument, 1, 1024);
+        t->beam_given = true;
+        return 0;
+    case KEY_N_BEST:
+        o->n_best = (size_t)parse_integer(state, "--n-best", argument, 1, 1024);
+        return 0;
+    case KEY_PENALTY:
+        o->length_penalty = parse_between(state, "--length-penalty", argument, 0, 10);
+        return 0;
+    case KEY_FACTOR:
+        o->max_length_factor = parse_between(state, "--max-length-factor", argument, 0, 1e6);
+        return 0;
+    case KEY_BATCH:
+        o->batch = (size_t)parse_integer(state, "--batch", argument, 1, 65536);
+        return 0;
+    case KEY_LAYER:
+        o->alignment_layer = (int)parse_integer(state, "--alignment-layer", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_DISABLE:
+        heads_add(state, &t->heads, argument);
+        return 0;
+    case KEY_DTYPE:
+        t->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    translate *t = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &t->common;
+        return 0;
+    case ARGP_KEY_ARGS:
+        t->texts = state->argv + state->next;
+        t->text_count = (size_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_END:
+        check_options(state, t);
+        return 0;
+    case 'm':
+        t->model_path = argument;
+        return 0;
+    case 'o':
+        t->output_path = output_path(argument);
+        return 0;
+    case KEY_INPUT:
+        t->input_path = argument;
+        return 0;
+    case KEY_SCORES:
+        t->printing.scores = true;
+        return 0;
+    case KEY_ALIGNMENT:
+        t->printing.alignment = parse_choice(state, "--alignment", argument, alignment_choices);
+        return 0;
+    case KEY_JSON:
+        t->printing.json = true;
+        return 0;
+    default:
+        return parse_search(key, argument, state, t);
+    }
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp translate_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .args_doc = "-m DIR [TEXT...]",
+    .doc = "Translates sentences by beam search. Each TEXT is one; without any, each line of "
+           "--input, or of standard input as it comes. A text too long for the model is translated "
+           "sentence by sentence. The translation of a text depends on nothing but the text, the "
+           "model, the search and --dtype and --isa: not on threads, batch or the other texts.\v"
+           "Examples:\n"
+           "  multihead translate -m models/fr-en \"Il fait beau.\"\n"
+           "  multihead translate -m models/fr-en --input fr.txt -o en.txt\n"
+           "  multihead translate -m models/fr-en --n-best 3 --scores < fr.txt",
+    .children = children,
+};
+
+// ---- texts ----------------------------------------------------------------------------
+
+static bool show_progress(void *user, size_t done, size_t total)
+{
+    const translate *t = user;
+    const size_t block = t->total - t->number < BLOCK ? t->total - t->number : BLOCK;
+    if (t->total)
+        progress_show(t->number + done * block / total, t->total, "lines");
+    return true;
+}
+
+static int translate_block(translate *t, const mh_text *texts, size_t count)
+{
+    mh_translations *translations;
+    mh_status status =
+        mh_translate(t->context, t->translator, &t->options, texts, count, &translations);
+    if (status)
+        return complain_status(t->context, status, NULL);
+    progress_clear();
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < count && code == EXIT_DONE; i++)
+        code = print_translations(&t->printing, t->context, translations, i, ++t->number, texts[i]);
+    mh_translations_free(translations);
+    fflush(t->printing.to);
+    return code;
+}
+
+static int translate_arguments(translate *t)
+{
+    for (size_t i = 0; i < t->text_count; i++) {
+        const mh_text text = {t->texts[i], strlen(t->texts[i])};
+        const size_t valid = mh_utf8_valid(text.bytes, text.size);
+        if (valid < text.size) {
+            complain("text %zu: byte %zu (0x%02x) is not valid UTF-8", i + 1, valid + 1,
+                     (unsigned char)text.bytes[valid]);
+            return EXIT_INPUT;
+        }
+    }
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < t->text_count && code == EXIT_DONE; i++) {
+        const mh_text text = {t->texts[i], strlen(t->texts[i])};
+        code = translate_block(t, &text, 1);
+    }
+    return code;
+}
+
+static int translate_file(translate *t)
+{
+    lines l;
+    int code = lines_read(t->input_path, &l);
+    t->total = l.count;
+    for (size_t first = 0; first < l.count && code == EXIT_DONE; first += BLOCK)
+        code =
+            translate_block(t, l.items + first, l.count - first < BLOCK ? l.count - first : BLOCK);
+    progress_clear();
+    lines_free(&l);
+    return code;
+}
+
+static int translate_stream(translate *t)
+{
+    line_stream s = {.descriptor = STDIN_FILENO,
+                     .prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !is_quiet()};
+    int code = stream_take(&s, BLOCK);
+    while (code == EXIT_DONE && s.count > 0) {
+        size_t good = 0; // what is before a broken line is translated
+        while (good < s.count &&
+               mh_utf8_valid(s.items[good].bytes, s.items[good].size) == s.items[good].size)
+            good++;
+        code = good ? translate_block(t, s.items, good) : EXIT_DONE;
+        if (code == EXIT_DONE && good < s.count)
+            code = check_line("standard input", t->number + 1, s.items[good]);
+        if (code == EXIT_DONE)
+            code = stream_take(&s, BLOCK);
+    }
+    stream_free(&s);
+    return code;
+}
+
+// ---- all of it ------------------------------------------------------------------------
+
+static int open_model(translate *t)
+{
+    int code = open_context(&t->common, &t->context);
+    if (code != EXIT_DONE)
+        return code;
+    mh_status status = mh_translator_load(t->context, t->model_path, t->precision, &t->translator);
+    if (status)
+        return complain_status(t->context, status, NULL);
+    const mh_translator_config *config = mh_translator_configuration(t->translator);
+    if (t->options.alignment_layer >= (int)config->num_decoder_layers) {
+        complain("--alignment-layer: found %d, but the model has %zu decoder layers",
+                 t->options.alignment_layer, config->num_decoder_layers);
+        return EXIT_USAGE;
+    }
+    code = heads_find(&t->heads, config, &t->disabled);
+    t->options.disabled_heads = t->disabled;
+    t->options.progress = show_progress;
+    t->options.progress_user = t;
+    return code;
+}
+
+static int translate_all(translate *t)
+{
+    return t->text_count > 0 ? translate_arguments(t)
+           : t->input_path   ? translate_file(t)
+                             : translate_stream(t);
+}
+
+// Everything is in memory before the file is touched.
+static int translate_to_file(translate *t)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    t->printing.to = open_memstream(&bytes, &size);
+    if (!t->printing.to) {
+        complain("out of memory for %s", t->output_path);
+        return EXIT_MEMORY;
+    }
+    int code = translate_all(t);
+    const bool failed = ferror(t->printing.to) != 0;
+    if ((fclose(t->printing.to) != 0 || failed) && code == EXIT_DONE) {
+        complain("out of memory for %s", t->output_path);
+        code = EXIT_MEMORY;
+    }
+    if (code == EXIT_DONE) {
+        begin_saving();
+        mh_status status = mh_bytes_write(t->context, t->output_path, bytes, size);
+        if (status)
+            complain_status(t->context, status, NULL);
+        code = status ? EXIT_FAILED : EXIT_DONE;
+        end_saving();
+    }
+    free(bytes);
+    return code;
+}
+
+static int run_translate(int argc, char **argv)
+{
+    translate t = {.common = {.command = &translate_command},
+                   .precision = MH_PRECISION_F32,
+                   .options = mh_translate_options_default(),
+                   .printing = {.to = stdout}};
+    int code = parse_arguments(&translate_argp, argc, argv, &t);
+    if (code == EXIT_DONE)
+        code = open_model(&t);
+    if (code == EXIT_DONE)
+        code = t.output_path ? translate_to_file(&t) : translate_all(&t);
+    mh_translator_free(t.translator);
+    mh_context_free(t.context);
+    free(t.disabled);
+    free(t.heads.names);
+    return code;
+}
+
+const command translate_command = {
+    .name = "translate",
+    .summary = "sentences into another language, with a trained model",
+    .argp = &translate_argp,
+    .run = run_translate,
+};

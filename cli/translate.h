@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// What `multihead translate` is made of: where texts come from, which heads are off, and how
+// translations are printed.
+#ifndef CLI_TRANSLATE_H
+#define CLI_TRANSLATE_H
+
+#include "arguments.h"
+
+#include <multihead/translator.h>
+
+enum { ALIGNMENT_NONE, ALIGNMENT_HARD, ALIGNMENT_SOFT };
+
+// ---- texts from a stream ----------------------------------------------------------------
+
+// Lines as they come, not when the stream ends.
+typedef struct line_stream {
+    int descriptor;
+    bool prompts; // somebody types them
+    char *bytes;
+    size_t begin, size, capacity; // what is not taken yet: bytes[begin .. size)
+    bool ended;
+    mh_text *items; // (count): the lines taken last, valid until the next are
+    size_t count, item_capacity;
+} line_stream;
+
+// Takes at least one line, waiting if need be, and what else is there, up to `most`; none at the
+// end. Returns an exit code after saying what is wrong.
+int stream_take(line_stream *stream, size_t most);
+void stream_free(line_stream *stream);
+
+// ---- heads ------------------------------------------------------------------------------
+
+typedef struct head_list {
+    const char **names; // as on the command line: "cross.0.3"
+    size_t count;
+} head_list;
+
+// Refuses what is no enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD.
+void heads_add(struct argp_state *state, head_list *list, const char *name);
+
+// The table of mh_translate_options, NULL if no head is off; free() it. Returns an exit code after
+// saying which head the model does not have.
+int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
+
+// ---- words ------------------------------------------------------------------------------
+
+// Which words were looked at: tokens put together to words, which are what is between blanks.
+typedef struct alignment {
+    size_t target_words, source_words;
+    double *weights; // (target_words, source_words); rows have sum 1, or are 0
+} alignment;
+
+// False if there is no memory; free with alignment_free().
+bool alignment_create(const mh_translation *translation, alignment *a);
+void alignment_free(alignment *a);
+
+// The source word that a target word looks at most.
+size_t alignment_best(const alignment *a, size_t target_word);
+
+// ---- printing ---------------------------------------------------------------------------
+
+typedef struct printing {
+    FILE *to;
+    bool json, scores;
+    int alignment;
+    size_t n_best;
+} printing;
+
+// All translations of text i, which is number `number` of all, from 1. Returns an exit code.
+int print_translations(const printing *p, mh_context *context, const mh_translations *translations,
+                       size_t i, size_t number, mh_text source);
+
+#endif

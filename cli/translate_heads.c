@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Heads by name, "enc.2.5": which attention, which layer, which head, from 0; see translate.h.
+#include "messages.h"
+#include "translate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENCODER, DECODER, CROSS, KINDS };
+static const char *const kinds[KINDS] = {"enc", "dec", "cross"};
+
+typedef struct head {
+    size_t kind, layer, number;
+} head;
+
+static bool read_size(const char **text, size_t *value)
+{
+    enum { MOST_DIGITS = 6 };
+    const size_t digits = strspn(*text, "0123456789");
+    if (digits == 0 || digits > MOST_DIGITS)
+        return false;
+    *value = (size_t)strtoul(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
+static bool read_head(const char *name, head *h)
+{
+    for (h->kind = 0; h->kind < KINDS; h->kind++) {
+        const size_t length = strlen(kinds[h->kind]);
+        const char *at = name + length;
+        if (strncmp(name, kinds[h->kind], length) == 0 && *at++ == '.')
+            return read_size(&at, &h->layer) && *at++ == '.' && read_size(&at, &h->number) && !*at;
+    }
+    return false;
+}
+
+void heads_add(struct argp_state *state, head_list *list, const char *name)
+{
+    head h;
+    if (!read_head(name, &h))
+        argp_error(state,
+                   "--disable-head: found '%s', expected enc.LAYER.HEAD, dec.LAYER.HEAD or "
+                   "cross.LAYER.HEAD, from 0",
+                   name);
+    const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
+    if (!names) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
+    list->names = names;
+    list->names[list->count++] = name;
+}
+
+int heads_find(const head_list *list, const mh_translator_config *c, bool **disabled)
+{
+    const size_t E = c->num_encoder_layers, D = c->num_decoder_layers, H = c->nhead;
+    const size_t first[KINDS] = {0, E, E + D}, layers[KINDS] = {E, D, D};
+    *disabled = NULL;
+    if (list->count == 0)
+        return EXIT_DONE;
+    *disabled = calloc((E + 2 * D) * H, sizeof **disabled);
+    if (!*disabled) {
+        complain("out of memory for heads");
+        return EXIT_MEMORY;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        head h;
+        read_head(list->names[i], &h);
+        if (h.layer >= layers[h.kind] || h.number >= H) {
+            complain("--disable-head: found '%s', but the model has %zu layers of %zu heads there",
+                     list->names[i], layers[h.kind], H);
+            return EXIT_USAGE;
+        }
+        (*disabled)[(first[h.kind] + h.layer) * H + h.number] = true;
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// Translations as lines or as JSON; see translate.h. A line is
+//
+//     [NUMBER tab, with several translations] [SCORE tab] TEXT [tab HARD ALIGNMENT]
+//
+// and with a soft alignment a line for each word of the translation, and an empty one.
+#include "messages.h"
+#include "report.h"
+#include "translate.h"
+
+#include <stdlib.h>
+
+static int no_memory(void)
+{
+    complain("out of memory for a translation");
+    return EXIT_MEMORY;
+}
+
+// ---- lines ------------------------------------------------------------------------------
+
+// A line break inside a translation would make two lines of it.
+static void print_line(FILE *to, mh_text text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        putc(text.bytes[i] == '\n' || text.bytes[i] == '\r' ? ' ' : text.bytes[i], to);
+}
+
+static void print_hard(FILE *to, const alignment *a)
+{
+    putc('\t', to);
+    for (size_t t = 0; t < a->target_words && a->source_words; t++)
+        fprintf(to, "%s%zu-%zu", t ? " " : "", alignment_best(a, t), t);
+}
+
+static void print_soft(FILE *to, const alignment *a)
+{
+    for (size_t t = 0; t < a->target_words; t++)
+        for (size_t s = 0; s < a->source_words; s++)
+            fprintf(to, "%.4f%c", a->weights[t * a->source_words + s],
+                    s + 1 < a->source_words ? '\t' : '\n');
+    putc('\n', to);
+}
+
+static int print_text(const printing *p, const mh_translation *r, size_t number)
+{
+    alignment a = {0};
+    if (p->alignment && !alignment_create(r, &a))
+        return no_memory();
+    if (p->n_best > 1)
+        fprintf(p->to, "%zu\t", number);
+    if (p->scores)
+        fprintf(p->to, "%.4f\t", r->score);
+    print_line(p->to, r->text);
+    if (p->alignment == ALIGNMENT_HARD)
+        print_hard(p->to, &a);
+    putc('\n', p->to);
+    if (p->alignment == ALIGNMENT_SOFT)
+        print_soft(p->to, &a);
+    alignment_free(&a);
+    return EXIT_DONE;
+}
+
+// ---- JSON -------------------------------------------------------------------------------
+
+// A token may be a part of a character only.
+static int put_tokens(const printing *p, mh_context *context, const mh_translation *r)
+{
+    mh_text_buffer token = {0};
+    mh_status status = MH_OK;
+    fputs(", \"tokens\": [", p->to);
+    for (size_t i = 0; i < r->count && !status; i++) {
+        const size_t begin = i ? r->ends[i - 1] : 0;
+        status = mh_utf8_repair(context, r->text.bytes + begin, r->ends[i] - begin, &token);
+        fputs(i ? ", " : "", p->to);
+        if (!status)
+            put_json_string(p->to, token.bytes, token.size);
+    }
+    putc(']', p->to);
+    mh_text_buffer_free(context, &token);
+    return status ? complain_status(context, status, NULL) : EXIT_DONE;
+}
+
+static void put_pairs(FILE *to, const alignment *a)
+{
+    for (size_t t = 0; t < a->target_words && a->source_words; t++)
+        fprintf(to, "%s[%zu, %zu]", t ? ", " : "", alignment_best(a, t), t);
+}
+
+static void put_matrix(FILE *to, const alignment *a)
+{
+    for (size_t t = 0; t < a->target_words; t++) {
+        fputs(t ? ", [" : "[", to);
+        for (size_t s = 0; s < a->source_words; s++)
+            fprintf(to, "%s%.4f", s ? ", " : "", a->weights[t * a->source_words + s]);
+        putc(']', to);
+    }
+}
+
+static int put_alignment(const printing *p, const mh_translation *r)
+{
+    alignment a;
+    if (!alignment_create(r, &a))
+        return no_memory();
+    fputs(", \"alignment\": [", p->to);
+    if (p->alignment == ALIGNMENT_HARD)
+        put_pairs(p->to, &a);
+    else
+        put_matrix(p->to, &a);
+    putc(']', p->to);
+    alignment_free(&a);
+    return EXIT_DONE;
+}
+
+static int put_object(const printing *p, mh_context *context, const mh_translation *r)
+{
+    fputs("{\"text\": ", p->to);
+    put_json_string(p->to, r->text.bytes, r->text.size);
+    fprintf(p->to, ", \"score\": %.6f, \"log_probability\": %.6f", r->score, r->log_probability);
+    int code = put_tokens(p, context, r);
+    if (code == EXIT_DONE && p->alignment)
+        code = put_alignment(p, r);
+    putc('}', p->to);
+    return code;
+}
+
+int print_translations(const printing *p, mh_context *context, const mh_translations *translations,
+                       size_t i, size_t number, mh_text source)
+{
+    int code = EXIT_DONE;
+    if (p->json) {
+        fputs("{\"source\": ", p->to);
+        put_json_string(p->to, source.bytes, source.size);
+        fputs(", \"translations\": [", p->to);
+    }
+    for (size_t rank = 0; rank < p->n_best && code == EXIT_DONE; rank++) {
+        const mh_translation *r = mh_translations_at(translations, i, rank);
+        if (!r)
+            break;
+        if (p->json && rank)
+            fputs(", ", p->to);
+        code = p->json ? put_object(p, context, r) : print_text(p, r, number);
+    }
+    if (p->json)
+        fputs("]}\n", p->to);
+    return code;
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+# `multihead translate`: what it prints, from arguments, files and standard input. The model says
+# nonsense, but at one instruction-set level always the same.
+mkdir model
+make_model model 5
+scalar="--isa scalar --threads 1"
+run multihead translate -m model $scalar "le chat est beau"
+run multihead translate -m model $scalar --scores "le chat" "" "the cat"
+run multihead translate -m model $scalar --beam 1 --scores "le chat"
+run multihead translate -m model $scalar --n-best 3 --scores "le chat" "le tapis"
+run multihead translate -m model $scalar --length-penalty 0 --max-length-factor 0.5 "le chat"
+run multihead translate -m model $scalar --alignment hard "le chat est beau"
+run multihead translate -m model $scalar --alignment soft "le chat est beau"
+run multihead translate -m model $scalar --alignment hard --alignment-layer 1 "le chat est beau"
+run multihead translate -m model $scalar --disable-head enc.0.1 --disable-head cross.1.3 --scores "le chat"
+run multihead translate -m model $scalar --json --alignment hard "le \"chat\""
+run multihead translate -m model $scalar --json --alignment soft --n-best 2 ""
+multihead translate -m model --json --n-best 2 --alignment soft "le chat" "beau" | check_json
+
+# The same lines, whichever way they come, with any batch and any number of threads.
+printf 'le chat\n\nle tapis est beau\r\n  the mat \nil dort' >in.txt
+run multihead translate -m model $scalar --input in.txt
+multihead translate -m model $scalar --input in.txt >expected.txt
+multihead translate -m model $scalar <in.txt | cmp - expected.txt && echo "from standard input"
+multihead translate -m model --isa scalar --threads 3 --batch 1 --input in.txt | cmp - expected.txt &&
+    echo "one at a time, three threads"
+run multihead translate -m model $scalar --input in.txt -o out.txt
+cmp out.txt expected.txt && echo "to a file"
+multihead translate -m model $scalar --input in.txt -o - | cmp - expected.txt && echo "to standard output"
+run multihead translate -m model $scalar --input /dev/null
+multihead translate -m model --dtype bf16 "le chat" >bf16.txt && echo "bf16"
+
+# A line is answered before the next one comes.
+mkfifo lines
+multihead translate -m model $scalar <lines >answers.txt &
+exec 3>lines
+echo "le chat" >&3
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ -s answers.txt ] && break
+    sleep 0.5
+done
+head -n 1 expected.txt | cmp - answers.txt && echo "at once"
+exec 3>&-
+wait
