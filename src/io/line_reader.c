@@ -52,7 +52,7 @@ static mh_status read_more(mh_line_reader *r)
 // The bytes of a line without its end: a CR, and the mark before the first one.
 static mh_line line_of(const mh_line_reader *r, size_t size, bool too_long)
 {
-    mh_line line = {r->buffer + r->begin, size, r->number, too_long};
+    mh_line line = {r->buffer + r->begin, size, r->number, too_long, false};
     if (line.size > 0 && line.bytes[line.size - 1] == '\r')
         line.size--;
     if (line.number == 1 && line.size >= 3 && memcmp(line.bytes, "\xEF\xBB\xBF", 3) == 0) {
@@ -89,6 +89,7 @@ mh_status mh_line_reader_next(mh_line_reader *r, mh_line *line, bool *found)
     if (*found) {
         r->number++;
         *line = line_of(r, seen, too_long);
+        line->cut = !newline;
         r->begin += seen + (newline != NULL);
     }
     return MH_OK;

@@ -14,6 +14,7 @@ typedef struct mh_line {
     size_t size;
     size_t number; // from 1
     bool too_long; // more than MH_LINE_MAX bytes, none of which are here
+    bool cut;      // the file ends before the line does
 } mh_line;
 
 typedef struct mh_line_reader {

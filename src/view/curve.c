@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// The curve of a run: from the path of its log to an image or a text.
+#include "view/curve.h"
+
+#include "base/file.h"
+
+static mh_status check_call(mh_context *context, const char *path, mh_bytes *out)
+{
+    if (context == NULL)
+        return MH_ERROR_ARGUMENT;
+    if (out == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "where the bytes should go is NULL");
+    *out = (mh_bytes){0};
+    return path ? MH_OK : mh_fail(context, MH_ERROR_ARGUMENT, "the path of the log is NULL");
+}
+
+mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg)
+{
+    mh_run_history history;
+    mh_status status = check_call(context, path, svg);
+    if (status == MH_OK)
+        status = mh_run_history_read(context, path, &history);
+    if (status != MH_OK)
+        return status;
+    status = mh_curve_draw_svg(context, &history, svg);
+    mh_run_history_free(context, &history);
+    return status;
+}
+
+mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width, mh_bytes *text)
+{
+    mh_run_history history;
+    mh_status status = check_call(context, path, text);
+    if (status == MH_OK && (width < MH_CURVE_WIDTH_MIN || width > MH_CURVE_WIDTH_MAX))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d", width,
+                         MH_CURVE_WIDTH_MIN, MH_CURVE_WIDTH_MAX);
+    if (status == MH_OK)
+        status = mh_run_history_read(context, path, &history);
+    if (status != MH_OK)
+        return status;
+    status = mh_curve_draw_text(context, &history, width, text);
+    mh_run_history_free(context, &history);
+    return status;
+}
+
+mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path)
+{
+    mh_bytes svg;
+    mh_file_writer *writer = NULL;
+    if (context != NULL && svg_path == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "the path of the image is NULL");
+    mh_status status = mh_view_curve(context, path, &svg);
+    if (status != MH_OK)
+        return status;
+    status = mh_file_begin(context, svg_path, &writer);
+    if (status == MH_OK) {
+        status = mh_file_write(writer, svg.data, svg.size);
+        if (status == MH_OK)
+            status = mh_file_commit(writer);
+        else
+            mh_file_abandon(writer);
+    }
+    mh_bytes_free(context, &svg);
+    return status;
+}
