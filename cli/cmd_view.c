@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page.
+// multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page; or how
+// a training run goes (view_run.c).
 #include "messages.h"
 #include "view_inputs.h"
+#include "view_run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,10 @@ static const struct argp_option option_table[] = {
     {"layer", KEY_LAYER, "N", 0, "from 0; default: the last in text, an overview in a page", 0},
     {"head", KEY_HEAD, "N", 0, "from 0; default: all", 0},
     {NULL, 0, NULL, 0, "Page", 3},
-    {"output", 'o', "FILE", 0, "write one HTML page that needs no network", 0},
+    {"output", 'o', "FILE", 0,
+     "write one HTML page that needs no network; of a RUN, the curve as an SVG image (default: "
+     "RUN/loss.svg)",
+     0},
     {"bits", KEY_BITS, "N", 0,
      "bits of a weight in the page, 8 or 16; default: 16 up to 4 million weights, 8 beyond", 0},
     {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace of what is shown", 0},
@@ -72,8 +77,10 @@ static const choice bits_choices[] = {{"8", 8}, {"16", 16}, {NULL, 0}};
 
 static void check_sense(struct argp_state *state, const view *v)
 {
-    if (!v->weights.spec == !v->trace_path)
-        argp_error(state, "expected either --weights or --trace");
+    if (!!v->weights.spec + !!v->trace_path + !!v->run_folder != 1)
+        argp_error(state, "expected either --weights, --trace or the folder of a run");
+    if (v->run_folder)
+        view_run_check(state, v);
     if (v->trace_path && (v->tokens.path || v->key_tokens.path))
         argp_error(state, "%s: a trace has its own tokens",
                    v->tokens.path ? "--tokens" : "--key-tokens");
@@ -87,7 +94,10 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &v->common;
         return 0;
     case ARGP_KEY_ARG:
-        return refuse_argument(state, argument);
+        if (v->run_folder)
+            return refuse_argument(state, argument);
+        v->run_folder = argument;
+        return 0;
     case ARGP_KEY_END:
         check_sense(state, v);
         return 0;
@@ -144,16 +154,19 @@ static const struct argp view_argp = {
     .options = option_table,
     .parser = parse_option,
     .children = children,
-    .args_doc = "--weights FILE [--tokens FILE] | --trace FILE [-o PAGE.html] [OPTION...]",
+    .args_doc = "--weights FILE [--tokens FILE] | --trace FILE | RUN [-o FILE] [OPTION...]",
     .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
            "an overview, heatmaps, lines, alignment, the steps of the computation and what each "
-           "head does. The page is complete in itself and asks nobody for anything.\v"
+           "head does. The page is complete in itself and asks nobody for anything.\n\n"
+           "Of a training run's folder, RUN, it shows the curve of losses and BLEU: figures and "
+           "blocks in the terminal, and an SVG image. The run may still be going on.\v"
            "Examples:\n"
            "  multihead view --weights w.npy --tokens tokens.txt\n"
            "  multihead view --weights w.npy --tokens tokens.txt -o page.html\n"
            "  multihead view --trace t.safetensors --kind cross --layer 5 --head 0\n"
            "  multihead attend --q q.npy --k k.npy --v v.npy --weights w.npy &&\n"
-           "      multihead view --weights w.npy -o page.html\n",
+           "      multihead view --weights w.npy -o page.html\n"
+           "  multihead view run/\n",
 };
 
 // ---- the terminal -----------------------------------------------------------------------
@@ -177,8 +190,6 @@ static bool terminal_has_colours(void)
 static int print_text(view *v)
 {
     mh_bytes text = {0};
-    if (v->options.width == 0)
-        v->options.width = terminal_width();
     v->options.colour =
         v->colour == COLOUR_ALWAYS || (v->colour == COLOUR_AUTO && terminal_has_colours());
     mh_status status = mh_view_text(v->context, &v->options, &v->trace, &text);
@@ -228,10 +239,12 @@ static int run_view(int argc, char **argv)
               .options = mh_view_options_default()};
     v.options.width = 0; // the terminal's
     int code = parse_arguments(&view_argp, argc, argv, &v);
+    if (v.options.width == 0)
+        v.options.width = terminal_width();
     if (code == EXIT_DONE)
         code = open_context(&v.common, &v.context);
     if (code == EXIT_DONE)
-        code = run(&v);
+        code = v.run_folder ? view_run(&v) : run(&v);
     view_close_inputs(&v);
     mh_context_free(v.context);
     return code;
@@ -239,7 +252,7 @@ static int run_view(int argc, char **argv)
 
 const command view_command = {
     .name = "view",
-    .summary = "what the heads attend to, in the terminal or as a page",
+    .summary = "what the heads attend to, or how a training run goes",
     .argp = &view_argp,
     .run = run_view,
 };

@@ -19,7 +19,7 @@
 
 #include "view/chart_axis.h"
 
-enum { WIDTH = 960, HEIGHT = 540, LEFT = 76, RIGHT = 884, TOP = 116, BOTTOM = 476 };
+enum { WIDTH = 960, HEIGHT = 540, LEFT = 76, RIGHT = 884, TOP = 120, BOTTOM = 476 };
 enum { MARKS_MAX = 80 }; // more would hide the line
 
 typedef struct chart {
@@ -50,6 +50,7 @@ static const char style[] =
     ".train,.valid,.bleu{stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
     ".train{stroke:#0072b2;stroke-width:1.5}.valid{stroke:#d55e00}.bleu{stroke:#007a59}\n"
     "path.bleu{stroke-dasharray:7 5}\n"
+    "path.mark{stroke-dasharray:none}\n"
     ".mark{fill:#fff;stroke-width:1.8}.bleu.top{fill:#007a59}text.right{fill:#007a59}\n"
     "@media(prefers-color-scheme:dark){\n"
     "text{fill:#b4bac3}.back{fill:#15181d}.name{fill:#f0f2f5}\n"
@@ -190,7 +191,7 @@ static void put_epoch_axis(const chart *c)
         mh_append_number(c->to, tick, c->epochs.decimals);
         put(c, "</text>\n");
     }
-    begin_text(c, "m", (LEFT + RIGHT) / 2.0, TOP - 30);
+    begin_text(c, "m", (LEFT + RIGHT) / 2.0, TOP - 31);
     put(c, "epochs</text>\n");
 }
 
@@ -317,7 +318,7 @@ static void put_name(const chart *c)
 static void put_legend(const chart *c)
 {
     double x = LEFT;
-    const double y = 64;
+    const double y = 58;
     for (int which = 0; which < MH_RUN_SERIES; which++) {
         const mh_run_series *s = series_of(c, which);
         if (s->count == 0)
@@ -357,7 +358,7 @@ static void put_head(const chart *c)
     put(c, "</desc>\n");
     put(c, style);
     mh_append_format(c->to, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", WIDTH, HEIGHT);
-    begin_text(c, "name", LEFT, 37);
+    begin_text(c, "name", LEFT, 34);
     put_name(c);
     put(c, "</text>\n");
 }

@@ -98,7 +98,7 @@ static const char *block(int eighths, int row)
     return blocks[here < 0 ? 0 : here > EIGHTHS ? EIGHTHS : here];
 }
 
-// Eight columns, the number on the right, and a blank.
+// Eight columns, the number on the right; a blank comes behind it.
 static void put_label(const drawing *d, double value, int decimals)
 {
     mh_appender number = {.context = d->to->context};
@@ -106,24 +106,24 @@ static void put_label(const drawing *d, double value, int decimals)
     if (number.failed)
         d->to->failed = true;
     else
-        mh_append_format(d->to, "%*s ", LABEL - 1, number.bytes.data);
+        mh_append_format(d->to, "%*s", LABEL - 1, number.bytes.data);
     mh_bytes_free(d->to->context, &number.bytes);
 }
 
-static void put_row(const drawing *d, int row, int rows, double low, double high)
+// Blanks wait in `blanks` for a block behind them, so that no line ends with one.
+static void put_row(const drawing *d, int row, int rows, size_t blanks, double low, double high)
 {
     const double range = high > low ? high - low : 1;
-    // blanks wait in `skipped` for a block behind them: none at the end of a line
-    for (size_t column = 0, skipped = 0; column < d->columns; column++) {
-        double mean = d->means[column];
+    for (size_t column = 0; column < d->columns; column++) {
+        const double mean = d->means[column];
         int eighths =
             isnan(mean) ? 0 : 1 + (int)((mean - low) / range * (rows * EIGHTHS - 1) + 0.5);
         const char *shown = block(eighths, row);
         if (*shown == ' ') {
-            skipped++;
+            blanks++;
             continue;
         }
-        for (; skipped > 0; skipped--)
+        for (; blanks > 0; blanks--)
             mh_append_string(d->to, " ");
         mh_append_string(d->to, shown);
     }
@@ -133,8 +133,9 @@ static void put_row(const drawing *d, int row, int rows, double low, double high
 static void put_series(const drawing *d, int which)
 {
     const mh_run_series *s = &d->history->series[which];
+    const int rows = looks[which].rows;
     double low = INFINITY, high = -INFINITY;
-    if (s->count == 0)
+    if (s->count < 2) // the figures have said it all
         return;
     fill_means(d, s);
     for (size_t column = 0; column < d->columns; column++) {
@@ -142,12 +143,11 @@ static void put_series(const drawing *d, int which)
         high = fmax(high, d->means[column]);
     }
     mh_append_format(d->to, "\n%s\n", looks[which].name);
-    for (int row = looks[which].rows - 1; row >= 0; row--) {
-        if (row == looks[which].rows - 1 || row == 0)
+    for (int row = rows - 1; row >= 0; row--) {
+        const bool labelled = row == rows - 1 || row == 0;
+        if (labelled)
             put_label(d, row == 0 ? low : high, looks[which].decimals);
-        else
-            mh_append_format(d->to, "%*s", LABEL, "");
-        put_row(d, row, looks[which].rows, low, high);
+        put_row(d, row, rows, labelled ? 1 : LABEL, low, high);
     }
 }
 

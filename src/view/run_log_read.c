@@ -57,7 +57,7 @@ static mh_status take_number(const reading *r, const json_t *line, const char *n
     if (*number >= low && *number <= high)
         return MH_OK;
     return mh_source_fail(source, MH_ERROR_FORMAT,
-                          "line %zu: %s: found %.17g, expected a number from %.17g to %.17g",
+                          "line %zu: %s: found %.16g, expected a number from %.16g to %.16g",
                           r->line, name, *number, low, high);
 }
 

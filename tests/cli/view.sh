@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# `multihead view`: heatmaps as text, the page and traces as files, and what it says when inputs do
-# not fit. What the page does is tested in a browser (tests/web/).
+# `multihead view`: heatmaps as text, the page and traces as files, the curve of a run, and what it
+# says when inputs do not fit. What the page does is tested in a browser (tests/web/).
 make_npy w.npy f32 2x3x3 1 0 0 0.5 0.5 0 0.25 0.25 0.5 0.9 0.05 0.05 0 1 0 0 0 1
 make_npy wide.npy f32 1x2x2x4 0.7 0.1 0.1 0.1 0.25
 make_npy long.npy f32 100x100 0.01
@@ -48,3 +48,33 @@ run multihead view --weights w.npy --bits 12
 run multihead view --weights w.npy --width 5
 run multihead view --weights w.npy -o none/page.html
 untouched page.html
+
+# a run: two epochs of 300 updates, and a line that is not complete yet
+mkdir run empty
+awk 'BEGIN {
+    for (u = 20; u <= 600; u += 20) {
+        printf "{\"update\": %d, \"epoch\": %.4f, \"loss\": %.3f}\n", u, u / 300, 1 + 1600 / (u + 180)
+        if (u % 300 == 0)
+            printf "{\"update\": %d, \"epoch\": %d, \"valid_loss\": %.2f, \"bleu\": %.1f}\n", u, u / 300,
+                4.5 - u / 300, u / 50
+    }
+    printf "{\"update\": 620, "
+}' >run/log.jsonl
+run multihead view run --width 60
+grep -o '>best BLEU.*<' run/loss.svg
+run multihead view run/ -o curve.svg --width 20
+cmp run/loss.svg curve.svg
+multihead view run -o - | cmp - curve.svg
+remember curve.svg
+echo '{"update": 5, "epoch": 3, "loss": 1}' >empty/log.jsonl
+sed 2q run/log.jsonl >>empty/log.jsonl
+run multihead view empty -o curve.svg
+: >empty/log.jsonl
+run multihead view empty -o curve.svg
+run multihead view none -o curve.svg
+run multihead view w.npy
+run multihead view run -o none/curve.svg --width 20
+run multihead view run empty
+run multihead view run --weights w.npy
+run multihead view run --layer 0
+untouched curve.svg

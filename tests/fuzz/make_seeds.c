@@ -70,6 +70,14 @@ static const char *const corpus[] = {
     "\xC2\xA0 \xC3\xA9t\xC3\xA9 \t summer\n\n\tx\ny\t\nno tab\n\xFF\t\xC0\x80",
 };
 
+static const char *const run_log[] = {
+    "{\"update\": 1, \"epoch\": 0.1, \"loss\": 5.5}\n{\"update\": 2, \"epoch\": 1, \"valid_loss\": "
+    "3, "
+    "\"bleu\": 0.5, \"best\": true}\n",
+    "{\"update\": 0, \"epoch\": 0, \"loss\": -1e30}\n{\"update\": 9, \"epoch\": 9, \"loss\": "
+    "1e30}\n{\"up",
+};
+
 static const struct {
     const char *header;
     size_t data_size;
@@ -108,6 +116,8 @@ int main(int argc, char **argv)
         save(argv[1], "encode", i, blob_copy(encode[i], strlen(encode[i])));
     for (size_t i = 0; i < sizeof trace / sizeof *trace; i++)
         save(argv[1], "trace", i, blob_safetensors(trace[i].header, trace[i].data_size));
+    for (size_t i = 0; i < sizeof run_log / sizeof *run_log; i++)
+        save(argv[1], "run_log", i, blob_copy(run_log[i], strlen(run_log[i])));
     for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++)
         save(argv[1], "corpus", i, blob_copy(corpus[i], strlen(corpus[i])));
     save(argv[1], "corpus", sizeof corpus / sizeof *corpus,

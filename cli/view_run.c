@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// The curve of a training run; see view_run.h. The text comes first: a folder that cannot be
+// written to does not hide it.
+#include "view_run.h"
+#include "messages.h"
+#include "outputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void view_run_check(struct argp_state *state, const view *v)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {
+        {"--tokens", v->tokens.path},
+        {"--key-tokens", v->key_tokens.path},
+        {"--title", v->title},
+        {"--kind", v->options.kind != MH_TRACE_KINDS},
+        {"--layer", v->options.layer >= 0},
+        {"--head", v->options.head >= 0},
+        {"--bits", v->options.bits != 0},
+        {"--trace-out", v->trace_out},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            argp_error(state, "%s: a training run has no attention to show", others[i].option);
+}
+
+// FOLDER/NAME, to be freed; NULL after saying that there is no memory.
+static char *join(const char *folder, const char *name)
+{
+    const size_t length = strlen(folder), size = length + strlen(name) + 2;
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s%s%s", folder, slash, name);
+    else
+        complain("out of memory");
+    return path;
+}
+
+static int print_curve(const view *v, const char *log)
+{
+    mh_bytes text;
+    mh_status status = mh_view_curve_text(v->context, log, v->options.width, &text);
+    if (status != MH_OK)
+        return complain_status(v->context, status, NULL);
+    fwrite(text.data, 1, text.size, stdout);
+    mh_bytes_free(v->context, &text);
+    return EXIT_DONE;
+}
+
+static int write_curve(const view *v, const char *log, const char *path)
+{
+    begin_saving();
+    mh_status status = mh_view_curve_write(v->context, log, path);
+    end_saving();
+    if (status != MH_OK)
+        return complain_status(v->context, status, NULL);
+    if (strcmp(path, STDOUT_PATH) != 0)
+        printf("\n%s\n", path);
+    return EXIT_DONE;
+}
+
+int view_run(view *v)
+{
+    char *log = join(v->run_folder, "log.jsonl");
+    char *beside = join(v->run_folder, "loss.svg");
+    int code = log && beside ? EXIT_DONE : EXIT_MEMORY;
+    const char *path = v->page_path ? output_path(v->page_path) : beside;
+    if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
+        code = print_curve(v, log);
+    if (code == EXIT_DONE)
+        code = write_curve(v, log, path);
+    free(log);
+    free(beside);
+    return code;
+}
