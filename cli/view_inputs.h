@@ -22,7 +22,7 @@ typedef struct view {
     array weights;
     token_list tokens, key_tokens;
     const char *trace_path, *title;
-    const char *run_folder; // NULL: attention is shown
+    const char *run_folder;            // NULL: attention is shown
     const char *page_path, *trace_out; // NULL: not asked for
     bool text;
     int colour; // COLOUR_AUTO ...

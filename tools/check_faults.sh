@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend`, `mha`, `view` and `score` again and again; in run N the Nth allocation (thread
-# start, file call) fails, once alone and once with all that follow. Every run must end with an exit code and a
+# Runs `multihead attend`, `mha`, `view` (attention and the curve of a run) and `score` again and
+# again; in run N the Nth allocation (thread start, file call) fails, once alone and once with all
+# that follow. Every run must end with an exit code and a
 # message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
 set -eu
@@ -45,12 +46,20 @@ view() # FOLDER; the tokens are the words of a sentence with a character beyond 
     "$multihead" view --weights "$tmp/weights/w.npy" --tokens "$tmp/tokens" --threads 3 -q \
         -o "$1/page.html" --trace-out "$1/trace.safetensors"
 }
+curve() # FOLDER
+{
+    "$multihead" view "$tmp/run" --threads 3 -o "$1/curve.svg" >/dev/null
+}
 mha() # FOLDER; every step of the trace has memory of its own
 {
     "$multihead" mha --embed-dim 8 --heads 2 --kdim 4 --random 3x5 --causal top-left --threads 3 \
         --trace --values --out "$1/o.npy" --weights "$1/w.npy" >/dev/null
 }
-mkdir "$tmp/weights"
+mkdir "$tmp/weights" "$tmp/run"
+awk 'BEGIN { for (u = 1; u < 4; u++) {
+    printf "{\"update\": %d, \"epoch\": %d, \"loss\": %d}\n", u, u, 9 - u
+    printf "{\"update\": %d, \"epoch\": %d, \"valid_loss\": 5, \"bleu\": %d}\n", u, u, u
+} }' >"$tmp/run/log.jsonl"
 attend "$tmp/weights"
 awk 'BEGIN { for (i = 0; i < 33; i++) printf "\303\251t\303\251%d ", i; print "" }' >"$tmp/tokens"
 
@@ -101,7 +110,7 @@ check_kind() # all calls of kind $kind
 }
 
 total=0
-for subject in attend mha view; do
+for subject in attend mha view curve; do
     rm -rf "$tmp/out" "$tmp/good"
     mkdir "$tmp/out" "$tmp/good"
     "$subject" "$tmp/good"

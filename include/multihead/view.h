@@ -156,17 +156,17 @@ MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *option
 // A chart of the log at `path`, as one SVG image that loads nothing and has no script: training and
 // validation loss (left axis) and BLEU (right axis) over updates and epochs, light or dark as the
 // reader's system is. A series of more than 1,000 points is thinned to as many; peaks stay. The log
-// may belong to a run that still goes on: a last line without its end is skipped. Returns new bytes.
-// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and expected; also
-// for a log without a line), MH_ERROR_MEMORY. Any thread, one context each.
+// may belong to a run that still goes on: a last line without its end is skipped. Returns new
+// bytes. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and
+// expected; also for a log without a line), MH_ERROR_MEMORY. Any thread, one context each.
 MH_API mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
 
 // mh_view_curve into a file, which appears whole or not at all.
 MH_API mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path);
 
 // The same for a terminal, UTF-8, `width` columns (20 to 10,000): first, last and best figures, and
-// the curves in blocks; a column shows the mean of its stretch of updates. Returns new bytes. Errors:
-// as mh_view_curve, and MH_ERROR_ARGUMENT.
+// the curves in blocks; a column shows the mean of its stretch of updates. Returns new bytes.
+// Errors: as mh_view_curve, and MH_ERROR_ARGUMENT.
 MH_API mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width,
                                     mh_bytes *text);
 
