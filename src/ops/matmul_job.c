@@ -175,16 +175,16 @@ static void multiply_block(void *arg, size_t index, size_t worker)
     for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_MATMUL_DEPTH);
         const mh_left block = load_block(job, first, rows, k, depth, scratch);
-        for (size_t panel = begin; panel < end; panel++)
-            multiply_panel(job, rows, mh_smaller(N - panel * MH_PANEL, MH_PANEL), depth, block,
-                           find_panel(job, panel, k, depth, scratch),
-                           scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL, k > 0);
+        for (size_t panel = begin; panel < end; panel++) {
+            const size_t column = panel * MH_PANEL, columns = mh_smaller(N - column, MH_PANEL);
+            float *sums = scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL;
+            multiply_panel(job, rows, columns, depth, block,
+                           find_panel(job, panel, k, depth, scratch), sums, k > 0);
+            if (k + depth == K)
+                finish_panel(job, first, rows, column, columns, sums, scratch->finished);
+        }
     }
     mh_product_leave(job->product);
-    for (size_t panel = begin; panel < end; panel++)
-        finish_panel(job, first, rows, panel * MH_PANEL, mh_smaller(N - panel * MH_PANEL, MH_PANEL),
-                     scratch->sums + (panel - begin) * MH_MATMUL_ROWS * MH_PANEL,
-                     scratch->finished);
 }
 
 // ---- planning ----------------------------------------------------------------------------------
