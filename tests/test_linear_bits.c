@@ -285,14 +285,46 @@ static void odd_numbers(void **state)
     }
 }
 
+// Dropped on the way out, or in passes of their own: f32 results, so that nothing is rounded twice.
+static void check_dropout(const char *level, const layer *l, const results *expected)
+{
+    (void)expected;
+    const size_t shape[2] = {l->dy.view.shape[0], l->dy.view.shape[1]};
+    test_tensor once = test_tensor_dense(MH_F32, 2, shape),
+                steps = test_tensor_dense(MH_F32, 2, shape);
+    const mh_activation gelu = MH_GELU;
+    mh_dropout_options dropout = mh_dropout_options_default();
+    dropout.probability = 0.3f;
+    dropout.seed = 5, dropout.step = 6, dropout.stream = 7, dropout.first_index = 1001;
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = l->precision;
+    o.bias = &l->bias.view;
+    o.activation = &gelu;
+    mh_context *context = test_context(level, 3);
+    test_ok(context, mh_linear(context, &o, &l->x.view, &l->weight.view, &steps.view));
+    test_ok(context, mh_dropout(context, &dropout, &steps.view, &steps.view));
+    test_ok(context, mh_add(context, &l->residual.view, &steps.view, &steps.view));
+    o.dropout = &dropout;
+    o.residual = &l->residual.view;
+    test_ok(context, mh_linear(context, &o, &l->x.view, &l->weight.view, &once.view));
+    same_rows("dropout", level, &steps, 0, &once);
+    mh_context_free(context);
+    test_tensor_free(&once);
+    test_tensor_free(&steps);
+}
+
+static void dropout_in_the_pass(void **state)
+{
+    (void)state;
+    everywhere(check_dropout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(rows_stand_alone),
-        cmocka_unit_test(packing_changes_nothing),
-        cmocka_unit_test(layout_changes_nothing),
-        cmocka_unit_test(odd_numbers),
+        cmocka_unit_test(threads_change_nothing),  cmocka_unit_test(rows_stand_alone),
+        cmocka_unit_test(packing_changes_nothing), cmocka_unit_test(layout_changes_nothing),
+        cmocka_unit_test(dropout_in_the_pass),     cmocka_unit_test(odd_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,10 @@ static void wrong_operands(void **state)
     expect(&p, MH_ERROR_ARGUMENT, "bias: found 4 numbers, 2 apart");
     p.residual = mh_tensor_2d(p.numbers, MH_F32, 3, 5);
     expect(&p, MH_ERROR_ARGUMENT, "residual: found f32 (3, 5), expected (3, 4)");
+    mh_dropout_options dropout = mh_dropout_options_default();
+    dropout.probability = 1;
+    p.options.dropout = &dropout;
+    expect(&p, MH_ERROR_ARGUMENT, "probability: found 1, expected 0 to less than 1");
     p.before = mh_tensor_2d(p.numbers, MH_F32, 3, 5);
     expect(&p, MH_ERROR_ARGUMENT, "preactivation: found f32 (3, 5), expected (3, 4)");
     p.weight.rank = 3;

@@ -31,7 +31,7 @@ MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 
 // A linear layer and what commonly follows it, in one pass over y:
-//     y = residual + f(x W^T + bias),  f the activation,
+//     y = residual + dropout(f(x W^T + bias)),  f the activation,
 // with x (M, K), W (N, K) as PyTorch stores it, and y (M, N). Views are borrowed for the call.
 typedef struct mh_linear_options {
     size_t struct_size;     // sizeof(mh_linear_options)
@@ -41,8 +41,10 @@ typedef struct mh_linear_options {
     const mh_tensor *bias;           // NULL; (N) f32, contiguous
     const mh_activation *activation; // NULL: none, f(x) = x
     const mh_tensor *preactivation;  // NULL; (M, N) f32: gets x W^T + bias, for the backward pass
-    const mh_tensor *residual;       // NULL; (M, N) f32, bf16 or f16; may be y itself
-    bool accumulate;                 // false; true: all of it is added to what y holds
+    // NULL; else f(..) is dropped as mh_dropout does it with these, places counted in C order of y
+    const mh_dropout_options *dropout;
+    const mh_tensor *residual; // NULL; (M, N) f32, bf16 or f16; may be y itself
+    bool accumulate;           // false; true: all of it is added to what y holds
 } mh_linear_options;
 
 static inline mh_linear_options mh_linear_options_default(void)

@@ -25,7 +25,7 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
                              const mh_tensor *x, const mh_tensor *dy, float *gradients,
-                             const mh_tensor *dx, bool add)
+                             const mh_tensor *dx, const mh_dropout_options *dropout, bool add)
 {
     const size_t N = dy->shape[1], K = x->shape[1];
     const mh_tensor weight = view(parameters, affine->weight, N, K);
@@ -35,6 +35,7 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     mh_status status = MH_OK;
     if (dx->data) { // dy W, as another linear layer
         const mh_tensor turned = mh_tensor_swap(weight, 0, 1);
+        o.dropout = dropout;
         status = mh_linear(context, &o, dy, &turned, dx);
     }
     if (status || !gradients)

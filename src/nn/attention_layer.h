@@ -76,8 +76,9 @@ typedef struct mh_attention_call {
     bool average, dropped;      // of these
     const size_t *weight_heads; // NULL: all
     size_t weight_head_count;
-    const bool *disabled;      // (H): heads that are switched off, or NULL
-    const mh_tensor *residual; // added to the output, or NULL
+    const bool *disabled;                     // (H): heads that are switched off, or NULL
+    const mh_dropout_options *output_dropout; // of the output, or NULL
+    const mh_tensor *residual;                // added to the output after that, or NULL
 } mh_attention_call;
 
 // Whether they are the same view of the same numbers.
@@ -91,7 +92,7 @@ void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
                                         const mh_attention_call *call, mh_arena *arena,
                                         mh_attention_saved *saved);
 
-// output (rows, D) = residual + attention.
+// output (rows, D) = residual + dropout(attention).
 mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
                                      const float *parameters, const mh_attention_call *call,
                                      mh_attention_saved *saved, const mh_tensor *output);

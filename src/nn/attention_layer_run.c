@@ -203,6 +203,7 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries),
                                          layer->config.num_heads * layer->E);
     mh_linear_options o = mh_linear_options_default();
+    o.dropout = call->output_dropout;
     o.residual = call->residual;
     return mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
 }
@@ -308,7 +309,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
     const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
     mh_status status = mh_affine_backward(context, &layer->out, parameters, &heads, doutput,
-                                          gradients, &dheads, false);
+                                          gradients, &dheads, NULL, false);
     switch_off(layer, call, saved->dheads);
     for (size_t i = 0; i < saved->projection_count; i++) { // columns that nobody writes stay 0
         const mh_projection *p = &saved->projections[i];
@@ -323,7 +324,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
         const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
         const int target = first_like(call, p->input);
         status = mh_affine_backward(context, &p->map, parameters, x, &dy, gradients,
-                                    &dinputs[target], written[target]);
+                                    &dinputs[target], NULL, written[target]);
         written[target] = true;
     }
     return status;

@@ -115,62 +115,56 @@ uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_drop
     return mh_mix_seed(call->seed, call->step, layer->index * 16 + (uint32_t)place);
 }
 
-mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_layer_call *call,
-                        mh_dropout_place place, const mh_tensor *x)
+mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *call,
+                                    mh_dropout_place place)
 {
     mh_dropout_options o = mh_dropout_options_default();
-    o.probability = layer->config->dropout;
+    o.probability = call->training ? layer->config->dropout : 0;
     o.seed = mh_layer_seed(layer, call, place);
-    return mh_layer_drops(layer, call) ? mh_dropout(context, &o, x, x) : MH_OK;
+    return o;
 }
 
 static mh_status feed_forward(mh_context *context, const mh_layer *layer, const float *parameters,
                               const mh_layer_call *call, const mh_tensor *u,
-                              const mh_tensor *residual, const mh_layer_saved *saved,
-                              const mh_tensor *y)
+                              const mh_dropout_options *dropout, const mh_tensor *residual,
+                              const mh_layer_saved *saved, const mh_tensor *y)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
     const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
+    const mh_dropout_options inside = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_linear_options first = mh_linear_options_default(), second = first;
+    first.dropout = &inside;
     first.activation = &layer->config->activation;
     first.preactivation = saved->before ? &before : NULL;
+    second.dropout = dropout;
     second.residual = residual;
     mh_status status = mh_affine_forward(context, &layer->linear1, parameters, &first, u, &hidden);
-    if (!status)
-        status = mh_layer_drop(context, layer, call, MH_AT_HIDDEN, &hidden);
     if (!status)
         status = mh_affine_forward(context, &layer->linear2, parameters, &second, &hidden, y);
     return status;
 }
 
-// sum = x + f(u). Where nothing is dropped, the last product adds x by the way.
+// sum = x + dropout(f(u)); the last product drops and adds by the way.
 static mh_status add_branch(mh_context *context, const mh_layer *layer, const float *parameters,
                             const mh_layer_call *call, size_t i, const mh_tensor *x,
                             const mh_tensor *u, mh_layer_saved *saved, const mh_tensor *sum)
 {
-    const bool drops = mh_layer_drops(layer, call);
-    const mh_tensor *residual = drops ? NULL : x;
-    mh_status status;
-    if (layer->kinds[i] == MH_FEED_FORWARD) {
-        status = feed_forward(context, layer, parameters, call, u, residual, saved, sum);
-    } else {
-        const bool cross = layer->kinds[i] == MH_CROSS;
-        mh_attention_call attention = mh_layer_attention(layer, call, i, u);
-        mh_attention_options options = mh_attention_options_default();
-        options.causal = cross || !call->causal ? MH_CAUSAL_NONE
-                         : call->cache          ? MH_CAUSAL_BOTTOM_RIGHT
-                                                : MH_CAUSAL_TOP_LEFT;
-        attention.attention = &options;
-        attention.residual = residual;
-        status =
-            mh_attention_layer_forward(context, cross ? &layer->cross : &layer->self, parameters,
-                                       &attention, cross ? &saved->cross : &saved->self, sum);
-    }
-    if (status || !drops)
-        return status;
-    status = mh_layer_drop(context, layer, call, mh_branch_place(layer->kinds[i]), sum);
-    return status ? status : mh_add(context, x, sum, sum);
+    const mh_dropout_options dropout =
+        mh_layer_dropout(layer, call, mh_branch_place(layer->kinds[i]));
+    if (layer->kinds[i] == MH_FEED_FORWARD)
+        return feed_forward(context, layer, parameters, call, u, &dropout, x, saved, sum);
+    const bool cross = layer->kinds[i] == MH_CROSS;
+    mh_attention_call attention = mh_layer_attention(layer, call, i, u);
+    mh_attention_options options = mh_attention_options_default();
+    options.causal = cross || !call->causal ? MH_CAUSAL_NONE
+                     : call->cache          ? MH_CAUSAL_BOTTOM_RIGHT
+                                            : MH_CAUSAL_TOP_LEFT;
+    attention.attention = &options;
+    attention.output_dropout = &dropout;
+    attention.residual = x;
+    return mh_attention_layer_forward(context, cross ? &layer->cross : &layer->self, parameters,
+                                      &attention, cross ? &saved->cross : &saved->self, sum);
 }
 
 mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *config,

@@ -36,8 +36,8 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
 
 uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place);
 
-// x = dropout(x), in training.
-mh_status mh_layer_drop(mh_context *context, const mh_layer *layer, const mh_layer_call *call,
-                        mh_dropout_place place, const mh_tensor *x);
+// How numbers are dropped there: with probability 0 if not in training.
+mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *call,
+                                    mh_dropout_place place);
 
 #endif

@@ -42,16 +42,15 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
     const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
     const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
+    const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &hidden, dy,
-                                          gradients, &dhidden, false);
-    if (!status)
-        status = mh_layer_drop(context, layer, call, MH_AT_HIDDEN, &dhidden);
+                                          gradients, &dhidden, &dropout, false);
     if (!status)
         status =
             mh_activate_backward(context, layer->config->activation, &before, &dhidden, &dhidden);
     if (!status)
         status = mh_affine_backward(context, &layer->linear1, parameters, u, &dhidden, gradients,
-                                    du, false);
+                                    du, NULL, false);
     return status;
 }
 
@@ -108,9 +107,8 @@ static mh_status branch_backward(mh_context *context, const mh_layer *layer,
     mh_status status = MH_OK;
     if (mh_layer_drops(layer, call)) {
         dbranch.data = scratch->dbranch;
-        mh_dropout_options o = mh_dropout_options_default();
-        o.probability = layer->config->dropout;
-        o.seed = mh_layer_seed(layer, call, mh_branch_place(layer->kinds[i]));
+        const mh_dropout_options o =
+            mh_layer_dropout(layer, call, mh_branch_place(layer->kinds[i]));
         status = mh_dropout(context, &o, dsum, &dbranch);
     }
     if (status)

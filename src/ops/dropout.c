@@ -6,6 +6,7 @@
 //
 // against a threshold; the key's constant keeps it apart from attention's dropout with the same
 // seed. Bits come for 64 elements at a time, in blocks counted from element 0.
+#include "ops/dropout.h"
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/elementwise.h"
@@ -21,18 +22,23 @@ static uint64_t kept_of_block(const mh_kernels *kernels, const mh_dropout_option
     return kernels->keep_bits((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
-static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
-                         float *const *t)
+void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first,
+                     size_t n, const float *x, float *y)
 {
-    const mh_dropout_options *o = arg;
     const float scale = 1 / (1 - o->probability);
     for (size_t j = 0, width; j < n; j += width) {
         const uint64_t index = o->first_index + first + j;
         const size_t skip = (size_t)(index % MH_KEY_TILE);
         width = mh_smaller(MH_KEY_TILE - skip, n - j);
         const uint64_t keep = kept_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
-        kernels->drop_row(keep, scale, width, t[0] + j, t[1] + j);
+        kernels->drop_row(keep, scale, width, x + j, y + j);
     }
+}
+
+static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                         float *const *t)
+{
+    mh_drop_numbers(kernels, arg, first, n, t[0], t[1]);
 }
 
 static void copy_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
@@ -42,20 +48,29 @@ static void copy_part(const mh_kernels *kernels, const void *arg, size_t first, 
     memmove(t[1], t[0], n * sizeof **t);
 }
 
+mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *options,
+                           mh_dropout_options *own)
+{
+    *own = mh_dropout_options_default();
+    mh_status status = mh_check_options(context, options, own, sizeof *own);
+    if (!status && !(own->probability >= 0 && own->probability < 1))
+        status =
+            mh_fail(context, MH_ERROR_ARGUMENT, "probability: found %g, expected 0 to less than 1",
+                    (double)own->probability);
+    return status;
+}
+
 mh_status mh_dropout(mh_context *context, const mh_dropout_options *options, const mh_tensor *x,
                      const mh_tensor *y)
 {
-    mh_dropout_options o = mh_dropout_options_default();
+    mh_dropout_options o;
     mh_status status = mh_check_float(context, "x", x, -1);
     if (!status)
         status = mh_check_like(context, "y", y, "x", x);
     if (!status)
-        status = mh_check_options(context, options, &o, sizeof o);
+        status = mh_check_dropout(context, options, &o);
     if (status)
         return status;
-    if (!(o.probability >= 0 && o.probability < 1))
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "probability: found %g, expected 0 to less than 1", (double)o.probability);
     mh_elementwise(context, o.probability > 0 ? dropout_part : copy_part, &o, 1, 1,
                    (const mh_tensor *[]){x, y});
     return MH_OK;

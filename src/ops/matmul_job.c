@@ -118,6 +118,9 @@ static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size
                      o->preactivation->stride[1], columns, sums);
     if (job->activate)
         job->activate(columns, sums, sums);
+    if (job->dropout.probability > 0)
+        mh_drop_numbers(kernels, &job->dropout, (uint64_t)row * job->target.shape[1] + column,
+                        columns, sums, sums);
     if (o->residual)
         kernels->add_row(
             columns, row_at(kernels, o->residual, mh_element(o->residual, 2, at), columns, staging),

@@ -6,7 +6,7 @@
 //         for each stretch of 1024 k
 //             pack A's block
 //             for each panel, for each strip of rows: sums += A B
-//         sums -> bias, activation, residual -> C              row by row of a panel
+//         sums -> bias, activation, dropout, residual -> C     row by row of a panel
 //
 // Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
 // order of k, whatever M, N and the number of threads.
@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "ops/activation.h"
+#include "ops/dropout.h"
 #include "ops/product.h"
 #include <multihead/ops.h>
 
@@ -58,6 +59,7 @@ typedef struct mh_matmul_job {
     const mh_packed_matrix *packed; // B, or NULL
     mh_linear_options options;      // how the sums become C
     mh_activation_fn activate;      // options.activation's, or NULL
+    mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
     size_t panels, groups, blocks; // panels of a task; groups of panels and blocks of rows in all
     char *right;                   // B packed beforehand, or NULL: each task packs what it needs

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Dropout of a stretch of numbers, for what has them at hand: mh_dropout, and a linear layer on the
+// way out.
+#ifndef MH_OPS_DROPOUT_H
+#define MH_OPS_DROPOUT_H
+
+#include "kernels/kernels.h"
+#include <multihead/layers.h>
+
+// Checks the options and fills `own` from them, with the defaults where the caller's are shorter.
+mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *options,
+                           mh_dropout_options *own);
+
+// y = dropout(x) for n numbers, the first of which has place `first` in C order, counted from
+// options->first_index. y may be x.
+void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *options, uint64_t first,
+                     size_t n, const float *x, float *y);
+
+#endif
