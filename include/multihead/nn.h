@@ -233,14 +233,18 @@ MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *tran
 // Which attention a tap listens to.
 typedef enum mh_tap_kind { MH_TAP_ENCODER, MH_TAP_DECODER, MH_TAP_CROSS } mh_tap_kind;
 
-// Where the attention weights of a layer go, before dropout; one tap for each attention. No bit of
-// the output changes.
+// Where the numbers of a layer's attention go; one tap for each attention. Tensors are f32, bf16 or
+// f16, those with data NULL are not wanted; q, k, v and out of a packed batch have B = 1 and all
+// rows. No bit of the output changes.
 typedef struct mh_tap {
     mh_tap_kind kind;
     size_t layer;
-    const size_t *heads; // NULL: all; else head_count of them
+    const size_t *heads; // of weights; NULL: all; else head_count of them
     size_t head_count;   // 0
-    mh_tensor weights;   // (B, heads, T, S) f32, bf16 or f16
+    mh_tensor weights;   // (B, heads, T, S), before dropout
+    mh_tensor q;         // (B, H, T, E)
+    mh_tensor k, v;      // (B, H, S, E)
+    mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
 } mh_tap;
 
 // Masks mean what they mean in PyTorch: true = may not be attended to, floats are added.
@@ -321,8 +325,9 @@ MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is fine
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), the bits of a
 // forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with
-// weights (B * copies, heads, T, all tokens so far or S). After an error it is as if the step had
-// not been tried. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+// weights (B * copies, heads, T, all tokens so far or S) and without k and v. After an error it is
+// as if the step had not been tried. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED,
+// MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                                   size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
 

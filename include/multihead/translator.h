@@ -18,6 +18,7 @@
 
 #include <multihead/nn.h>
 #include <multihead/text.h>
+#include <multihead/view.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -148,6 +149,30 @@ MH_API void mh_translations_free(mh_translations *translations); // NULL is fine
 // progress has stopped the work before.
 MH_API const mh_translation *mh_translations_at(const mh_translations *translations, size_t i,
                                                 size_t rank);
+
+// ---- what attention does ------------------------------------------------------------------------
+
+// A trace of one translation and the memory behind it. Immutable: any thread may read it.
+typedef struct mh_translation_trace mh_translation_trace;
+
+// One forward pass, the source and <s> with the target's `count` tokens given, and what every
+// attention in it did: encoder.self, decoder.self and cross with weights, q, k, v and out. Source
+// tokens are those of the text without blanks at its ends, and </s>. Row t of the target is named
+// by the token that is chosen there, target[t], the last by </s>; the decoder is given the token
+// before. A token that begins with a blank begins a word, and has U+2581 in its place. Title: the
+// text; model: its sizes. Heads that are switched off (`disabled_heads` as in
+// mh_transformer_options, or NULL) have weights all the same. The context's allocator must outlive
+// the trace. Errors: MH_ERROR_ARGUMENT for an id that does not exist, and for more tokens than the
+// model's max_length with <s> or </s>; MH_ERROR_FORMAT for a text that is not UTF-8;
+// MH_ERROR_MEMORY.
+MH_API mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,
+                                             const bool *disabled_heads, mh_text source,
+                                             const int32_t *target, size_t count,
+                                             mh_translation_trace **trace);
+MH_API void mh_translation_trace_free(mh_translation_trace *trace); // NULL is fine
+
+// Borrowed; copy the struct to give it another title or model.
+MH_API const mh_trace *mh_translation_trace_view(const mh_translation_trace *trace);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ typedef struct cutter {
 
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static mh_text trim(mh_text text)
+mh_text mh_trim_blanks(mh_text text)
 {
     while (text.size > 0 && is_blank(text.bytes[text.size - 1]))
         text.size--;
@@ -75,7 +75,7 @@ static mh_status take_sentence(cutter *c, size_t text, mh_text *rest, mh_piece_l
     mh_status status;
     for (;; most = mh_larger(LEAST, most / 2)) {
         size = mh_sentence_length(rest->bytes, rest->size, most);
-        piece = trim((mh_text){rest->bytes, size});
+        piece = mh_trim_blanks((mh_text){rest->bytes, size});
         status = encode(c, piece);
         if (status || c->tokens.count <= c->limit || most == LEAST)
             break;
@@ -97,7 +97,7 @@ static mh_status cut_text(cutter *c, size_t i, mh_text text, mh_piece_list *list
     if (valid != text.size)
         return mh_fail(c->context, MH_ERROR_FORMAT, "texts[%zu]: byte %zu is not UTF-8", i, valid);
     c->count = c->text.size = 0;
-    text = trim(text);
+    text = mh_trim_blanks(text);
     mh_status status = encode(c, text);
     if (status)
         return status;

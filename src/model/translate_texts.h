@@ -18,6 +18,9 @@ typedef struct mh_piece_list {
     size_t count, capacity;
 } mh_piece_list;
 
+// The text without blanks and line ends at its ends.
+mh_text mh_trim_blanks(mh_text text);
+
 // Tokens of all texts into translations->sources, and the pieces they are cut into, in order.
 // Errors: MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
 mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, const mh_text *texts,

@@ -76,6 +76,7 @@ typedef struct mh_attention_call {
     bool average, dropped;      // of these
     const size_t *weight_heads; // NULL: all
     size_t weight_head_count;
+    const mh_tap *tap;                        // for its q, k, v and out, or NULL
     const bool *disabled;                     // (H): heads that are switched off, or NULL
     const mh_dropout_options *output_dropout; // of the output, or NULL
     const mh_tensor *residual;                // added to the output after that, or NULL

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Multi-head attention at work: project, attend, merge, project; and all of it backwards.
 #include "nn/attention_layer_run.h"
+#include "nn/taps.h"
 #include <multihead/ops.h>
 #include <string.h>
 
@@ -203,6 +204,13 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries),
                                          layer->config.num_heads * layer->E);
     mh_linear_options o = mh_linear_options_default();
+    if (call->tap && call->tap->out.data) { // without what follows; then once more, with it
+        mh_status status = mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
+        if (!status)
+            status = mh_tap_out(context, call, output);
+        if (status)
+            return status;
+    }
     o.dropout = call->output_dropout;
     o.residual = call->residual;
     return mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
@@ -222,6 +230,10 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
         status = rotate(context, layer, call->first, false, &saved->k);
     if (!status && mh_attention_layer_extra(layer))
         status = append_keys(context, layer, parameters, saved);
+    if (!status && call->tap)
+        status = mh_tap_check(context, layer, call, saved);
+    if (!status && call->tap)
+        status = mh_tap_heads(context, call, saved);
     if (!status)
         status = attend(context, layer, parameters, call, saved);
     if (status)

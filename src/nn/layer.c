@@ -102,7 +102,8 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
                            .disabled = cross ? call->cross_disabled : call->disabled};
     a.inputs[0] = *x;
     a.inputs[1] = a.inputs[2] = cross ? call->memory : *x;
-    if (tap) {
+    a.tap = tap;
+    if (tap && tap->weights.data) {
         a.weights = &tap->weights;
         a.weight_heads = tap->heads;
         a.weight_head_count = tap->head_count;

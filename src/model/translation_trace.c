@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// A trace of a translation: the source and the target go through the model once more, all tokens at
+// once, with a tap on every attention. That gives the bits that the search has seen.
+//
+//     source tokens, </s>  -> encoder -- encoder.self --+
+//     <s>, target tokens   -> decoder -- decoder.self, cross
+//
+// Taps write straight into the tensors of the trace, each into its layer.
+#include "base/context.h"
+#include "base/sizes.h"
+#include "model/store.h"
+#include "model/translate_texts.h"
+#include "model/translator_inside.h"
+#include <stdio.h>
+
+struct mh_translation_trace {
+    mh_store store; // everything below is in it
+    mh_trace trace;
+};
+
+typedef struct pass {
+    mh_context *context;
+    const mh_translator *t;
+    mh_store *store;
+    mh_trace *trace;
+    size_t S, T;
+    int32_t *source, *given; // (S), (T)
+    mh_tap *taps;            // one for each attention
+    size_t tap_count;
+} pass;
+
+// ---- tokens -------------------------------------------------------------------------------------
+
+static const char word_mark[] = "\xE2\x96\x81"; // U+2581
+
+// Bytes of a token as a string of their own.
+static const char *token_string(pass *p, int32_t id, bool *word_start)
+{
+    mh_text bytes = {"", 0};
+    mh_token_kind kind = MH_TOKEN_SPECIAL;
+    mh_tokenizer_token(p->t->tokenizer, id, &bytes, &kind);
+    const bool blank = kind == MH_TOKEN_TEXT && bytes.size > 0 && bytes.bytes[0] == ' ';
+    const size_t mark = blank ? sizeof word_mark - 1 : 0, rest = bytes.size - (blank ? 1 : 0);
+    char *string = mh_store_take(p->context, p->store, mark + rest + 1, 1);
+    if (!string)
+        return NULL;
+    memcpy(string, word_mark, mark);
+    memcpy(string + mark, bytes.bytes + (blank ? 1 : 0), rest);
+    string[mark + rest] = 0;
+    *word_start = blank || kind == MH_TOKEN_SPECIAL;
+    return string;
+}
+
+// The names of `count` tokens and of </s> behind them.
+static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace_tokens *tokens)
+{
+    const char **text = mh_store_take(p->context, p->store, count + 1, sizeof *text);
+    bool *starts = mh_store_take(p->context, p->store, count + 1, sizeof *starts);
+    if (!text || !starts)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i <= count; i++) {
+        const int32_t id = i < count ? ids[i] : mh_tokenizer_eos(p->t->tokenizer);
+        text[i] = token_string(p, id, &starts[i]);
+        if (!text[i])
+            return MH_ERROR_MEMORY;
+    }
+    starts[0] = true;
+    *tokens = (mh_trace_tokens){.count = count + 1, .text = text, .word_start = starts};
+    return MH_OK;
+}
+
+static mh_status check_length(const pass *p, const char *name, size_t found)
+{
+    const size_t most = p->t->config.max_length - 1;
+    return found <= most ? MH_OK
+                         : mh_fail(p->context, MH_ERROR_ARGUMENT,
+                                   "%s: found %zu tokens, expected at most %zu, as many as the "
+                                   "model takes at once",
+                                   name, found, most);
+}
+
+// The source's tokens and </s>, and the title.
+static mh_status keep_source(pass *p, const mh_tokens *tokens)
+{
+    p->S = tokens->count + 1;
+    p->source = mh_store_take(p->context, p->store, p->S, sizeof *p->source);
+    char *title = mh_store_take(p->context, p->store, tokens->text.size + 1, 1);
+    if (!p->source || !title)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < tokens->count; i++)
+        p->source[i] = tokens->ids[i];
+    p->source[tokens->count] = mh_tokenizer_eos(p->t->tokenizer);
+    if (tokens->text.size > 0)
+        memcpy(title, tokens->text.bytes, tokens->text.size);
+    title[tokens->text.size] = 0;
+    p->trace->title = *title ? title : NULL;
+    return name_tokens(p, tokens->ids, tokens->count, &p->trace->source);
+}
+
+static mh_status take_source(pass *p, mh_text source)
+{
+    const mh_text text = mh_trim_blanks(source);
+    mh_tokens tokens = {0};
+    mh_status status =
+        mh_tokenizer_encode(p->context, p->t->tokenizer, text.bytes, text.size, &tokens);
+    if (!status)
+        status = check_length(p, "source", tokens.count);
+    if (!status)
+        status = keep_source(p, &tokens);
+    mh_tokens_free(p->context, &tokens);
+    return status;
+}
+
+static mh_status take_target(pass *p, const int32_t *ids, size_t count)
+{
+    const size_t V = mh_tokenizer_size(p->t->tokenizer);
+    mh_status status = check_length(p, "target", count);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= V)
+            return mh_fail(p->context, MH_ERROR_ARGUMENT,
+                           "target[%zu]: found %d, expected 0 to %zu", i, (int)ids[i], V - 1);
+    p->T = count + 1;
+    p->given = mh_store_take(p->context, p->store, p->T, sizeof *p->given);
+    if (!p->given)
+        return MH_ERROR_MEMORY;
+    p->given[0] = mh_tokenizer_bos(p->t->tokenizer);
+    for (size_t i = 0; i < count; i++)
+        p->given[i + 1] = ids[i];
+    return name_tokens(p, ids, count, &p->trace->target);
+}
+
+static mh_status describe_model(pass *p)
+{
+    enum { ROOM = 160 };
+    const mh_translator_config *c = &p->t->config;
+    char *text = mh_store_take(p->context, p->store, ROOM, 1);
+    if (!text)
+        return MH_ERROR_MEMORY;
+    snprintf(text, ROOM, "%zu wide, %zu heads, %zu+%zu layers", c->d_model, c->nhead,
+             c->num_encoder_layers, c->num_decoder_layers);
+    p->trace->model = text;
+    return MH_OK;
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+// A tensor of the trace, (L, ...), with memory from the store; false if there is none.
+static bool take_tensor(pass *p, int rank, const size_t *shape, mh_tensor *t)
+{
+    size_t count = 1; // L, H, T, S, D are far below 2^20, and the store checks the last product
+    for (int d = 1; d < rank; d++)
+        count *= shape[d];
+    float *data = mh_store_take(p->context, p->store, count, shape[0] * sizeof *data);
+    if (data)
+        *t = mh_tensor_view(data, MH_F32, rank, shape);
+    return data != NULL;
+}
+
+// One group of the trace and its taps, one a layer.
+static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t L, size_t T,
+                            size_t S)
+{
+    const size_t D = p->t->config.d_model, H = p->t->config.nhead, E = D / H;
+    mh_trace_group *g = &p->trace->groups[kind];
+    if (!take_tensor(p, 4, (size_t[]){L, H, T, S}, &g->weights) ||
+        !take_tensor(p, 4, (size_t[]){L, H, T, E}, &g->q) ||
+        !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->k) ||
+        !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->v) ||
+        !take_tensor(p, 3, (size_t[]){L, T, D}, &g->out))
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < L; i++)
+        p->taps[p->tap_count++] = (mh_tap){.kind = tap,
+                                           .layer = i,
+                                           .weights = mh_tensor_slice(g->weights, 0, i, 1),
+                                           .q = mh_tensor_slice(g->q, 0, i, 1),
+                                           .k = mh_tensor_slice(g->k, 0, i, 1),
+                                           .v = mh_tensor_slice(g->v, 0, i, 1),
+                                           .out = mh_tensor_slice(g->out, 0, i, 1)};
+    return MH_OK;
+}
+
+static mh_status take_mask(pass *p, mh_tensor *mask)
+{
+    const size_t T = p->T;
+    bool *sees = mh_store_take(p->context, p->store, T * T, sizeof *sees);
+    if (!sees)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = 0; j < T; j++)
+            sees[i * T + j] = j <= i;
+    *mask = mh_tensor_2d(sees, MH_BOOL, T, T);
+    return MH_OK;
+}
+
+static mh_status take_groups(pass *p)
+{
+    const size_t L = p->t->config.num_encoder_layers, M = p->t->config.num_decoder_layers;
+    p->taps = mh_store_take(p->context, p->store, L + 2 * M, sizeof *p->taps);
+    if (!p->taps)
+        return MH_ERROR_MEMORY;
+    mh_status status = take_group(p, MH_TRACE_ENCODER, MH_TAP_ENCODER, L, p->S, p->S);
+    if (!status)
+        status = take_group(p, MH_TRACE_DECODER, MH_TAP_DECODER, M, p->T, p->T);
+    if (!status)
+        status = take_group(p, MH_TRACE_CROSS, MH_TAP_CROSS, M, p->T, p->S);
+    return status ? status : take_mask(p, &p->trace->groups[MH_TRACE_DECODER].mask);
+}
+
+// ---- the pass -----------------------------------------------------------------------------------
+
+static mh_status run(const pass *p, const bool *disabled, float *memory, int32_t *positions)
+{
+    const size_t D = p->t->config.d_model, most = mh_larger(p->S, p->T);
+    float *scratch = memory + (p->S + p->T) * D;
+    const mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
+    const mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
+    const mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
+    for (size_t i = 0; i < most; i++)
+        positions[i] = (int32_t)i;
+    mh_status status = mh_translator_embed(p->context, p->t, p->source, positions, &src, scratch);
+    if (!status)
+        status = mh_translator_embed(p->context, p->t, p->given, positions, &tgt, scratch);
+    mh_transformer_options o = mh_transformer_options_default();
+    o.tgt_causal = true;
+    o.disabled_heads = disabled;
+    o.taps = p->taps;
+    o.tap_count = p->tap_count;
+    return status ? status
+                  : mh_transformer_forward(p->context, p->t->transformer, &o, &src, &tgt, &out);
+}
+
+static mh_status fill(pass *p, const bool *disabled, mh_text source, const int32_t *target,
+                      size_t count)
+{
+    mh_status status = take_source(p, source);
+    if (!status)
+        status = take_target(p, target, count);
+    if (!status)
+        status = describe_model(p);
+    if (!status)
+        status = take_groups(p);
+    if (status)
+        return status;
+    const size_t most = mh_larger(p->S, p->T), rows = p->S + p->T + most;
+    const size_t bytes = rows * p->t->config.d_model * sizeof(float) + most * sizeof(int32_t);
+    float *memory = mh_alloc(p->context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    status = run(p, disabled, memory, (int32_t *)(memory + rows * p->t->config.d_model));
+    mh_free(p->context, memory, bytes);
+    return status;
+}
+
+mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,
+                                      const bool *disabled_heads, mh_text source,
+                                      const int32_t *target, size_t count,
+                                      mh_translation_trace **trace)
+{
+    if (!context || !trace)
+        return MH_ERROR_ARGUMENT;
+    *trace = NULL;
+    if (!translator || (!source.bytes && source.size) || (!target && count))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "translation_trace: NULL argument");
+    mh_translation_trace *made = mh_alloc(context, sizeof *made);
+    if (!made)
+        return MH_ERROR_MEMORY;
+    *made =
+        (mh_translation_trace){.store.allocator = context->allocator, .trace = mh_trace_default()};
+    pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
+    mh_status status = fill(&p, disabled_heads, source, target, count);
+    if (status) {
+        mh_translation_trace_free(made);
+        return status;
+    }
+    *trace = made;
+    return MH_OK;
+}
+
+void mh_translation_trace_free(mh_translation_trace *trace)
+{
+    if (!trace)
+        return;
+    const mh_allocator allocator = trace->store.allocator;
+    mh_store_free(&trace->store);
+    allocator.release(allocator.user, trace, sizeof *trace);
+}
+
+const mh_trace *mh_translation_trace_view(const mh_translation_trace *trace)
+{
+    return &trace->trace;
+}

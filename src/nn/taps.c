@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Checking and filling what a tap wants besides weights, which the engine writes itself.
+#include "nn/taps.h"
+#include "nn/attention_layer_run.h"
+#include "ops/tensor_check.h"
+
+static mh_status check_shape(mh_context *context, const char *name, const mh_tensor *t,
+                             const mh_tensor *like)
+{
+    char found[128], expected[128];
+    if (!t->data)
+        return MH_OK;
+    mh_status status = mh_check_float(context, name, t, like->rank);
+    if (!status && !mh_tensor_same_shape(t, like))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", name,
+                         mh_tensor_describe(t, found, sizeof found),
+                         mh_tensor_describe(like, expected, sizeof expected));
+    return status;
+}
+
+// Rows of an output as (B, T, D); packed: (1, rows, D).
+static mh_tensor by_sequence(const mh_attention_call *call, const mh_tensor *rows)
+{
+    const size_t D = rows->shape[1];
+    mh_tensor t = mh_heads_view(&call->queries, rows->data, (size_t)rows->stride[0], 1, D, D);
+    t.rank = 3;
+    t.shape[1] = t.shape[2], t.stride[1] = t.stride[2];
+    t.shape[2] = t.shape[3], t.stride[2] = t.stride[3];
+    return t;
+}
+
+mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
+                       const mh_attention_call *call, const mh_attention_saved *saved)
+{
+    const mh_tap *tap = call->tap;
+    const size_t D = layer->config.embed_dim;
+    const mh_tensor rows = mh_tensor_2d(NULL, MH_F32, mh_batch_rows(&call->queries), D);
+    const mh_tensor out = by_sequence(call, &rows);
+    if (call->cache && (tap->k.data || tap->v.data))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "tap.%c: found a tensor, expected none where keys and values are cached",
+                       tap->k.data ? 'k' : 'v');
+    mh_status status = check_shape(context, "tap.q", &tap->q, &saved->q);
+    if (!status)
+        status = check_shape(context, "tap.k", &tap->k, &saved->k);
+    if (!status)
+        status = check_shape(context, "tap.v", &tap->v, &saved->v);
+    return status ? status : check_shape(context, "tap.out", &tap->out, &out);
+}
+
+mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
+                       const mh_attention_saved *saved)
+{
+    const mh_tensor *from[] = {&saved->q, &saved->k, &saved->v};
+    const mh_tensor *to[] = {&call->tap->q, &call->tap->k, &call->tap->v};
+    mh_status status = MH_OK;
+    for (int i = 0; i < 3 && !status; i++)
+        if (to[i]->data)
+            status = mh_tensor_copy(context, from[i], to[i]);
+    return status;
+}
+
+mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows)
+{
+    const mh_tensor from = by_sequence(call, rows);
+    return mh_tensor_copy(context, &from, &call->tap->out);
+}
