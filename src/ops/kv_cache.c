@@ -13,8 +13,8 @@ enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
 typedef struct kv_chunk {
     size_t references;
     struct kv_chunk *next; // of the spare ones
-    bool *finite; // (heads, TILES)
-    char *data;   // (heads, TILES, tile)
+    bool *finite;          // (heads, TILES)
+    char *data;            // (heads, TILES, tile)
 } kv_chunk;
 
 typedef struct kv_sequence {

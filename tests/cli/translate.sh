@@ -4,15 +4,16 @@
 mkdir model
 make_model model 5
 scalar="--isa scalar --threads 1"
+bars() { run "$@" | tr '\t' '|'; } # tabs as bars, so that one sees them
 run multihead translate -m model $scalar "le chat est beau"
-run multihead translate -m model $scalar --scores "le chat" "" "the cat"
-run multihead translate -m model $scalar --beam 1 --scores "le chat"
-run multihead translate -m model $scalar --n-best 3 --scores "le chat" "le tapis"
+bars multihead translate -m model $scalar --scores "le chat" "" "the cat"
+bars multihead translate -m model $scalar --beam 1 --scores "le chat"
+bars multihead translate -m model $scalar --n-best 3 --scores "le chat" "le tapis"
 run multihead translate -m model $scalar --length-penalty 0 --max-length-factor 0.5 "le chat"
-run multihead translate -m model $scalar --alignment hard "le chat est beau"
-run multihead translate -m model $scalar --alignment soft "le chat est beau"
-run multihead translate -m model $scalar --alignment hard --alignment-layer 1 "le chat est beau"
-run multihead translate -m model $scalar --disable-head enc.0.1 --disable-head cross.1.3 --scores "le chat"
+bars multihead translate -m model $scalar --alignment hard "le chat est beau"
+bars multihead translate -m model $scalar --alignment soft "le chat est beau"
+bars multihead translate -m model $scalar --alignment hard --alignment-layer 1 "le chat est beau"
+bars multihead translate -m model $scalar --disable-head enc.0.1 --disable-head cross.1.3 --scores "le chat"
 run multihead translate -m model $scalar --json --alignment hard "le \"chat\""
 run multihead translate -m model $scalar --json --alignment soft --n-best 2 ""
 multihead translate -m model --json --n-best 2 --alignment soft "le chat" "beau" | check_json
