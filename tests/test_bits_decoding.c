@@ -195,6 +195,60 @@ static void decoding(void **state)
         }
 }
 
+// ---- both halves
+// ----------------------------------------------------------------------------------
+
+// Encoder, then decoder token by token, from one sequence to several and back to one, with heads
+// switched off: the bits of the whole at once.
+static void halves(void **state)
+{
+    enum { LONG = 5 };
+    (void)state;
+    mh_context *context = test_context(test_level(0), 2);
+    mh_transformer_config c = mh_transformer_config_default();
+    mh_transformer *t;
+    test_rng rng = {5};
+    c.d_model = D, c.nhead = H, c.dim_feedforward = F;
+    c.num_encoder_layers = c.num_decoder_layers = LAYERS;
+    test_ok(context, mh_transformer_create(context, &c, &t));
+    nn_randomise(mh_transformer_parameters(t), 6);
+    static float src[S * D], memory[S * D], tgt[LONG * D], expected[LONG * D], x[3 * D], y[3 * D];
+    for (size_t i = 0; i < S * D; i++)
+        src[i] = (float)test_normal(&rng);
+    for (size_t i = 0; i < LONG * D; i++)
+        tgt[i] = (float)test_normal(&rng);
+    bool disabled[3 * LAYERS * H];
+    for (size_t i = 0; i < 3 * LAYERS * H; i++)
+        disabled[i] = i % 4 == 1;
+    mh_transformer_options o = mh_transformer_options_default();
+    o.tgt_causal = true;
+    o.disabled_heads = disabled;
+    const mh_tensor source = mh_tensor_3d(src, MH_F32, S, 1, D);
+    const mh_tensor target = mh_tensor_3d(tgt, MH_F32, LONG, 1, D);
+    const mh_tensor whole = mh_tensor_3d(expected, MH_F32, LONG, 1, D);
+    const mh_tensor middle = mh_tensor_3d(memory, MH_F32, S, 1, D);
+    test_ok(context, mh_transformer_forward(context, t, &o, &source, &target, &whole));
+    test_ok(context, mh_transformer_encode(context, t, &o, &source, &middle));
+    mh_decoding *d;
+    test_ok(context, mh_decoding_create(context, t, &middle, NULL, 1, &d));
+    mh_decoding_disable_heads(d, disabled);
+    static const size_t counts[LONG] = {1, 3, 2, 1, 3}, parents[LONG] = {0, 0, 2, 1, 0};
+    for (size_t i = 0; i < LONG; i++) {
+        const size_t same[3] = {parents[i], parents[i], parents[i]};
+        test_ok(context, mh_decoding_select(context, d, same, counts[i]));
+        for (size_t n = 0; n < counts[i]; n++)
+            memcpy(x + n * D, tgt + i * D, D * sizeof *x);
+        const mh_tensor in = mh_tensor_3d(x, MH_F32, 1, counts[i], D);
+        const mh_tensor out = mh_tensor_3d(y, MH_F32, 1, counts[i], D);
+        test_ok(context, mh_decoding_step(context, d, NULL, 0, &in, &out));
+        for (size_t n = 0; n < counts[i]; n++)
+            nn_same_bits("both halves", D, expected + i * D, y + n * D);
+    }
+    mh_decoding_free(d);
+    mh_transformer_free(t);
+    mh_context_free(context);
+}
+
 // ---- multi-head attention with a cache ----------------------------------------------------------
 
 static void mha_with_cache(mh_context *context, bool rope)
@@ -257,6 +311,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding),
+        cmocka_unit_test(halves),
         cmocka_unit_test(attention_with_a_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

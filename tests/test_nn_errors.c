@@ -555,6 +555,8 @@ static void decodings(void **state)
     test_refused(*state, mh_decoding_reorder(*state, d, NULL), MH_ERROR_ARGUMENT, "parents");
     test_refused(*state, mh_decoding_reorder(*state, d, (const size_t[]){0, B}), MH_ERROR_ARGUMENT,
                  "parents[1]: found 2");
+    test_refused(*state, mh_decoding_select(*state, d, (const size_t[]){0}, 0), MH_ERROR_ARGUMENT,
+                 "count: found 0");
     // After all of this it is where it was.
     test_ok(*state, mh_decoding_step(*state, d, NULL, 0, &tgt, &out));
     float *found = ref_alloc(T * B * D, sizeof *found);
@@ -567,6 +569,25 @@ static void decodings(void **state)
     mh_decoding_free(d);
     call_free(&c);
     call_free(&encoder);
+}
+
+static void encoding(void **state)
+{
+    call whole, decoder;
+    call_create(*state, MH_TRANSFORMER, &whole);
+    call_create(*state, MH_DECODER, &decoder);
+    const mh_tensor memory = mh_tensor_3d(whole.dsrc.data, MH_F32, S, B, D);
+    mh_transformer_options o = mh_transformer_options_default();
+    test_ok(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &memory));
+    test_refused(*state, mh_transformer_encode(*state, decoder.module, &o, &whole.src, &memory),
+                 MH_ERROR_ARGUMENT, "encoder");
+    test_refused(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &whole.out),
+                 MH_ERROR_ARGUMENT, "output: found");
+    o.tape = whole.tape;
+    test_refused(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &memory),
+                 MH_ERROR_ARGUMENT, "tape");
+    call_free(&whole);
+    call_free(&decoder);
 }
 
 // ---- no memory ----------------------------------------------------------------------------------
@@ -749,6 +770,7 @@ int main(void)
         cmocka_unit_test(taps),
         cmocka_unit_test(backwards),
         cmocka_unit_test(decodings),
+        cmocka_unit_test(encoding),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(steps_may_be_tried_again),
     };

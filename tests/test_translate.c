@@ -179,20 +179,21 @@ static void greedy_is_argmax(void **state)
 
 enum { FEW = 3, SHORT = 4, PREFIXES = 1 + 3 + 9 + 27 + 81 };
 
-// All tokens but </s> and FEW others are next to impossible: out = ... + bias, and bias times their
-// embedding is very negative.
+// All tokens but </s> and FEW others are impossible: the first number of the decoder's output is
+// always 1, and that of their embeddings -inf. The source may have none of them.
 static void forbid(const mh_translator *t, const int32_t *allowed)
 {
     const mh_parameters *p = mh_translator_parameters(t);
-    float *bias = p->values + mh_parameters_find(p, "decoder.norm.bias")->offset;
     float *table = p->values + mh_parameters_find(p, "embedding.weight")->offset;
-    for (size_t i = 0; i < FIXTURE_D; i++)
-        bias[i] = i ? 0 : 10;
+    p->values[mh_parameters_find(p, "decoder.norm.weight")->offset] = 0;
+    p->values[mh_parameters_find(p, "decoder.norm.bias")->offset] = 1;
     for (size_t v = 0; v < mh_tokenizer_size(t->tokenizer); v++) {
-        bool keep = (int32_t)v == mh_tokenizer_eos(t->tokenizer);
+        bool keep = (int32_t)v == mh_tokenizer_eos(t->tokenizer) ||
+                    (int32_t)v == mh_tokenizer_bos(t->tokenizer);
         for (size_t i = 0; i < FEW; i++)
             keep |= (int32_t)v == allowed[i];
-        table[v * FIXTURE_D] = keep ? 0 : -40;
+        if (!keep)
+            table[v * FIXTURE_D] = -INFINITY;
     }
 }
 
@@ -226,25 +227,29 @@ static void enumerate(forward *f, const int32_t *allowed, double penalty, int32_
 static void wide_beam_finds_the_best(void **state)
 {
     (void)state;
-    static const int32_t allowed[FEW] = {100, 110, 270};
+    static const mh_text text = {"kaqqaka", 7};
     static const double penalties[] = {0, 1, 2};
     mh_context *context = test_context(test_level(0), 1);
     size_t missed = 0, lengths = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         mh_translator *t = make(context, seed);
+        forward f = {.context = context, .t = t};
+        int32_t allowed[FEW];
+        set_source(&f, TEXT("akq"));
+        memcpy(allowed, f.source, sizeof allowed);
         forbid(t, allowed);
         mh_translate_options o = mh_translate_options_default();
         o.max_length_factor = 0;
         o.max_length_constant = SHORT;
         o.length_penalty = penalties[seed % 3];
-        forward f = {.context = context, .t = t};
-        set_source(&f, some_texts[0]);
+        set_source(&f, text);
+        assert_int_equal(f.source_count, text.size + 1);
         best expected = {.score = -INFINITY};
         int32_t ids[SHORT];
         enumerate(&f, allowed, o.length_penalty, ids, 0, 0, &expected);
         for (int wide = 0; wide < 2; wide++) {
             o.beam = wide ? PREFIXES + 7 : 1;
-            mh_translations *found = translate(context, t, &o, some_texts, 1);
+            mh_translations *found = translate(context, t, &o, &text, 1);
             const mh_translation *r = mh_translations_at(found, 0, 0);
             if (wide) {
                 assert_int_equal(r->count, expected.count);
@@ -531,6 +536,8 @@ static void every_allocation_may_fail(void **state)
     mh_translate_options o = mh_translate_options_default();
     o.attention = true;
     o.beam = o.n_best = 2;
+    o.max_length_factor = 0;
+    o.max_length_constant = 3;
     mh_translations *expected = translate(maker, t, &o, some_texts + 5, 2);
     bool failed = true;
     size_t refused = 0;

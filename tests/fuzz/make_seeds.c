@@ -78,6 +78,13 @@ static const char *const run_log[] = {
     "1e30}\n{\"up",
 };
 
+static const char *const config[] = {
+    "{\"format\": \"multihead translator\", \"version\": 1, \"d_model\": 256, \"nhead\": 4, "
+    "\"num_encoder_layers\": 3, \"num_decoder_layers\": 3, \"dim_feedforward\": 1024, "
+    "\"max_length\": 256, \"activation\": \"relu\", \"norm_first\": true, \"dropout\": 0.1}",
+    "{\"format\": \"multihead translator\", \"version\": 2, \"d_model\": -1}",
+};
+
 static const struct {
     const char *header;
     size_t data_size;
@@ -114,6 +121,8 @@ int main(int argc, char **argv)
         save(argv[1], "tokenizer", i, blob_copy(tokenizer[i], strlen(tokenizer[i])));
     for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)
         save(argv[1], "encode", i, blob_copy(encode[i], strlen(encode[i])));
+    for (size_t i = 0; i < sizeof config / sizeof *config; i++)
+        save(argv[1], "config", i, blob_copy(config[i], strlen(config[i])));
     for (size_t i = 0; i < sizeof trace / sizeof *trace; i++)
         save(argv[1], "trace", i, blob_safetensors(trace[i].header, trace[i].data_size));
     for (size_t i = 0; i < sizeof run_log / sizeof *run_log; i++)
