@@ -27,7 +27,7 @@ typedef struct command {
 } command;
 
 extern const command attend_command, bench_command, info_command, mha_command, score_command,
-    train_command, translate_command, view_command;
+    serve_command, train_command, translate_command, view_command;
 
 // The commands a user sees, ended by NULL.
 extern const command *const commands[];

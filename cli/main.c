@@ -11,9 +11,9 @@
 
 const char program_summary[] = "multi-head attention on CPUs, from the shell";
 
-const command *const commands[] = {&attend_command,    &bench_command, &info_command,
-                                   &mha_command,       &score_command, &train_command,
-                                   &translate_command, &view_command,  NULL};
+const command *const commands[] = {
+    &attend_command, &bench_command, &info_command,      &mha_command,  &score_command,
+    &serve_command,  &train_command, &translate_command, &view_command, NULL};
 
 static const command *find_command(const char *name)
 {

@@ -25,6 +25,7 @@ need pkg-config have pkg-config
 need libjansson-dev pkg-config --exists jansson
 need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
+need libmicrohttpd-dev pkg-config --exists libmicrohttpd
 need libcmocka-dev pkg-config --exists cmocka
 
 case ${1-} in

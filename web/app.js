@@ -204,8 +204,18 @@ function show(description, chunkText, size) {
   return draw().then(() => drawFoot(size()));
 }
 
-// A page without a trace asks its server for one: POST /translate, the text in; the same
-// description and chunks out.
+// What went wrong, from the server's {"error": ...} or, if that is not what came, the bare answer.
+async function refusal(answer) {
+  const text = await answer.text();
+  try {
+    return new Error(JSON.parse(text).error || text);
+  } catch {
+    return new Error(`${answer.status} ${text}`);
+  }
+}
+
+// A page without a trace asks its server for one: POST /translate, the text in; the translation
+// and the same description and chunks out.
 function offerForm() {
   const form = $('ask');
   form.hidden = false;
@@ -219,15 +229,18 @@ function offerForm() {
         headers: {'Content-Type': 'application/json'},
         body: JSON.stringify({text: $('text').value}),
       });
-      if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+      if (!answer.ok) throw await refusal(answer);
       const text = await answer.text(),
-        {trace, chunks} = JSON.parse(text);
+        {translation, trace, chunks} = JSON.parse(text);
+      $('said').textContent = translation || '';
+      $('said').hidden = !translation;
       await show(
         trace,
         n => chunks[n],
         () => text.length
       );
     } catch (error) {
+      $('said').hidden = true;
       $('view').replaceChildren(el('p', {class: 'note'}, error.message));
     } finally {
       button.disabled = false;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// multihead serve: translate in the browser, and see what attention does.
+#include "messages.h"
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE };
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "The model", 1},
+    {"model", 'm', "DIR", 0, "its folder, such as 'multihead train -o DIR' makes", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0, "of products: f32 (default) or bf16", 0},
+    {NULL, 0, NULL, 0, "The server", 2},
+    {"port", KEY_PORT, "N", 0, "where to listen, 0 for any that is free; default: 8080", 0},
+    {"host", KEY_HOST, "NAME", 0,
+     "the address to listen at; default: 127.0.0.1, which other machines cannot reach. There are "
+     "no passwords and no encryption",
+     0},
+    {"open", KEY_OPEN, NULL, 0, "open the page in the browser (xdg-open)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice precision_choices[] = {
+    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
+
+typedef struct serve {
+    common_options common;
+    mh_context *context;
+    const char *folder;
+    mh_precision precision;
+    bool opens;
+    pid_t browser; // 0: none
+    mh_translator *translator;
+    server server;
+} serve;
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    serve *s = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &s->common;
+        return 0;
+    case ARGP_KEY_ARG:
+        return refuse_argument(state, argument);
+    case ARGP_KEY_END:
+        if (!s->folder)
+            argp_error(state, "-m is missing: the folder of a model");
+        return 0;
+    case 'm':
+        s->folder = argument;
+        return 0;
+    case KEY_DTYPE:
+        s->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        return 0;
+    case KEY_PORT:
+        s->server.listener.port = (int)parse_integer(state, "--port", argument, 0, 65535);
+        return 0;
+    case KEY_HOST:
+        if (strlen(argument) == 0 || strlen(argument) > 253)
+            argp_error(state, "--host: found '%.60s', expected the name of a host", argument);
+        s->server.listener.host = argument;
+        return 0;
+    case KEY_OPEN:
+        s->opens = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp serve_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .args_doc = "-m DIR [--port N] [--open]",
+    .doc =
+        "Shows a page in which one types a sentence and sees its translation and what every "
+        "head of every layer attends to. The address of the page is printed when all is ready. "
+        "Ctrl-C ends it, with exit code 0.\n"
+        "\n"
+        "Programs may ask too: POST /translate with a JSON object {\"text\": \"...\"} gives one "
+        "with translation, score, log_probability, and the data of the page.\v"
+        "Examples:\n"
+        "  multihead serve -m models/fr-en --open\n"
+        "  multihead serve -m models/fr-en --port 0\n"
+        "  curl -s localhost:8080/translate --json '{\"text\": \"Bonjour !\"}' | jq .translation",
+    .children = children,
+};
+
+// ---- the parts ------------------------------------------------------------------------------
+
+static int open_model(serve *s)
+{
+    mh_status status = mh_translator_load(s->context, s->folder, s->precision, &s->translator);
+    if (status)
+        return complain_status(s->context, status, NULL);
+    mh_view_options options = mh_view_options_default();
+    options.served = true;
+    status = mh_view_page(s->context, &options, NULL, &s->server.page);
+    return status ? complain_status(s->context, status, NULL) : EXIT_DONE;
+}
+
+// The last part of the folder's name: nobody else needs to know where it is.
+static const char *model_name(char *folder)
+{
+    size_t size = strlen(folder);
+    while (size > 1 && folder[size - 1] == '/')
+        folder[--size] = 0;
+    const char *slash = strrchr(folder, '/');
+    return slash && slash[1] ? slash + 1 : folder;
+}
+
+static void open_browser(serve *s)
+{
+    extern char **environ;
+    char name[] = "xdg-open";
+    char *const arguments[] = {name, s->server.listener.url, NULL};
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (!error) {
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        error = posix_spawnp(&s->browser, name, &actions, NULL, arguments, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    if (error) {
+        s->browser = 0;
+        note("--open: xdg-open: %s; open the address above yourself", strerror(error));
+    }
+}
+
+// Signals are for this thread alone: it waits for them.
+static void mask_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static void wait_for_the_end(serve *s)
+{
+    const struct timespec second = {.tv_sec = 1};
+    while (!was_interrupted()) {
+        nanosleep(&second, NULL);
+        clients_check(&s->server.clients);
+        if (s->browser && waitpid(s->browser, NULL, WNOHANG) != 0)
+            s->browser = 0;
+    }
+}
+
+static int start(serve *s)
+{
+    int code = open_context(&s->common, &s->context);
+    if (code == EXIT_DONE)
+        code = open_model(s);
+    if (code == EXIT_DONE)
+        code = listener_open(&s->server.listener);
+    if (code == EXIT_DONE)
+        code = answerer_open(&s->common, mh_context_threads(s->context), &s->server.answerer);
+    s->server.answerer.translator = s->translator;
+    return code == EXIT_DONE ? server_start(&s->server) : code;
+}
+
+static int serve_until_interrupted(serve *s)
+{
+    mask_signals(SIG_BLOCK);
+    int code = start(s);
+    begin_saving();
+    mask_signals(SIG_UNBLOCK);
+    if (code != EXIT_DONE)
+        return code;
+    puts(s->server.listener.url);
+    if (fflush(stdout) != 0) {
+        complain("standard output: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (s->opens)
+        open_browser(s);
+    wait_for_the_end(s);
+    return EXIT_DONE;
+}
+
+static int run_serve(int argc, char **argv)
+{
+    serve s = {.common = {.command = &serve_command},
+               .precision = MH_PRECISION_F32,
+               .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1}}};
+    int code = parse_arguments(&serve_argp, argc, argv, &s);
+    if (code != EXIT_DONE)
+        return code;
+    char *name = strdup(s.folder);
+    pthread_mutex_init(&s.server.clients.mutex, NULL);
+    pthread_mutex_init(&s.server.answerer.mutex, NULL);
+    pthread_cond_init(&s.server.answerer.free, NULL);
+    signal(SIGPIPE, SIG_IGN); // a client that went away is no reason to go
+    json_object_seed(0);      // now, not in two threads at once
+    s.server.answerer.model = name ? model_name(name) : NULL;
+    code = serve_until_interrupted(&s);
+    server_stop(&s.server);
+    listener_close(&s.server.listener);
+    answerer_close(&s.server.answerer);
+    pthread_cond_destroy(&s.server.answerer.free);
+    pthread_mutex_destroy(&s.server.answerer.mutex);
+    pthread_mutex_destroy(&s.server.clients.mutex);
+    if (s.context)
+        mh_bytes_free(s.context, &s.server.page);
+    mh_translator_free(s.translator);
+    mh_context_free(s.context);
+    free(name);
+    return code;
+}
+
+const command serve_command = {
+    .name = "serve",
+    .summary = "translate in the browser and see what the heads attend to",
+    .argp = &serve_argp,
+    .run = run_serve,
+};

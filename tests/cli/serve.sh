@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# `multihead serve`: what it refuses to start with, and serve_client's requests, friendly and not.
+mkdir model
+make_model model 5
+run multihead serve
+run multihead serve -m nowhere --port 0
+run multihead serve -m model --port 65536
+run multihead serve -m model --host 192.0.2.1
+
+# What it prints first is its address. Its port is another one each time.
+multihead serve -m model --port 0 --threads 2 >address 2>errors &
+server=$!
+for i in $(seq 600); do
+    [ -s address ] && break
+    sleep 0.1
+done
+address=$(cat address)
+port=${address##*:}
+port=${port%/}
+echo "$address" | sed "s/$port/PORT/"
+multihead serve -m model --port "$port" 2>&1 | sed "s/$port/PORT/"
+serve_client "$address" slow >slow.txt &
+slow=$!
+serve_client "$address"
+wait $slow
+cat slow.txt
+kill $server
+wait $server
+echo "exit $?"
+cat errors
