@@ -67,7 +67,7 @@ void mh_folder_close(mh_folder *folder)
 
 void mh_folder_discard(const mh_folder *folder, const char *path)
 {
-    if (folder->descriptor >= 0 && folder->made)
+    if (folder->made)
         rmdir(path); // fails unless it is empty
 }
 

@@ -45,10 +45,10 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].found >= numbers[i].least && numbers[i].found < numbers[i].below))
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "%s: found %g, expected %s 0 and less than %g", numbers[i].name,
-                           numbers[i].found, numbers[i].least > 0 ? "more than" : "at least",
-                           numbers[i].below);
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %g, expected %s 0%s",
+                           numbers[i].name, numbers[i].found,
+                           numbers[i].least > 0 ? "more than" : "at least",
+                           isinf(numbers[i].below) ? "" : " and less than 1");
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
@@ -282,7 +282,8 @@ mh_status mh_run_prepare(mh_run *run)
 
 void mh_run_free(mh_run *run)
 {
-    mh_folder_discard(&run->folder, run->options->folder);
+    if (run->folder.descriptor >= 0)
+        mh_folder_discard(&run->folder, run->options->folder);
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
     mh_free(run->context, run->arrays.m, 4 * run->arrays.floats * sizeof(float));
