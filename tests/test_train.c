@@ -265,7 +265,7 @@ static void test_model_is_not_replaced(void **state)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "no checkpoint");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "no training run");
     mh_context_free(context);
 }
 

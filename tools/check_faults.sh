@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend`, `mha`, `view` (attention and the curve of a run) and `score` again and
-# again; in run N the Nth allocation (thread start, file call) fails, once alone and once with all
+# Runs `multihead attend`, `mha`, `view` (attention and the curve of a run), `score` and `train` again
+# and again; in run N the Nth allocation (thread start, file call) fails, once alone and once with all
 # that follow. Every run must end with an exit code and a
 # message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
@@ -139,5 +139,37 @@ for always in '' 1; do
         esac
     done
     total=$((total + n - 1))
+done
+
+# ---- train: whatever fails, the same command then goes on to the same model -------------------
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "w%d x%d\tx%d w%d\n", i, i % 7, i % 7, i }' >"$tmp/pairs"
+train() # FOLDER
+{
+    "$multihead" train -q --data "$tmp/pairs" --preset tiny --d-model 16 --heads 2 --ff 16 --merges 9 \
+        --batch-tokens 300 --save-freq 2u --average 2 --after 5u --threads 2 -o "$1" >/dev/null
+}
+train "$tmp/trained"
+check_training() # of kind $kind, call $n
+{
+    rm -rf "$tmp/failed" "$tmp/training"
+    code=0
+    (
+        export LD_PRELOAD="$tmp/fail.so" MH_FAIL_KIND="$kind" MH_FAIL_AT="$n" MH_FAIL_LOG="$tmp/failed"
+        train "$tmp/training" 2>"$tmp/messages"
+    ) || code=$?
+    case $code in
+    0) ;;
+    1 | 3 | 4) [ -s "$tmp/messages" ] || complain "exit code $code without a message" ;;
+    *) complain "exit code $code, expected 0, 1, 3 or 4" ;;
+    esac
+    train "$tmp/training" 2>"$tmp/messages" || complain "the run does not go on"
+    for file in model.safetensors checkpoint.safetensors; do
+        cmp -s "$tmp/training/$file" "$tmp/trained/$file" || complain "$file is another one"
+    done
+}
+subject=train always=
+for kind in file thread memory; do
+    n=0
+    while n=$((n + 1 + n / 16)); check_training; [ -e "$tmp/failed" ]; do total=$((total + 1)); done
 done
 echo "faults: $total failed calls, all reported"

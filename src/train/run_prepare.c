@@ -61,9 +61,11 @@ static mh_status open_folder(mh_run *run)
     if (status)
         return status;
     run->resumed = mh_folder_has(&run->folder, MH_CHECKPOINT_NAME);
-    if (!run->resumed && mh_folder_has(&run->folder, "model.safetensors"))
+    // A run that was killed before its first checkpoint has a log.
+    if (!run->resumed && mh_folder_has(&run->folder, "model.safetensors") &&
+        !mh_folder_has(&run->folder, MH_LOG_NAME))
         return mh_fail(run->context, MH_ERROR_FILE,
-                       "%.700s: has a model but no checkpoint; training would replace it",
+                       "%.700s: has a model but is no training run; training would replace it",
                        run->options->folder);
     return MH_OK;
 }
