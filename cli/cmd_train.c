@@ -2,9 +2,11 @@
 // multihead train: from two columns of sentences to a translator.
 #include "arguments.h"
 #include "messages.h"
+#include "outputs.h"
 #include "progress.h"
 #include "train_progress.h"
 
+#include <multihead/view.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -400,6 +402,21 @@ static void say_result(const train *t, const mh_train_result *r)
         note("done: %s is a model", folder);
 }
 
+// The run's losses and scores as a picture beside its log.
+static int draw_curve(const train *t)
+{
+    char *log = join_path(t->options.folder, "log.jsonl");
+    char *picture = join_path(t->options.folder, "loss.svg");
+    int code = EXIT_MEMORY;
+    if (log && picture) {
+        mh_status status = mh_view_curve_write(t->context, log, picture);
+        code = status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+    }
+    free(log);
+    free(picture);
+    return code;
+}
+
 static int run_training(train *t)
 {
     mh_train_result result;
@@ -410,6 +427,8 @@ static int run_training(train *t)
         code = complain_status(t->context, status, NULL);
     else
         say_result(t, &result);
+    if (!status && !result.finished && (result.update >= 100 || result.best_update))
+        code = draw_curve(t);
     end_saving();
     return code;
 }

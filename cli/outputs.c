@@ -98,3 +98,15 @@ void outputs_free(mh_context *context, output *outputs, int count)
         outputs[i].tensor.data = NULL;
     }
 }
+
+char *join_path(const char *folder, const char *name)
+{
+    const size_t length = strlen(folder), size = length + strlen(name) + 2;
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s%s%s", folder, slash, name);
+    else
+        complain("out of memory");
+    return path;
+}

@@ -32,4 +32,7 @@ int outputs_save(mh_context *context, const output *outputs, const mh_tensor *te
 
 void outputs_free(mh_context *context, output *outputs, int count);
 
+// FOLDER/NAME, to be freed; NULL after saying that there is no memory.
+char *join_path(const char *folder, const char *name);
+
 #endif

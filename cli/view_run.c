@@ -28,19 +28,6 @@ void view_run_check(struct argp_state *state, const view *v)
             argp_error(state, "%s: a training run has no attention to show", others[i].option);
 }
 
-// FOLDER/NAME, to be freed; NULL after saying that there is no memory.
-static char *join(const char *folder, const char *name)
-{
-    const size_t length = strlen(folder), size = length + strlen(name) + 2;
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
-    char *path = malloc(size);
-    if (path)
-        snprintf(path, size, "%s%s%s", folder, slash, name);
-    else
-        complain("out of memory");
-    return path;
-}
-
 static int print_curve(const view *v, const char *log)
 {
     mh_bytes text;
@@ -66,8 +53,8 @@ static int write_curve(const view *v, const char *log, const char *path)
 
 int view_run(view *v)
 {
-    char *log = join(v->run_folder, "log.jsonl");
-    char *beside = join(v->run_folder, "loss.svg");
+    char *log = join_path(v->run_folder, "log.jsonl");
+    char *beside = join_path(v->run_folder, "loss.svg");
     int code = log && beside ? EXIT_DONE : EXIT_MEMORY;
     const char *path = v->page_path ? output_path(v->page_path) : beside;
     if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
