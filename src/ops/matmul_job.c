@@ -169,8 +169,8 @@ static void multiply_block(void *arg, size_t index, size_t worker)
     const mh_matmul_job *job = arg;
     const mh_matmul_scratch *scratch = &job->scratch[worker];
     const size_t K = job->a.shape[1], N = job->c.shape[1];
-    const size_t first = index / job->groups * MH_MATMUL_ROWS;
-    const size_t rows = mh_smaller(job->c.shape[0] - first, MH_MATMUL_ROWS);
+    const size_t first = index / job->groups * job->rows;
+    const size_t rows = mh_smaller(job->c.shape[0] - first, job->rows);
     const size_t begin = index % job->groups * job->panels;
     const size_t end = mh_smaller(begin + job->panels, mh_panels_of(N));
 
@@ -198,16 +198,29 @@ static bool worth_threads(const mh_matmul_job *job)
     return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
 }
 
-static void plan(const mh_context *context, mh_matmul_job *job)
+static void count_tasks(mh_matmul_job *job)
 {
     const size_t panels = mh_panels_of(job->c.shape[1]);
-    job->workers = worth_threads(job) ? context->threads : 1;
-    job->blocks = (job->c.shape[0] + MH_MATMUL_ROWS - 1) / MH_MATMUL_ROWS;
-    job->panels = mh_smaller(panels, MH_MATMUL_PANELS);
-    while (job->workers > 1 && job->panels > 1 &&
-           job->blocks * ((panels + job->panels - 1) / job->panels) < 4 * job->workers)
-        job->panels = (job->panels + 1) / 2;
+    job->blocks = (job->c.shape[0] + job->rows - 1) / job->rows;
     job->groups = (panels + job->panels - 1) / job->panels;
+}
+
+// As many tasks as keep all threads busy. Smaller blocks of A's rows come first, as long as there
+// are several: B is packed beforehand then. Smaller groups of panels pack each block once more.
+static void plan(const mh_context *context, mh_matmul_job *job)
+{
+    const size_t enough = 4 * context->threads, least = job->product->rows;
+    job->workers = worth_threads(job) ? context->threads : 1;
+    job->rows = MH_MATMUL_ROWS;
+    job->panels = mh_smaller(mh_panels_of(job->c.shape[1]), MH_MATMUL_PANELS);
+    count_tasks(job);
+    if (job->workers == 1)
+        return;
+    for (; job->blocks > 1 && job->rows > least && job->blocks * job->groups < enough;
+         count_tasks(job))
+        job->rows = mh_round_up(job->rows / 2, least);
+    for (; job->panels > 1 && job->blocks * job->groups < enough; count_tasks(job))
+        job->panels = (job->panels + 1) / 2;
 }
 
 static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_scratch *to)

@@ -61,9 +61,10 @@ typedef struct mh_matmul_job {
     mh_activation_fn activate;      // options.activation's, or NULL
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
-    size_t panels, groups, blocks; // panels of a task; groups of panels and blocks of rows in all
-    char *right;                   // B packed beforehand, or NULL: each task packs what it needs
-    mh_matmul_scratch *scratch;    // (workers)
+    size_t rows, panels;        // of a task
+    size_t blocks, groups;      // of rows and panels in all
+    char *right;                // B packed beforehand, or NULL: each task packs what it needs
+    mh_matmul_scratch *scratch; // (workers)
 } mh_matmul_job;
 
 static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
