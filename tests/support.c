@@ -91,6 +91,18 @@ mh_context *test_context(const char *level, size_t threads)
     return context;
 }
 
+void test_run_cases(size_t usual, void (*run)(mh_context *context, uint64_t seed))
+{
+    for (size_t level = 0; test_level(level); level++) {
+        mh_context *contexts[2] = {test_context(test_level(level), 1),
+                                   test_context(test_level(level), 3)};
+        for (size_t n = 0; n < test_cases(usual); n++)
+            run(contexts[n % 2], test_seed() + n);
+        mh_context_free(contexts[0]);
+        mh_context_free(contexts[1]);
+    }
+}
+
 void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype dtype))
 {
     static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};

@@ -44,6 +44,10 @@ const char *test_level(size_t i);
 // A context of that level; the test fails if there is none. The caller frees it.
 mh_context *test_context(const char *level, size_t threads);
 
+// Runs `usual` random cases, or as many as the environment says, at every level, in turns with one
+// thread and with three.
+void test_run_cases(size_t usual, void (*run)(mh_context *context, uint64_t seed));
+
 // Runs a check at every level and with each of f32, bf16 and f16, on contexts of so many threads.
 void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype dtype));
 

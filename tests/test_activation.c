@@ -155,40 +155,28 @@ static void dropout_case(mh_context *context, uint64_t seed)
     destroy(&o, 2, 1);
 }
 
-static void run_cases(void (*run)(mh_context *context, uint64_t seed))
-{
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *contexts[2] = {test_context(test_level(level), 1),
-                                   test_context(test_level(level), 3)};
-        for (size_t n = 0; n < test_cases(CASES); n++)
-            run(contexts[n % 2], test_seed() + n);
-        mh_context_free(contexts[0]);
-        mh_context_free(contexts[1]);
-    }
-}
-
 static void activations(void **state)
 {
     (void)state;
-    run_cases(activate_case);
+    test_run_cases(CASES, activate_case);
 }
 
 static void swiglus(void **state)
 {
     (void)state;
-    run_cases(swiglu_case);
+    test_run_cases(CASES, swiglu_case);
 }
 
 static void additions(void **state)
 {
     (void)state;
-    run_cases(add_case);
+    test_run_cases(CASES, add_case);
 }
 
 static void dropouts(void **state)
 {
     (void)state;
-    run_cases(dropout_case);
+    test_run_cases(CASES, dropout_case);
 }
 
 // ---- bits -------------------------------------------------------------------------------------

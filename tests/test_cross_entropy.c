@@ -76,14 +76,7 @@ static void one_case(mh_context *context, uint64_t seed)
 static void random_cases(void **state)
 {
     (void)state;
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *contexts[2] = {test_context(test_level(level), 1),
-                                   test_context(test_level(level), 3)};
-        for (size_t n = 0; n < test_cases(CASES); n++)
-            one_case(contexts[n % 2], test_seed() + n);
-        mh_context_free(contexts[0]);
-        mh_context_free(contexts[1]);
-    }
+    test_run_cases(CASES, one_case);
 }
 
 static void bits(void **state)

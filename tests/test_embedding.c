@@ -218,34 +218,22 @@ static void rope_case_run(mh_context *context, uint64_t seed)
         test_tensor_free(all[i]);
 }
 
-static void run_cases(void (*run)(mh_context *context, uint64_t seed))
-{
-    for (size_t level = 0; test_level(level); level++) {
-        mh_context *contexts[2] = {test_context(test_level(level), 1),
-                                   test_context(test_level(level), 3)};
-        for (size_t n = 0; n < test_cases(CASES); n++)
-            run(contexts[n % 2], test_seed() + n);
-        mh_context_free(contexts[0]);
-        mh_context_free(contexts[1]);
-    }
-}
-
 static void embeddings(void **state)
 {
     (void)state;
-    run_cases(embedding_case_run);
+    test_run_cases(CASES, embedding_case_run);
 }
 
 static void sinusoids(void **state)
 {
     (void)state;
-    run_cases(sinusoid_case);
+    test_run_cases(CASES, sinusoid_case);
 }
 
 static void ropes(void **state)
 {
     (void)state;
-    run_cases(rope_case_run);
+    test_run_cases(CASES, rope_case_run);
 }
 
 // ---- bits -------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 // .npy: what is written is read back bit for bit and is what NumPy writes; what is wrong is
 // refused with the right words. The hostile files are put together here, byte by byte: each is a
 // kind of bug that some reader of tensors has had.
-#include "support.h"
 
-#include "file_support.h"
+#include "parser_support.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -231,21 +230,6 @@ static void test_misaligned(void **state)
 
 // ---- refusals ---------------------------------------------------------------------------
 
-// Parses `b`, which must be refused with `word` and the file's name; frees it.
-static void check_refused(blob b, const char *word)
-{
-    mh_tensor_file *file = (mh_tensor_file *)&b;
-    size_t before = memory.live;
-    memory.peak = memory.live;
-    mh_status status = mh_tensor_file_parse(context, "x.npy", b.bytes, b.size, &file);
-    test_refused(context, status, MH_ERROR_FORMAT, word);
-    test_refused(context, status, MH_ERROR_FORMAT, "x.npy: ");
-    assert_null(file);
-    assert_int_equal(memory.live, before);
-    assert_true(memory.peak - before < 65536); // refused before anything was allocated for it
-    blob_free(&b);
-}
-
 static void test_headers_refused(void **state)
 {
     (void)state;
@@ -306,22 +290,28 @@ static void test_headers_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int major = 1; major <= 3; major++)
-            check_refused(blob_npy(major, cases[i].header, cases[i].data_size), cases[i].word);
+            test_parse_refused(context, &memory, "x.npy",
+                               blob_npy(major, cases[i].header, cases[i].data_size), cases[i].word);
 }
 
 static void test_prefix_refused(void **state)
 {
     (void)state;
     const char *good = DICT("'<f4'", "False", "(1,)");
-    check_refused(blob_npy(0, good, 4), "version 0.0");
-    check_refused(blob_npy(4, good, 4), "version 4.0");
-    check_refused(blob_npy_claiming(1, 65535, good, 4), "header of 65535 bytes, but the file has");
-    check_refused(blob_npy_claiming(2, 0xFFFFFFFF, good, 4), "header of 4294967295 bytes");
-    check_refused(blob_npy_claiming(2, strlen(good) + 5, good, 4), "only");
-    check_refused(blob_copy("\x93NUMPY", 6), "at least 10");
-    check_refused(blob_copy("\x93NUMPY\2\0\1\0\0", 11), "at least 12");
-    check_refused(blob_copy("", 0), "empty");
-    check_refused(blob_copy("PK\3\4 an .npz file", 17), "neither .npy nor .safetensors");
+    test_parse_refused(context, &memory, "x.npy", blob_npy(0, good, 4), "version 0.0");
+    test_parse_refused(context, &memory, "x.npy", blob_npy(4, good, 4), "version 4.0");
+    test_parse_refused(context, &memory, "x.npy", blob_npy_claiming(1, 65535, good, 4),
+                       "header of 65535 bytes, but the file has");
+    test_parse_refused(context, &memory, "x.npy", blob_npy_claiming(2, 0xFFFFFFFF, good, 4),
+                       "header of 4294967295 bytes");
+    test_parse_refused(context, &memory, "x.npy", blob_npy_claiming(2, strlen(good) + 5, good, 4),
+                       "only");
+    test_parse_refused(context, &memory, "x.npy", blob_copy("\x93NUMPY", 6), "at least 10");
+    test_parse_refused(context, &memory, "x.npy", blob_copy("\x93NUMPY\2\0\1\0\0", 11),
+                       "at least 12");
+    test_parse_refused(context, &memory, "x.npy", blob_copy("", 0), "empty");
+    test_parse_refused(context, &memory, "x.npy", blob_copy("PK\3\4 an .npz file", 17),
+                       "neither .npy nor .safetensors");
 }
 
 // ---- every cut, every bit, every allocation ----------------------------------------------
@@ -355,26 +345,6 @@ static void test_bits_flipped(void **state)
     blob_free(&b);
 }
 
-// Fails the n-th allocation, then all from the n-th, for every n, in `work`.
-static void run_out_of_memory(mh_status (*work)(void))
-{
-    for (int always = 0; always < 2; always++)
-        for (size_t n = 1;; n++) {
-            size_t before = memory.live;
-            memory.calls = 0;
-            memory.fail_at = n;
-            memory.always = always;
-            mh_status status = work();
-            memory.fail_at = 0;
-            assert_int_equal(memory.live, before);
-            if (memory.calls < n) {
-                test_ok(context, status);
-                break;
-            }
-            assert_int_equal(status, MH_ERROR_MEMORY);
-        }
-}
-
 static mh_status read_misaligned(void)
 {
     blob b = blob_npy(1, DICT("'<f4'", "False", "(2, 3)"), 24);
@@ -403,8 +373,8 @@ static mh_status write_and_open(void)
 static void test_no_memory(void **state)
 {
     (void)state;
-    run_out_of_memory(read_misaligned);
-    run_out_of_memory(write_and_open);
+    test_out_of_memory(context, &memory, &memory, 1, read_misaligned);
+    test_out_of_memory(context, &memory, &memory, 1, write_and_open);
 }
 
 // ---- the operating system says no --------------------------------------------------------

@@ -2,9 +2,8 @@
 // safetensors: what is written is read back bit for bit, aligned and always as the same bytes; what
 // is wrong is refused with the right words. The hostile files are put together here: each is a
 // kind of bug that some reader of model files has had.
-#include "support.h"
 
-#include "file_support.h"
+#include "parser_support.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -232,21 +231,6 @@ static void test_misaligned(void **state)
 
 // ---- refusals ---------------------------------------------------------------------------
 
-// Parses `b`, which must be refused with `word` and the file's name; frees it.
-static void check_refused(blob b, const char *word)
-{
-    mh_tensor_file *file = (mh_tensor_file *)&b;
-    size_t before = memory.live;
-    memory.peak = memory.live;
-    mh_status status = mh_tensor_file_parse(context, "w.safetensors", b.bytes, b.size, &file);
-    test_refused(context, status, MH_ERROR_FORMAT, word);
-    test_refused(context, status, MH_ERROR_FORMAT, "w.safetensors: ");
-    assert_null(file);
-    assert_int_equal(memory.live, before);
-    assert_true(memory.peak - before < 65536); // nothing was allocated for the promise
-    blob_free(&b);
-}
-
 #define ONE(dtype, shape, begin, end) "{\"w\":" TENSOR(dtype, shape, begin, end) "}"
 #define TWO(begin1, end1, begin2, end2)                                                            \
     "{\"v\":" TENSOR("U8", "[4]", begin1, end1) ",\"w\":" TENSOR("U8", "[4]", begin2, end2) "}"
@@ -341,20 +325,30 @@ static void test_headers_refused(void **state)
         {"{'w':1}", 0, "not valid JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_refused(blob_safetensors(cases[i].header, cases[i].data_size), cases[i].word);
+        test_parse_refused(context, &memory, "w.safetensors",
+                           blob_safetensors(cases[i].header, cases[i].data_size), cases[i].word);
 }
 
 static void test_prefix_refused(void **state)
 {
     (void)state;
-    check_refused(blob_safetensors_claiming(UINT64_MAX, good, 30),
-                  "header of 18446744073709551615 bytes, expected at most 100000000");
-    check_refused(blob_safetensors_claiming(100000001, good, 30), "at most 100000000");
-    check_refused(blob_safetensors_claiming(100000000, good, 30), "but the file has only");
-    check_refused(blob_safetensors_claiming(UINT64_C(1) << 32 | strlen(good), good, 30), "at most");
-    check_refused(blob_safetensors_claiming(strlen(good) + 31, good, 30), "but the file has only");
-    check_refused(blob_safetensors_claiming(0, "{}", 0), "does not start with '{'");
-    check_refused(blob_copy("1234567", 7), "neither .npy nor .safetensors");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       blob_safetensors_claiming(UINT64_MAX, good, 30),
+                       "header of 18446744073709551615 bytes, expected at most 100000000");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       blob_safetensors_claiming(100000001, good, 30), "at most 100000000");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       blob_safetensors_claiming(100000000, good, 30), "but the file has only");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       blob_safetensors_claiming(UINT64_C(1) << 32 | strlen(good), good, 30),
+                       "at most");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       blob_safetensors_claiming(strlen(good) + 31, good, 30),
+                       "but the file has only");
+    test_parse_refused(context, &memory, "w.safetensors", blob_safetensors_claiming(0, "{}", 0),
+                       "does not start with '{'");
+    test_parse_refused(context, &memory, "w.safetensors", blob_copy("1234567", 7),
+                       "neither .npy nor .safetensors");
 }
 
 // A header made of `count` times `piece` between a beginning and an end.
@@ -375,12 +369,17 @@ static blob repeated(const char *begin, const char *piece, size_t count, const c
 static void test_limits(void **state)
 {
     (void)state;
-    check_refused(repeated("{\"w\":", "[", 1000000, "}"), "nesting deeper than 3");
-    check_refused(repeated("{\"w\":", "{\"w\":", 1000000, ""), "nesting deeper than 3");
-    check_refused(repeated("{\"w\":[0", ",0", 1000013, "]}"), "header of 1000015 values");
-    check_refused(repeated("{\"__metadata__\":{", "\"\":[],", 600000, "}}"), "values");
-    check_refused(repeated("{\"", "n", 4097, "\":" TENSOR("U8", "[1]", "0", "1") "}"),
-                  "name of 4097 bytes, expected at most 4096");
+    test_parse_refused(context, &memory, "w.safetensors", repeated("{\"w\":", "[", 1000000, "}"),
+                       "nesting deeper than 3");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       repeated("{\"w\":", "{\"w\":", 1000000, ""), "nesting deeper than 3");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       repeated("{\"w\":[0", ",0", 1000013, "]}"), "header of 1000015 values");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       repeated("{\"__metadata__\":{", "\"\":[],", 600000, "}}"), "values");
+    test_parse_refused(context, &memory, "w.safetensors",
+                       repeated("{\"", "n", 4097, "\":" TENSOR("U8", "[1]", "0", "1") "}"),
+                       "name of 4097 bytes, expected at most 4096");
     // brackets in strings do not count
     blob b = repeated("{\"w", "[{,\\\"\\\\", 500, "\":" TENSOR("U8", "[1]", "0", "1") "}");
     mh_tensor_file *file;
@@ -399,7 +398,8 @@ static void test_too_many_tensors(void **state)
     for (size_t i = 0; i < count; i++)
         sprintf(header + 1 + i * piece, "\"%07zu\":{},", i);
     header[count * piece] = '}';
-    check_refused(blob_safetensors(header, 0), "expected at most 1000000 tensors");
+    test_parse_refused(context, &memory, "w.safetensors", blob_safetensors(header, 0),
+                       "expected at most 1000000 tensors");
     free(header);
 }
 
@@ -449,26 +449,6 @@ static void test_bits_flipped(void **state)
     blob_free(&b);
 }
 
-// Fails the n-th allocation from `source`, then all from the n-th, for every n, in `work`.
-static void run_out_of_memory(scarce *source, mh_status (*work)(void))
-{
-    for (int always = 0; always < 2; always++)
-        for (size_t n = 1;; n++) {
-            size_t before = memory.live;
-            source->calls = 0;
-            source->fail_at = n;
-            source->always = always;
-            mh_status status = work();
-            source->fail_at = 0;
-            assert_int_equal(memory.live, before);
-            if (source->calls < n) {
-                test_ok(context, status);
-                break;
-            }
-            test_refused(context, status, MH_ERROR_MEMORY, "memory");
-        }
-}
-
 // jansson 2.14 may lose bytes of a long string when memory runs out: that must not go unnoticed.
 static mh_status read_misaligned(void)
 {
@@ -510,10 +490,10 @@ static mh_status write_and_open(void)
 static void test_no_memory(void **state)
 {
     (void)state;
-    run_out_of_memory(&memory, read_misaligned);
-    run_out_of_memory(&memory, write_and_open);
-    run_out_of_memory(&json_memory, read_misaligned);
-    run_out_of_memory(&json_memory, write_and_open);
+    test_out_of_memory(context, &memory, &memory, 1, read_misaligned);
+    test_out_of_memory(context, &memory, &memory, 1, write_and_open);
+    test_out_of_memory(context, &memory, &json_memory, 1, read_misaligned);
+    test_out_of_memory(context, &memory, &json_memory, 1, write_and_open);
 }
 
 // ---- the operating system says no --------------------------------------------------------

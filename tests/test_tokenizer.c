@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The tokenizer: the ids and the vocabulary of the tokenizers package (goldens/make_tokenizer.py),
 // any text comes back, no text makes a special token, and broken files are refused in words.
-#include "support.h"
 
+#include "parser_support.h"
 #include "text_support.h"
 
 #include <jansson.h>
@@ -515,34 +515,15 @@ static mh_status load_golden_file(void)
     return status;
 }
 
-static void run_out_of_memory(scarce *source, mh_status (*work)(void), size_t step)
-{
-    for (int always = 0; always < 2; always++)
-        for (size_t n = 1;; n += step) {
-            size_t before = memory.live;
-            source->calls = 0;
-            source->fail_at = n;
-            source->always = always;
-            mh_status status = work();
-            source->fail_at = 0;
-            assert_int_equal(memory.live, before);
-            if (source->calls < n) {
-                test_ok(context, status);
-                break;
-            }
-            test_refused(context, status, MH_ERROR_MEMORY, "memory");
-        }
-}
-
 static void test_no_memory(void **state)
 {
     (void)state;
-    run_out_of_memory(&memory, train_and_use, 1);
+    test_out_of_memory(context, &memory, &memory, 1, train_and_use);
     mh_tokenizer *t = train(40);
     test_ok(context, mh_tokenizer_save(context, t, path));
     mh_tokenizer_free(t);
-    run_out_of_memory(&memory, load_golden_file, 1);
-    run_out_of_memory(&json_memory, load_golden_file, 7);
+    test_out_of_memory(context, &memory, &memory, 1, load_golden_file);
+    test_out_of_memory(context, &memory, &json_memory, 7, load_golden_file);
 }
 
 int main(void)
