@@ -2,6 +2,7 @@
 // multihead serve: translate in the browser, and see what attention does.
 #include "messages.h"
 #include "server.h"
+#include "translate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,16 +111,6 @@ static int open_model(serve *s)
     return status ? complain_status(s->context, status, NULL) : EXIT_DONE;
 }
 
-// The last part of the folder's name: nobody else needs to know where it is.
-static const char *model_name(char *folder)
-{
-    size_t size = strlen(folder);
-    while (size > 1 && folder[size - 1] == '/')
-        folder[--size] = 0;
-    const char *slash = strrchr(folder, '/');
-    return slash && slash[1] ? slash + 1 : folder;
-}
-
 static void open_browser(serve *s)
 {
     extern char **environ;
@@ -200,13 +191,13 @@ static int run_serve(int argc, char **argv)
     int code = parse_arguments(&serve_argp, argc, argv, &s);
     if (code != EXIT_DONE)
         return code;
-    char *name = strdup(s.folder);
+    char *name = model_name(s.folder); // nobody else needs to know where it is
     pthread_mutex_init(&s.server.clients.mutex, NULL);
     pthread_mutex_init(&s.server.answerer.mutex, NULL);
     pthread_cond_init(&s.server.answerer.free, NULL);
     signal(SIGPIPE, SIG_IGN); // a client that went away is no reason to go
     json_object_seed(0);      // now, not in two threads at once
-    s.server.answerer.model = name ? model_name(name) : NULL;
+    s.server.answerer.model = name;
     code = serve_until_interrupted(&s);
     server_stop(&s.server);
     listener_close(&s.server.listener);

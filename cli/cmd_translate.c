@@ -23,6 +23,12 @@ enum {
     KEY_LAYER,
     KEY_JSON,
     KEY_DISABLE,
+    KEY_SHOW,
+    KEY_PAGE,
+    KEY_TRACE_OUT,
+    KEY_KIND,
+    KEY_VIEW_LAYER,
+    KEY_HEAD,
 };
 enum { BLOCK = 2048 }; // lines that are read, put in order of length and translated together
 
@@ -58,7 +64,17 @@ static const struct argp_option option_table[] = {
     {"alignment-layer", KEY_LAYER, "N", 0,
      "the decoder layer, from 0, whose heads are averaged for it. Default: all layers", 0},
     {"json", KEY_JSON, NULL, 0, "a JSON object a text", 0},
-    {NULL, 0, NULL, 0, "Speed", 4},
+    {NULL, 0, NULL, 0, "Attention: one more pass, the translation given", 4},
+    {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads behind each translation", 0},
+    {"attention", KEY_PAGE, "FILE", 0,
+     "write one HTML page with every view of every head; for one text", 0},
+    {"trace-out", KEY_TRACE_OUT, "FILE", 0,
+     "write a trace (docs/trace-format.md), such as 'multihead view' reads; for one text", 0},
+    {"kind", KEY_KIND, "KIND", 0, "what is shown: encoder, decoder or cross. Default: cross", 0},
+    {"layer", KEY_VIEW_LAYER, "N", 0,
+     "from 0. Default: the last in heatmaps, an overview in the page", 0},
+    {"head", KEY_HEAD, "N", 0, "from 0. Default: all", 0},
+    {NULL, 0, NULL, 0, "Speed", 5},
     {"batch", KEY_BATCH, "N", 0, "sentences at a time. Default: 32", 0},
     {"dtype", KEY_DTYPE, "NAME", 0, "numbers of the matrix products: f32 or bf16. Default: f32", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -66,6 +82,10 @@ static const struct argp_option option_table[] = {
 
 static const choice alignment_choices[] = {
     {"hard", ALIGNMENT_HARD}, {"soft", ALIGNMENT_SOFT}, {NULL, 0}};
+static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
+                                      {"decoder", MH_TRACE_DECODER},
+                                      {"cross", MH_TRACE_CROSS},
+                                      {NULL, 0}};
 static const choice precision_choices[] = {
     {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
 
@@ -79,6 +99,7 @@ typedef struct translate {
     mh_translate_options options;
     head_list heads;
     printing printing;
+    attention attention;
 
     mh_context *context;
     mh_translator *translator;
@@ -101,6 +122,12 @@ static void check_options(struct argp_state *state, translate *t)
     if (o->n_best > o->beam)
         argp_error(state, "--n-best: found %zu, expected at most the beam, %zu", o->n_best,
                    o->beam);
+    if (t->attention.shows && t->printing.json)
+        argp_error(state, "--show-attention: not with --json");
+    if ((t->attention.page || t->attention.trace) && t->text_count != 1)
+        argp_error(state, "%s: found %zu texts on the command line, expected one",
+                   t->attention.page ? "--attention" : "--trace-out", t->text_count);
+    t->attention.model = t->model_path;
     o->attention = t->printing.alignment != ALIGNMENT_NONE;
     t->printing.n_best = o->n_best;
 }
@@ -148,6 +175,33 @@ static error_t parse_search(int key, char *argument, struct argp_state *state, t
     }
 }
 
+static error_t parse_attention(int key, char *argument, struct argp_state *state, translate *t)
+{
+    attention *a = &t->attention;
+    switch (key) {
+    case KEY_SHOW:
+        a->shows = true;
+        return 0;
+    case KEY_PAGE:
+        a->page = argument;
+        return 0;
+    case KEY_TRACE_OUT:
+        a->trace = argument;
+        return 0;
+    case KEY_KIND:
+        a->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);
+        return 0;
+    case KEY_VIEW_LAYER:
+        a->options.layer = (ptrdiff_t)parse_integer(state, "--layer", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_HEAD:
+        a->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
+        return 0;
+    default:
+        return parse_search(key, argument, state, t);
+    }
+}
+
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     translate *t = state->input;
@@ -181,7 +235,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         t->printing.json = true;
         return 0;
     default:
-        return parse_search(key, argument, state, t);
+        return parse_attention(key, argument, state, t);
     }
 }
 
@@ -198,7 +252,9 @@ static const struct argp translate_argp = {
            "Examples:\n"
            "  multihead translate -m models/fr-en \"Il fait beau.\"\n"
            "  multihead translate -m models/fr-en --input fr.txt -o en.txt\n"
-           "  multihead translate -m models/fr-en --n-best 3 --scores < fr.txt",
+           "  multihead translate -m models/fr-en --n-best 3 --scores < fr.txt\n"
+           "  multihead translate -m models/fr-en --show-attention \"Il fait beau.\"\n"
+           "  multihead translate -m models/fr-en --attention page.html \"Il fait beau.\"",
     .children = children,
 };
 
@@ -222,8 +278,13 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
         return complain_status(t->context, status, NULL);
     progress_clear();
     int code = EXIT_DONE;
-    for (size_t i = 0; i < count && code == EXIT_DONE; i++)
+    for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
         code = print_translations(&t->printing, t->context, translations, i, ++t->number, texts[i]);
+        if (code == EXIT_DONE && attention_wanted(&t->attention))
+            code =
+                attention_print(&t->attention, t->context, t->translator, t->disabled, texts[i],
+                                mh_translations_at(translations, i, 0), t->number, t->printing.to);
+    }
     mh_translations_free(translations);
     fflush(t->printing.to);
     return code;
@@ -297,6 +358,9 @@ static int open_model(translate *t)
                  t->options.alignment_layer, config->num_decoder_layers);
         return EXIT_USAGE;
     }
+    code = attention_check(&t->attention, config);
+    if (code != EXIT_DONE)
+        return code;
     code = heads_find(&t->heads, config, &t->disabled);
     t->options.disabled_heads = t->disabled;
     t->options.progress = show_progress;
@@ -344,7 +408,8 @@ static int run_translate(int argc, char **argv)
     translate t = {.common = {.command = &translate_command},
                    .precision = MH_PRECISION_F32,
                    .options = mh_translate_options_default(),
-                   .printing = {.to = stdout}};
+                   .printing = {.to = stdout},
+                   .attention = {.options = mh_view_options_default()}};
     int code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
         code = open_model(&t);

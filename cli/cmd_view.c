@@ -2,13 +2,9 @@
 // multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page; or how
 // a training run goes (view_run.c).
 #include "messages.h"
+#include "terminal.h"
 #include "view_inputs.h"
 #include "view_run.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     KEY_WEIGHTS = 0x100,
@@ -170,22 +166,6 @@ static const struct argp view_argp = {
 };
 
 // ---- the terminal -----------------------------------------------------------------------
-
-static size_t terminal_width(void)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
-        return size.ws_col;
-    return 80;
-}
-
-static bool terminal_has_colours(void)
-{
-    const char *refused = getenv("NO_COLOR"), *kind = getenv("COLORTERM");
-    if ((refused && *refused) || !isatty(STDOUT_FILENO) || !kind)
-        return false;
-    return strcmp(kind, "truecolor") == 0 || strcmp(kind, "24bit") == 0;
-}
 
 static int print_text(view *v)
 {

@@ -70,4 +70,26 @@ typedef struct printing {
 int print_translations(const printing *p, mh_context *context, const mh_translations *translations,
                        size_t i, size_t number, mh_text source);
 
+// ---- attention --------------------------------------------------------------------------
+
+typedef struct attention {
+    bool shows;               // heatmaps behind each translation
+    const char *page, *trace; // files, or NULL
+    const char *model;        // its folder
+    mh_view_options options;  // which part
+} attention;
+
+bool attention_wanted(const attention *a);
+
+// Refuses a layer or a head that the model does not have. Returns an exit code.
+int attention_check(const attention *a, const mh_translator_config *config);
+
+// Shows and writes what was asked for of one translation, of text `number`. Returns an exit code.
+int attention_print(const attention *a, mh_context *context, const mh_translator *translator,
+                    const bool *disabled, mh_text source, const mh_translation *translation,
+                    size_t number, FILE *to);
+
+// The last part of a folder's name, without the way there; free() it. NULL if there is no memory.
+char *model_name(const char *folder);
+
 #endif

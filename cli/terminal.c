@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The terminal behind standard output; see terminal.h.
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+size_t terminal_width(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+        return size.ws_col;
+    return 80;
+}
+
+bool terminal_has_colours(void)
+{
+    const char *refused = getenv("NO_COLOR"), *kind = getenv("COLORTERM");
+    if ((refused && *refused) || !isatty(STDOUT_FILENO) || !kind)
+        return false;
+    return strcmp(kind, "truecolor") == 0 || strcmp(kind, "24bit") == 0;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// What attention did in a translation: heatmaps behind it, a page, a trace.
+#include "messages.h"
+#include "terminal.h"
+#include "translate.h"
+
+#include <stdlib.h>
+
+char *model_name(const char *folder)
+{
+    size_t end = strlen(folder), begin;
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && folder[begin - 1] != '/';)
+        begin--;
+    return strndup(folder + begin, end - begin);
+}
+
+bool attention_wanted(const attention *a) { return a->shows || a->page || a->trace; }
+
+int attention_check(const attention *a, const mh_translator_config *config)
+{
+    const mh_view_options *o = &a->options;
+    const size_t layers =
+        o->kind == MH_TRACE_ENCODER ? config->num_encoder_layers : config->num_decoder_layers;
+    if (o->layer >= (ptrdiff_t)layers)
+        complain("--layer: found %td, but the model has %zu such layers, from 0", o->layer, layers);
+    else if (o->head >= (ptrdiff_t)config->nhead)
+        complain("--head: found %td, but the model has %zu heads, from 0", o->head, config->nhead);
+    else
+        return EXIT_DONE;
+    return EXIT_USAGE;
+}
+
+static int show(const attention *a, mh_context *context, const mh_trace *trace, FILE *to)
+{
+    mh_view_options options = a->options;
+    mh_bytes text = {0};
+    options.width = terminal_width();
+    options.colour = to == stdout && terminal_has_colours();
+    mh_status status = mh_view_text(context, &options, trace, &text);
+    if (status)
+        return complain_status(context, status, NULL);
+    fwrite(text.data, 1, text.size, to);
+    fputc('\n', to); // translations are lines: an empty one tells where the picture ends
+    mh_bytes_free(context, &text);
+    return EXIT_DONE;
+}
+
+static int write_files(const attention *a, mh_context *context, const mh_trace *trace)
+{
+    mh_status status = MH_OK;
+    const char *option = "--attention";
+    begin_saving();
+    if (a->page)
+        status = mh_view_page_write(context, &a->options, trace, a->page);
+    if (!status && a->trace) {
+        option = "--trace-out";
+        status = mh_trace_write(context, a->trace, trace);
+    }
+    end_saving();
+    return status ? complain_status(context, status, option) : EXIT_DONE;
+}
+
+int attention_print(const attention *a, mh_context *context, const mh_translator *translator,
+                    const bool *disabled, mh_text source, const mh_translation *translation,
+                    size_t number, FILE *to)
+{
+    mh_translation_trace *made;
+    mh_status status = mh_translation_trace_create(context, translator, disabled, source,
+                                                   translation->ids, translation->count, &made);
+    if (status) {
+        complain("text %zu: %s", number, mh_error_message(context));
+        return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
+    }
+    mh_trace trace = *mh_translation_trace_view(made);
+    char *name = model_name(a->model);
+    trace.model = name;
+    int code = a->page || a->trace ? write_files(a, context, &trace) : EXIT_DONE;
+    if (code == EXIT_DONE && a->shows)
+        code = show(a, context, &trace, to);
+    mh_translation_trace_free(made);
+    free(name);
+    return code;
+}
