@@ -101,6 +101,36 @@ static void check_read_back(const mh_trace *t)
     assert_null(t->groups[MH_TRACE_ENCODER].weights.data);
 }
 
+// What the decoder was given names its attention to itself, and nothing else.
+static void test_given(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"<s>", "the"}, *const chosen[] = {"the", "</s>"};
+    static float weights[] = {1, 0, 0.5f, 0.5f};
+    mh_trace t = mh_trace_default();
+    mh_trace_file *file;
+    mh_bytes json;
+    t.target = (mh_trace_tokens){.count = 2, .text = chosen};
+    t.given = (mh_trace_tokens){.count = 2, .text = given, .word_start = starts};
+    t.groups[MH_TRACE_DECODER].weights = mh_tensor_4d(weights, MH_F32, 1, 1, 2, 2);
+    t.groups[MH_TRACE_CROSS].weights = mh_tensor_4d(weights, MH_F32, 1, 1, 2, 2);
+    test_ok(context, mh_trace_write(context, path, &t));
+    test_ok(context, mh_trace_file_open(context, path, &file));
+    const mh_trace *read = mh_trace_file_trace(file);
+    assert_int_equal(read->given.count, 2);
+    assert_string_equal(read->given.text[0], "<s>");
+    assert_memory_equal(read->given.word_start, starts, 2 * sizeof *starts);
+    assert_string_equal(read->target.text[0], "the");
+    test_ok(context, mh_view_data(context, NULL, read, &json));
+    assert_non_null(strstr(json.data, "\"queries\":\"given\",\"keys\":\"given\""));
+    assert_non_null(strstr(json.data, "\"queries\":\"target\",\"keys\":null"));
+    mh_bytes_free(context, &json);
+    mh_trace_file_free(file);
+    t.given.count = 1;
+    assert_int_equal(mh_trace_check(context, &t), MH_ERROR_ARGUMENT);
+    assert_non_null(strstr(mh_error_message(context), "decoder.self: 1 tokens for 2 queries"));
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -240,9 +270,9 @@ static void test_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_given),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_sums),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

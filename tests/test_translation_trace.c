@@ -88,16 +88,18 @@ static void tokens_have_names(void **state)
     const mh_trace *trace = mh_translation_trace_view(made);
     assert_string_equal(trace->title, "le chat est beau, d\xC3\xA9j\xC3\xA0");
     assert_string_equal(trace->model, "32 wide, 4 heads, 2+2 layers");
-    const mh_trace_tokens *sides[] = {&trace->source, &trace->target};
+    const mh_trace_tokens *sides[] = {&trace->source, &trace->target, &trace->given};
     static const char *const expected[] = {"le\xE2\x96\x81"
                                            "chat\xE2\x96\x81"
                                            "est\xE2\x96\x81"
                                            "beau,\xE2\x96\x81"
                                            "d\xC3\xA9j\xC3\xA0</s>",
                                            "the\xE2\x96\x81"
-                                           "cat</s>"};
-    static const size_t words[] = {6, 3};
-    for (size_t side = 0; side < 2; side++) {
+                                           "cat</s>",
+                                           "<s>the\xE2\x96\x81"
+                                           "cat"};
+    static const size_t words[] = {6, 3, 3};
+    for (size_t side = 0; side < 3; side++) {
         char joined[256] = "";
         size_t starts = 0;
         for (size_t i = 0; i < sides[side]->count; i++) {
@@ -105,8 +107,8 @@ static void tokens_have_names(void **state)
             const bool marked = strncmp(token, "\xE2\x96\x81", 3) == 0;
             strcat(joined, token);
             starts += sides[side]->word_start[i];
-            assert_int_equal(sides[side]->word_start[i],
-                             marked || i == 0 || i + 1 == sides[side]->count);
+            const bool special = token[0] == '<' || (i > 0 && sides[side]->text[i - 1][0] == '<');
+            assert_int_equal(sides[side]->word_start[i], marked || i == 0 || special);
         }
         assert_string_equal(joined, expected[side]);
         assert_int_equal(starts, words[side]);

@@ -219,6 +219,7 @@ async function refusal(answer) {
 function offerForm() {
   const form = $('ask');
   form.hidden = false;
+  $('text').focus();
   form.addEventListener('submit', async event => {
     event.preventDefault();
     const button = form.querySelector('button');

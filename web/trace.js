@@ -177,7 +177,11 @@ class Trace {
   constructor(description, chunkText) {
     this.description = description;
     this.bits = description.bits;
-    this.sides = {source: description.source, target: description.target};
+    this.sides = {
+      source: description.source,
+      target: description.target,
+      given: description.given,
+    };
     this.chunkText = chunkText;
     this.kept = new Map();
     this.keptCount = 0;

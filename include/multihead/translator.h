@@ -158,9 +158,9 @@ typedef struct mh_translation_trace mh_translation_trace;
 // One forward pass, the source and <s> with the target's `count` tokens given, and what every
 // attention in it did: encoder.self, decoder.self and cross with weights, q, k, v and out. Source
 // tokens are those of the text without blanks at its ends, and </s>. Row t of the target is named
-// by the token that is chosen there, target[t], the last by </s>; the decoder is given the token
-// before. A token that begins with a blank begins a word, and has U+2581 in its place. Title: the
-// text; model: its sizes. Heads that are switched off (`disabled_heads` as in
+// by the token that is chosen there, target[t], the last by </s>; in decoder.self by the token that
+// is given there, <s> first. A token that begins with a blank begins a word, and has U+2581 in its
+// place. Title: the text; model: its sizes. Heads that are switched off (`disabled_heads` as in
 // mh_transformer_options, or NULL) have weights all the same. The context's allocator must outlive
 // the trace. Errors: MH_ERROR_ARGUMENT for an id that does not exist, and for more tokens than the
 // model's max_length with <s> or </s>; MH_ERROR_FORMAT for a text that is not UTF-8;

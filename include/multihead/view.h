@@ -25,7 +25,7 @@ extern "C" {
 
 typedef enum mh_trace_kind {
     MH_TRACE_ENCODER,   // encoder self-attention: queries and keys are source tokens
-    MH_TRACE_DECODER,   // decoder masked self-attention: both are target tokens
+    MH_TRACE_DECODER,   // decoder masked self-attention: both are given tokens, or target tokens
     MH_TRACE_CROSS,     // queries are target tokens, keys are source tokens
     MH_TRACE_ATTENTION, // any other; named as in cross-attention, or, if one list is missing and
                         // T = S, both by the list that is there
@@ -61,6 +61,8 @@ typedef struct mh_trace {
     const char *title;  // NULL: "Attention"
     const char *model;  // NULL
     mh_trace_tokens source, target;
+    mh_trace_tokens given; // what the decoder was given where it chose the target: <s> first; names
+                           // MH_TRACE_DECODER in place of target if it is there
     mh_trace_group groups[MH_TRACE_KINDS];
 } mh_trace;
 

@@ -34,7 +34,7 @@ typedef struct pass {
 static const char word_mark[] = "\xE2\x96\x81"; // U+2581
 
 // Bytes of a token as a string of their own.
-static const char *token_string(pass *p, int32_t id, bool *word_start)
+static const char *token_string(pass *p, int32_t id, bool *word_start, bool *special)
 {
     mh_text bytes = {"", 0};
     mh_token_kind kind = MH_TOKEN_SPECIAL;
@@ -47,25 +47,27 @@ static const char *token_string(pass *p, int32_t id, bool *word_start)
     memcpy(string, word_mark, mark);
     memcpy(string + mark, bytes.bytes + (blank ? 1 : 0), rest);
     string[mark + rest] = 0;
-    *word_start = blank || kind == MH_TOKEN_SPECIAL;
+    *special = kind == MH_TOKEN_SPECIAL;
+    *word_start = blank || *special;
     return string;
 }
 
-// The names of `count` tokens and of </s> behind them.
 static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace_tokens *tokens)
 {
-    const char **text = mh_store_take(p->context, p->store, count + 1, sizeof *text);
-    bool *starts = mh_store_take(p->context, p->store, count + 1, sizeof *starts);
+    const char **text = mh_store_take(p->context, p->store, count, sizeof *text);
+    bool *starts = mh_store_take(p->context, p->store, count, sizeof *starts);
     if (!text || !starts)
         return MH_ERROR_MEMORY;
-    for (size_t i = 0; i <= count; i++) {
-        const int32_t id = i < count ? ids[i] : mh_tokenizer_eos(p->t->tokenizer);
-        text[i] = token_string(p, id, &starts[i]);
+    bool special = true; // a word begins after one
+    for (size_t i = 0; i < count; i++) {
+        bool is_special;
+        text[i] = token_string(p, ids[i], &starts[i], &is_special);
         if (!text[i])
             return MH_ERROR_MEMORY;
+        starts[i] = starts[i] || special;
+        special = is_special;
     }
-    starts[0] = true;
-    *tokens = (mh_trace_tokens){.count = count + 1, .text = text, .word_start = starts};
+    *tokens = (mh_trace_tokens){.count = count, .text = text, .word_start = starts};
     return MH_OK;
 }
 
@@ -94,7 +96,7 @@ static mh_status keep_source(pass *p, const mh_tokens *tokens)
         memcpy(title, tokens->text.bytes, tokens->text.size);
     title[tokens->text.size] = 0;
     p->trace->title = *title ? title : NULL;
-    return name_tokens(p, tokens->ids, tokens->count, &p->trace->source);
+    return name_tokens(p, p->source, p->S, &p->trace->source);
 }
 
 static mh_status take_source(pass *p, mh_text source)
@@ -122,13 +124,16 @@ static mh_status take_target(pass *p, const int32_t *ids, size_t count)
             return mh_fail(p->context, MH_ERROR_ARGUMENT,
                            "target[%zu]: found %d, expected 0 to %zu", i, (int)ids[i], V - 1);
     p->T = count + 1;
-    p->given = mh_store_take(p->context, p->store, p->T, sizeof *p->given);
-    if (!p->given)
+    int32_t *all = mh_store_take(p->context, p->store, count + 2, sizeof *all); // <s> ... </s>
+    if (!all)
         return MH_ERROR_MEMORY;
-    p->given[0] = mh_tokenizer_bos(p->t->tokenizer);
+    all[0] = mh_tokenizer_bos(p->t->tokenizer);
     for (size_t i = 0; i < count; i++)
-        p->given[i + 1] = ids[i];
-    return name_tokens(p, ids, count, &p->trace->target);
+        all[i + 1] = ids[i];
+    all[count + 1] = mh_tokenizer_eos(p->t->tokenizer);
+    p->given = all;
+    status = name_tokens(p, p->given, p->T, &p->trace->given);
+    return status ? status : name_tokens(p, all + 1, p->T, &p->trace->target);
 }
 
 static mh_status describe_model(pass *p)

@@ -104,12 +104,14 @@ static json_t *shape_list(const mh_tensor *t)
     return list;
 }
 
-// Which list names this side: "source", "target", or null.
+// Which list names this side: "source", "target", "given", or null.
 static json_t *side_name(const mh_trace *trace, mh_trace_tokens tokens)
 {
     if (tokens.count == 0)
         return json_null();
-    return json_string(tokens.text == trace->source.text ? "source" : "target");
+    return json_string(tokens.text == trace->source.text  ? "source"
+                       : tokens.text == trace->given.text ? "given"
+                                                          : "target");
 }
 
 static bool describe_side(mh_context *context, json_t *root, const char *name,
@@ -193,7 +195,9 @@ static json_t *describe(const job *j, const mh_view_options *options, mh_trace_k
         set(root, "version", json_string(mh_version())) &&
         set(root, "bits", json_integer(j->bits)) && describe_start(options, start, root) &&
         describe_side(j->context, root, "source", trace->source) &&
-        describe_side(j->context, root, "target", trace->target);
+        describe_side(j->context, root, "target", trace->target) &&
+        (trace->given.count == 0 || !mh_trace_has(trace, MH_TRACE_DECODER) ||
+         describe_side(j->context, root, "given", trace->given));
     for (int kind = 0; done && kind < MH_TRACE_KINDS; kind++)
         if (mh_trace_has(trace, kind))
             done = describe_group(j, groups, (mh_trace_kind)kind, &chunk);

@@ -25,7 +25,7 @@ static mh_trace_tokens side(const mh_trace *trace, mh_trace_kind kind, bool keys
     if (kind == MH_TRACE_ENCODER)
         return *source;
     if (kind == MH_TRACE_DECODER)
-        return *target;
+        return trace->given.count ? trace->given : *target;
     if (kind == MH_TRACE_ATTENTION && w->shape[2] == w->shape[3] &&
         (source->count == 0 || target->count == 0))
         return source->count ? *source : *target;

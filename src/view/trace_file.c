@@ -13,7 +13,7 @@
 #include "base/source.h"
 #include "view/trace.h"
 
-enum { SOURCE, TARGET, SIDES };
+enum { SOURCE, TARGET, GIVEN, SIDES };
 
 struct mh_trace_file {
     mh_context *context;
@@ -23,6 +23,17 @@ struct mh_trace_file {
     const char **texts[SIDES]; // (count), into the lists
     bool *starts[SIDES];       // (count)
 };
+
+static const char *const side_keys[SIDES][2] = {
+    [SOURCE] = {"source.tokens", "source.words"},
+    [TARGET] = {"target.tokens", "target.words"},
+    [GIVEN] = {"given.tokens", "given.words"},
+};
+
+static mh_trace_tokens *tokens_of(mh_trace *trace, int side)
+{
+    return side == SOURCE ? &trace->source : side == TARGET ? &trace->target : &trace->given;
+}
 
 // ---- token lists ------------------------------------------------------------------------
 
@@ -178,14 +189,10 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++)
         status = read_group(source, f->file, (mh_trace_kind)kind, &trace->groups[kind]);
     size_t most = longest_sequence(trace);
-    if (status == MH_OK)
-        status = read_tokens(f, source, "source.tokens", SOURCE, most, &trace->source);
-    if (status == MH_OK)
-        status = read_tokens(f, source, "target.tokens", TARGET, most, &trace->target);
-    if (status == MH_OK)
-        status = read_starts(f, source, "source.words", SOURCE, &trace->source);
-    if (status == MH_OK)
-        status = read_starts(f, source, "target.words", TARGET, &trace->target);
+    for (int side = 0; side < SIDES && status == MH_OK; side++)
+        status = read_tokens(f, source, side_keys[side][0], side, most, tokens_of(trace, side));
+    for (int side = 0; side < SIDES && status == MH_OK; side++)
+        status = read_starts(f, source, side_keys[side][1], side, tokens_of(trace, side));
     return status;
 }
 
@@ -249,7 +256,7 @@ void mh_trace_file_free(mh_trace_file *file)
     if (file == NULL)
         return;
     for (int side = 0; side < SIDES; side++) {
-        size_t count = side == SOURCE ? file->trace.source.count : file->trace.target.count;
+        size_t count = tokens_of(&file->trace, side)->count;
         mh_free(file->context, file->texts[side], count * sizeof *file->texts[side]);
         mh_free(file->context, file->starts[side], count * sizeof *file->starts[side]);
         json_decref(file->lists[side]);

@@ -10,7 +10,7 @@
 enum {
     TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TAPS), // the weights, the scale
 
-    METADATA_MAX = 7,
+    METADATA_MAX = 9,
     NAME_MAX_BYTES = 32,
 };
 
@@ -94,6 +94,8 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
     add_text(o, "model", trace->model);
     add_tokens(o, "source.tokens", "source.words", trace->source);
     add_tokens(o, "target.tokens", "target.words", trace->target);
+    if (mh_trace_has(trace, MH_TRACE_DECODER))
+        add_tokens(o, "given.tokens", "given.words", trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
         add_group(o, &trace->groups[kind], (mh_trace_kind)kind);
     if (o->status == MH_OK)

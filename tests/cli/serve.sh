@@ -8,7 +8,10 @@ run multihead serve -m model --port 65536
 run multihead serve -m model --host 192.0.2.1
 
 # What it prints first is its address. Its port is another one each time.
-multihead serve -m model --port 0 --threads 2 >address 2>errors &
+mkdir bin
+printf '#!/bin/sh\necho "$1" >opened\n' >bin/xdg-open
+chmod +x bin/xdg-open
+PATH=$PWD/bin:$PATH multihead serve -m model --port 0 --threads 2 --open >address 2>errors &
 server=$!
 for i in $(seq 600); do
     [ -s address ] && break
@@ -23,6 +26,7 @@ serve_client "$address" slow >slow.txt &
 slow=$!
 serve_client "$address"
 wait $slow
+cmp address opened && echo "the page was opened"
 cat slow.txt
 kill $server
 wait $server
