@@ -144,7 +144,31 @@ static void check_reorder(const problem *p)
         free(all[i]);
 }
 
-// The last token's weights, of all layers.
+// The last token's rows of (N, heads, T, width) are those of (N, heads, 1, width).
+static void same_last(const char *what, size_t heads, size_t width, mh_tensor *whole,
+                      mh_tensor *last)
+{
+    for (size_t i = 0; i < heads; i++)
+        nn_same_bits(what, width, (float *)whole->data + (i * T + T - 1) * width,
+                     (float *)last->data + i * width);
+    free(whole->data);
+    free(last->data);
+}
+
+// Keys and values of a step are in a cache, of all steps so far: there is no tap for them.
+static void refuse_keys(const problem *p, mh_decoding *d, float *memory)
+{
+    const mh_tensor x = mh_tensor_3d(p->tgt, MH_F32, N, 1, D),
+                    y = mh_tensor_3d(memory, MH_F32, N, 1, D);
+    for (int i = 0; i < 2; i++) {
+        mh_tap tap = {.kind = i ? MH_TAP_CROSS : MH_TAP_DECODER};
+        *(i ? &tap.v : &tap.k) = mh_tensor_4d(memory, MH_F32, N, H, 1, D / H);
+        assert_int_equal(mh_decoding_step(p->context, d, &tap, 1, &x, &y), MH_ERROR_ARGUMENT);
+        assert_non_null(strstr(mh_error_message(p->context), i ? "tap.v" : "tap.k"));
+    }
+}
+
+// The last token's weights, queries and outputs, of all layers.
 static void check_taps(const problem *p)
 {
     const size_t keys[2] = {T, S};
@@ -157,6 +181,10 @@ static void check_taps(const problem *p)
                                         N, H, T, keys[cross]);
         last[i].weights = mh_tensor_4d(ref_alloc(N * H * keys[cross], sizeof(float)), MH_F32, N, H,
                                        1, keys[cross]);
+        whole[i].q = mh_tensor_4d(ref_alloc(N * T * D, sizeof(float)), MH_F32, N, H, T, D / H);
+        last[i].q = mh_tensor_4d(ref_alloc(N * D, sizeof(float)), MH_F32, N, H, 1, D / H);
+        whole[i].out = mh_tensor_3d(ref_alloc(N * T * D, sizeof(float)), MH_F32, N, T, D);
+        last[i].out = mh_tensor_3d(ref_alloc(N * D, sizeof(float)), MH_F32, N, 1, D);
     }
     float *expected = at_once(p, NULL, p->tgt, whole, 2 * LAYERS);
     float *found = ref_alloc(N * T * D, sizeof *found);
@@ -165,14 +193,11 @@ static void check_taps(const problem *p)
     step(p, d, p->tgt, T - 1, 1, last, 2 * LAYERS, found);
     nn_same_bits("with taps", N * T * D, expected, found);
     for (size_t i = 0; i < 2 * LAYERS; i++) {
-        const size_t width = keys[i / LAYERS];
-        for (size_t head = 0; head < N * H; head++)
-            nn_same_bits("a tap", width,
-                         (float *)whole[i].weights.data + (head * T + T - 1) * width,
-                         (float *)last[i].weights.data + head * width);
-        free(whole[i].weights.data);
-        free(last[i].weights.data);
+        same_last("a tap", N * H, keys[i / LAYERS], &whole[i].weights, &last[i].weights);
+        same_last("a tap of queries", N * H, D / H, &whole[i].q, &last[i].q);
+        same_last("a tap of outputs", N, D, &whole[i].out, &last[i].out);
     }
+    refuse_keys(p, d, found);
     mh_decoding_free(d);
     free(expected);
     free(found);
