@@ -128,13 +128,18 @@ static void nothing_is_fine(void **state)
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
     mh_translator *t = make(context);
-    mh_translation_trace *made = trace_of(context, t, NULL, (mh_text){NULL, 0}, NULL, 0);
+    const mh_text nothing = {NULL, 0};
+    mh_translations *found; // one text, of no pieces
+    test_ok(context, mh_translate(context, t, NULL, &nothing, 1, &found));
+    const mh_translation *empty = mh_translations_at(found, 0, 0);
+    mh_translation_trace *made = trace_of(context, t, NULL, nothing, empty->ids, empty->count);
     const mh_trace *trace = mh_translation_trace_view(made);
     assert_int_equal(trace->source.count, 1);
     assert_string_equal(trace->target.text[0], "</s>");
     test_ok(context, mh_trace_check(context, trace));
     mh_translation_trace_free(made);
     mh_translation_trace_free(NULL);
+    mh_translations_free(found);
     mh_translator_free(t);
     mh_context_free(context);
 }

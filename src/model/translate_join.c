@@ -138,8 +138,10 @@ mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
         size_t end = first;
         while (end < pieces->count && pieces->items[end].text == i)
             end++;
-        status = join_text(&j, pieces->items + first, end - first, t->n_best, &t->sources[i],
-                           t->list + i * t->n_best, &t->found[i]);
+        // without any pieces there is no list to point into
+        const mh_piece *own = end > first ? &pieces->items[first] : NULL;
+        status = join_text(&j, own, end - first, t->n_best, &t->sources[i], t->list + i * t->n_best,
+                           &t->found[i]);
         first = end;
     }
     mh_text_buffer_free(context, &j.raw);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A client that `multihead serve` would rather not have: serve_client http://127.0.0.1:PORT/ [slow]
+// A client that `multihead serve` would rather not have:
+//     serve_client http://127.0.0.1:PORT/ [slow | once]
 //
 // Every check prints one line. Requests are sent as bytes, whatever HTTP has to say about them; all
 // of them must get the answer that is expected here, and the server must answer the next one too.
-// `slow` takes a quarter of a minute: a client that sends a byte now and then is hung up on.
+// `slow` takes a quarter of a minute: a client that sends a byte now and then is hung up on. `once`
+// asks for a page and a translation, and prints both codes.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -441,10 +443,19 @@ static void check_slow(void)
 int main(int argc, char **argv)
 {
     if (argc < 2 || sscanf(argv[1], "http://127.0.0.1:%d/", &port) != 1) {
-        fprintf(stderr, "usage: serve_client http://127.0.0.1:PORT/ [slow]\n");
+        fprintf(stderr, "usage: serve_client http://127.0.0.1:PORT/ [slow | once]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 2 && strcmp(argv[2], "once") == 0) {
+        static const char body[] = "{\"text\": \"le chat\"}";
+        reply page = ask("GET /", "", NULL, 0);
+        reply text = ask("POST /translate", "", body, strlen(body));
+        printf("%d %d\n", page.code, text.code);
+        free_reply(&page);
+        free_reply(&text);
+        return 0;
+    }
     if (argc > 2) {
         check_slow();
         return failed;
