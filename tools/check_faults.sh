@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_faults.sh BUILD
-# Runs `multihead attend`, `mha`, `view` (attention and the curve of a run), `score` and `train` again
-# and again; in run N the Nth allocation (thread start, file call) fails, once alone and once with all
-# that follow. Every run must end with an exit code and a
-# message, not by a signal; every output file is afterwards either the old one or the complete
+# Runs `multihead attend`, `mha`, `view` (attention and the curve of a run), `translate`, `score`, `train`
+# and `serve` again and again; in run N the Nth allocation (thread start, file call) fails, once alone and
+# once with all that follow; of the thousands of allocations of a model only
+# some. Every run must end with an exit code and a message, not by a signal; every output file is afterwards either the old one or the complete
 # new one; and no temporary file is left.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: check_faults.sh BUILD}
-multihead=$(cd "$build" && pwd)/multihead
+build=$(cd "$build" && pwd)
+multihead=$build/multihead
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cc -shared -fPIC -D_GNU_SOURCE -O1 -o "$tmp/fail.so" tests/faults/fail_calls.c -ldl
@@ -55,7 +56,13 @@ mha() # FOLDER; every step of the trace has memory of its own
     "$multihead" mha --embed-dim 8 --heads 2 --kdim 4 --random 3x5 --causal top-left --threads 3 \
         --trace --values --out "$1/o.npy" --weights "$1/w.npy" >/dev/null
 }
-mkdir "$tmp/weights" "$tmp/run"
+translate() # FOLDER
+{
+    "$multihead" translate -m "$tmp/model" --threads 2 --show-attention --attention "$1/page.html" \
+        --trace-out "$1/trace.safetensors" "le chat" >/dev/null
+}
+mkdir "$tmp/weights" "$tmp/model" "$tmp/run"
+"$build/tests/cli/make_model" "$tmp/model" 5
 awk 'BEGIN { for (u = 1; u < 4; u++) {
     printf "{\"update\": %d, \"epoch\": %d, \"loss\": %d}\n", u, u, 9 - u
     printf "{\"update\": %d, \"epoch\": %d, \"valid_loss\": 5, \"bleu\": %d}\n", u, u, u
@@ -94,7 +101,7 @@ check_run() # of kind $kind, call $n; $codes are the exit codes that are right
     done
 }
 
-check_kind() # all calls of kind $kind
+check_kind() # calls of kind $kind, one in $step
 {
     case $kind in
     memory) codes='0 1 4' ;;
@@ -102,20 +109,23 @@ check_kind() # all calls of kind $kind
     file) codes='0 1 3' ;;
     esac
     for always in '' 1; do
-        n=0
-        while n=$((n + 1)); check_run; [ -e "$tmp/failed" ]; do :; done
+        n=1
+        while check_run; [ -e "$tmp/failed" ]; do n=$((n + step)) total=$((total + 1)); done
         [ $n -gt 1 ] || complain "no such call was seen"
-        total=$((total + n - 1))
     done
 }
 
 total=0
-for subject in attend mha view curve; do
+for subject in attend mha view curve translate; do
     rm -rf "$tmp/out" "$tmp/good"
     mkdir "$tmp/out" "$tmp/good"
     "$subject" "$tmp/good"
     expected=$(cd "$tmp/good" && echo *)
-    for kind in memory thread file; do check_kind; done
+    for kind in memory thread file; do
+        step=1
+        [ $subject$kind != translatememory ] || step=11
+        check_kind
+    done
 done
 
 # ---- score: no files to tear, but memory -----------------------------------------------------
@@ -171,5 +181,47 @@ subject=train always=
 for kind in file thread memory; do
     n=0
     while n=$((n + 1 + n / 16)); check_training; [ -e "$tmp/failed" ]; do total=$((total + 1)); done
+done
+
+# ---- serve: it starts and then answers whatever happens, or says why not ---------------------------
+# No file calls: libmicrohttpd gives up if it cannot write to the pipe that wakes its own threads.
+subject=serve
+serve_once() # the server's exit code; a client's answers are in $tmp/codes
+{
+    : >"$tmp/address"
+    (
+        export LD_PRELOAD="$tmp/fail.so" MH_FAIL_KIND="$kind" MH_FAIL_AT="$n" \
+            MH_FAIL_LOG="$tmp/failed" ${always:+MH_FAIL_ALWAYS=1}
+        exec "$multihead" serve -m "$tmp/model" --port 0 --threads 2
+    ) >"$tmp/address" 2>"$tmp/messages" &
+    server=$!
+    while [ ! -s "$tmp/address" ] && kill -0 $server 2>/dev/null; do sleep 0.02; done
+    : >"$tmp/codes"
+    if [ -s "$tmp/address" ]; then
+        "$build/tests/cli/serve_client" "$(cat "$tmp/address")" once >"$tmp/codes" ||
+            complain "it does not answer"
+        kill $server
+    fi
+    wait $server
+}
+for kind in memory thread; do
+    step=1
+    [ $kind != memory ] || step=11
+    for always in '' 1; do
+        n=1
+        while :; do
+            rm -f "$tmp/failed"
+            code=0
+            serve_once || code=$?
+            [ -e "$tmp/failed" ] || break
+            case $code in
+            0) [ -s "$tmp/codes" ] || complain "it ended before it was told to" ;;
+            1 | 3 | 4) [ -s "$tmp/messages" ] || complain "exit code $code without a message" ;;
+            *) complain "exit code $code, expected 0, 1, 3 or 4" ;;
+            esac
+            n=$((n + step)) total=$((total + 1))
+        done
+        [ "$(cat "$tmp/codes")" = "200 200" ] || complain "without a fault: $(cat "$tmp/codes")"
+    done
 done
 echo "faults: $total failed calls, all reported"
