@@ -3,9 +3,9 @@
 # usage: check_faults.sh BUILD
 # Runs `multihead attend`, `mha`, `view` (attention and the curve of a run), `translate`, `score`, `train`
 # and `serve` again and again; in run N the Nth allocation (thread start, file call) fails, once alone and
-# once with all that follow; of the thousands of allocations of a model only
-# some. Every run must end with an exit code and a message, not by a signal; every output file is afterwards either the old one or the complete
-# new one; and no temporary file is left.
+# once with all that follow; of the thousands of allocations of a model only some. Every run must end
+# with an exit code and a message, not by a signal; every output file is afterwards either the old one
+# or the complete new one; and no temporary file is left.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: check_faults.sh BUILD}
