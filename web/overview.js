@@ -10,6 +10,8 @@ const overview = {
 
   async render(host, trace, alive) {
     const jobs = [];
+    const all = el('div', {class: 'groups'});
+    host.append(all);
     for (const group of trace.groups.values()) {
       const grid = el('div', {class: 'grid'});
       grid.style.gridTemplateColumns = `2.6rem repeat(${group.heads + 1}, minmax(46px, 1fr))`;
@@ -37,23 +39,23 @@ const overview = {
           jobs.push({group, layer, head, canvas});
         }
       }
-      host.append(
+      const section = el(
+        'section',
+        {class: 'card'},
         el(
-          'section',
-          {class: 'card'},
+          'h2',
+          {},
+          group.name,
           el(
-            'h2',
-            {},
-            group.name,
-            el(
-              'span',
-              {class: 'muted'},
-              ` ${group.layers} layers × ${group.heads} heads, ${group.rows} × ${group.cols}`
-            )
-          ),
-          el('div', {class: 'scroll'}, grid)
-        )
+            'span',
+            {class: 'muted'},
+            ` ${group.layers} layers × ${group.heads} heads, ${group.rows} × ${group.cols}`
+          )
+        ),
+        el('div', {class: 'scroll'}, grid)
       );
+      section.style.flexBasis = `min(100%, ${(group.heads + 1) * 70 + 110}px)`;
+      all.append(section);
     }
     const seen = jobs.filter(job => job.canvas.getBoundingClientRect().top < innerHeight);
     for (let at = 0; at < seen.length; at += AT_ONCE) {
