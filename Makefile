@@ -6,6 +6,8 @@
 #   make test        build, then run the tests
 #   make bench       build, then measure this machine and how near its limits we come
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
+#   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
+#   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and check the kernels in an emulator
@@ -43,6 +45,10 @@ bench: build
 compare: build
 	@sh bench/compare.sh --library $(BUILD)/libmultihead.so --out $(BUILD) $(OPTIONS)
 
+compare-training compare-translating: build
+	@cmake --build $(BUILD) --target turns >/dev/null
+	@sh bench/compare.sh $(@:compare-%=%) --build $(BUILD) $(OPTIONS)
+
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
@@ -58,4 +64,5 @@ format:
 clean:
 	@rm -rf $(BUILD)
 
-.PHONY: all setup configure build demo test bench compare install uninstall check-neon format clean
+.PHONY: all setup configure build demo test bench compare compare-training compare-translating \
+        install uninstall check-neon format clean

@@ -14,8 +14,6 @@ import math
 import os
 import platform
 import resource
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -30,6 +28,7 @@ import compare_modules
 import compare_operations
 import multihead_ctypes as mh
 from compare_operations import DTYPES, OURS, Case, Unsupported, onnxruntime
+from compare_run import cpu_model, say, tame_onednn, thread_counts, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = {**compare_operations.OPERATIONS, **compare_modules.MODULES}
@@ -159,11 +158,6 @@ def measure(job, library, effort):
 
 # ---- the text table --------------------------------------------------------------------------
 
-def say(text):
-    """A line of progress."""
-    print(f"compare: {text}", file=sys.stderr, flush=True)
-
-
 def print_heading(name):
     """The title of an operation and its columns."""
     operation = OPERATIONS[name]
@@ -229,30 +223,10 @@ def print_means(means):
 
 # ---- the run ---------------------------------------------------------------------------------
 
-def tame_onednn():
-    """Keeps PyTorch from crashing where a virtual machine shows AMX but hides its palette.
-
-    oneDNN then loads an empty tile configuration, and its first tile instruction is illegal.
-    Returns a note on what was done, or None.
-    """
-    if "ONEDNN_MAX_CPU_ISA" in os.environ:
-        return f"ONEDNN_MAX_CPU_ISA={os.environ['ONEDNN_MAX_CPU_ISA']} was set by the caller"
-    probe = "import torch; a = torch.ones(64, 64).bfloat16(); a @ a"
-    code = subprocess.run([sys.executable, "-c", probe], check=False, capture_output=True)
-    if code.returncode != -signal.SIGILL:
-        return None
-    os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX10_1_512"
-    return ("PyTorch's bf16 matrix product dies of an illegal instruction here (oneDNN, AMX in "
-            "this virtual machine); oneDNN was held to AVX-512 (ONEDNN_MAX_CPU_ISA)")
-
-
 def machine(library):
     """What it ran on; no names of hosts or users."""
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    models = [line.split(":")[1].strip() for line in text.splitlines()
-              if line.startswith("model name")]
-    return {"cpu": models[0] if models else platform.machine(), "cpus": os.cpu_count(),
-            "features": library.cpu_features, "system": platform.system()}
+    return {"cpu": cpu_model(), "cpus": os.cpu_count(), "features": library.cpu_features,
+            "system": platform.system()}
 
 
 def versions(library):
@@ -261,14 +235,6 @@ def versions(library):
     if onnxruntime is not None:
         found["onnxruntime"] = onnxruntime.__version__
     return found
-
-
-def write_whole(path, text):
-    """A file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    os.replace(part, path)
 
 
 def words(known):
@@ -281,14 +247,6 @@ def words(known):
                                                  f"{','.join(known)}")
         return found
     return parse
-
-
-def thread_counts(text):
-    """An argument type: 1,2"""
-    counts = [int(n) for n in text.split(",")]
-    if min(counts) < 1:
-        raise argparse.ArgumentTypeError("expected positive numbers")
-    return counts
 
 
 def parse_arguments():

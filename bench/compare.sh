@@ -1,11 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
-# what is missing in it from PyPI, the first time. All arguments go to compare.py.
+# what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
+# `training` or `translating`, the others go to compare_training.py or compare_translating.py.
 set -eu
 
 here=$(dirname "$0")
 venv=$here/venv
+script=compare.py
+case ${1-} in
+training | translating)
+    script=compare_$1.py
+    shift
+    ;;
+esac
 
 if [ ! -x "$venv/bin/pip" ]; then
     echo "compare: making $venv" >&2
@@ -23,16 +31,17 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 try:
-    for name in ("numpy", "onnx", "onnxruntime", "threadpoolctl"):
+    for name in ("numpy", "onnx", "onnxruntime", "threadpoolctl", "ctranslate2", "tokenizers",
+                 "safetensors"):
         version(name)
     found = version("torch").split("+")[0] == "2.13.0"
 except PackageNotFoundError:
     found = False
 sys.exit(not found)
 PYTHON
-    echo "compare: installing PyTorch and ONNX Runtime into $venv" >&2
+    echo "compare: installing PyTorch, ONNX Runtime and CTranslate2 into $venv" >&2
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
-        torch==2.13.0 numpy threadpoolctl onnx onnxruntime >&2
+        torch==2.13.0 numpy threadpoolctl onnx onnxruntime ctranslate2 tokenizers safetensors >&2
 }
 
 # PyTorch allocates its results. Its makers advise an allocator that keeps memory instead of
@@ -40,4 +49,4 @@ PYTHON
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-33554432}"
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-1073741824}"
 
-exec "$venv/bin/python" "$here/compare.py" "$@"
+exec "$venv/bin/python" "$here/$script" "$@"

@@ -8,8 +8,8 @@
 //     ?                         one update, please
 //     0.731 2012 9.32           its seconds, its target tokens, the mean loss of late
 //
-// It ends with its input. Options are those of `multihead train`, its preset small; nothing is
-// saved or validated before the end.
+// It ends with its input. Options are those of `multihead train`, its preset small, but for a
+// shorter warm-up; nothing is saved or validated before the end.
 #include "base/clock.h"
 #include <inttypes.h>
 #include <multihead/multihead.h>
@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     o.folder = argv[2];
     o.tokenizer = strcmp(argv[3], "-") ? argv[3] : NULL;
     o.batch_tokens = strtoul(argv[6], NULL, 10);
+    o.warmup = 100; // so that a few dozens of updates show whether it learns
     o.save_every.count = 0;
     o.after = (mh_duration){1000000, MH_UPDATES};
     o.event = on_event;
