@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
 #include "base/context.h"
+#include "base/sizes.h"
 #include "ops/kv_tiles.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
@@ -13,6 +14,7 @@ enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
 typedef struct kv_chunk {
     size_t references;
     struct kv_chunk *next; // of the spare ones
+    size_t used;           // places that were ever written; the others are 0
     bool *finite;          // (heads, TILES)
     char *data;            // (heads, TILES, tile)
 } kv_chunk;
@@ -58,25 +60,53 @@ static size_t tile_elements(const mh_kv_cache *cache)
     return TILE * (cache->options.key_width + cache->value_stride);
 }
 
-static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
+// Keys and values of the places first .. end - 1: those of another chunk, or 0 for NULL. Beams part
+// at every step, and most have few of the 64 places in use.
+static void set_places(const mh_kv_cache *cache, const kv_chunk *from, size_t first, size_t end,
+                       kv_chunk *to)
+{
+    _Static_assert(TILES == 1, "a place is one of a tile");
+    const size_t E = cache->options.key_width, element = cache->element;
+    const size_t count = end > first ? end - first : 0, value = cache->value_stride * element;
+    for (size_t head = 0; head < cache->options.heads && count > 0; head++) {
+        const size_t tile = head * tile_elements(cache) * element, values = E * TILE * element;
+        for (size_t e = 0; e <= E; e++) { // rows of keys, then all values
+            const size_t at =
+                tile + (e < E ? (e * TILE + first) * element : values + first * value);
+            const size_t bytes = count * (e < E ? element : value);
+            if (from)
+                memcpy(to->data + at, from->data + at, bytes);
+            else
+                memset(to->data + at, 0, bytes);
+        }
+    }
+}
+
+static kv_chunk *take_chunk(mh_kv_cache *cache)
 {
     kv_chunk *chunk = cache->spare;
-    if (chunk)
+    if (chunk) {
         cache->spare = chunk->next;
-    else
-        chunk = allocate(cache, cache->chunk_bytes);
+        return chunk;
+    }
+    chunk = allocate(cache, cache->chunk_bytes);
+    if (chunk)
+        memset(chunk, 0, cache->chunk_bytes);
+    return chunk;
+}
+
+static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
+{
+    kv_chunk *chunk = take_chunk(cache);
     if (!chunk)
         return NULL;
     const size_t header = header_bytes(cache), flags = cache->options.heads * TILES;
-    *chunk = (kv_chunk){1, NULL, (bool *)(chunk + 1), (char *)chunk + header};
-    if (like) {
-        memcpy(chunk->finite, like->finite, flags * sizeof(bool));
-        memcpy(chunk->data, like->data, cache->chunk_bytes - header);
-    } else {
-        for (size_t i = 0; i < flags; i++)
-            chunk->finite[i] = true;
-        memset(chunk->data, 0, cache->chunk_bytes - header);
-    }
+    const size_t before = chunk->used, used = like ? like->used : 0;
+    *chunk = (kv_chunk){1, NULL, used, (bool *)(chunk + 1), (char *)chunk + header};
+    for (size_t i = 0; i < flags; i++)
+        chunk->finite[i] = like ? like->finite[i] : true;
+    set_places(cache, like, 0, used, chunk);
+    set_places(cache, NULL, used, before, chunk);
     cache->held += cache->chunk_bytes;
     return chunk;
 }
@@ -121,14 +151,15 @@ static bool make_room(mh_kv_cache *cache, size_t b, size_t count)
         if (!reserve(cache, sequence, i))
             return false;
         kv_chunk *old = i < sequence->count ? sequence->chunks[i] : NULL;
-        if (old && old->references == 1)
-            continue;
-        kv_chunk *own = make_chunk(cache, old);
+        const bool alone = old && old->references == 1;
+        kv_chunk *own = alone ? old : make_chunk(cache, old);
         if (!own)
             return false;
-        leave_chunk(cache, old);
+        if (!alone)
+            leave_chunk(cache, old);
         sequence->chunks[i] = own;
         sequence->count = i < sequence->count ? sequence->count : i + 1;
+        own->used = mh_larger(own->used, mh_smaller(CHUNK, length + count - i * CHUNK));
     }
     return true;
 }
