@@ -20,7 +20,7 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
         bias = mh_tensor_1d((float *)parameters + affine->bias, MH_F32, N);
         o.bias = &bias;
     }
-    return mh_linear(context, &o, x, &weight, y);
+    return mh_linear(context, &o, x, o.packed ? NULL : &weight, y);
 }
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,

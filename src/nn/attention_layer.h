@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "nn/affine.h"
+#include "nn/packed_weights.h"
 
 // Which rows of a matrix are token t of sequence b: row b * batch_step + t * token_step; or, if
 // starts is not NULL, row starts[b] + t.
@@ -80,6 +81,7 @@ typedef struct mh_attention_call {
     const bool *disabled;                     // (H): heads that are switched off, or NULL
     const mh_dropout_options *output_dropout; // of the output, or NULL
     const mh_tensor *residual;                // added to the output after that, or NULL
+    const mh_packed_weights *packed;          // or NULL
 } mh_attention_call;
 
 // Whether they are the same view of the same numbers.

@@ -118,7 +118,9 @@ static mh_status project(mh_context *context, const float *parameters,
         const mh_projection *p = &saved->projections[i];
         const mh_tensor *x = &call->inputs[p->input];
         const mh_tensor y = mh_tensor_2d(p->y, MH_F32, x->shape[0], p->width);
-        mh_status status = mh_affine_forward(context, &p->map, parameters, NULL, x, &y);
+        mh_linear_options o = mh_linear_options_default();
+        o.packed = mh_packed_weight(context, call->packed, p->map.weight);
+        mh_status status = mh_affine_forward(context, &p->map, parameters, &o, x, &y);
         if (status)
             return status;
     }
@@ -204,6 +206,7 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries),
                                          layer->config.num_heads * layer->E);
     mh_linear_options o = mh_linear_options_default();
+    o.packed = mh_packed_weight(context, call->packed, layer->out.weight);
     if (call->tap && call->tap->out.data) { // without what follows; then once more, with it
         mh_status status = mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
         if (!status)

@@ -11,6 +11,8 @@
 struct mh_decoding {
     mh_allocator allocator;
     const mh_transformer *transformer;
+    const mh_packed_weights *packed;
+    mh_packed_weights *own; // the same, or NULL
     size_t sequences;
     mh_kv_cache **caches; // (2 * layers): of the tokens, and of the memory
     mh_tape *tape;        // memory of a step
@@ -32,6 +34,7 @@ void mh_decoding_free(mh_decoding *d)
     if (d->caches)
         d->allocator.release(d->allocator.user, d->caches, cache_bytes(d->transformer));
     mh_tape_free(d->tape);
+    mh_packed_weights_free(d->own);
     d->allocator.release(d->allocator.user, d, sizeof *d);
 }
 
@@ -140,9 +143,9 @@ static mh_status check_memory(mh_context *context, const mh_transformer *t, cons
     return MH_OK;
 }
 
-mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
-                             const mh_tensor *memory, const int64_t *lengths, size_t copies,
-                             mh_decoding **decoding)
+mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *transformer,
+                                    const mh_packed_weights *packed, const mh_tensor *memory,
+                                    const int64_t *lengths, size_t copies, mh_decoding **decoding)
 {
     *decoding = NULL;
     memory_call m = {0};
@@ -152,6 +155,7 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
         return status ? status : MH_ERROR_MEMORY;
     *d = (mh_decoding){.allocator = context->allocator,
                        .transformer = transformer,
+                       .packed = packed,
                        .sequences = m.batch.sequences * copies};
     d->caches = mh_alloc(context, cache_bytes(transformer));
     if (d->caches)
@@ -170,6 +174,24 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
         return status;
     }
     *decoding = d;
+    return MH_OK;
+}
+
+mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
+                             const mh_tensor *memory, const int64_t *lengths, size_t copies,
+                             mh_decoding **decoding)
+{
+    mh_packed_weights *packed = NULL;
+    mh_status status =
+        mh_decoding_create_packed(context, transformer, NULL, memory, lengths, copies, decoding);
+    if (!status)
+        status = mh_packed_weights_create(context, transformer, &packed);
+    if (status) {
+        mh_decoding_free(*decoding);
+        *decoding = NULL;
+        return status;
+    }
+    (*decoding)->packed = (*decoding)->own = packed;
     return MH_OK;
 }
 
@@ -290,7 +312,7 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
 {
     mh_decoding *d = decoding;
     const mh_transformer_config *c = &d->transformer->config;
-    mh_layer_call call = {.causal = true};
+    mh_layer_call call = {.causal = true, .packed = d->packed};
     mh_batch out;
     mh_status status = check_whole(context, d);
     if (!status)

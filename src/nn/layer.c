@@ -99,7 +99,8 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
                            .cached = cross && call->memory_cache,
                            .training = call->training,
                            .seed = mh_layer_seed(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
-                           .disabled = cross ? call->cross_disabled : call->disabled};
+                           .disabled = cross ? call->cross_disabled : call->disabled,
+                           .packed = call->packed};
     a.inputs[0] = *x;
     a.inputs[1] = a.inputs[2] = cross ? call->memory : *x;
     a.tap = tap;
@@ -137,7 +138,9 @@ static mh_status feed_forward(mh_context *context, const mh_layer *layer, const 
     mh_linear_options first = mh_linear_options_default(), second = first;
     first.dropout = &inside;
     first.activation = &layer->config->activation;
+    first.packed = mh_packed_weight(context, call->packed, layer->linear1.weight);
     first.preactivation = saved->before ? &before : NULL;
+    second.packed = mh_packed_weight(context, call->packed, layer->linear2.weight);
     second.dropout = dropout;
     second.residual = residual;
     mh_status status = mh_affine_forward(context, &layer->linear1, parameters, &first, u, &hidden);

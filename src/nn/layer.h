@@ -52,6 +52,7 @@ typedef struct mh_layer_call {
     uint32_t step;
     const mh_tap *tap, *cross_tap;         // or NULL
     const bool *disabled, *cross_disabled; // (H) or NULL
+    const mh_packed_weights *packed;       // or NULL
 } mh_layer_call;
 
 // Checks the config's sizes through its attention.

@@ -87,9 +87,13 @@ mh_status mh_matrix_pack(mh_context *context, const mh_tensor *b, mh_packed_matr
         return mh_fail(context, MH_ERROR_ARGUMENT, "packed: found NULL");
     *packed = NULL;
     mh_status status = mh_check_float(context, "b", b, 2);
-    if (status)
-        return status;
-    const bool bf16 = b->dtype == MH_BF16;
+    return status ? status : mh_matrix_pack_as(context, b, b->dtype == MH_BF16, packed);
+}
+
+mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
+                            mh_packed_matrix **packed)
+{
+    *packed = NULL;
     mh_matmul_job job = {.kernels = context->kernels,
                          .product = choose_product(context, bf16),
                          .b = *b,

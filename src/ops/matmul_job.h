@@ -82,6 +82,10 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job);
 // A task that packs panel number `panel` of job->b into job->right.
 void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);
 
+// mh_matrix_pack for products with bf16 or f32, whatever b is.
+MH_API mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
+                                   mh_packed_matrix **packed);
+
 // The shapes of a product: a (M, K), b (K, N), c (M, N).
 mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
                           const mh_tensor *c);
