@@ -103,7 +103,7 @@ static void look_ahead(forward *f, const int32_t *ids, size_t count)
     assert_true(V <= 512);
     const mh_tensor last = mh_tensor_2d(out + count * FIXTURE_D, MH_F32, 1, FIXTURE_D);
     const mh_tensor logits = mh_tensor_2d(f->logits, MH_F32, 1, V);
-    test_ok(f->context, mh_translator_logits(f->context, f->t, &last, &logits));
+    test_ok(f->context, mh_translator_logits(f->context, f->t, NULL, &last, &logits));
     test_ok(f->context, mh_log_softmax(f->context, &logits, 1, &logits));
 }
 
@@ -528,6 +528,38 @@ static void progress_may_stop(void **state)
     mh_context_free(context);
 }
 
+// With a batch for each thread, batches go side by side: they stop, and fail, as one by one.
+static void batches_side_by_side(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 3);
+    mh_translator *t = make(context, 3);
+    mh_translate_options o = mh_translate_options_default();
+    mh_text texts[100];
+    size_t calls = 0, done = 0;
+    for (size_t i = 0; i < 100; i++)
+        texts[i] = some_texts[i % LONG_TEXT];
+    o.batch = 1;
+    o.beam = 1;
+    o.progress = stop_soon;
+    o.progress_user = &calls;
+    mh_translations *some = translate(context, t, &o, texts, 100);
+    for (size_t i = 0; i < 100; i++)
+        done += texts[i].size > 1 && mh_translations_at(some, i, 0);
+    assert_int_equal(calls, 2);
+    assert_true(done > 6 && done < 50);
+    mh_translations_free(some);
+
+    const mh_parameters *p = mh_translator_parameters(t);
+    p->values[mh_parameters_find(p, "decoder.norm.weight")->offset] = NAN;
+    o.progress = NULL;
+    test_refused(context, mh_translate(context, t, &o, texts, 100, &some), MH_ERROR_FORMAT,
+                 "no numbers");
+    assert_null(some);
+    mh_translator_free(t);
+    mh_context_free(context);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -578,6 +610,7 @@ int main(void)
         cmocka_unit_test(attention_is_that_of_a_forward),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(progress_may_stop),
+        cmocka_unit_test(batches_side_by_side),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,3 +160,17 @@ void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *a
     }
     context->in_parallel = false;
 }
+
+void mh_context_branch(const mh_context *context, mh_context *branch)
+{
+    *branch = (mh_context){.allocator = context->allocator,
+                           .threads = 1,
+                           .isa = context->isa,
+                           .kernels = context->kernels};
+}
+
+void mh_context_branch_end(mh_context *branch)
+{
+    mh_free(branch, branch->scratch, branch->scratch_size);
+    *branch = (mh_context){0};
+}

@@ -33,7 +33,12 @@ struct mh_context {
 // message if there is no memory; the old scratch is then still there.
 void *mh_context_scratch(mh_context *context, size_t size);
 
+// A context of one thread for a turn of a parallel loop, with the same memory and level; `context`
+// must outlive it. Memory is then taken from several threads: for the C library's allocator only.
+MH_API void mh_context_branch(const mh_context *context, mh_context *branch);
+MH_API void mh_context_branch_end(mh_context *branch);
+
 // The C library's memory, for those who hand in no allocator.
-mh_allocator mh_default_allocator(void);
+MH_API mh_allocator mh_default_allocator(void);
 
 #endif

@@ -61,3 +61,15 @@ void mh_store_free(mh_store *store)
         store->allocator.release(store->allocator.user, block, block->size);
     }
 }
+
+void mh_store_join(mh_store *to, mh_store *from)
+{
+    mh_store_block *first = from->last;
+    while (first && first->before)
+        first = first->before;
+    if (!first)
+        return;
+    first->before = to->last;
+    to->last = from->last;
+    from->last = NULL;
+}

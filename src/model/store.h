@@ -20,4 +20,7 @@ void *mh_store_copy(mh_context *context, mh_store *store, const void *from, size
                     size_t element);
 void mh_store_free(mh_store *store);
 
+// All of `from` belongs to `to`, which has the same allocator; `from` is empty.
+void mh_store_join(mh_store *to, mh_store *from);
+
 #endif

@@ -9,7 +9,6 @@
 #include "model/translator_inside.h"
 #include "text/grow.h"
 #include <math.h>
-#include <stdlib.h>
 
 // ---- options ------------------------------------------------------------------------------------
 
@@ -99,34 +98,7 @@ const mh_translation *mh_translations_at(const mh_translations *t, size_t i, siz
     return i < t->count && rank < t->found[i] ? &t->list[i * t->n_best + rank] : NULL;
 }
 
-// ---- batches ------------------------------------------------------------------------------------
-
-// The longest first: if memory runs out, it does so at once.
-static int compare(const void *a, const void *b)
-{
-    const mh_piece *x = *(mh_piece *const *)a, *y = *(mh_piece *const *)b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
-static mh_status translate_pieces(mh_context *context, const mh_translator *t,
-                                  const mh_translate_options *o, const mh_piece_list *list,
-                                  mh_piece **order, mh_store *store)
-{
-    for (size_t i = 0; i < list->count; i++)
-        order[i] = &list->items[i];
-    qsort(order, list->count, sizeof *order, compare);
-    mh_status status = MH_OK;
-    bool going_on = true;
-    for (size_t first = 0; first < list->count && going_on && !status; first += o->batch) {
-        const size_t count = mh_smaller(o->batch, list->count - first);
-        status = mh_translate_batch(context, t, o, order + first, count, store);
-        if (!status && o->progress)
-            going_on = o->progress(o->progress_user, first + count, list->count);
-    }
-    return status;
-}
+// ---- all of it ----------------------------------------------------------------------------------
 
 static mh_status translate_texts(mh_context *context, const mh_translator *t,
                                  const mh_translate_options *o, const mh_text *texts,
@@ -137,7 +109,7 @@ static mh_status translate_texts(mh_context *context, const mh_translator *t,
     mh_status status = mh_cut_texts(context, t, texts, translations, &pieces);
     if (!status && pieces.count) {
         order = mh_alloc(context, pieces.count * sizeof *order);
-        status = order ? translate_pieces(context, t, o, &pieces, order, &translations->store)
+        status = order ? mh_translate_pieces(context, t, o, &pieces, order, &translations->store)
                        : MH_ERROR_MEMORY;
     }
     if (!status)

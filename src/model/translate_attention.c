@@ -66,8 +66,8 @@ static mh_status decode(mh_context *context, const pass *p, const mh_memory *mem
     mh_decoding *decoding = NULL;
     mh_status status = mh_translator_embed(context, p->t, p->ids, p->positions, &x, p->y);
     if (!status)
-        status = mh_decoding_create(context, p->t->transformer, &memory->rows, memory->lengths, 1,
-                                    &decoding);
+        status = mh_decoding_create_packed(context, p->t->transformer, NULL, &memory->rows,
+                                           memory->lengths, 1, &decoding); // a single step
     if (status)
         return status;
     mh_decoding_disable_heads(decoding, p->options->disabled_heads);

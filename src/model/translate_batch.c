@@ -13,6 +13,7 @@
 
 typedef struct search {
     const mh_translator *t;
+    const mh_step_weights *weights;
     const mh_translate_options *options;
     mh_decoding *decoding;
     mh_beam *beams; // (count)
@@ -64,8 +65,8 @@ static mh_status start(mh_context *context, search *s, mh_piece *const *pieces,
     for (size_t b = 0; b < s->count; b++)
         s->tokens[b] = mh_tokenizer_bos(s->t->tokenizer);
     s->rows = s->count;
-    mh_status status = mh_decoding_create(context, s->t->transformer, &memory->rows,
-                                          memory->lengths, 1, &s->decoding);
+    mh_status status = mh_decoding_create_packed(context, s->t->transformer, s->weights->decoder,
+                                                 &memory->rows, memory->lengths, 1, &s->decoding);
     if (!status)
         mh_decoding_disable_heads(s->decoding, o->disabled_heads);
     return status;
@@ -89,7 +90,7 @@ static mh_status look_ahead(mh_context *context, search *s, size_t position)
     if (!status)
         status = mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out);
     if (!status)
-        status = mh_translator_logits(context, s->t, &y, &logits);
+        status = mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits);
     if (!status)
         mh_candidates(context, s->t->tokenizer, &logits, s->options->beam, s->next);
     return status;
@@ -174,10 +175,10 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
 }
 
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
-                             const mh_translate_options *options, mh_piece *const *pieces,
-                             size_t count, mh_store *store)
+                             const mh_step_weights *weights, const mh_translate_options *options,
+                             mh_piece *const *pieces, size_t count, mh_store *store)
 {
-    search s = {.t = translator, .options = options, .count = count};
+    search s = {.t = translator, .weights = weights, .options = options, .count = count};
     mh_memory memory;
     mh_arena arena = {0};
     layout(&s, &arena);

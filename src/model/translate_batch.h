@@ -6,6 +6,7 @@
 
 #include "model/beam.h"
 #include "model/store.h"
+#include "model/translator_inside.h"
 
 // A text, or a part of one that is too long: its tokens first .. first + count - 1.
 typedef struct mh_piece {
@@ -37,7 +38,7 @@ mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
 
 // All of it. Errors: MH_ERROR_FORMAT for numbers that are none; MH_ERROR_MEMORY.
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
-                             const mh_translate_options *options, mh_piece *const *pieces,
-                             size_t count, mh_store *store);
+                             const mh_step_weights *weights, const mh_translate_options *options,
+                             mh_piece *const *pieces, size_t count, mh_store *store);
 
 #endif

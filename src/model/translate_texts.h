@@ -26,6 +26,12 @@ mh_text mh_trim_blanks(mh_text text);
 mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, const mh_text *texts,
                        mh_translations *translations, mh_piece_list *pieces);
 
+// Translates all pieces, in batches; `order` has room for as many pointers. Results are in the
+// store. Errors as mh_translate_batch.
+mh_status mh_translate_pieces(mh_context *context, const mh_translator *translator,
+                              const mh_translate_options *options, const mh_piece_list *list,
+                              mh_piece **order, mh_store *store);
+
 // Puts the translations together, of texts all of whose pieces are translated.
 mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
                          const mh_piece_list *pieces, mh_translations *translations);

@@ -2,6 +2,7 @@
 // Translators made and freed, tokens to rows and rows to logits.
 #include "base/context.h"
 #include "model/translator_inside.h"
+#include "ops/matmul_job.h"
 #include <math.h>
 
 // ---- making and freeing -------------------------------------------------------------------------
@@ -131,11 +132,32 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const
     return status ? status : mh_add(context, x, &place, x);
 }
 
-mh_status mh_translator_logits(mh_context *context, const mh_translator *t, const mh_tensor *x,
+mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
+                               const mh_packed_matrix *packed, const mh_tensor *x,
                                const mh_tensor *logits)
 {
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     mh_linear_options options = mh_linear_options_default();
     options.precision = t->precision;
-    return mh_linear(context, &options, x, &table, logits);
+    options.packed = packed;
+    return mh_linear(context, &options, x, packed ? NULL : &table, logits);
+}
+
+mh_status mh_step_weights_create(mh_context *context, const mh_translator *t,
+                                 mh_step_weights *weights)
+{
+    const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
+    const mh_tensor turned = mh_tensor_swap(table, 0, 1);
+    *weights = (mh_step_weights){0};
+    mh_status status = mh_packed_weights_create(context, t->transformer, &weights->decoder);
+    if (!status)
+        status = mh_matrix_pack_as(context, &turned, t->precision == MH_PRECISION_BF16,
+                                   &weights->embedding);
+    return status;
+}
+
+void mh_step_weights_free(mh_step_weights *weights)
+{
+    mh_packed_weights_free(weights->decoder);
+    mh_packed_matrix_free(weights->embedding);
 }

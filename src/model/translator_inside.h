@@ -3,6 +3,7 @@
 #ifndef MH_MODEL_TRANSLATOR_INSIDE_H
 #define MH_MODEL_TRANSLATOR_INSIDE_H
 
+#include "nn/packed_weights.h"
 #include <multihead/ops.h>
 #include <multihead/translator.h>
 
@@ -30,8 +31,20 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *translat
 // (vocabulary, D): in the parameters, or in gradients laid out like them.
 mh_tensor mh_translator_embedding(const mh_translator *translator, float *values);
 
-// logits (rows, vocabulary) of the Transformer's output x (rows, D).
+// logits (rows, vocabulary) of the Transformer's output x (rows, D); `packed` is the embedding,
+// packed, or NULL.
 mh_status mh_translator_logits(mh_context *context, const mh_translator *translator,
-                               const mh_tensor *x, const mh_tensor *logits);
+                               const mh_packed_matrix *packed, const mh_tensor *x,
+                               const mh_tensor *logits);
+
+// All that is multiplied with at every step. Error: MH_ERROR_MEMORY.
+typedef struct mh_step_weights {
+    mh_packed_weights *decoder;
+    mh_packed_matrix *embedding;
+} mh_step_weights;
+
+mh_status mh_step_weights_create(mh_context *context, const mh_translator *translator,
+                                 mh_step_weights *weights);
+void mh_step_weights_free(mh_step_weights *weights); // all NULL is fine
 
 #endif

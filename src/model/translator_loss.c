@@ -149,7 +149,7 @@ static mh_status lose_rows(mh_context *context, const call *c, size_t first, siz
     const mh_tensor x = mh_tensor_slice(c->out, 0, first, rows);
     const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, rows, V);
     const mh_tensor wanted = mh_tensor_1d((int32_t *)c->batch->wanted + first, MH_I32, rows);
-    mh_status status = mh_translator_logits(context, c->t, &x, &logits);
+    mh_status status = mh_translator_logits(context, c->t, NULL, &x, &logits);
     if (status)
         return status;
     mh_cross_entropy_options o = mh_cross_entropy_options_default();

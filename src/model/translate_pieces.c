@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Batches of pieces, one after the other with all threads in each product, or side by side:
+//
+//     thread 0:  batch 0        batch 3  ...       a thread takes the next batch when it is free,
+//     thread 1:  batch 1  batch 2        ...       and never waits for another
+//
+// A step multiplies few rows: sharing one out costs more waiting than it saves (two threads were
+// hardly faster than one). So batches go side by side where there is one for each thread. Then
+// memory comes from several threads: not with an allocator that the caller has handed in.
+#include "base/context.h"
+#include "base/sizes.h"
+#include "model/translate_texts.h"
+#include "model/translator_inside.h"
+#include <stdlib.h>
+
+enum { BATCHES_OF_PROGRESS = 4 }; // a thread, before progress is told
+
+// What a thread has for itself.
+typedef struct worker {
+    mh_context context; // of one thread
+    mh_store store;
+    mh_status status;
+    size_t batch; // the one that failed
+} worker;
+
+typedef struct pieces_job {
+    const mh_translator *t;
+    const mh_translate_options *options;
+    mh_step_weights weights;
+    mh_piece **order;
+    size_t count;   // pieces
+    size_t batches; //
+    size_t first;   // batch of this round
+    worker *workers;
+} pieces_job;
+
+// The longest first: if memory runs out, it does so at once.
+static int compare(const void *a, const void *b)
+{
+    const mh_piece *x = *(mh_piece *const *)a, *y = *(mh_piece *const *)b;
+    if (x->count != y->count)
+        return x->count > y->count ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static mh_status translate(mh_context *context, const pieces_job *job, size_t batch,
+                           mh_store *store)
+{
+    const size_t size = job->options->batch, first = batch * size;
+    return mh_translate_batch(context, job->t, &job->weights, job->options, job->order + first,
+                              mh_smaller(size, job->count - first), store);
+}
+
+static bool tell(const pieces_job *job, size_t batches)
+{
+    const mh_translate_options *o = job->options;
+    return !o->progress ||
+           o->progress(o->progress_user, mh_smaller(batches * o->batch, job->count), job->count);
+}
+
+static mh_status one_by_one(mh_context *context, const pieces_job *job, mh_store *store)
+{
+    mh_status status = MH_OK;
+    bool going_on = true;
+    for (size_t i = 0; i < job->batches && going_on && !status; i++) {
+        status = translate(context, job, i, store);
+        going_on = !status && tell(job, i + 1);
+    }
+    return status;
+}
+
+// ---- side by side -------------------------------------------------------------------------------
+
+static void take_batch(void *arg, size_t index, size_t number)
+{
+    const pieces_job *job = arg;
+    worker *w = &job->workers[number];
+    if (w->status)
+        return;
+    w->batch = job->first + index;
+    w->status = translate(&w->context, job, w->batch, &w->store);
+}
+
+// The failure of the first batch that failed, as that of `context`.
+static mh_status find_failure(mh_context *context, const pieces_job *job)
+{
+    const worker *found = NULL;
+    for (size_t i = 0; i < context->threads; i++)
+        if (job->workers[i].status && (!found || job->workers[i].batch < found->batch))
+            found = &job->workers[i];
+    return found ? mh_fail(context, found->status, "%s", found->context.error) : MH_OK;
+}
+
+static mh_status side_by_side(mh_context *context, pieces_job *job, mh_store *store)
+{
+    const size_t threads = context->threads;
+    job->workers = mh_alloc(context, threads * sizeof *job->workers);
+    if (!job->workers)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < threads; i++) {
+        job->workers[i] = (worker){.store.allocator = context->allocator};
+        mh_context_branch(context, &job->workers[i].context);
+    }
+    const size_t most = job->options->progress ? BATCHES_OF_PROGRESS * threads : job->batches;
+    mh_status status = MH_OK;
+    bool going_on = true;
+    for (job->first = 0; job->first < job->batches && going_on && !status; job->first += most) {
+        const size_t count = mh_smaller(most, job->batches - job->first);
+        mh_parallel_for(context, count, take_batch, job);
+        status = find_failure(context, job);
+        going_on = !status && tell(job, job->first + count);
+    }
+    for (size_t i = 0; i < threads; i++) {
+        mh_store_join(store, &job->workers[i].store);
+        mh_context_branch_end(&job->workers[i].context);
+    }
+    mh_free(context, job->workers, threads * sizeof *job->workers);
+    return status;
+}
+
+mh_status mh_translate_pieces(mh_context *context, const mh_translator *translator,
+                              const mh_translate_options *options, const mh_piece_list *list,
+                              mh_piece **order, mh_store *store)
+{
+    pieces_job job = {.t = translator,
+                      .options = options,
+                      .order = order,
+                      .count = list->count,
+                      .batches = (list->count + options->batch - 1) / options->batch};
+    for (size_t i = 0; i < list->count; i++)
+        order[i] = &list->items[i];
+    qsort(order, list->count, sizeof *order, compare);
+    const bool many = context->threads > 1 && job.batches >= context->threads;
+    const bool own_memory = context->allocator.alloc != mh_default_allocator().alloc;
+    mh_status status = mh_step_weights_create(context, translator, &job.weights);
+    if (!status)
+        status = many && !own_memory ? side_by_side(context, &job, store)
+                                     : one_by_one(context, &job, store);
+    mh_step_weights_free(&job.weights);
+    return status;
+}
