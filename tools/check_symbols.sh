@@ -18,7 +18,7 @@ for library in "$build"/libmultihead.so "$build"/libmultihead-model.so; do
         mh_*) ;;
         *) complain "$library exports $symbol, which does not begin with mh_" ;;
         esac
-        grep -qE "^MH_API .*[ *]$symbol\(" include/multihead/*.h src/base/*.h ||
+        grep -qE "^MH_API .*[ *]$symbol\(" include/multihead/*.h src/base/*.h src/ops/*.h src/nn/*.h ||
             complain "$library exports $symbol, which no header declares with MH_API"
     done
 done

@@ -13,8 +13,8 @@ typedef struct mh_affine {
     mh_precision precision;
 } mh_affine;
 
-// x (rows, inputs), y (rows, outputs). `options` (or NULL) says what else the last step does, or has
-// W packed; its precision and bias are set here.
+// x (rows, inputs), y (rows, outputs). `options` (or NULL) says what else the last step does, or
+// has W packed; its precision and bias are set here.
 mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const float *parameters,
                             const mh_linear_options *options, const mh_tensor *x,
                             const mh_tensor *y);
