@@ -18,7 +18,8 @@ enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE };
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
     {"model", 'm', "DIR", 0, "its folder, such as 'multihead train -o DIR' makes", 0},
-    {"dtype", KEY_DTYPE, "TYPE", 0, "of products: f32 (default) or bf16", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0,
+     "of products: f32 or bf16; default: bf16 at level amx, else f32", 0},
     {NULL, 0, NULL, 0, "The server", 2},
     {"port", KEY_PORT, "N", 0, "where to listen, 0 for any that is free; default: 8080", 0},
     {"host", KEY_HOST, "NAME", 0,
@@ -186,7 +187,7 @@ static int serve_until_interrupted(serve *s)
 static int run_serve(int argc, char **argv)
 {
     serve s = {.common = {.command = &serve_command},
-               .precision = MH_PRECISION_F32,
+               .precision = MH_PRECISION_AUTO,
                .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1}}};
     int code = parse_arguments(&serve_argp, argc, argv, &s);
     if (code != EXIT_DONE)

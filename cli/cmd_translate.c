@@ -76,7 +76,8 @@ static const struct argp_option option_table[] = {
     {"head", KEY_HEAD, "N", 0, "from 0. Default: all", 0},
     {NULL, 0, NULL, 0, "Speed", 5},
     {"batch", KEY_BATCH, "N", 0, "sentences at a time. Default: 32", 0},
-    {"dtype", KEY_DTYPE, "NAME", 0, "numbers of the matrix products: f32 or bf16. Default: f32", 0},
+    {"dtype", KEY_DTYPE, "NAME", 0,
+     "numbers of the matrix products: f32 or bf16. Default: bf16 at level amx, else f32", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -406,7 +407,7 @@ static int translate_to_file(translate *t)
 static int run_translate(int argc, char **argv)
 {
     translate t = {.common = {.command = &translate_command},
-                   .precision = MH_PRECISION_F32,
+                   .precision = MH_PRECISION_AUTO,
                    .options = mh_translate_options_default(),
                    .printing = {.to = stdout},
                    .attention = {.options = mh_view_options_default()}};

@@ -3,7 +3,7 @@
 // the tokenizer that makes them.
 //
 //     mh_translator *translator;
-//     mh_translator_load(context, "models/fr-en", MH_PRECISION_F32, &translator);
+//     mh_translator_load(context, "models/fr-en", MH_PRECISION_AUTO, &translator);
 //     const mh_text text = {"Bonjour !", 9};
 //     mh_translations *translations;
 //     mh_translate(context, translator, NULL, &text, 1, &translations);
@@ -59,9 +59,9 @@ static inline mh_translator_config mh_translator_config_default(void)
 // Immutable once it is loaded or trained: any number of threads may share it.
 typedef struct mh_translator mh_translator;
 
-// A model with all parameters 0; mh_parameters_init() draws them. Takes the tokenizer over, also if
-// it fails. The context's allocator must outlive the model. Errors: MH_ERROR_ARGUMENT,
-// MH_ERROR_MEMORY.
+// A model with all parameters 0; mh_parameters_init() draws them. MH_PRECISION_AUTO is bf16 at
+// level amx and f32 at others. Takes the tokenizer over, also if it fails. The context's allocator
+// must outlive the model. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
                                       mh_precision precision, mh_tokenizer *tokenizer,
                                       mh_translator **translator);

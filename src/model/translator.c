@@ -58,6 +58,13 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
     return mh_positions_sinusoidal(context, 0, 1, &table);
 }
 
+mh_precision mh_translator_precision(const mh_context *context, mh_precision precision)
+{
+    if (precision != MH_PRECISION_AUTO)
+        return precision;
+    return strcmp(mh_context_isa(context), "amx") == 0 ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+}
+
 mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
                                mh_precision precision, mh_tokenizer *tokenizer,
                                mh_translator **translator)
@@ -71,7 +78,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
     }
     *t = (mh_translator){.allocator = context->allocator,
                          .config = *config,
-                         .precision = precision,
+                         .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer};
     status = make_transformer(context, t);
     if (!status)

@@ -16,6 +16,10 @@ struct mh_translator {
     float *positions; // (max_length, D)
 };
 
+// What AUTO means for a translator: bf16 where that is much faster, at level amx, else f32. Never
+// what a clock says.
+mh_precision mh_translator_precision(const mh_context *context, mh_precision precision);
+
 // mh_translator_save in two steps: config.json and tokenizer.json; model.safetensors.
 mh_status mh_translator_save_settings(mh_context *context, const mh_translator *translator,
                                       const char *folder);

@@ -199,21 +199,18 @@ static void collect_settings(mh_run *run)
     set_duration(run, "valid_every", o->valid_every);
 }
 
-// The caller's, or the run's if it goes on, or what is faster at this level: never what a clock
-// says.
+// The caller's, or the run's if it goes on, or what suits the level.
 static mh_status choose_precision(mh_run *run)
 {
     char was[8];
-    run->precision = run->options->precision;
-    if (run->precision != MH_PRECISION_AUTO)
-        return MH_OK;
-    const bool tiles = !strcmp(mh_context_isa(run->context), "amx");
-    run->precision = tiles ? MH_PRECISION_BF16 : MH_PRECISION_F32;
-    if (!run->resumed)
+    const mh_precision wanted = run->options->precision;
+    run->precision = mh_translator_precision(run->context, wanted);
+    if (wanted != MH_PRECISION_AUTO || !run->resumed)
         return MH_OK;
     mh_status status =
         mh_checkpoint_setting(run->context, run->options->folder, "precision", was, sizeof was);
-    run->precision = !strcmp(was, "bf16") ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    if (!status)
+        run->precision = !strcmp(was, "bf16") ? MH_PRECISION_BF16 : MH_PRECISION_F32;
     return status;
 }
 
