@@ -10,8 +10,10 @@
 #include <multihead/tensor.h>
 
 #include "base/checked.h"
+#include "base/context.h"
 #include "base/fpenv.h"
 #include "base/half.h"
+#include "ops/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -398,15 +400,22 @@ static char *row_at(const mh_tensor *t, const size_t index[MH_MAX_RANK])
     return element_at(t, offset);
 }
 
-static void copy_rows(const mh_tensor *from, const mh_tensor *to)
+static void copy_rows(const mh_kernels *kernels, const mh_tensor *from, const mh_tensor *to)
 {
     size_t index[MH_MAX_RANK] = {0};
     int last = from->rank - 1;
     size_t n = last < 0 ? 1 : from->shape[last];
     ptrdiff_t source_stride = last < 0 ? 1 : from->stride[last];
     ptrdiff_t target_stride = last < 0 ? 1 : to->stride[last];
+    const bool half = from->dtype == MH_BF16 || from->dtype == MH_F16;
+    const bool widen = half && to->dtype == MH_F32 && target_stride == 1; // as models are loaded
     do {
-        copy_row(from, row_at(from, index), source_stride, to, row_at(to, index), target_stride, n);
+        const char *source = row_at(from, index);
+        char *target = row_at(to, index);
+        if (widen)
+            mh_row_read(kernels, from->dtype, source, source_stride, n, (float *)(void *)target);
+        else
+            copy_row(from, source, source_stride, to, target, target_stride, n);
     } while (next_row(from, index));
 }
 
@@ -437,7 +446,7 @@ mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_te
         return MH_OK;
     }
     mh_fpenv saved = mh_fpenv_enter();
-    copy_rows(from, to);
+    copy_rows(context->kernels, from, to);
     mh_fpenv_leave(saved);
     return MH_OK;
 }
