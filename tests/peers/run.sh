@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: tests/peers/run.sh BUILD
-# Compares our text layer and our files of parameters with the packages that others use, in a virtual environment of its own,
-# BUILD/peers: makes it, and installs them from PyPI, the first time. With $MH_TEST_DATA on real
-# sentences, else on made-up ones.
+# Compares our text layer, our files of parameters and the model that ships with the packages that
+# others use, in a virtual environment of its own, BUILD/peers: makes it, and installs them from PyPI,
+# the first time. With $MH_TEST_DATA on real sentences, else on made-up ones.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
@@ -25,3 +25,4 @@ corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
 "$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
+"$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+# The model that ships: sentences about which it has no doubt, so that every level says the same.
+model=$(dirname "$script")/../../models/fr-en
+translate() { multihead translate -m "$model" "$@"; }
+run translate "Où est la gare ?" "Merci beaucoup." "Je suis fatigué." "Tom parle français."
+run translate --beam 1 "Le chat noir dort." ""
+printf 'Bonjour !\n\nElle est partie.\n' | translate
+printf 'Le chat noir dort.\n' | translate --alignment hard | tr '\t' '|'
+translate --json --n-best 2 "Je t'aime." | check_json
+translate --disable-head cross.0.0 "Merci beaucoup."
+run translate --disable-head enc.9.0 "Merci."
+translate --trace-out trace.safetensors --attention page.html "Je suis fatigué."
+grep -c '<title>' page.html
+multihead view --trace trace.safetensors -o again.html && echo "the trace shows again"

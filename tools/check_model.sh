@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: check_model.sh BUILD
+# The model that ships: its BLEU on the sentence pairs that it was validated with must be at least
+# 50, greedy and with a beam, and a beam must not be worse. Needs $MH_TEST_DATA.
+set -eu
+cd "$(dirname "$0")/.."
+multihead=${1:?usage: check_model.sh BUILD}/multihead
+pairs=${MH_TEST_DATA:-}/tatoeba-fra-eng/dev.tsv
+if [ ! -f "$pairs" ]; then
+    echo "check_model: skipped, MH_TEST_DATA names no folder with tatoeba-fra-eng/dev.tsv"
+    exit 0
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cut -f 1 "$pairs" >"$tmp/source"
+cut -f 2 "$pairs" >"$tmp/reference"
+for beam in 1 5; do
+    "$multihead" translate -q -m models/fr-en --beam $beam --input "$tmp/source" >"$tmp/translated"
+    "$multihead" score --ref "$tmp/reference" --width 2 "$tmp/translated" | sed "s/^/beam $beam: /"
+    "$multihead" score --ref "$tmp/reference" --metric bleu --json --width 2 "$tmp/translated" |
+        sed 's/.*"score": \([0-9.]*\).*/\1/' >"$tmp/bleu.$beam"
+done
+awk -v greedy="$(cat "$tmp/bleu.1")" -v beam="$(cat "$tmp/bleu.5")" \
+    'BEGIN { exit !(greedy >= 50 && beam >= greedy - 0.1) }' ||
+    { echo "check_model: expected at least 50, and no less with a beam" >&2; exit 1; }
