@@ -407,8 +407,11 @@ static void copy_rows(const mh_kernels *kernels, const mh_tensor *from, const mh
     size_t n = last < 0 ? 1 : from->shape[last];
     ptrdiff_t source_stride = last < 0 ? 1 : from->stride[last];
     ptrdiff_t target_stride = last < 0 ? 1 : to->stride[last];
+    // Halves to f32, as models are loaded, by the kernels; unless they lie at odd addresses.
     const bool half = from->dtype == MH_BF16 || from->dtype == MH_F16;
-    const bool widen = half && to->dtype == MH_F32 && target_stride == 1; // as models are loaded
+    const bool aligned =
+        (uintptr_t)from->data % sizeof(uint16_t) == 0 && (uintptr_t)to->data % sizeof(float) == 0;
+    const bool widen = half && aligned && to->dtype == MH_F32 && target_stride == 1;
     do {
         const char *source = row_at(from, index);
         char *target = row_at(to, index);
