@@ -6,6 +6,7 @@
 #include "messages.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,8 +106,19 @@ static void close_stdout(void)
     _Exit(EXIT_FAILED);
 }
 
+// What a batch gives back, the next one asks for again. glibc would return it to the system in
+// between, and get it anew page by page: a third of the time of a translation.
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 int main(int argc, char **argv)
 {
+    keep_memory();
     argp_err_exit_status = EXIT_USAGE;
     atexit(close_stdout);
     return dispatch(argc, argv);

@@ -13,7 +13,7 @@
 
 typedef struct search {
     const mh_translator *t;
-    const mh_step_weights *weights;
+    const mh_translator_weights *weights;
     const mh_translate_options *options;
     mh_decoding *decoding;
     mh_beam *beams; // (count)
@@ -65,7 +65,7 @@ static mh_status start(mh_context *context, search *s, mh_piece *const *pieces,
     for (size_t b = 0; b < s->count; b++)
         s->tokens[b] = mh_tokenizer_bos(s->t->tokenizer);
     s->rows = s->count;
-    mh_status status = mh_decoding_create_packed(context, s->t->transformer, s->weights->decoder,
+    mh_status status = mh_decoding_create_packed(context, s->t->transformer, s->weights->layers,
                                                  &memory->rows, memory->lengths, 1, &s->decoding);
     if (!status)
         mh_decoding_disable_heads(s->decoding, o->disabled_heads);
@@ -175,8 +175,9 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
 }
 
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
-                             const mh_step_weights *weights, const mh_translate_options *options,
-                             mh_piece *const *pieces, size_t count, mh_store *store)
+                             const mh_translator_weights *weights,
+                             const mh_translate_options *options, mh_piece *const *pieces,
+                             size_t count, mh_store *store)
 {
     search s = {.t = translator, .weights = weights, .options = options, .count = count};
     mh_memory memory;
@@ -185,7 +186,8 @@ mh_status mh_translate_batch(mh_context *context, const mh_translator *translato
     const size_t size = arena.used;
     if (arena.overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "out of memory for a batch of %zu", count);
-    mh_status status = mh_memory_create(context, translator, options, pieces, count, &memory);
+    mh_status status =
+        mh_memory_create(context, translator, weights, options, pieces, count, &memory);
     void *block = status ? NULL : mh_alloc(context, size);
     if (!status && !block)
         status = MH_ERROR_MEMORY;

@@ -27,6 +27,7 @@ typedef struct mh_memory {
 } mh_memory;
 
 mh_status mh_memory_create(mh_context *context, const mh_translator *translator,
+                           const mh_translator_weights *weights,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, mh_memory *memory);
 void mh_memory_free(mh_context *context, mh_memory *memory); // all zeros is fine
@@ -38,7 +39,8 @@ mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
 
 // All of it. Errors: MH_ERROR_FORMAT for numbers that are none; MH_ERROR_MEMORY.
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
-                             const mh_step_weights *weights, const mh_translate_options *options,
-                             mh_piece *const *pieces, size_t count, mh_store *store);
+                             const mh_translator_weights *weights,
+                             const mh_translate_options *options, mh_piece *const *pieces,
+                             size_t count, mh_store *store);
 
 #endif

@@ -36,7 +36,8 @@ static void pack(const mh_translator *t, mh_piece *const *pieces, size_t count, 
 }
 
 static mh_status encode(mh_context *context, const mh_translator *t,
-                        const mh_translate_options *options, size_t count, const packed *p)
+                        const mh_translator_weights *weights, const mh_translate_options *options,
+                        size_t count, const packed *p)
 {
     const mh_tensor x = mh_tensor_2d(p->x, MH_F32, p->rows, t->config.d_model);
     const mh_tensor y = mh_tensor_2d(p->y, MH_F32, p->rows, t->config.d_model);
@@ -45,7 +46,9 @@ static mh_status encode(mh_context *context, const mh_translator *t,
     o.src_starts = p->starts;
     o.disabled_heads = options->disabled_heads;
     mh_status status = mh_translator_embed(context, t, p->ids, p->positions, &x, p->y);
-    return status ? status : mh_transformer_encode(context, t->transformer, &o, &x, &y);
+    return status
+               ? status
+               : mh_transformer_encode_packed(context, t->transformer, weights->layers, &o, &x, &y);
 }
 
 // Row t of sentence b to (t, b); the rest is 0.
@@ -79,6 +82,7 @@ static bool make_memory(mh_context *context, const mh_translator *t, mh_piece *c
 }
 
 mh_status mh_memory_create(mh_context *context, const mh_translator *t,
+                           const mh_translator_weights *weights,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, mh_memory *memory)
 {
@@ -95,7 +99,7 @@ mh_status mh_memory_create(mh_context *context, const mh_translator *t,
     arena = (mh_arena){.base = block, .size = size};
     layout(&p, count, t->config.d_model, &arena);
     pack(t, pieces, count, &p);
-    mh_status status = encode(context, t, options, count, &p);
+    mh_status status = encode(context, t, weights, options, count, &p);
     if (!status && !make_memory(context, t, pieces, count, memory))
         status = MH_ERROR_MEMORY;
     if (!status)

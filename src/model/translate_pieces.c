@@ -26,7 +26,7 @@ typedef struct worker {
 typedef struct pieces_job {
     const mh_translator *t;
     const mh_translate_options *options;
-    mh_step_weights weights;
+    mh_translator_weights weights;
     mh_piece **order;
     size_t count;   // pieces
     size_t batches; //
@@ -132,10 +132,10 @@ mh_status mh_translate_pieces(mh_context *context, const mh_translator *translat
     qsort(order, list->count, sizeof *order, compare);
     const bool many = context->threads > 1 && job.batches >= context->threads;
     const bool own_memory = context->allocator.alloc != mh_default_allocator().alloc;
-    mh_status status = mh_step_weights_create(context, translator, &job.weights);
+    mh_status status = mh_translator_weights_create(context, translator, &job.weights);
     if (!status)
         status = many && !own_memory ? side_by_side(context, &job, store)
                                      : one_by_one(context, &job, store);
-    mh_step_weights_free(&job.weights);
+    mh_translator_weights_free(&job.weights);
     return status;
 }

@@ -150,21 +150,21 @@ mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
     return mh_linear(context, &options, x, packed ? NULL : &table, logits);
 }
 
-mh_status mh_step_weights_create(mh_context *context, const mh_translator *t,
-                                 mh_step_weights *weights)
+mh_status mh_translator_weights_create(mh_context *context, const mh_translator *t,
+                                       mh_translator_weights *weights)
 {
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     const mh_tensor turned = mh_tensor_swap(table, 0, 1);
-    *weights = (mh_step_weights){0};
-    mh_status status = mh_packed_weights_create(context, t->transformer, &weights->decoder);
+    *weights = (mh_translator_weights){0};
+    mh_status status = mh_packed_weights_create(context, t->transformer, true, &weights->layers);
     if (!status)
         status = mh_matrix_pack_as(context, &turned, t->precision == MH_PRECISION_BF16,
                                    &weights->embedding);
     return status;
 }
 
-void mh_step_weights_free(mh_step_weights *weights)
+void mh_translator_weights_free(mh_translator_weights *weights)
 {
-    mh_packed_weights_free(weights->decoder);
+    mh_packed_weights_free(weights->layers);
     mh_packed_matrix_free(weights->embedding);
 }

@@ -41,14 +41,14 @@ mh_status mh_translator_logits(mh_context *context, const mh_translator *transla
                                const mh_packed_matrix *packed, const mh_tensor *x,
                                const mh_tensor *logits);
 
-// All that is multiplied with at every step. Error: MH_ERROR_MEMORY.
-typedef struct mh_step_weights {
-    mh_packed_weights *decoder;
+// All that translating multiplies with, packed. Error: MH_ERROR_MEMORY.
+typedef struct mh_translator_weights {
+    mh_packed_weights *layers;
     mh_packed_matrix *embedding;
-} mh_step_weights;
+} mh_translator_weights;
 
-mh_status mh_step_weights_create(mh_context *context, const mh_translator *translator,
-                                 mh_step_weights *weights);
-void mh_step_weights_free(mh_step_weights *weights); // all NULL is fine
+mh_status mh_translator_weights_create(mh_context *context, const mh_translator *translator,
+                                       mh_translator_weights *weights);
+void mh_translator_weights_free(mh_translator_weights *weights); // all NULL is fine
 
 #endif

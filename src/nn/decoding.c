@@ -41,17 +41,20 @@ void mh_decoding_free(mh_decoding *d)
 // ---- the memory ------------------------------------------------------------------------------
 
 // The memory's keys and values of one layer, for the first sequences; the others follow by sharing.
-static mh_status fill_cache(mh_context *context, const mh_transformer *t, const mh_layer *layer,
+static mh_status fill_cache(mh_context *context, const mh_decoding *d, const mh_layer *layer,
                             const mh_tensor *memory, const mh_batch *batch, const int64_t *counts,
                             float *kv, mh_kv_cache *cache, size_t sequences)
 {
+    const mh_transformer *t = d->transformer;
     const size_t D = t->config.d_model, H = t->config.nhead, rows = mh_batch_rows(batch);
     const mh_attention_layer *a = &layer->cross;
+    mh_linear_options o = mh_linear_options_default();
     const mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
     mh_affine map = {a->k_weight, MH_NO_PARAMETER, t->config.precision};
     if (a->in_bias != MH_NO_PARAMETER)
         map.bias = a->in_bias + (ptrdiff_t)D;
-    mh_status status = mh_affine_forward(context, &map, t->parameters.values, NULL, memory, &y);
+    o.packed = mh_packed_weight(context, d->packed, a->k_weight);
+    mh_status status = mh_affine_forward(context, &map, t->parameters.values, &o, memory, &y);
     if (status)
         return status;
     mh_tensor k = mh_tensor_4d(kv, MH_F32, sequences, H, batch->length, D / H);
@@ -117,7 +120,7 @@ static mh_status load_memory(mh_context *context, mh_decoding *d, const mh_tenso
         if (!status)
             status = make_cache(context, t, d->sequences, &d->caches[2 * i + 1]);
         if (!status)
-            status = fill_cache(context, t, &stack.layers[i], &m->memory, &m->batch, m->counts,
+            status = fill_cache(context, d, &stack.layers[i], &m->memory, &m->batch, m->counts,
                                 m->kv, d->caches[2 * i + 1], d->sequences);
     }
     return status ? status : spread(context, d, copies, m->parents);
@@ -185,7 +188,7 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
     mh_status status =
         mh_decoding_create_packed(context, transformer, NULL, memory, lengths, copies, decoding);
     if (!status)
-        status = mh_packed_weights_create(context, transformer, &packed);
+        status = mh_packed_weights_create(context, transformer, false, &packed);
     if (status) {
         mh_decoding_free(*decoding);
         *decoding = NULL;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Weights of a decoder, packed; see packed_weights.h.
+// Weights, packed; see packed_weights.h.
 #include "nn/packed_weights.h"
 #include "base/context.h"
 #include "nn/transformer.h"
 #include "ops/matmul_job.h"
 #include <string.h>
 
-enum { MATRICES = 6 }; // of a layer
+enum { MATRICES = 7 }; // of a layer, at most
 
 struct mh_packed_weights {
     mh_allocator allocator;
@@ -37,36 +37,44 @@ static mh_status add(mh_context *context, const mh_transformer *t, ptrdiff_t wei
 }
 
 static mh_status add_layer(mh_context *context, const mh_transformer *t, const mh_layer *layer,
-                           mh_packed_weights *p)
+                           bool decoder, bool memory, mh_packed_weights *p)
 {
     const size_t D = t->config.d_model, F = t->config.dim_feedforward;
     const struct {
+        bool there;
         ptrdiff_t weight;
         size_t N, K;
     } matrices[MATRICES] = {
-        {layer->self.in_weight, 3 * D, D}, {layer->self.out.weight, D, D},
-        {layer->cross.in_weight, D, D}, // the queries' part
-        {layer->cross.out.weight, D, D},   {layer->linear1.weight, F, D},
-        {layer->linear2.weight, D, F},
+        {true, layer->self.in_weight, 3 * D, D},
+        {true, layer->self.out.weight, D, D},
+        {true, layer->linear1.weight, F, D},
+        {true, layer->linear2.weight, D, F},
+        {decoder, layer->cross.in_weight, D, D}, // the queries' part
+        {decoder, layer->cross.out.weight, D, D},
+        {memory, layer->cross.k_weight, 2 * D, D}, // and the values'
     };
     mh_status status = MH_OK;
     for (size_t i = 0; i < MATRICES && !status; i++)
-        status = add(context, t, matrices[i].weight, matrices[i].N, matrices[i].K, p);
+        if (matrices[i].there)
+            status = add(context, t, matrices[i].weight, matrices[i].N, matrices[i].K, p);
     return status;
 }
 
 mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *transformer,
-                                   mh_packed_weights **packed)
+                                   bool whole, mh_packed_weights **packed)
 {
-    const mh_stack stack = mh_decoder_stack(transformer);
-    mh_packed_weights *p = mh_alloc(context, bytes_of(stack.count * MATRICES));
+    const mh_stack encoder = mh_encoder_stack(transformer), decoder = mh_decoder_stack(transformer);
+    const size_t capacity = (encoder.count + decoder.count) * MATRICES;
+    mh_packed_weights *p = mh_alloc(context, bytes_of(capacity));
     *packed = NULL;
     if (!p)
         return MH_ERROR_MEMORY;
-    *p = (mh_packed_weights){.allocator = context->allocator, .capacity = stack.count * MATRICES};
+    *p = (mh_packed_weights){.allocator = context->allocator, .capacity = capacity};
     mh_status status = MH_OK;
-    for (size_t i = 0; i < stack.count && !status; i++)
-        status = add_layer(context, transformer, &stack.layers[i], p);
+    for (size_t i = 0; i < encoder.count && whole && !status; i++)
+        status = add_layer(context, transformer, &encoder.layers[i], false, false, p);
+    for (size_t i = 0; i < decoder.count && !status; i++)
+        status = add_layer(context, transformer, &decoder.layers[i], true, whole, p);
     if (status)
         mh_packed_weights_free(p);
     else

@@ -9,6 +9,7 @@
 #include "nn/transformer.h"
 #include "base/context.h"
 #include "base/sizes.h"
+#include "nn/packed_weights.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
 #include "ops/tensor_check.h"
@@ -347,11 +348,13 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
 
 // With the options checked; `decodes`: all of it, else the encoder alone.
 static mh_status run_forward(mh_context *context, const mh_transformer *t,
-                             const mh_transformer_options *o, bool decodes, const mh_tensor *src,
-                             const mh_tensor *tgt, const mh_tensor *output)
+                             const mh_packed_weights *packed, const mh_transformer_options *o,
+                             bool decodes, const mh_tensor *src, const mh_tensor *tgt,
+                             const mh_tensor *output)
 {
     run r;
     mh_status status = check(context, t, o, decodes, src, tgt, output, &r);
+    r.encoder.call.packed = packed;
     mh_tape *tape = o->tape;
     if (!status && !tape)
         status = mh_tape_create(context, &tape);
@@ -380,13 +383,14 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
     mh_transformer_options own;
     mh_status status = check_options(context, transformer, options, &own);
     return status ? status
-                  : run_forward(context, transformer, &own, has_decoder(transformer), src, tgt,
-                                output);
+                  : run_forward(context, transformer, NULL, &own, has_decoder(transformer), src,
+                                tgt, output);
 }
 
-mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
-                                const mh_transformer_options *options, const mh_tensor *src,
-                                const mh_tensor *memory)
+mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer *transformer,
+                                       const mh_packed_weights *packed,
+                                       const mh_transformer_options *options, const mh_tensor *src,
+                                       const mh_tensor *memory)
 {
     mh_transformer_options own;
     mh_status status = check_options(context, transformer, options, &own);
@@ -395,7 +399,15 @@ mh_status mh_transformer_encode(mh_context *context, const mh_transformer *trans
     if (!status && own.tape)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
                          "tape: found one, expected NULL, as there is no way back from here");
-    return status ? status : run_forward(context, transformer, &own, false, src, NULL, memory);
+    return status ? status
+                  : run_forward(context, transformer, packed, &own, false, src, NULL, memory);
+}
+
+mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
+                                const mh_transformer_options *options, const mh_tensor *src,
+                                const mh_tensor *memory)
+{
+    return mh_transformer_encode_packed(context, transformer, NULL, options, src, memory);
 }
 
 // ---- backward ----------------------------------------------------------------------------------

@@ -127,6 +127,10 @@ static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size
             sums);
     const mh_tensor *c = &job->target;
     void *to = (void *)mh_element(c, 2, at);
+    if (o->accumulate && c->dtype == MH_F32 && (runs_along(c, 1) || columns == 1)) {
+        kernels->add_row(columns, sums, to);
+        return;
+    }
     if (o->accumulate)
         kernels->add_row(columns, row_at(kernels, c, to, columns, staging), sums);
     mh_row_write(kernels, c->dtype, to, c->stride[1], columns, sums);
