@@ -105,6 +105,7 @@ class TransformerConfig(ctypes.Structure):
         ("norm_first", c_bool),
         ("bias", c_bool),
         ("final_norm", c_bool),
+        ("vocabulary", c_size_t),
         ("precision", c_int),
     ]
 
