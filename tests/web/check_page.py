@@ -397,11 +397,11 @@ def check_server(browser):
     model = FOLDER / "model"
     model.mkdir(exist_ok=True)
     subprocess.run([BUILD / "tests/cli/make_model", model, "5"], check=True)
-    with subprocess.Popen([BUILD / "multihead", "serve", "-m", model, "--port", "0"],
+    with subprocess.Popen([BUILD / "multihead", "serve", "-m", model, "--port", "0", "--dtype", "f32"],
                           stdout=subprocess.PIPE, text=True) as server:
         try:
             home = server.stdout.readline().strip()
-            said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "le chat"],
+            said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", "le chat"],
                                   capture_output=True, text=True, check=True).stdout.strip()
             w = Watched(browser, home, allow=(home,))
             for text in ("le tapis", "le chat"):
