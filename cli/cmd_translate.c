@@ -125,6 +125,10 @@ static void check_options(struct argp_state *state, translate *t)
                    o->beam);
     if (t->attention.shows && t->printing.json)
         argp_error(state, "--show-attention: not with --json");
+    const mh_view_options *v = &t->attention.options;
+    if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
+        !t->attention.page)
+        argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
     if ((t->attention.page || t->attention.trace) && t->text_count != 1)
         argp_error(state, "%s: found %zu texts on the command line, expected one",
                    t->attention.page ? "--attention" : "--trace-out", t->text_count);

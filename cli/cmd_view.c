@@ -6,6 +6,8 @@
 #include "view_inputs.h"
 #include "view_run.h"
 
+#include <unistd.h>
+
 enum {
     KEY_WEIGHTS = 0x100,
     KEY_TOKENS,
@@ -220,7 +222,7 @@ static int run_view(int argc, char **argv)
     v.options.width = 0; // the terminal's
     int code = parse_arguments(&view_argp, argc, argv, &v);
     if (v.options.width == 0)
-        v.options.width = terminal_width();
+        v.options.width = terminal_width(STDOUT_FILENO);
     if (code == EXIT_DONE)
         code = open_context(&v.common, &v.context);
     if (code == EXIT_DONE)

@@ -3,11 +3,11 @@
 // $TERM) are read here and nowhere else.
 #include "progress.h"
 #include "messages.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, SHORT_WIDTH = 12 };
@@ -25,13 +25,6 @@ static bool colour_wanted(void)
 {
     const char *no_color = getenv("NO_COLOR"); // no-color.org: present and not empty
     return !no_color || !*no_color;
-}
-
-// The columns of the terminal, 80 if it does not say.
-static int terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 static void show_bar(size_t filled, size_t width)
@@ -57,7 +50,7 @@ void progress_line(double part, const char *text)
 {
     if (!progress_wanted())
         return;
-    const int room = terminal_width() - SHORT_WIDTH - 2;
+    const int room = (int)terminal_width(STDERR_FILENO) - SHORT_WIDTH - 2;
     show_bar((size_t)(part * SHORT_WIDTH), SHORT_WIDTH);
     fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, text);
     fflush(stderr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The terminal behind standard output; see terminal.h.
+// The terminal; see terminal.h.
 #include "terminal.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-size_t terminal_width(void)
+size_t terminal_width(int descriptor)
 {
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
         return size.ws_col;
     return 80;
 }

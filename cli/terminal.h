@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What is known of the terminal behind standard output.
+// What is known of the terminal behind standard output or standard error.
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// Its columns; 80 if it is none.
-size_t terminal_width(void);
+// The columns of the one behind a descriptor; 80 if there is none.
+size_t terminal_width(int descriptor);
 
-// Whether it announces 24-bit colours, and $NO_COLOR does not object.
+// Whether standard output's announces 24-bit colours, and $NO_COLOR does not object.
 bool terminal_has_colours(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -74,4 +75,13 @@ void mh_folder_discard(const mh_folder *folder, const char *path)
 bool mh_folder_has(const mh_folder *folder, const char *name)
 {
     return faccessat(folder->descriptor, name, F_OK, 0) == 0;
+}
+
+mh_status mh_path_join(mh_context *context, const char *folder, const char *name,
+                       char path[MH_PATH_BYTES])
+{
+    const int size = snprintf(path, MH_PATH_BYTES, "%s/%s", folder, name);
+    if (size < 0 || size >= MH_PATH_BYTES)
+        return mh_fail(context, MH_ERROR_FILE, "%.100s...: the folder's name is too long", folder);
+    return MH_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A folder that one process at a time works in. Exported for libmultihead-model, but not part of
-// the public API.
+// A folder that one process at a time works in, and paths of what is in one. Exported for
+// libmultihead-model, but not part of the public API.
 #ifndef MH_BASE_FOLDER_H
 #define MH_BASE_FOLDER_H
 
@@ -19,6 +19,12 @@ MH_API void mh_folder_close(mh_folder *folder);
 
 // Removes the folder if it was made by mh_folder_open and is still empty.
 MH_API void mh_folder_discard(const mh_folder *folder, const char *path);
+
+enum { MH_PATH_BYTES = 4096 };
+
+// folder/name; MH_ERROR_FILE if that is too long.
+MH_API mh_status mh_path_join(mh_context *context, const char *folder, const char *name,
+                              char path[MH_PATH_BYTES]);
 
 // Whether it has a file of this name.
 MH_API bool mh_folder_has(const mh_folder *folder, const char *name);

@@ -8,41 +8,30 @@
 #include <multihead/model.h>
 
 #include "base/context.h"
+#include "base/folder.h"
 #include "model/config_file.h"
 #include "model/translator_inside.h"
-#include <stdio.h>
-
-enum { PATH_BYTES = 4096 };
-
-static mh_status join(mh_context *context, const char *folder, const char *name, char *path)
-{
-    const int size = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
-    if (size < 0 || size >= PATH_BYTES)
-        return mh_fail(context, MH_ERROR_FILE, "the folder's name has more than %d bytes",
-                       PATH_BYTES - 32);
-    return MH_OK;
-}
 
 // ---- loading ------------------------------------------------------------------------------------
 
 mh_status mh_translator_load(mh_context *context, const char *folder, mh_precision precision,
                              mh_translator **translator)
 {
-    char path[PATH_BYTES];
+    char path[MH_PATH_BYTES];
     mh_translator_config config;
     mh_tokenizer *tokenizer = NULL;
     *translator = NULL;
-    mh_status status = join(context, folder, "config.json", path);
+    mh_status status = mh_path_join(context, folder, "config.json", path);
     if (!status)
         status = mh_config_load(context, path, &config);
     if (!status)
-        status = join(context, folder, "tokenizer.json", path);
+        status = mh_path_join(context, folder, "tokenizer.json", path);
     if (!status)
         status = mh_tokenizer_load(context, path, &tokenizer);
     if (!status)
         status = mh_translator_create(context, &config, precision, tokenizer, translator);
     if (!status)
-        status = join(context, folder, "model.safetensors", path);
+        status = mh_path_join(context, folder, "model.safetensors", path);
     if (!status)
         status = mh_parameters_load(context, mh_translator_parameters(*translator), path, NULL);
     if (status) {
@@ -88,23 +77,23 @@ static mh_status save_rounded(mh_context *context, const mh_parameters *paramete
 mh_status mh_translator_save_settings(mh_context *context, const mh_translator *t,
                                       const char *folder)
 {
-    char path[PATH_BYTES];
-    mh_status status = join(context, folder, "config.json", path);
+    char path[MH_PATH_BYTES];
+    mh_status status = mh_path_join(context, folder, "config.json", path);
     if (!status)
         status = mh_config_save(context, path, &t->config);
     if (!status)
-        status = join(context, folder, "tokenizer.json", path);
+        status = mh_path_join(context, folder, "tokenizer.json", path);
     return status ? status : mh_tokenizer_save(context, t->tokenizer, path);
 }
 
 mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t,
                                      const char *folder, mh_dtype dtype)
 {
-    char path[PATH_BYTES];
+    char path[MH_PATH_BYTES];
     if (dtype != MH_F32 && dtype != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
                        mh_dtype_name(dtype));
-    mh_status status = join(context, folder, "model.safetensors", path);
+    mh_status status = mh_path_join(context, folder, "model.safetensors", path);
     if (status)
         return status;
     return dtype == MH_F32 ? mh_parameters_save(context, mh_translator_parameters(t), path)

@@ -17,7 +17,7 @@ typedef struct card {
 
 MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
 {
-    char line[2048];
+    char line[1024];
     va_list list;
     va_start(list, format);
     const int size = vsnprintf(line, sizeof line, format, list);
@@ -25,6 +25,15 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
     const size_t used = size < 0 ? 0 : (size_t)size < sizeof line ? (size_t)size : sizeof line - 1;
     if (!c->status && !mh_text_append(c->context, &c->text, line, used))
         c->status = MH_ERROR_MEMORY;
+}
+
+// Texts of the caller's may be of any length.
+static void add_text(card *c, const char *before, const char *text)
+{
+    add(c, "%s", before);
+    if (!c->status && !mh_text_append(c->context, &c->text, text, strlen(text)))
+        c->status = MH_ERROR_MEMORY;
+    add(c, "\n\n");
 }
 
 static void add_model(card *c, const mh_train_options *o, const mh_train_event *e)
@@ -47,7 +56,7 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
 {
     add(c, "## Training\n\n");
     if (o->command)
-        add(c, "    %s\n\n", o->command);
+        add_text(c, "    ", o->command);
     add(c,
         "%zu sentence pairs; %" PRIu64 " updates (%.2f epochs, %" PRIu64
         " target tokens), products in %s, seed %" PRIu64 ". ",
@@ -56,7 +65,7 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
         add(c, "The weights are the mean of the last %zu saved ones. ", o->average);
     add(c, "The log is log.jsonl.\n\n");
     if (o->attribution)
-        add(c, "## Data\n\n%s\n\n", o->attribution);
+        add_text(c, "## Data\n\n", o->attribution);
 }
 
 static void add_scores(card *c, const mh_train_event *e)

@@ -12,15 +12,6 @@
 #define FORMAT_KEY   "format"
 #define FORMAT_VALUE "multihead checkpoint 1"
 
-mh_status mh_path_join(mh_context *context, const char *folder, const char *name,
-                       char path[MH_PATH_BYTES])
-{
-    const int size = snprintf(path, MH_PATH_BYTES, "%s/%s", folder, name);
-    if (size < 0 || size >= MH_PATH_BYTES)
-        return mh_fail(context, MH_ERROR_FILE, "%.100s...: the folder's name is too long", folder);
-    return MH_OK;
-}
-
 // ---- progress as text ---------------------------------------------------------------------------
 
 typedef struct field {

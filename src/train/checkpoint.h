@@ -7,11 +7,12 @@
 #ifndef MH_TRAIN_CHECKPOINT_H
 #define MH_TRAIN_CHECKPOINT_H
 
+#include "base/folder.h"
 #include "train/duration.h"
 
 #define MH_CHECKPOINT_NAME "checkpoint.safetensors"
 
-enum { MH_PATH_BYTES = 4096, MH_SETTINGS_MOST = 32 };
+enum { MH_SETTINGS_MOST = 32 };
 
 // What decides a run's bits and must not change on the way, as text.
 typedef struct mh_setting {
@@ -29,10 +30,6 @@ typedef struct mh_run_arrays {
     size_t floats;
     float *parameters, *m, *v;
 } mh_run_arrays;
-
-// folder/name; MH_ERROR_FILE if that is too long.
-mh_status mh_path_join(mh_context *context, const char *folder, const char *name,
-                       char path[MH_PATH_BYTES]);
 
 mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_settings *settings,
                              const mh_progress *progress, const mh_run_arrays *arrays);

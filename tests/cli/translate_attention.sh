@@ -30,3 +30,4 @@ run multihead translate -m model --show-attention --kind attention x
 run multihead translate -m model $scalar --beam 1 --attention nowhere/p.html "le chat"
 long="qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"
 multihead translate -m model --show-attention $long 2>&1 >/dev/null
+run multihead translate -m model --layer 1 le chat
