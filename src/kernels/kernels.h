@@ -32,6 +32,23 @@ typedef struct mh_score_map {
     uint64_t live;
 } mh_score_map;
 
+// One step of the online softmax by which attention with matrix units takes a tile of keys: as
+// softmax_step, for scale > 0, but the weights become the next 64 columns of a left operand, 0 from
+// n on; and where max grows it is the weights in the columns before that shrink, as their products
+// with the values are still to come. With dropout, what is kept of a weight is multiplied by
+// keep_scale after it is summed up.
+typedef struct mh_weight_step {
+    size_t m, n;
+    float scale;
+    const float *scores; // (m, 64)
+    float *max, *sum;    // (m), (m, lanes)
+    void *weights;       // (m, 64) of a left operand, whose rows have `columns`
+    size_t columns;
+    size_t before;        // of those, which shrink
+    const uint64_t *keep; // (m), or NULL: no dropout
+    float keep_scale;
+} mh_weight_step;
+
 // One row of the softmax's backward, with t = scale * s and the gradient g of a kept weight:
 //     p = exp(t - lse);  w = p * keep_scale, g = g * keep_scale where keep has a 1, else 0;
 //     s = w;  g = p * (g - delta);  both 0 where live has a 0.
@@ -102,13 +119,17 @@ typedef struct mh_product {
     void (*pack_left)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
 
     // The right operand from b (k x n, row stride ldb), n <= columns. Row r is then at byte
-    // r * columns * right_size, if r is a multiple of step.
+    // r * columns * right_size, if r is a multiple of step, and its column c, in whole vectors,
+    // c * step * right_size from there.
     void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
 
     // lda is the length of the left operand's rows: their stride if they are f32, otherwise k
     // rounded up as it was packed, of which the first k are used; ldb the columns of the right one.
     void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                      size_t ldb, float *c, size_t ldc, bool accumulate);
+
+    // The weights of attention as left operands of this product; NULL: softmax_step makes them.
+    void (*soften)(const mh_weight_step *step);
 } mh_product;
 
 typedef struct mh_kernels {

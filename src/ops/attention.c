@@ -1,192 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Attention, forward: the loop nest that attention_job.h draws, from the public call down to
-// the kernels. It never holds more of the score matrix than a strip of one tile.
-//
-//              64 keys                      Ev
-//     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
+// a group of rows and a chunk of keys, for which attention_tile.h has two ways.
 #include "base/fpenv.h"
 #include "base/sizes.h"
-#include "ops/attention_job.h"
+#include "ops/attention_tile.h"
 #include "ops/rows.h"
 #include <math.h>
 #include <string.h>
-
-// ---- one strip of query rows against one tile of keys -------------------------------------
-
-// A tile of keys and values, and its right operands once somebody needs them.
-typedef struct packed_tile {
-    size_t group, begin, count;        // of which key/value head, its first key, how many
-    void *keys_memory, *values_memory; // for the operands
-    const void *keys;                  // (E, 64), or NULL: not packed yet
-    const void *values;                // (64, value_width)
-    bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
-} packed_tile;
-
-// Some rows of a strip on their way through a tile.
-typedef struct strip {
-    const mh_sequence *sequence;
-    const packed_tile *tile;
-    const mh_product *product;
-    mh_left queries;      // (rows, E), for that product
-    size_t first, rows;   // in the block
-    const uint64_t *live; // (rows)
-    float *scores, *bias; // (rows, 64)
-    mh_softmax_state state;
-} strip;
-
-// The keys (E, 64) and values (64, value_width) of a tile as f32, where the cache has them or in
-// the given memory.
-static mh_kv_tile load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            const packed_tile *tile, float *keys, float *values,
-                            mh_attention_scratch *scratch)
-{
-    const mh_attention_problem *p = job->problem;
-    if (p->cache)
-        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
-                                keys, values);
-    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
-    mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
-    ptrdiff_t stride;
-    const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
-                                       tile->count, p->Ev, scratch->staging, &stride);
-    bool finite =
-        job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
-    return (mh_kv_tile){keys, values, finite};
-}
-
-static void pack_tile(const mh_attention_job *job, const mh_sequence *sequence, packed_tile *tile,
-                      mh_attention_scratch *scratch)
-{
-    const mh_product *product = job->product;
-    const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
-    const mh_kv_tile source = load_tile(
-        job, sequence, tile, mh_right_source(product, tile->keys_memory, scratch->keys_f32),
-        mh_right_source(product, tile->values_memory, scratch->values_f32), scratch);
-    tile->keys = mh_right_pack(product, job->problem->E, columns, source.keys, MH_KEY_TILE,
-                               tile->keys_memory);
-    tile->values =
-        mh_right_pack(product, tile->count, width, source.values, width, tile->values_memory);
-    tile->finite = source.finite;
-}
-
-// acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
-// rows of the values set to 0. The same operations in the same order as for the whole strip.
-static void add_values_carefully(const mh_attention_job *job, const strip *s, size_t keys,
-                                 mh_attention_scratch *scratch)
-{
-    const mh_product *product = s->product;
-    const size_t width = job->value_width;
-    const mh_kv_tile source =
-        load_tile(job, s->sequence, s->tile, scratch->keys_f32, scratch->values_f32, scratch);
-    for (size_t r = 0; r < s->rows; r++) {
-        float *acc = s->state.acc + r * width;
-        memcpy(scratch->clean, source.values, keys * width * sizeof(float));
-        for (size_t j = 0; j < keys; j++)
-            if (!(s->live[r] >> j & 1))
-                memset(scratch->clean + j * width, 0, width * sizeof(float));
-        const void *values =
-            mh_right_pack(product, keys, width, scratch->clean, width, scratch->clean_right);
-        const mh_left weights = mh_left_pack(product, 1, keys, s->scores + r * MH_KEY_TILE,
-                                             MH_KEY_TILE, scratch->weights);
-        memcpy(scratch->sums, acc, width * sizeof(float)); // as a product writes whole groups
-        product->multiply(1, width, keys, weights.data, weights.stride, values, width,
-                          scratch->sums, width, true);
-        memcpy(acc, scratch->sums, width * sizeof(float));
-    }
-}
-
-// The state from row `row` on.
-static mh_softmax_state state_rows(const mh_attention_job *job, const mh_softmax_state *state,
-                                   size_t row)
-{
-    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
-                              state->acc + row * job->value_width};
-}
-
-// Scores, mask, softmax step and weighted values.
-static void attend_rows(const mh_attention_job *job, const strip *s, mh_attention_scratch *scratch)
-{
-    const mh_kernels *kernels = job->kernels;
-    const size_t width = job->value_width, rows = s->rows;
-    uint64_t any = 0, all = ~UINT64_C(0);
-    for (size_t r = 0; r < rows; r++)
-        any |= s->live[r], all &= s->live[r];
-    if (!any)
-        return;
-
-    const size_t used = mh_tile_used(any);
-    s->product->multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, s->queries.data,
-                         s->queries.stride, s->tile->keys, MH_KEY_TILE, s->scores, MH_KEY_TILE,
-                         false);
-
-    const bool full = mh_tile_full(all, any);
-    float scale = job->problem->scale;
-    if (job->modified || !full) {
-        for (size_t r = 0; r < rows; r++) {
-            mh_score_map map =
-                mh_attention_score_map(job, s->sequence, &scratch->rows[s->first + r],
-                                       s->tile->begin, s->live[r], s->bias + r * MH_KEY_TILE);
-            kernels->score_row(&map, used, s->scores + r * MH_KEY_TILE);
-        }
-        scale = 1;
-    }
-
-    for (size_t r = 0; r < rows; r += MH_ROWS_AWAKE) {
-        const mh_softmax_state state = state_rows(job, &s->state, r);
-        kernels->softmax_step(mh_smaller(rows - r, MH_ROWS_AWAKE), used, scale,
-                              s->scores + r * MH_KEY_TILE, width, state.max, state.sum, state.acc,
-                              width);
-        mh_product_stay_awake(s->product);
-    }
-    for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++) {
-        float *row = s->scores + r * MH_KEY_TILE;
-        kernels->drop_row(
-            mh_attention_keep(job, s->sequence, &scratch->rows[s->first + r], s->tile->begin),
-            job->keep_scale, used, row, row);
-    }
-    if (!s->tile->finite && !(full && mh_product_exact(s->product, used, s->tile->count))) {
-        add_values_carefully(job, s, used, scratch);
-        return;
-    }
-    const mh_left weights =
-        mh_left_pack(s->product, rows, used, s->scores, MH_KEY_TILE, scratch->weights);
-    s->product->multiply(rows, width, used, weights.data, weights.stride, s->tile->values, width,
-                         s->state.acc, width, true);
-}
-
-// Rows that see few keys of a tile, by the f32 product.
-static void attend_few(const mh_attention_job *job, const strip *whole, const uint64_t *live,
-                       mh_attention_scratch *scratch)
-{
-    const mh_product *product = &job->kernels->f32;
-    const mh_kv_tile source = load_tile(job, whole->sequence, whole->tile, scratch->keys_f32,
-                                        scratch->values_f32, scratch);
-    packed_tile tile = *whole->tile;
-    tile.keys = source.keys, tile.values = source.values, tile.finite = source.finite;
-    strip s = *whole;
-    s.tile = &tile;
-    s.product = product;
-    for (size_t r = 0; r < whole->rows; r += product->rows) {
-        s.first = whole->first + r;
-        s.rows = mh_smaller(whole->rows - r, product->rows);
-        s.queries = mh_left_from(product, scratch->plain_queries, s.first);
-        s.live = live + r;
-        s.scores = whole->scores + r * MH_KEY_TILE;
-        s.bias = whole->bias + r * MH_KEY_TILE;
-        s.state = state_rows(job, &whole->state, r);
-        attend_rows(job, &s, scratch);
-    }
-}
-
-// What the product needs before its first use in a block.
-static void pack_queries(const mh_attention_job *job, mh_attention_scratch *scratch)
-{
-    mh_product_enter(job->product);
-    scratch->queries =
-        mh_left_pack(job->product, scratch->count, job->problem->E, scratch->plain_queries.data,
-                     scratch->plain_queries.stride, scratch->packed_queries);
-    scratch->packed = true;
-}
 
 static void leave_product(const mh_attention_job *job, mh_attention_scratch *scratch)
 {
@@ -194,54 +14,18 @@ static void leave_product(const mh_attention_job *job, mh_attention_scratch *scr
         mh_product_leave(job->product);
 }
 
-// One strip against one tile. Where matrix instructions are used, a row that sees only the first
-// keys of a tile takes the f32 product all the same, as packing would cost more than it gives:
-// in short sequences all rows do. That is a matter between a row and its keys, so its bits do not
-// depend on its neighbours.
-static void attend_strip(const mh_attention_job *job, const mh_sequence *sequence,
-                         packed_tile *tile, size_t first, size_t rows,
-                         mh_attention_scratch *scratch, mh_softmax_state state)
-{
-    const uint64_t few_keys = job->product->pack_right ? UINT64_C(1) << MH_FEW_KEYS : 0;
-    uint64_t live[MH_MAX_STRIP], few[MH_MAX_STRIP], any_few = 0;
-    uint64_t any = mh_mask_tile(job->problem, job->kernels, sequence, scratch->rows + first, rows,
-                                tile->begin, live, scratch->bias);
-    if (!any)
-        return;
-    for (size_t r = 0; r < rows; r++) {
-        scratch->seen[first + r] |= live[r] != 0;
-        few[r] = live[r] < few_keys ? live[r] : 0;
-        any_few |= few[r];
-        live[r] ^= few[r];
-    }
-    strip s = {.sequence = sequence,
-               .tile = tile,
-               .product = job->product,
-               .first = first,
-               .rows = rows,
-               .live = live,
-               .scores = scratch->scores,
-               .bias = scratch->bias,
-               .state = state};
-    if (any >= few_keys) {
-        if (!scratch->packed)
-            pack_queries(job, scratch);
-        if (!tile->keys)
-            pack_tile(job, sequence, tile, scratch);
-        s.queries = mh_left_from(job->product, scratch->queries, first);
-        attend_rows(job, &s, scratch);
-    }
-    if (any_few)
-        attend_few(job, &s, few, scratch);
-}
-
 // ---- one block of query rows against all its keys --------------------------------------------
 
-static void reset_state(const mh_attention_job *job, size_t rows, const mh_softmax_state *state)
+static void reset_softmax(const mh_attention_job *job, size_t rows, const mh_softmax_state *state)
 {
     for (size_t r = 0; r < rows; r++)
         state->max[r] = -INFINITY;
     memset(state->sum, 0, rows * job->kernels->lanes * sizeof(float));
+}
+
+static void reset_state(const mh_attention_job *job, size_t rows, const mh_softmax_state *state)
+{
+    reset_softmax(job, rows, state);
     memset(state->acc, 0, rows * job->value_width * sizeof(float));
 }
 
@@ -309,12 +93,12 @@ static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *s
 
 // The tiles of one chunk, to be packed when a strip needs them.
 static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scratch *scratch,
-                         packed_tile *tiles)
+                         mh_key_tile *tiles)
 {
     size_t count = 0;
     for (size_t begin = keys.begin / MH_KEY_TILE * MH_KEY_TILE; begin < keys.end;
          begin += MH_KEY_TILE, count++)
-        tiles[count] = (packed_tile){.group = group,
+        tiles[count] = (mh_key_tile){.group = group,
                                      .begin = begin,
                                      .count = mh_smaller(keys.end - begin, MH_KEY_TILE),
                                      .keys_memory = scratch->keys[count],
@@ -324,15 +108,15 @@ static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scra
 
 // `rows` rows from `begin` on against the tiles of one chunk; `state` starts there.
 static void attend_group(const mh_attention_job *job, const mh_sequence *sequence,
-                         packed_tile *tiles, size_t tile_count, size_t begin, size_t rows,
+                         mh_key_tile *tiles, size_t tile_count, size_t begin, size_t rows,
                          const mh_softmax_state *state, mh_attention_scratch *scratch)
 {
-    reset_state(job, rows, state);
-    for (size_t i = 0; i < tile_count; i++)
-        for (size_t first = 0; first < rows; first += job->strip)
-            attend_strip(job, sequence, &tiles[i], begin + first,
-                         rows - first < job->strip ? rows - first : job->strip, scratch,
-                         state_rows(job, state, first));
+    const mh_strip group = {sequence, begin, rows, *state};
+    reset_softmax(job, rows, state);
+    if (job->product->soften)
+        mh_attend_matrix(job, &group, tiles, tile_count, scratch);
+    else
+        mh_attend_online(job, &group, tiles, tile_count, scratch);
 }
 
 // The keys that a span and a chunk have in common.
@@ -352,10 +136,10 @@ static void attend_span(const mh_attention_job *job, const mh_sequence *sequence
         reset_state(job, rows, &scratch->total);
     const size_t first_chunk = span.begin / MH_KEY_CHUNK;
     for (size_t chunk = first_chunk; chunk * MH_KEY_CHUNK < span.end; chunk++) {
-        packed_tile tiles[MH_CHUNK_TILES];
+        mh_key_tile tiles[MH_CHUNK_TILES];
         size_t count = list_tiles(group, chunk_keys(span, chunk), scratch, tiles);
         for (size_t begin = 0; begin < rows; begin += job->group_rows) {
-            const mh_softmax_state total = state_rows(job, &scratch->total, begin);
+            const mh_softmax_state total = mh_state_rows(job, &scratch->total, begin);
             const mh_softmax_state *state = chunk == first_chunk ? &total : &scratch->partial;
             size_t group_rows = rows - begin < job->group_rows ? rows - begin : job->group_rows;
             attend_group(job, sequence, tiles, count, begin, group_rows, state, scratch);
@@ -478,9 +262,9 @@ static void attend_part(void *arg, size_t index, size_t worker)
     const size_t task = index / job->chunks, chunk = index % job->chunks;
     block_of_rows block;
     load_block(job, task, scratch, &block);
-    const mh_softmax_state part = state_rows(job, &job->parts, index * job->block_rows);
+    const mh_softmax_state part = mh_state_rows(job, &job->parts, index * job->block_rows);
     const mh_interval keys = chunk_keys(block.span, chunk);
-    packed_tile tiles[MH_CHUNK_TILES];
+    mh_key_tile tiles[MH_CHUNK_TILES];
     size_t count = 0;
     if (keys.begin < keys.end)
         count = list_tiles(block.group, keys, scratch, tiles);
@@ -499,7 +283,7 @@ static void merge_parts(void *arg, size_t task, size_t worker)
     reset_state(job, block.count, &scratch->total);
     for (size_t chunk = 0; chunk < job->chunks; chunk++) {
         const size_t first = (task * job->chunks + chunk) * job->block_rows;
-        const mh_softmax_state part = state_rows(job, &job->parts, first);
+        const mh_softmax_state part = mh_state_rows(job, &job->parts, first);
         for (size_t r = 0; r < block.count; r++) {
             merge_row(job, &scratch->total, r, part.max[r], &part, r);
             scratch->seen[r] |= job->parts_seen[first + r];

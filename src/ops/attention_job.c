@@ -74,19 +74,21 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     mh_attention_scratch s;
     const mh_product *product = job->product;
     memset(&s, 0, sizeof s);
-    for (size_t i = 0; i < job->chunk_tiles; i++) {
+    const size_t tiles = job->chunk_tiles;
+    for (size_t i = 0; i < tiles; i++)
         s.keys[i] = mh_right_take(product, arena, p->E, MH_KEY_TILE);
+    for (size_t i = 0; i < tiles; i++) // all together: one operand
         s.values[i] = mh_right_take(product, arena, MH_KEY_TILE, job->value_width);
-    }
     s.keys_f32 = mh_arena_take(arena, p->E * MH_KEY_TILE, sizeof(float));
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean_right = mh_right_take_packed(product, arena, MH_KEY_TILE, job->value_width);
     s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
-    s.scores = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
-    s.weights = mh_left_take(product, arena, job->strip, MH_KEY_TILE);
-    s.bias = mh_arena_take(arena, job->strip * MH_KEY_TILE, sizeof(float));
+    s.scores = mh_arena_take(arena, 2 * job->strip * MH_KEY_TILE, sizeof(float));
+    s.weights = mh_left_take(product, arena, job->strip, tiles * MH_KEY_TILE);
+    s.bias =
+        mh_arena_take(arena, (p->additive ? tiles : 1) * job->strip * MH_KEY_TILE, sizeof(float));
     s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
     s.packed_queries = mh_left_take(product, arena, job->block_rows, p->E);
     if (p->options.weights && p->options.weights_average)

@@ -45,9 +45,9 @@ typedef struct mh_attention_scratch {
     void *clean_right;     // the same as a right operand
     float *sums;           // (group, value_width)
     float *staging;        // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;         // (strip, 64)
-    void *weights;         // (strip, 64): the scores as a left operand
-    float *bias;           // (strip, 64)
+    float *scores;         // (2, strip, 64): of a tile and the next
+    void *weights;         // (strip, chunk_tiles * 64): the scores' softmax as a left operand
+    float *bias;           // (chunk_tiles, strip, 64)
     float *staged;         // (block_rows, E): queries that need converting or gathering
     void *packed_queries;  // (block_rows, E)
     size_t count;          // rows of the block at hand

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// AMX tiles as the matrix product uses them; kernels_amx.c draws the operands' forms. Tiles 0 to 3
+// are sums: `groups` of rows x `blocks` of columns, 1 or 2 each; 4 and 5 are groups of the left
+// operand, 6 and 7 blocks of the right one.
+#ifndef MH_TILES_AMX_H
+#define MH_TILES_AMX_H
+
+#include "base/compiler.h"
+#include "kernels/kernels.h"
+#include <immintrin.h>
+// Older versions of clang write these names without the second underscore.
+#if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) ||                                            \
+    !(defined(__AMX_BF16__) || defined(__AMXBF16__)) || !defined(__AVX512BF16__)
+#error the folder amx is compiled without its instruction-set flags
+#endif
+
+enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };
+
+// Where the operands of some groups and blocks are: the first tiles, and how far the next ones.
+typedef struct operands {
+    const char *a, *b;
+    size_t group, right_step; // bytes
+} operands;
+
+MH_ALWAYS_INLINE void clear_sums(void)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+MH_ALWAYS_INLINE void load_sums(const int groups, const int blocks, const float *c, size_t ldc)
+{
+    const size_t bytes = ldc * sizeof *c;
+    _tile_loadd(0, c, bytes);
+    if (blocks > 1)
+        _tile_loadd(1, c + SIDE, bytes);
+    if (groups > 1)
+        _tile_loadd(2, c + SIDE * ldc, bytes);
+    if (groups > 1 && blocks > 1)
+        _tile_loadd(3, c + SIDE * ldc + SIDE, bytes);
+}
+
+MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, size_t ldc)
+{
+    const size_t bytes = ldc * sizeof *c;
+    _tile_stored(0, c, bytes);
+    if (blocks > 1)
+        _tile_stored(1, c + SIDE, bytes);
+    if (groups > 1)
+        _tile_stored(2, c + SIDE * ldc, bytes);
+    if (groups > 1 && blocks > 1)
+        _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
+}
+
+// One step of k: sums += a b. Each product is issued as soon as its operands are, and the right
+// operand passes by the first-level cache, in which the left one stays.
+MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *o)
+{
+    _tile_stream_loadd(6, o->b, TILE_ROW);
+    _tile_loadd(4, o->a, TILE_ROW);
+    _tile_dpbf16ps(0, 4, 6);
+    if (groups > 1) {
+        _tile_loadd(5, o->a + o->group, TILE_ROW);
+        _tile_dpbf16ps(2, 5, 6);
+    }
+    if (blocks > 1) {
+        _tile_stream_loadd(7, o->b + TILE, TILE_ROW);
+        if (groups > 1)
+            _tile_dpbf16ps(3, 5, 7);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+}
+
+void mh_soften_amx(const mh_weight_step *step);
+
+#endif

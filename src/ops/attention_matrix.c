@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+// Attention with matrix units: a strip of query rows against all tiles of a chunk of keys, and only
+// then the values, so that their sums stay in the unit's registers from the first key to the last.
+//
+//                tile 0    tile 1         tile 7                 Ev
+//     32 rows  [ scores ][ scores ] ..  [ scores ]
+//                 |         |               |  softmax
+//              [ weights | weights  ..  | weights ]  x  values = [ acc ]
+//
+// A row that sees only the first few keys of one tile takes the multiply-adds all the same, as
+// packing would cost more than it gives: in short sequences all rows do. That is a matter between
+// a row and its keys, so its bits do not depend on its neighbours.
+#include "base/sizes.h"
+#include "ops/attention_tile.h"
+#include <string.h>
+
+// A strip on its way through a chunk.
+typedef struct passage {
+    const mh_attention_job *job;
+    const mh_strip *strip;
+    mh_key_tile *tiles;
+    size_t count;
+    mh_attention_scratch *scratch;
+    uint64_t live[MH_CHUNK_TILES][MH_MAX_STRIP];
+    uint64_t any[MH_CHUNK_TILES], all[MH_CHUNK_TILES]; // live, or-ed and and-ed over the rows
+} passage;
+
+static float *bias_of(const passage *p, size_t tile)
+{
+    const mh_attention_job *job = p->job;
+    return p->scratch->bias + (job->problem->additive ? tile * job->strip * MH_KEY_TILE : 0);
+}
+
+// ---- which keys -------------------------------------------------------------------------------
+
+static void combine_rows(passage *p, size_t tile)
+{
+    p->any[tile] = 0, p->all[tile] = ~UINT64_C(0);
+    for (size_t r = 0; r < p->strip->rows; r++)
+        p->any[tile] |= p->live[tile][r], p->all[tile] &= p->live[tile][r];
+}
+
+static void find_live(passage *p)
+{
+    const mh_attention_job *job = p->job;
+    const mh_strip *strip = p->strip;
+    for (size_t i = 0; i < p->count; i++) {
+        mh_mask_tile(job->problem, job->kernels, strip->sequence, p->scratch->rows + strip->first,
+                     strip->rows, p->tiles[i].begin, p->live[i], bias_of(p, i));
+        combine_rows(p, i);
+        for (size_t r = 0; r < strip->rows; r++)
+            p->scratch->seen[strip->first + r] |= p->live[i][r] != 0;
+    }
+}
+
+// The only tile in which row r sees keys, if these are few; else p->count.
+static size_t find_few(const passage *p, size_t r)
+{
+    size_t found = p->count;
+    for (size_t i = 0; i < p->count; i++) {
+        const uint64_t live = p->live[i][r];
+        if (live == 0)
+            continue;
+        if (found < p->count || live >> MH_FEW_KEYS)
+            return p->count;
+        found = i;
+    }
+    return found;
+}
+
+// Moves the rows with few keys from p->live to few. Returns whether there are any.
+static bool part_few(passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
+{
+    bool found = false;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->all[i] >> MH_FEW_KEYS) // every row sees more
+            return false;
+    for (size_t r = 0; r < p->strip->rows; r++) {
+        const size_t tile = find_few(p, r);
+        if (tile == p->count)
+            continue;
+        if (!found)
+            memset(few, 0, p->count * sizeof *few);
+        found = true;
+        few[tile][r] = p->live[tile][r];
+        p->live[tile][r] = 0;
+    }
+    for (size_t i = 0; i < p->count && found; i++)
+        combine_rows(p, i);
+    return found;
+}
+
+static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
+{
+    mh_attention_scratch *scratch = p->scratch;
+    for (size_t i = 0; i < p->count; i++) {
+        uint64_t any = 0;
+        for (size_t r = 0; r < p->strip->rows; r++)
+            any |= few[i][r];
+        if (!any)
+            continue;
+        mh_key_tile tile = p->tiles[i];
+        const mh_kv_tile source = mh_attention_load_tile(
+            p->job, p->strip->sequence, &tile, scratch->keys_f32, scratch->values_f32, scratch);
+        tile.keys = source.keys, tile.values = source.values, tile.finite = source.finite;
+        mh_attend_tile(p->job, p->strip, &tile, few[i], bias_of(p, i), scratch);
+    }
+}
+
+// ---- operands -----------------------------------------------------------------------------------
+
+static void pack_queries(const mh_attention_job *job, mh_attention_scratch *scratch)
+{
+    mh_product_enter(job->product);
+    scratch->queries =
+        mh_left_pack(job->product, scratch->count, job->problem->E, scratch->plain_queries.data,
+                     scratch->plain_queries.stride, scratch->packed_queries);
+    scratch->packed = true;
+}
+
+static void pack_tile(const passage *p, mh_key_tile *tile)
+{
+    const mh_attention_job *job = p->job;
+    const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
+    const mh_kv_tile source = mh_attention_load_tile(
+        job, p->strip->sequence, tile, p->scratch->keys_f32, p->scratch->values_f32, p->scratch);
+    tile->keys = mh_right_pack(job->product, job->problem->E, columns, source.keys, MH_KEY_TILE,
+                               tile->keys_memory);
+    tile->values =
+        mh_right_pack(job->product, tile->count, width, source.values, width, tile->values_memory);
+    tile->finite = source.finite;
+}
+
+// ---- scores and softmax -------------------------------------------------------------------------
+
+// A left operand from a tile's columns on.
+static mh_left weights_from(const passage *p, size_t tile)
+{
+    const mh_left weights = {p->scratch->weights, (ptrdiff_t)(p->job->chunk_tiles * MH_KEY_TILE)};
+    return mh_left_from_k(p->job->product, weights, tile * MH_KEY_TILE);
+}
+
+// The first tile from `tile` on in which some row sees a key, ready to be multiplied; or p->count.
+static size_t next_tile(const passage *p, size_t tile)
+{
+    while (tile < p->count && !p->any[tile])
+        tile++;
+    if (tile < p->count && !p->tiles[tile].keys)
+        pack_tile(p, &p->tiles[tile]);
+    return tile;
+}
+
+// The products with one half of a tile's keys.
+static void multiply_half(const passage *p, size_t tile, size_t half, float *scores)
+{
+    const mh_attention_job *job = p->job;
+    const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
+    const size_t first = half * MH_KEY_TILE / 2;
+    if (used <= first)
+        return;
+    const mh_left queries = mh_left_from(job->product, p->scratch->queries, p->strip->first);
+    job->product->multiply(p->strip->rows, mh_smaller(used - first, MH_KEY_TILE / 2),
+                           job->problem->E, queries.data, queries.stride,
+                           mh_right_from_column(job->product, p->tiles[tile].keys, first),
+                           MH_KEY_TILE, scores + first, MH_KEY_TILE, false);
+}
+
+// Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
+// then they are only masked.
+static void map_scores(const passage *p, size_t tile, bool only_mask, float *scores)
+{
+    const mh_strip *strip = p->strip;
+    for (size_t r = 0; r < strip->rows; r++) {
+        mh_score_map map = mh_attention_score_map(
+            p->job, strip->sequence, &p->scratch->rows[strip->first + r], p->tiles[tile].begin,
+            p->live[tile][r], bias_of(p, tile) + r * MH_KEY_TILE);
+        map.scale = only_mask ? 1 : map.scale;
+        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]), scores + r * MH_KEY_TILE);
+    }
+}
+
+// The softmax of one half of the rows.
+static void soften_half(const passage *p, size_t tile, size_t half, float scale,
+                        const float *scores)
+{
+    const mh_attention_job *job = p->job;
+    const mh_strip *strip = p->strip;
+    const size_t middle = mh_round_up(strip->rows / 2, job->product->group);
+    const size_t first = half * middle, end = half ? strip->rows : mh_smaller(middle, strip->rows);
+    if (first >= end)
+        return;
+    const bool dropout = job->problem->options.dropout > 0;
+    uint64_t keep[MH_MAX_STRIP];
+    for (size_t r = first; r < end && dropout; r++)
+        keep[r - first] = mh_attention_keep(
+            job, strip->sequence, &p->scratch->rows[strip->first + r], p->tiles[tile].begin);
+    const mh_softmax_state state = mh_state_rows(job, &strip->state, first);
+    const mh_left weights = mh_left_from(job->product, weights_from(p, tile), first);
+    job->product->soften(&(mh_weight_step){.m = end - first,
+                                           .n = mh_tile_used(p->any[tile]),
+                                           .scale = scale,
+                                           .scores = scores + first * MH_KEY_TILE,
+                                           .max = state.max,
+                                           .sum = state.sum,
+                                           .weights = (void *)weights.data,
+                                           .columns = (size_t)weights.stride,
+                                           .before = tile * MH_KEY_TILE,
+                                           .keep = dropout ? keep : NULL,
+                                           .keep_scale = job->keep_scale});
+}
+
+// All tiles. The products of the next one are computed in two halves, between the halves of this
+// one's softmax: a matrix unit falls asleep when it waits for long. Returns whether there are any.
+static bool weigh_tiles(const passage *p)
+{
+    const mh_attention_job *job = p->job;
+    size_t tile = next_tile(p, 0);
+    if (tile == p->count)
+        return false;
+    if (!p->scratch->packed)
+        pack_queries(job, p->scratch);
+    float *scores = p->scratch->scores, *next_scores = scores + job->strip * MH_KEY_TILE;
+    multiply_half(p, tile, 0, scores);
+    multiply_half(p, tile, 1, scores);
+    const bool mapped = job->modified || !(job->problem->scale > 0);
+    for (size_t next; tile < p->count; tile = next) {
+        next = next_tile(p, tile + 1);
+        if (mapped || !mh_tile_full(p->all[tile], p->any[tile]))
+            map_scores(p, tile, !mapped, scores);
+        for (size_t half = 0; half < 2; half++) {
+            soften_half(p, tile, half, mapped ? 1 : job->problem->scale, scores);
+            if (next < p->count)
+                multiply_half(p, next, half, next_scores);
+        }
+        float *done = scores;
+        scores = next_scores, next_scores = done;
+    }
+    return true;
+}
+
+// ---- values --------------------------------------------------------------------------------
+
+// Whether a value of a key that some row does not see could spoil that row.
+static bool values_need_care(const passage *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const mh_key_tile *tile = &p->tiles[i];
+        if (p->any[i] && !tile->finite &&
+            !(mh_tile_full(p->all[i], p->any[i]) &&
+              mh_product_exact(p->job->product, mh_tile_used(p->any[i]), tile->count)))
+            return true;
+    }
+    return false;
+}
+
+// acc = weights x values, a run of tiles whose values lie together at a time.
+static void add_values(const passage *p)
+{
+    const mh_product *product = p->job->product;
+    const size_t width = p->job->value_width;
+    const ptrdiff_t tile_bytes = (ptrdiff_t)(MH_KEY_TILE * width * product->right_size);
+    bool more = false;
+    for (size_t i = 0, end; i < p->count; i = end) {
+        end = i + 1;
+        if (!p->any[i])
+            continue;
+        while (end < p->count && p->any[end] &&
+               (const char *)p->tiles[end].values ==
+                   (const char *)p->tiles[end - 1].values + tile_bytes)
+            end++;
+        const mh_left weights = weights_from(p, i);
+        const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
+        product->multiply(p->strip->rows, width, keys, weights.data, weights.stride,
+                          p->tiles[i].values, width, p->strip->state.acc, width, more);
+        more = true;
+    }
+}
+
+// The same sums where a dead key's value may be NaN or inf: row by row, with the dead rows of the
+// values set to 0.
+static void add_tile_carefully(const passage *p, size_t tile)
+{
+    const mh_product *product = p->job->product;
+    mh_attention_scratch *scratch = p->scratch;
+    const size_t width = p->job->value_width, keys = mh_tile_used(p->any[tile]);
+    const mh_kv_tile source =
+        mh_attention_load_tile(p->job, p->strip->sequence, &p->tiles[tile], scratch->keys_f32,
+                               scratch->values_f32, scratch);
+    for (size_t r = 0; r < p->strip->rows; r++) {
+        memcpy(scratch->clean, source.values, keys * width * sizeof(float));
+        for (size_t j = 0; j < keys; j++)
+            if (!(p->live[tile][r] >> j & 1))
+                memset(scratch->clean + j * width, 0, width * sizeof(float));
+        const void *values =
+            mh_right_pack(product, keys, width, scratch->clean, width, scratch->clean_right);
+        const size_t row = r % product->group;
+        const mh_left weights = mh_left_from(product, weights_from(p, tile), r - row);
+        float *acc = p->strip->state.acc + r * width, *sums = scratch->sums + row * width;
+        memcpy(sums, acc, width * sizeof(float)); // as a product writes whole groups
+        product->multiply(product->group, width, keys, weights.data, weights.stride, values, width,
+                          scratch->sums, width, true);
+        memcpy(acc, sums, width * sizeof(float));
+    }
+}
+
+static void add_values_carefully(const passage *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->any[i])
+            add_tile_carefully(p, i);
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+
+static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tiles,
+                         size_t count, mh_attention_scratch *scratch)
+{
+    passage p = {job, strip, tiles, count, scratch, .any = {0}};
+    uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP];
+    find_live(&p);
+    const bool any_few = part_few(&p, few), any_many = weigh_tiles(&p);
+    if (any_many && !values_need_care(&p)) {
+        add_values(&p);
+    } else {
+        memset(strip->state.acc, 0, strip->rows * job->value_width * sizeof(float));
+        if (any_many)
+            add_values_carefully(&p);
+    }
+    if (any_few)
+        attend_few(&p, few);
+}
+
+void mh_attend_matrix(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                      size_t count, mh_attention_scratch *scratch)
+{
+    for (size_t r = 0; r < group->rows; r += job->strip) {
+        const mh_strip strip = mh_strip_from(job, group, r, job->strip);
+        attend_strip(job, &strip, tiles, count, scratch);
+    }
+}

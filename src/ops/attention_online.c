@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Attention with multiply-adds: one strip of query rows against one tile of keys after the other.
+//
+//              64 keys                      Ev
+//     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
+#include "base/sizes.h"
+#include "ops/attention_tile.h"
+#include "ops/rows.h"
+#include <string.h>
+
+mh_kv_tile mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                                  const mh_key_tile *tile, float *keys, float *values,
+                                  mh_attention_scratch *scratch)
+{
+    const mh_attention_problem *p = job->problem;
+    if (p->cache)
+        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
+                                keys, values);
+    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
+    ptrdiff_t stride;
+    const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
+                                       tile->count, p->Ev, scratch->staging, &stride);
+    bool finite =
+        job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
+    return (mh_kv_tile){keys, values, finite};
+}
+
+// acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
+// rows of the values set to 0. The same operations in the same order as for the whole strip.
+static void add_values_carefully(const mh_attention_job *job, const mh_strip *strip,
+                                 const mh_key_tile *tile, const uint64_t *live, size_t keys,
+                                 mh_attention_scratch *scratch)
+{
+    const size_t width = job->value_width;
+    for (size_t r = 0; r < strip->rows; r++) {
+        memcpy(scratch->clean, tile->values, keys * width * sizeof(float));
+        for (size_t j = 0; j < keys; j++)
+            if (!(live[r] >> j & 1))
+                memset(scratch->clean + j * width, 0, width * sizeof(float));
+        job->kernels->f32.multiply(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
+                                   scratch->clean, width, strip->state.acc + r * width, width,
+                                   true);
+    }
+}
+
+// Scores, mask, softmax step and weighted values of at most as many rows as the product takes.
+static void attend_rows(const mh_attention_job *job, const mh_strip *strip, const mh_key_tile *tile,
+                        const uint64_t *live, const float *bias, mh_attention_scratch *scratch)
+{
+    const mh_kernels *kernels = job->kernels;
+    const size_t width = job->value_width, rows = strip->rows;
+    uint64_t any = 0, all = ~UINT64_C(0);
+    for (size_t r = 0; r < rows; r++)
+        any |= live[r], all &= live[r];
+    if (!any)
+        return;
+
+    float *scores = scratch->scores;
+    const size_t used = mh_tile_used(any);
+    const mh_left queries = mh_left_from(&kernels->f32, scratch->plain_queries, strip->first);
+    kernels->f32.multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, queries.data,
+                          queries.stride, tile->keys, MH_KEY_TILE, scores, MH_KEY_TILE, false);
+
+    const bool full = mh_tile_full(all, any);
+    float scale = job->problem->scale;
+    if (job->modified || !full) {
+        for (size_t r = 0; r < rows; r++) {
+            mh_score_map map =
+                mh_attention_score_map(job, strip->sequence, &scratch->rows[strip->first + r],
+                                       tile->begin, live[r], bias + r * MH_KEY_TILE);
+            kernels->score_row(&map, used, scores + r * MH_KEY_TILE);
+        }
+        scale = 1;
+    }
+    kernels->softmax_step(rows, used, scale, scores, width, strip->state.max, strip->state.sum,
+                          strip->state.acc, width);
+    for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++) {
+        float *row = scores + r * MH_KEY_TILE;
+        kernels->drop_row(
+            mh_attention_keep(job, strip->sequence, &scratch->rows[strip->first + r], tile->begin),
+            job->keep_scale, used, row, row);
+    }
+    if (!tile->finite && !full)
+        add_values_carefully(job, strip, tile, live, used, scratch);
+    else
+        kernels->f32.multiply(rows, width, used, scores, MH_KEY_TILE, tile->values, width,
+                              strip->state.acc, width, true);
+}
+
+void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
+                    const uint64_t *live, const float *bias, mh_attention_scratch *scratch)
+{
+    const size_t most = job->kernels->f32.rows;
+    for (size_t r = 0; r < group->rows; r += most) {
+        const mh_strip strip = mh_strip_from(job, group, r, most);
+        attend_rows(job, &strip, tile, live + r, bias + r * MH_KEY_TILE, scratch);
+    }
+}
+
+// One strip of the group and one tile.
+static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tile,
+                         mh_attention_scratch *scratch)
+{
+    uint64_t live[MH_MAX_STRIP];
+    if (!mh_mask_tile(job->problem, job->kernels, strip->sequence, scratch->rows + strip->first,
+                      strip->rows, tile->begin, live, scratch->bias))
+        return;
+    for (size_t r = 0; r < strip->rows; r++)
+        scratch->seen[strip->first + r] |= live[r] != 0;
+    if (!tile->keys) {
+        const mh_kv_tile source = mh_attention_load_tile(
+            job, strip->sequence, tile, tile->keys_memory, tile->values_memory, scratch);
+        tile->keys = source.keys, tile->values = source.values, tile->finite = source.finite;
+    }
+    attend_rows(job, strip, tile, live, scratch->bias, scratch);
+}
+
+void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                      size_t count, mh_attention_scratch *scratch)
+{
+    memset(group->state.acc, 0, group->rows * job->value_width * sizeof(float));
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < group->rows; r += job->strip) {
+            const mh_strip strip = mh_strip_from(job, group, r, job->strip);
+            attend_strip(job, &strip, &tiles[i], scratch);
+        }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Attention of some query rows over the keys of one chunk, in two ways: with multiply-adds, tile
+// after tile (attention_online.c), or with matrix units, all of the chunk's tiles before the
+// values (attention_matrix.c).
+#ifndef MH_OPS_ATTENTION_TILE_H
+#define MH_OPS_ATTENTION_TILE_H
+
+#include "ops/attention_job.h"
+
+// A tile of keys and values, and its right operands once somebody needs them.
+typedef struct mh_key_tile {
+    size_t group, begin, count;        // of which key/value head, its first key, how many
+    void *keys_memory, *values_memory; // for the operands
+    const void *keys;                  // (E, 64), or NULL: not packed yet
+    const void *values;                // (64, value_width)
+    bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
+} mh_key_tile;
+
+// Some rows of a block: row `first` and those after it, and their softmax.
+typedef struct mh_strip {
+    const mh_sequence *sequence;
+    size_t first, rows;
+    mh_softmax_state state; // of row `first`
+} mh_strip;
+
+// The state from row `row` on.
+static inline mh_softmax_state mh_state_rows(const mh_attention_job *job,
+                                             const mh_softmax_state *state, size_t row)
+{
+    return (mh_softmax_state){state->max + row, state->sum + row * job->kernels->lanes,
+                              state->acc + row * job->value_width};
+}
+
+// At most `most` rows of a group, from `row` on.
+static inline mh_strip mh_strip_from(const mh_attention_job *job, const mh_strip *group, size_t row,
+                                     size_t most)
+{
+    return (mh_strip){group->sequence, group->first + row, mh_smaller(group->rows - row, most),
+                      mh_state_rows(job, &group->state, row)};
+}
+
+// The keys (E, 64) and values (64, value_width) of a tile as f32, where the cache has them or in
+// the given memory.
+mh_kv_tile mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                                  const mh_key_tile *tile, float *keys, float *values,
+                                  mh_attention_scratch *scratch);
+
+// A group of rows against one tile, whose right operands are rows of f32; live (rows) are its keys
+// that they see, bias (rows, 64) what mh_mask_tile found.
+void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
+                    const uint64_t *live, const float *bias, mh_attention_scratch *scratch);
+
+// A group of rows against all tiles of a chunk; max and sum of its state have been reset. With
+// multiply-adds, or with matrix units and job->product's soften.
+void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                      size_t count, mh_attention_scratch *scratch);
+void mh_attend_matrix(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                      size_t count, mh_attention_scratch *scratch);
+
+#endif
