@@ -172,13 +172,6 @@ static void write_output(const mh_attention_job *job, void *out, const float *ac
     mh_row_write(job->kernels, t->dtype, out, t->stride[3], Ev, scratch->staging);
 }
 
-static float log_sum_exp(const mh_attention_job *job, float max, float sum)
-{
-    float log_sum;
-    job->kernels->log(1, &sum, &log_sum);
-    return sum == 0 ? -INFINITY : max + log_sum;
-}
-
 static void finish_row(const mh_attention_job *job, const mh_sequence *sequence, size_t r,
                        mh_attention_scratch *scratch)
 {
@@ -189,7 +182,7 @@ static void finish_row(const mh_attention_job *job, const mh_sequence *sequence,
     float sum = job->kernels->sum_lanes(scratch->total.sum + r * job->kernels->lanes);
 
     if (p->options.lse)
-        *(float *)mh_element(p->options.lse, 3, at) = log_sum_exp(job, max, sum);
+        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_log_sum(job->kernels, max, sum);
 
     // No live key: 0 (or NaN, if asked for). Live keys whose scores are all -inf: NaN, as the
     // formula says.
@@ -308,7 +301,8 @@ static mh_status forward(mh_context *context, const mh_attention_problem *proble
         mh_parallel_for(context, job.tasks * job.chunks, attend_part, &job);
         mh_parallel_for(context, job.tasks, merge_parts, &job);
     } else {
-        mh_attention_run(context, job.workers, job.tasks, attend_block, &job);
+        mh_attention_run(context, job.workers, job.tasks,
+                         job.straight ? mh_attention_straight : attend_block, &job);
     }
     if (problem->options.weights)
         mh_attention_write_weights(context, &job);

@@ -48,7 +48,7 @@ static void say_why(const mh_context *context, const mh_attention_job *job, mh_a
     double dead = plan->tiles ? 100.0 * (double)plan->dead_tiles / (double)plan->tiles : 0;
     snprintf(plan->why, sizeof plan->why,
              "%s kernels (%s); %zu of %zu threads, because %s; %.1f %% of the tiles are skipped; "
-             "%s; values are read as %s and summed in f32%s",
+             "%s; values are read as %s and summed in f32%s%s",
              plan->isa,
              context->isa == mh_isa_levels()[0] ? "the level every CPU has" : "the level in force",
              plan->threads, context->threads,
@@ -60,7 +60,8 @@ static void say_why(const mh_context *context, const mh_attention_job *job, mh_a
              : plan->edge_tiles ? "only tiles on an edge are masked element by element"
                                 : "no tile is masked element by element",
              mh_dtype_name(p->v.dtype),
-             p->options.weights ? "; weights take a second pass over the scores" : "");
+             p->options.weights ? "; weights take a second pass over the scores" : "",
+             job->straight ? "; short sequences take the straight way" : "");
 }
 
 mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/sizes.h"
 #include "ops/rows.h"
+#include <math.h>
 #include <string.h>
 
 // Packing keys is paid once per block, so blocks are large: with 2048 rows it is about 1 % of the
@@ -22,11 +23,22 @@ static size_t count_tasks(const mh_attention_problem *p, size_t rows, size_t blo
     return p->B * p->G * ((rows + block_rows - 1) / block_rows);
 }
 
-// Below this many multiply-adds (some 20 microseconds) waking threads costs more than it gives.
+// Below this many multiply-adds (some 20 microseconds) waking threads costs more than it gives. A
+// row takes as long as 2000 of them beside its own.
 static bool worth_threads(const mh_attention_problem *p)
 {
-    double pairs = (double)p->B * (double)p->H * (double)p->T * (double)p->S;
-    return pairs * (double)(p->E + p->Ev) > 1e6;
+    const double rows = (double)p->B * (double)p->H * (double)p->T;
+    return rows * ((double)p->S * (double)(p->E + p->Ev) + 2000) > 1e6;
+}
+
+// The straight way has shorter tasks: several heads are one.
+static void plan_straight(mh_attention_job *job, size_t threads)
+{
+    const mh_attention_problem *p = job->problem;
+    const size_t all = p->B * p->G;
+    job->share = mh_larger(all / (8 * threads), 1);
+    job->tasks = (all + job->share - 1) / job->share;
+    job->workers = job->tasks > 1 ? threads : 1;
 }
 
 void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
@@ -56,6 +68,9 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->workers = job->tasks > 1 || job->split ? threads : 1; // any thread may take a task
     job->keep_scale = (float)(1 / (1 - (double)p->options.dropout));
     job->modified = p->options.softcap > 0 || p->options.alibi || p->additive;
+    job->straight = mh_attention_is_straight(kernels, p);
+    if (job->straight)
+        plan_straight(job, threads);
 }
 
 static mh_softmax_state layout_state(const mh_attention_job *job, size_t rows, mh_arena *arena)
@@ -105,6 +120,8 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
 {
     const mh_attention_problem *p = job->problem;
     bool softmax = p->options.weights && p->options.weights_stage == MH_WEIGHTS_SOFTMAX;
+    if (job->straight)
+        return;
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
@@ -153,6 +170,13 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
     size_t skip = (size_t)(-(uintptr_t)base % MH_ARENA_ALIGNMENT);
     *arena = (mh_arena){.base = base + skip, .size = needed - skip};
     return MH_OK;
+}
+
+float mh_attention_log_sum(const mh_kernels *kernels, float max, float sum)
+{
+    float log_sum;
+    kernels->log(1, &sum, &log_sum);
+    return sum == 0 ? -INFINITY : max + log_sum;
 }
 
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,

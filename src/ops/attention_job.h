@@ -87,6 +87,8 @@ typedef struct mh_attention_job {
     bool *parts_seen;              // (tasks, chunks, block_rows)
     size_t chunks;                 // of the longest sequence
     bool split;                    // chunks are shared out
+    bool straight;                 // short sequences: see attention_straight.c
+    size_t share;                  // sequences' key/value heads of a task then
 } mh_attention_job;
 
 // Decides the cut for a context. Fills everything but the memory.
@@ -106,6 +108,13 @@ void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task
 mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes);
 mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
                                       mh_arena *arena);
+
+// Whether a problem can take the straight way, and a task of it.
+bool mh_attention_is_straight(const mh_kernels *kernels, const mh_attention_problem *problem);
+void mh_attention_straight(void *job, size_t task, size_t worker);
+
+// log(sum exp(s)) of a row.
+float mh_attention_log_sum(const mh_kernels *kernels, float max, float sum);
 
 // `count` queries of a sequence and head, as f32, into to (count, E).
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
