@@ -299,6 +299,47 @@ static void neighbours(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
+// Few keys that all queries see take a way of their own; a mask that masks nothing brings them back
+// to the general one. With values in place and not, and numbers that are none.
+static void short_sequences(mh_context *context, mh_dtype dtype)
+{
+    enum { LONGEST = 17 };
+    problem p = setup(context, dtype);
+    test_tensor ones = test_tensor_dense(MH_BOOL, 1, (size_t[]){LONGEST});
+    test_tensor lse[2];
+    memset(ones.view.data, 1, LONGEST);
+    for (size_t i = 0; i < 2; i++)
+        lse[i] = test_tensor_dense(MH_F32, 3, (size_t[]){B, H, T});
+    const size_t lengths[] = {1, 5, 10, 16, LONGEST};
+    for (size_t n = 0; n < 3 * (sizeof lengths / sizeof *lengths); n++) {
+        const size_t length = lengths[n / 3];
+        const mh_tensor k = mh_tensor_slice(p.k.view, 2, 0, length);
+        const mh_tensor v = mh_tensor_slice(mh_tensor_slice(p.v.view, 2, 0, length), 3, 0,
+                                            n % 3 == 1 ? Ev : 16);
+        if (n % 3 == 2) { // some rows are NaN, some sums inf
+            ref_set(&p.q.view, (size_t[]){0, 1, 2, 3}, NAN);
+            ref_set(&p.k.view, (size_t[]){1, 0, 0, 3}, INFINITY);
+            ref_set(&p.v.view, (size_t[]){2, 1, 0, 4}, INFINITY);
+        }
+        const mh_mask mask = {.kind = MH_MASK_KEEP,
+                              .tensor = mh_tensor_slice(ones.view, 0, 0, length)};
+        p.options = mh_attention_options_default();
+        p.options.lse = &lse[0].view;
+        test_tensor found = attend(&p, p.q.view, k, v);
+        p.options.lse = &lse[1].view;
+        p.options.masks = &mask;
+        p.options.mask_count = 1;
+        test_tensor expected = attend(&p, p.q.view, k, v);
+        same_bits("lse of short sequences", &p, &lse[0].view, &lse[1].view);
+        same_and_free("short sequences", &p, &expected.view, found);
+        test_tensor_free(&expected);
+    }
+    test_tensor_free(&lse[0]);
+    test_tensor_free(&lse[1]);
+    test_tensor_free(&ones);
+    teardown(&p);
+}
+
 // ---- further outputs, memory, layout -----------------------------------------------------------
 
 static void further_outputs(mh_context *context, mh_dtype dtype)
@@ -464,6 +505,7 @@ int main(void)
         {"padding", padding},
         {"rows", rows},
         {"neighbours", neighbours},
+        {"short_sequences", short_sequences},
         {"further_outputs", further_outputs},
         {"bits_of_further_outputs", bits_of_further_outputs},
         {"own_workspace", own_workspace},

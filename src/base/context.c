@@ -90,30 +90,46 @@ void mh_free(mh_context *context, void *memory, size_t size)
     allocator.release(allocator.user, memory, at_least_one(size));
 }
 
-static void replace_scratch(mh_context *context, void *memory, size_t size)
+static void replace_scratch(mh_context *context, struct mh_scratch *scratch, void *memory,
+                            size_t size)
 {
-    mh_free(context, context->scratch, context->scratch_size);
-    context->scratch = memory;
-    context->scratch_size = size;
+    mh_free(context, scratch->memory, scratch->size);
+    *scratch = (struct mh_scratch){memory, size};
 }
 
-void *mh_context_scratch(mh_context *context, size_t size)
+static void *grow_scratch(mh_context *context, struct mh_scratch *scratch, size_t size)
 {
-    size_t old = context->scratch_size;
-    if (context->scratch && size <= old)
-        return context->scratch;
+    size_t old = scratch->size;
+    if (scratch->memory && size <= old)
+        return scratch->memory;
     // A quarter more than before, so that a cache that grows token by token does not allocate
     // at every token.
     size_t generous = old + old / 4;
     void *memory = generous > size ? try_alloc(context, generous) : NULL;
     if (memory) {
-        replace_scratch(context, memory, generous);
+        replace_scratch(context, scratch, memory, generous);
     } else {
         memory = mh_alloc(context, size);
         if (memory)
-            replace_scratch(context, memory, size);
+            replace_scratch(context, scratch, memory, size);
     }
     return memory;
+}
+
+void *mh_context_scratch(mh_context *context, size_t size)
+{
+    return grow_scratch(context, &context->scratch, size);
+}
+
+void *mh_context_module_scratch(mh_context *context, size_t size)
+{
+    return grow_scratch(context, &context->module_scratch, size);
+}
+
+void mh_context_free_scratch(mh_context *context)
+{
+    replace_scratch(context, &context->scratch, NULL, 0);
+    replace_scratch(context, &context->module_scratch, NULL, 0);
 }
 
 // ---- parallel loops -----------------------------------------------------------------------
@@ -171,6 +187,6 @@ void mh_context_branch(const mh_context *context, mh_context *branch)
 
 void mh_context_branch_end(mh_context *branch)
 {
-    mh_free(branch, branch->scratch, branch->scratch_size);
+    mh_context_free_scratch(branch);
     *branch = (mh_context){0};
 }

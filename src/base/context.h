@@ -23,8 +23,12 @@ struct mh_context {
     const char *isa;
     const struct mh_kernels *kernels; // filled for `isa`
 
-    void *scratch; // grows to the largest workspace asked for, then stays
-    size_t scratch_size;
+    // Each grows to the largest size asked for, then stays: memory that is new for every call would
+    // have to be cleared by the system every time.
+    struct mh_scratch {
+        void *memory;
+        size_t size;
+    } scratch, module_scratch;
 
     char error[1024];
 };
@@ -32,6 +36,12 @@ struct mh_context {
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
 // message if there is no memory; the old scratch is then still there.
 void *mh_context_scratch(mh_context *context, size_t size);
+
+// The same for a module, which keeps it while its operations use theirs.
+void *mh_context_module_scratch(mh_context *context, size_t size);
+
+// Frees both.
+void mh_context_free_scratch(mh_context *context);
 
 // A context of one thread for a turn of a parallel loop, with the same memory and level; `context`
 // must outlive it. Memory is then taken from several threads: for the C library's allocator only.

@@ -120,21 +120,22 @@ static mh_status check_inputs(mh_context *context, const mh_mha *mha, const mh_t
     const mh_mha_config *c = &mha->layer.config;
     const size_t widths[3] = {c->input_dim, c->kdim, c->vdim};
     mh_batch batches[3];
-    char found[3][128];
     for (int i = 0; i < 3; i++) {
         mh_status status =
             mh_batch_of(context, names[i], inputs[i], widths[i], c->batch_first, &batches[i]);
         if (status)
             return status;
-        mh_tensor_describe(inputs[i], found[i], sizeof found[i]);
     }
+    char found[3][128];
     if (inputs[0]->rank != inputs[1]->rank || inputs[1]->rank != inputs[2]->rank ||
         batches[0].sequences != batches[1].sequences ||
         batches[1].sequences != batches[2].sequences || batches[1].length != batches[2].length)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "query, key, value: found %s, %s, %s, expected one batch, and key and value "
                        "of one length",
-                       found[0], found[1], found[2]);
+                       mh_tensor_describe(inputs[0], found[0], sizeof found[0]),
+                       mh_tensor_describe(inputs[1], found[1], sizeof found[1]),
+                       mh_tensor_describe(inputs[2], found[2], sizeof found[2]));
     call->queries = batches[0];
     call->keys = batches[1];
     return MH_OK;
@@ -302,9 +303,6 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
         status = shape_weights(context, &own, weights, query->rank == 3, &shaped);
         call.weights = &shaped;
     }
-    mh_tape *tape = own.tape;
-    if (!status && !tape)
-        status = mh_tape_create(context, &tape);
     if (status)
         return status;
 
@@ -313,7 +311,7 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     mha_saved saved;
     mh_arena arena = {0};
     layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
-    status = mh_tape_begin(context, tape, &arena);
+    status = mh_tape_begin(context, own.tape, &arena);
     if (!status) {
         layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
         const size_t length = own.cache ? mh_kv_cache_length(own.cache, 0) : 0;
@@ -322,11 +320,9 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
             restore_cache(context, own.cache, length, &call);
     }
     if (!status && own.tape) {
-        memcpy(tape->memory, &saved, sizeof saved);
-        tape->owner = mha;
+        memcpy(own.tape->memory, &saved, sizeof saved);
+        own.tape->owner = mha;
     }
-    if (!own.tape)
-        mh_tape_free(tape);
     return status;
 }
 

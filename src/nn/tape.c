@@ -36,6 +36,11 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
     const size_t needed = arena->used;
     if (arena->overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "tape: its size does not fit in memory");
+    if (!tape) {
+        char *memory = mh_context_module_scratch(context, needed);
+        *arena = (mh_arena){.base = memory, .size = needed};
+        return memory ? MH_OK : MH_ERROR_MEMORY;
+    }
     tape->owner = NULL;
     if (tape->size < needed) {
         empty(tape);

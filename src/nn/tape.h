@@ -14,7 +14,8 @@ struct mh_tape {
     const void *owner; // the module of the last forward, or NULL: nothing to go back through
 };
 
-// Memory of at least arena->used bytes, and *arena for the work pass in it. What was there is lost.
+// Memory of at least arena->used bytes, and *arena for the work pass in it: the tape's, or the
+// context's if there is no tape. What was there is lost.
 mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena);
 
 #endif

@@ -355,24 +355,19 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
     run r;
     mh_status status = check(context, t, o, decodes, src, tgt, output, &r);
     r.encoder.call.packed = packed;
-    mh_tape *tape = o->tape;
-    if (!status && !tape)
-        status = mh_tape_create(context, &tape);
     if (status)
         return status;
     mh_arena arena = {0};
     layout(t, o, src, tgt, &arena, &r);
-    status = mh_tape_begin(context, tape, &arena);
+    status = mh_tape_begin(context, o->tape, &arena);
     if (!status) {
         layout(t, o, src, tgt, &arena, &r);
         status = forward(context, t, o, &r, src, tgt, output);
     }
     if (!status && o->tape) {
-        memcpy(tape->memory, &r, sizeof r);
-        tape->owner = t;
+        memcpy(o->tape->memory, &r, sizeof r);
+        o->tape->owner = t;
     }
-    if (!o->tape)
-        mh_tape_free(tape);
     return status;
 }
 

@@ -156,6 +156,6 @@ void mh_context_free(mh_context *context)
     if (!context)
         return;
     mh_pool_free(context->pool);
-    mh_free(context, context->scratch, context->scratch_size);
+    mh_context_free_scratch(context);
     mh_free(context, context, sizeof(context_block));
 }
