@@ -111,6 +111,11 @@ static void finish_row(const mh_matmul_job *job, size_t row, size_t column, size
     const mh_linear_options *o = &job->options;
     const size_t at[2] = {row, column};
     float staging[MH_MATMUL_ROWS];
+    if (job->only_bias) {
+        kernels->add_rows(columns, sums, (const float *)o->bias->data + column,
+                          (float *)mh_element(&job->target, 2, at));
+        return;
+    }
     if (o->bias)
         kernels->add_row(columns, (const float *)o->bias->data + column, sums);
     if (o->preactivation)
@@ -194,6 +199,15 @@ static void multiply_block(void *arg, size_t index, size_t worker)
     mh_product_leave(job->product);
 }
 
+// Whether a bias is all that comes between the sums and C: then it is added on the way.
+static bool has_only_bias(const mh_matmul_job *job)
+{
+    const mh_linear_options *o = &job->options;
+    return o->bias && !o->preactivation && !job->activate && job->dropout.probability <= 0 &&
+           !o->residual && !o->accumulate && job->target.dtype == MH_F32 &&
+           runs_along(&job->target, 1);
+}
+
 // ---- planning ----------------------------------------------------------------------------------
 
 // Below this many multiply-adds waking threads costs more than it gives.
@@ -211,6 +225,7 @@ static void count_tasks(mh_matmul_job *job)
 
 // As many tasks as keep all threads busy. Smaller blocks of A's rows come first, as long as there
 // are several: B is packed beforehand then. Smaller groups of panels pack each block once more.
+// Blocks that need no packing are cut evenly, so that threads finish together.
 static void plan(const mh_context *context, mh_matmul_job *job)
 {
     const size_t enough = 4 * context->threads, least = job->product->rows;
@@ -220,8 +235,13 @@ static void plan(const mh_context *context, mh_matmul_job *job)
     count_tasks(job);
     if (job->workers == 1)
         return;
-    for (; job->blocks > 1 && job->rows > least && job->blocks * job->groups < enough;
-         count_tasks(job))
+    if (!job->product->pack_left && job->blocks > 1 && job->blocks * job->groups < enough) {
+        const size_t blocks = (enough + job->groups - 1) / job->groups;
+        job->rows = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, least);
+        count_tasks(job);
+    }
+    for (; job->product->pack_left && job->blocks > 1 && job->rows > least &&
+         job->blocks * job->groups < enough; count_tasks(job))
         job->rows = mh_round_up(job->rows / 2, least);
     for (; job->panels > 1 && job->blocks * job->groups < enough; count_tasks(job))
         job->panels = (job->panels + 1) / 2;
@@ -278,6 +298,7 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
     if (job->c.shape[0] == 0 || job->c.shape[1] == 0)
         return MH_OK;
     job->target = job->c;
+    job->only_bias = has_only_bias(job);
     job->turned = better_turned(job);
     if (job->turned) {
         const mh_tensor a = job->a;

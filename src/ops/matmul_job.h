@@ -56,6 +56,7 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool turned;                    // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
+    bool only_bias;                 // which is the sums and a bias
     const mh_packed_matrix *packed; // B, or NULL
     mh_linear_options options;      // how the sums become C
     mh_activation_fn activate;      // options.activation's, or NULL
