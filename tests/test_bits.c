@@ -314,8 +314,8 @@ static void short_sequences(mh_context *context, mh_dtype dtype)
     for (size_t n = 0; n < 3 * (sizeof lengths / sizeof *lengths); n++) {
         const size_t length = lengths[n / 3];
         const mh_tensor k = mh_tensor_slice(p.k.view, 2, 0, length);
-        const mh_tensor v = mh_tensor_slice(mh_tensor_slice(p.v.view, 2, 0, length), 3, 0,
-                                            n % 3 == 1 ? Ev : 16);
+        const mh_tensor v =
+            mh_tensor_slice(mh_tensor_slice(p.v.view, 2, 0, length), 3, 0, n % 3 == 1 ? Ev : 16);
         if (n % 3 == 2) { // some rows are NaN, some sums inf
             ref_set(&p.q.view, (size_t[]){0, 1, 2, 3}, NAN);
             ref_set(&p.k.view, (size_t[]){1, 0, 0, 3}, INFINITY);

@@ -77,8 +77,7 @@ static void finish_row(const mh_attention_job *job, const size_t at[3], float ma
     float *to = (float *)mh_element(t, 3, at);
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1;
     if (p->options.lse)
-        *(float *)mh_element(p->options.lse, 3, at) =
-            mh_attention_log_sum(job->kernels, max, sum);
+        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_log_sum(job->kernels, max, sum);
     job->kernels->scale_row(p->Ev, out, 1 / (sum == 0 ? NAN : sum), plain ? to : out);
     if (!plain)
         mh_row_write(job->kernels, t->dtype, to, t->stride[3], p->Ev, out);
@@ -101,9 +100,9 @@ static void attend_rows(const mh_attention_job *job, size_t head, size_t first, 
                                           x->staging, &stride);
     kernels->f32.multiply(count, mh_round_up(n, lanes), p->E, queries, stride, x->keys, MH_FEW_KEYS,
                           x->scores, MH_KEY_TILE, false);
-    kernels->softmax_step(count, n, p->scale, x->scores, 0, max, x->sums, NULL, 0);
-    kernels->f32.multiply(count, width, n, x->scores, MH_KEY_TILE, x->values, x->value_stride, x->out,
-                          width, false);
+    kernels->softmax_step(count, n, p->scale, x->scores, 0, max, x->sums, x->out, 0);
+    kernels->f32.multiply(count, width, n, x->scores, MH_KEY_TILE, x->values, x->value_stride,
+                          x->out, width, false);
     for (size_t r = 0; r < count; r++, at[2]++)
         finish_row(job, at, max[r], kernels->sum_lanes(x->sums + r * lanes), x->out + r * width);
 }

@@ -225,7 +225,8 @@ static void count_tasks(mh_matmul_job *job)
 
 // As many tasks as keep all threads busy. Smaller blocks of A's rows come first, as long as there
 // are several: B is packed beforehand then. Smaller groups of panels pack each block once more.
-// Blocks that need no packing are cut evenly, so that threads finish together.
+// Blocks that need no packing are cut evenly, so that threads finish together, and by whole lines
+// of the cache, as C may be turned.
 static void plan(const mh_context *context, mh_matmul_job *job)
 {
     const size_t enough = 4 * context->threads, least = job->product->rows;
@@ -237,11 +238,12 @@ static void plan(const mh_context *context, mh_matmul_job *job)
         return;
     if (!job->product->pack_left && job->blocks > 1 && job->blocks * job->groups < enough) {
         const size_t blocks = (enough + job->groups - 1) / job->groups;
-        job->rows = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, least);
+        job->rows = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, MH_MAX_LANES);
         count_tasks(job);
     }
     for (; job->product->pack_left && job->blocks > 1 && job->rows > least &&
-         job->blocks * job->groups < enough; count_tasks(job))
+           job->blocks * job->groups < enough;
+         count_tasks(job))
         job->rows = mh_round_up(job->rows / 2, least);
     for (; job->panels > 1 && job->blocks * job->groups < enough; count_tasks(job))
         job->panels = (job->panels + 1) / 2;
