@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The straight way for short sequences: where every query sees all keys and these are few, as in
 // most tutorials, there is one tile, nothing to mask and nothing to merge. The general way
-// (attention.c) would spend half of its time on finding that out, head by head.
+// (attention.c) would spend a third of its time on finding that out, head by head.
 //
 //     keys turned (E, 16)     6 rows [ scores ] -> softmax step -> x values, in place -> out
 //
