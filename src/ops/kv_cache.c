@@ -2,10 +2,10 @@
 // The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
 #include "base/context.h"
 #include "base/sizes.h"
+#include "ops/kv_form.h"
 #include "ops/kv_tiles.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
-#include <math.h>
 #include <string.h>
 
 // A chunk is one tile: beams copy a chunk when they part, and short sentences have few keys.
@@ -14,7 +14,7 @@ enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
 typedef struct kv_chunk {
     size_t references;
     struct kv_chunk *next; // of the spare ones
-    size_t used;           // places that were ever written; the others are 0
+    size_t used;           // places that were ever written
     bool *finite;          // (heads, TILES)
     char *data;            // (heads, TILES, tile)
 } kv_chunk;
@@ -27,11 +27,10 @@ typedef struct kv_sequence {
 struct mh_kv_cache {
     mh_kv_cache_options options;
     mh_allocator allocator;
-    size_t value_stride; // value_width in whole vectors of any level
-    size_t element;      // bytes
-    size_t chunk_bytes;  // of a kv_chunk with all it holds
-    size_t held;         // bytes of all chunks in use
-    kv_chunk *spare;     // left by sequences, for the next: beams part and end at every step
+    mh_kv_form form;
+    size_t chunk_bytes; // of a kv_chunk with all it holds
+    size_t held;        // bytes of all chunks in use
+    kv_chunk *spare;    // left by sequences, for the next: beams part and end at every step
     kv_sequence *sequences;
     int64_t *lengths;
 };
@@ -55,33 +54,6 @@ static size_t header_bytes(const mh_kv_cache *cache)
     return (bytes + 63) / 64 * 64;
 }
 
-static size_t tile_elements(const mh_kv_cache *cache)
-{
-    return TILE * (cache->options.key_width + cache->value_stride);
-}
-
-// Keys and values of the places first .. end - 1: those of another chunk, or 0 for NULL. Beams part
-// at every step, and most have few of the 64 places in use.
-static void set_places(const mh_kv_cache *cache, const kv_chunk *from, size_t first, size_t end,
-                       kv_chunk *to)
-{
-    _Static_assert(TILES == 1, "a place is one of a tile");
-    const size_t E = cache->options.key_width, element = cache->element;
-    const size_t count = end > first ? end - first : 0, value = cache->value_stride * element;
-    for (size_t head = 0; head < cache->options.heads && count > 0; head++) {
-        const size_t tile = head * tile_elements(cache) * element, values = E * TILE * element;
-        for (size_t e = 0; e <= E; e++) { // rows of keys, then all values
-            const size_t at =
-                tile + (e < E ? (e * TILE + first) * element : values + first * value);
-            const size_t bytes = count * (e < E ? element : value);
-            if (from)
-                memcpy(to->data + at, from->data + at, bytes);
-            else
-                memset(to->data + at, 0, bytes);
-        }
-    }
-}
-
 static kv_chunk *take_chunk(mh_kv_cache *cache)
 {
     kv_chunk *chunk = cache->spare;
@@ -89,10 +61,7 @@ static kv_chunk *take_chunk(mh_kv_cache *cache)
         cache->spare = chunk->next;
         return chunk;
     }
-    chunk = allocate(cache, cache->chunk_bytes);
-    if (chunk)
-        memset(chunk, 0, cache->chunk_bytes);
-    return chunk;
+    return allocate(cache, cache->chunk_bytes);
 }
 
 static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
@@ -100,13 +69,15 @@ static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
     kv_chunk *chunk = take_chunk(cache);
     if (!chunk)
         return NULL;
-    const size_t header = header_bytes(cache), flags = cache->options.heads * TILES;
-    const size_t before = chunk->used, used = like ? like->used : 0;
-    *chunk = (kv_chunk){1, NULL, used, (bool *)(chunk + 1), (char *)chunk + header};
-    for (size_t i = 0; i < flags; i++)
+    const size_t header = header_bytes(cache), tiles = cache->options.heads * TILES;
+    *chunk =
+        (kv_chunk){1, NULL, like ? like->used : 0, (bool *)(chunk + 1), (char *)chunk + header};
+    for (size_t i = 0; i < tiles; i++) {
+        const size_t at = i * cache->form.bytes;
         chunk->finite[i] = like ? like->finite[i] : true;
-    set_places(cache, like, 0, used, chunk);
-    set_places(cache, NULL, used, before, chunk);
+        if (like)
+            mh_kv_form_copy(&cache->form, like->used, like->data + at, chunk->data + at);
+    }
     cache->held += cache->chunk_bytes;
     return chunk;
 }
@@ -122,7 +93,7 @@ static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
 
 static void *tile_at(const mh_kv_cache *cache, const kv_chunk *chunk, size_t head, size_t tile)
 {
-    return chunk->data + (head * TILES + tile) * tile_elements(cache) * cache->element;
+    return chunk->data + (head * TILES + tile) * cache->form.bytes;
 }
 
 // Room in the list for chunk number `index`.
@@ -217,9 +188,8 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     const size_t sequences = options->sequences;
     if (!c->options.value_width)
         c->options.value_width = options->key_width;
-    c->value_stride = (c->options.value_width + MH_MAX_LANES - 1) / MH_MAX_LANES * MH_MAX_LANES;
-    c->element = mh_dtype_size(options->dtype);
-    c->chunk_bytes = header_bytes(c) + options->heads * TILES * tile_elements(c) * c->element;
+    c->form = mh_kv_form_of(options->dtype, options->key_width, c->options.value_width);
+    c->chunk_bytes = header_bytes(c) + options->heads * TILES * c->form.bytes;
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -271,37 +241,6 @@ static size_t count_of(const append_job *job, size_t b)
     return job->counts ? (size_t)job->counts[b] : job->k->shape[2];
 }
 
-// One number into each of the key tile's rows, at the place of `lane`.
-static void scatter(size_t n, size_t element, const void *from, size_t lane, void *tile)
-{
-    if (element == sizeof(float))
-        for (size_t e = 0; e < n; e++)
-            ((float *)tile)[e * TILE + lane] = ((const float *)from)[e];
-    else
-        for (size_t e = 0; e < n; e++)
-            ((uint16_t *)tile)[e * TILE + lane] = ((const uint16_t *)from)[e];
-}
-
-// One key and one value into column `lane` of a tile.
-static void append_token(const append_job *job, const void *k, const void *v, size_t lane,
-                         void *tile, bool *finite)
-{
-    const mh_kv_cache *cache = job->cache;
-    const mh_dtype dtype = cache->options.dtype;
-    const size_t E = cache->options.key_width, Ev = cache->options.value_width;
-    float row[1024], rounded[1024];
-    mh_row_read(job->kernels, job->k->dtype, k, job->k->stride[3], E, row);
-    mh_row_write(job->kernels, dtype, rounded, 1, E, row);
-    scatter(E, cache->element, rounded, lane, tile);
-
-    char *value = (char *)tile + (E * TILE + lane * cache->value_stride) * cache->element;
-    mh_row_read(job->kernels, job->v->dtype, v, job->v->stride[3], Ev, row);
-    mh_row_write(job->kernels, dtype, value, 1, Ev, row);
-    mh_row_read(job->kernels, dtype, value, 1, Ev, row); // rounding may have made an inf
-    for (size_t e = 0; e < Ev; e++)
-        *finite &= isfinite(row[e]) != 0;
-}
-
 static void append_head(void *arg, size_t index, size_t worker)
 {
     const append_job *job = arg;
@@ -309,11 +248,13 @@ static void append_head(void *arg, size_t index, size_t worker)
     const size_t b = index / cache->options.heads, head = index % cache->options.heads;
     const size_t length = (size_t)cache->lengths[b], count = count_of(job, b);
     (void)worker;
-    for (size_t t = 0; t < count; t++) {
+    for (size_t t = 0, run; t < count; t += run) {
         const size_t place = length + t, tile = place % CHUNK / TILE, at[3] = {b, head, t};
         kv_chunk *chunk = cache->sequences[b].chunks[place / CHUNK];
-        append_token(job, mh_element(job->k, 3, at), mh_element(job->v, 3, at), place % TILE,
-                     tile_at(cache, chunk, head, tile), &chunk->finite[head * TILES + tile]);
+        run = mh_smaller(TILE - place % TILE, count - t);
+        chunk->finite[head * TILES + tile] &= mh_kv_form_write(
+            &cache->form, job->kernels, place % TILE, run, job->k, mh_element(job->k, 3, at),
+            job->v, mh_element(job->v, 3, at), tile_at(cache, chunk, head, tile));
     }
 }
 
@@ -472,7 +413,7 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
 {
     const mh_kv_cache_options *o = &cache->options;
     mh_kv_shape shape = {
-        o->sequences,   o->heads, o->key_width, o->value_width, cache->value_stride, 0,
+        o->sequences,   o->heads, o->key_width, o->value_width, cache->form.value_stride, 0,
         cache->lengths, o->dtype, o->window};
     for (size_t b = 0; b < o->sequences; b++)
         if ((size_t)cache->lengths[b] > shape.longest)
@@ -484,13 +425,8 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
                             size_t head, size_t begin, float *keys, float *values)
 {
     const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
-    const size_t tile = begin % CHUNK / TILE, keys_size = cache->options.key_width * TILE;
-    const void *data = tile_at(cache, chunk, head, tile);
-    const bool finite = chunk->finite[head * TILES + tile];
-    if (cache->options.dtype == MH_F32)
-        return (mh_kv_tile){data, (const float *)data + keys_size, finite};
-    mh_row_read(kernels, cache->options.dtype, data, 1, keys_size, keys);
-    mh_row_read(kernels, cache->options.dtype, (const char *)data + keys_size * cache->element, 1,
-                TILE * cache->value_stride, values);
-    return (mh_kv_tile){keys, values, finite};
+    const size_t tile = begin % CHUNK / TILE;
+    return mh_kv_form_read(&cache->form, kernels, chunk->used,
+                           tile_at(cache, chunk, head, tile), chunk->finite[head * TILES + tile],
+                           keys, values);
 }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What a tile of 64 cached keys and values looks like in memory; kv_tiles.h draws it. The cache
+// deals in tiles, this in what is inside them.
+#ifndef MH_OPS_KV_FORM_H
+#define MH_OPS_KV_FORM_H
+
+#include "ops/kv_tiles.h"
+
+typedef struct mh_kv_form {
+    mh_dtype dtype;
+    size_t key_width, value_width;
+    size_t value_stride; // value_width in whole vectors of any level
+    size_t element;      // bytes
+    size_t bytes;        // of a tile
+} mh_kv_form;
+
+mh_kv_form mh_kv_form_of(mh_dtype dtype, size_t key_width, size_t value_width);
+
+// Tokens into the places first .. first + count - 1, which are those after the last one written:
+// keys from row k of the tensor `keys` on, and values alike. Returns whether the values are finite,
+// as they are stored.
+bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t first, size_t count,
+                      const mh_tensor *keys, const void *k, const mh_tensor *values, const void *v,
+                      void *tile);
+
+// The first `count` places.
+void mh_kv_form_copy(const mh_kv_form *form, size_t count, const void *from, void *to);
+
+// The first `count` places as f32: in place, or widened into keys and values.
+mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
+                           const void *tile, bool finite, float *keys, float *values);
+
+#endif
