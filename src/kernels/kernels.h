@@ -183,7 +183,7 @@ typedef struct mh_kernels {
 
     // y = softmax(x) over n entries; y may be x. A -inf entry gets 0, and a row of only -inf
     // becomes all zeros. Returns the x that is largest and log(sum exp(x - max)), which is -inf
-    // for such a row.
+    // for such a row; that alone, in the same bits, if y is NULL.
     mh_softmax_norm (*softmax_row)(size_t n, const float *x, float *y);
 
     // y = x * factor + 0, so that a zero is +0 whichever way it came about. y may be x.

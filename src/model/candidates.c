@@ -63,7 +63,7 @@ static void one_row(void *arg, size_t row, size_t worker)
     choose(j->V, x, j->width, next);
     for (int i = 0; i < 3; i++)
         x[j->special[i]] = special[i];
-    const mh_softmax_norm norm = j->kernels->softmax_row(j->V, x, x);
+    const mh_softmax_norm norm = j->kernels->softmax_row(j->V, x, NULL);
     const double max = (double)norm.max, log_sum = (double)norm.log_sum;
     next->end = ((double)special[2] - max) - log_sum;
     for (size_t i = 0; i < next->count; i++) {
