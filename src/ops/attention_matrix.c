@@ -100,9 +100,8 @@ static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STR
         if (!any)
             continue;
         mh_key_tile tile = p->tiles[i];
-        const mh_kv_tile source = mh_attention_load_tile(
-            p->job, p->strip->sequence, &tile, scratch->keys_f32, scratch->values_f32, scratch);
-        tile.keys = source.keys, tile.values = source.values, tile.finite = source.finite;
+        mh_attention_load_tile(p->job, p->strip->sequence, &tile, scratch->keys_f32,
+                               scratch->values_f32, scratch);
         mh_attend_tile(p->job, p->strip, &tile, few[i], bias_of(p, i), scratch);
     }
 }
@@ -122,13 +121,13 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
 {
     const mh_attention_job *job = p->job;
     const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
-    const mh_kv_tile source = mh_attention_load_tile(
-        job, p->strip->sequence, tile, p->scratch->keys_f32, p->scratch->values_f32, p->scratch);
-    tile->keys = mh_right_pack(job->product, job->problem->E, columns, source.keys, MH_KEY_TILE,
-                               tile->keys_memory);
+    mh_attention_load_tile(job, p->strip->sequence, tile, p->scratch->keys_f32,
+                           p->scratch->values_f32, p->scratch);
+    tile->keys = mh_right_pack_from(job->product, job->problem->E, columns, tile->keys,
+                                    tile->columns, MH_KEY_TILE, tile->keys_memory);
+    tile->columns = MH_KEY_TILE;
     tile->values =
-        mh_right_pack(job->product, tile->count, width, source.values, width, tile->values_memory);
-    tile->finite = source.finite;
+        mh_right_pack(job->product, tile->count, width, tile->values, width, tile->values_memory);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
@@ -283,9 +282,9 @@ static void add_tile_carefully(const passage *p, size_t tile)
     const mh_product *product = p->job->product;
     mh_attention_scratch *scratch = p->scratch;
     const size_t width = p->job->value_width, keys = mh_tile_used(p->any[tile]);
-    const mh_kv_tile source =
-        mh_attention_load_tile(p->job, p->strip->sequence, &p->tiles[tile], scratch->keys_f32,
-                               scratch->values_f32, scratch);
+    mh_key_tile source = p->tiles[tile];
+    mh_attention_load_tile(p->job, p->strip->sequence, &source, scratch->keys_f32,
+                           scratch->values_f32, scratch);
     for (size_t r = 0; r < p->strip->rows; r++) {
         memcpy(scratch->clean, source.values, keys * width * sizeof(float));
         for (size_t j = 0; j < keys; j++)

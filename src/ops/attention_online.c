@@ -8,9 +8,9 @@
 #include "ops/rows.h"
 #include <string.h>
 
-mh_kv_tile mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                                  const mh_key_tile *tile, float *keys, float *values,
-                                  mh_attention_scratch *scratch)
+static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                            const mh_key_tile *tile, float *keys, float *values,
+                            mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
     if (p->cache)
@@ -23,7 +23,16 @@ mh_kv_tile mh_attention_load_tile(const mh_attention_job *job, const mh_sequence
                                        tile->count, p->Ev, scratch->staging, &stride);
     bool finite =
         job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
-    return (mh_kv_tile){keys, values, finite};
+    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
+}
+
+void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                            mh_key_tile *tile, float *keys, float *values,
+                            mh_attention_scratch *scratch)
+{
+    const mh_kv_tile source = read_tile(job, sequence, tile, keys, values, scratch);
+    tile->keys = source.keys, tile->columns = source.columns;
+    tile->values = source.values, tile->finite = source.finite;
 }
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
@@ -60,7 +69,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const size_t used = mh_tile_used(any);
     const mh_left queries = mh_left_from(&kernels->f32, scratch->plain_queries, strip->first);
     kernels->f32.multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, queries.data,
-                          queries.stride, tile->keys, MH_KEY_TILE, scores, MH_KEY_TILE, false);
+                          queries.stride, tile->keys, tile->columns, scores, MH_KEY_TILE, false);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -108,11 +117,9 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         return;
     for (size_t r = 0; r < strip->rows; r++)
         scratch->seen[strip->first + r] |= live[r] != 0;
-    if (!tile->keys) {
-        const mh_kv_tile source = mh_attention_load_tile(
-            job, strip->sequence, tile, tile->keys_memory, tile->values_memory, scratch);
-        tile->keys = source.keys, tile->values = source.values, tile->finite = source.finite;
-    }
+    if (!tile->keys)
+        mh_attention_load_tile(job, strip->sequence, tile, tile->keys_memory, tile->values_memory,
+                               scratch);
     attend_rows(job, strip, tile, live, scratch->bias, scratch);
 }
 

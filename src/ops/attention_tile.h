@@ -11,7 +11,8 @@
 typedef struct mh_key_tile {
     size_t group, begin, count;        // of which key/value head, its first key, how many
     void *keys_memory, *values_memory; // for the operands
-    const void *keys;                  // (E, 64), or NULL: not packed yet
+    const void *keys;                  // (E, columns), or NULL: not packed yet
+    size_t columns;                    // 64, or fewer of a short cache
     const void *values;                // (64, value_width)
     bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
 } mh_key_tile;
@@ -39,11 +40,10 @@ static inline mh_strip mh_strip_from(const mh_attention_job *job, const mh_strip
                       mh_state_rows(job, &group->state, row)};
 }
 
-// The keys (E, 64) and values (64, value_width) of a tile as f32, where the cache has them or in
-// the given memory.
-mh_kv_tile mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                                  const mh_key_tile *tile, float *keys, float *values,
-                                  mh_attention_scratch *scratch);
+// Keys and values of a tile as f32, where the cache has them or in the given memory.
+void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
+                            mh_key_tile *tile, float *keys, float *values,
+                            mh_attention_scratch *scratch);
 
 // A group of rows against one tile, whose right operands are rows of f32; live (rows) are its keys
 // that they see, bias (rows, 64) what mh_mask_tile found.

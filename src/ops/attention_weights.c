@@ -68,29 +68,31 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 
 // The raw products of a strip, 0 where no row sees a key and none would show.
 static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t columns,
-                           const void *keys, mh_attention_scratch *scratch)
+                           const void *keys, size_t key_columns, mh_attention_scratch *scratch)
 {
     const mh_left queries = mh_left_from(job->product, scratch->queries, first);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
     if (keys)
         job->product->multiply(rows, columns, job->problem->E, queries.data, queries.stride, keys,
-                               MH_KEY_TILE, scratch->scores, MH_KEY_TILE, false);
+                               key_columns, scratch->scores, MH_KEY_TILE, false);
 }
 
-// The keys of a tile as a right operand.
+// The keys of a tile as a right operand of *columns.
 static const void *pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                             size_t tile, size_t count, mh_attention_scratch *scratch)
+                             size_t tile, size_t count, size_t *columns,
+                             mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const float *keys = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
+    float *memory = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
+    mh_kv_tile source = {.keys = memory, .columns = MH_KEY_TILE};
     if (p->cache)
-        keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, (float *)keys,
-                                scratch->values_f32)
-                   .keys;
+        source = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, memory,
+                                  scratch->values_f32);
     else
-        mh_attention_load_keys(job, sequence, group, tile, count, (float *)keys, scratch);
-    return mh_right_pack(job->product, p->E, mh_round_up(count, job->kernels->lanes), keys,
-                         MH_KEY_TILE, scratch->keys[0]);
+        mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
+    *columns = job->product->pack_right ? MH_KEY_TILE : source.columns;
+    return mh_right_pack_from(job->product, p->E, mh_round_up(count, job->kernels->lanes),
+                              source.keys, source.columns, *columns, scratch->keys[0]);
 }
 
 // One head's rows of a piece over one tile; with an average, added up in scratch->average.
@@ -103,6 +105,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
     const size_t columns =
         (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
     const void *keys = NULL; // packed when the first strip needs them
+    size_t key_columns = MH_KEY_TILE;
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
@@ -110,9 +113,9 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
                                     tile, live, scratch->bias);
         const bool needed = any || shows_dead;
         if (needed && !keys)
-            keys =
-                pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count, scratch);
-        multiply_strip(job, first, strip, columns, needed ? keys : NULL, scratch);
+            keys = pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count,
+                             &key_columns, scratch);
+        multiply_strip(job, first, strip, columns, needed ? keys : NULL, key_columns, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row

@@ -8,15 +8,18 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// A chunk is one tile: beams copy a chunk when they part, and short sentences have few keys.
-enum { TILES = 1, TILE = MH_KEY_TILE, CHUNK = TILES * TILE };
+// A chunk is one tile of each head: beams copy a chunk when they part. Sentences have few keys, so
+// a sequence's first chunk starts with 16 places and is exchanged for one of 32 and one of 64: 64
+// at once took 7 times the memory that was in use, and more time to find it than to read it.
+enum { CHUNK = MH_KEY_TILE, SIZES = 3 };
 
 typedef struct kv_chunk {
     size_t references;
     struct kv_chunk *next; // of the spare ones
-    size_t used;           // places that were ever written
-    bool *finite;          // (heads, TILES)
-    char *data;            // (heads, TILES, tile)
+    size_t places;         // there are
+    size_t used;           // that were ever written
+    bool *finite;          // (heads)
+    char *data;            // (heads, tile)
 } kv_chunk;
 
 typedef struct kv_sequence {
@@ -28,9 +31,8 @@ struct mh_kv_cache {
     mh_kv_cache_options options;
     mh_allocator allocator;
     mh_kv_form form;
-    size_t chunk_bytes; // of a kv_chunk with all it holds
-    size_t held;        // bytes of all chunks in use
-    kv_chunk *spare;    // left by sequences, for the next: beams part and end at every step
+    size_t held;            // bytes of all chunks in use
+    kv_chunk *spare[SIZES]; // left by sequences, for the next: beams part and end at every step
     kv_sequence *sequences;
     int64_t *lengths;
 };
@@ -50,35 +52,52 @@ static void release(const mh_kv_cache *cache, void *memory, size_t bytes)
 
 static size_t header_bytes(const mh_kv_cache *cache)
 {
-    size_t bytes = sizeof(kv_chunk) + cache->options.heads * TILES * sizeof(bool);
+    size_t bytes = sizeof(kv_chunk) + cache->options.heads * sizeof(bool);
     return (bytes + 63) / 64 * 64;
 }
 
-static kv_chunk *take_chunk(mh_kv_cache *cache)
+static size_t chunk_bytes(const mh_kv_cache *cache, size_t places)
 {
-    kv_chunk *chunk = cache->spare;
-    if (chunk) {
-        cache->spare = chunk->next;
-        return chunk;
-    }
-    return allocate(cache, cache->chunk_bytes);
+    return header_bytes(cache) + cache->options.heads * mh_kv_form_bytes(&cache->form, places);
 }
 
-static kv_chunk *make_chunk(mh_kv_cache *cache, const kv_chunk *like)
+static kv_chunk **spare_of(mh_kv_cache *cache, size_t places)
 {
-    kv_chunk *chunk = take_chunk(cache);
+    return &cache->spare[places == CHUNK ? 2 : places == CHUNK / 2];
+}
+
+static void *tile_at(const mh_kv_cache *cache, const kv_chunk *chunk, size_t head)
+{
+    return chunk->data + head * mh_kv_form_bytes(&cache->form, chunk->places);
+}
+
+static kv_chunk *take_chunk(mh_kv_cache *cache, size_t places)
+{
+    kv_chunk **spare = spare_of(cache, places), *chunk = *spare;
+    if (!chunk)
+        return allocate(cache, chunk_bytes(cache, places));
+    *spare = chunk->next;
+    return chunk;
+}
+
+// One with what another one holds, or an empty one for NULL.
+static kv_chunk *make_chunk(mh_kv_cache *cache, size_t places, const kv_chunk *like)
+{
+    kv_chunk *chunk = take_chunk(cache, places);
     if (!chunk)
         return NULL;
-    const size_t header = header_bytes(cache), tiles = cache->options.heads * TILES;
-    *chunk =
-        (kv_chunk){1, NULL, like ? like->used : 0, (bool *)(chunk + 1), (char *)chunk + header};
-    for (size_t i = 0; i < tiles; i++) {
-        const size_t at = i * cache->form.bytes;
-        chunk->finite[i] = like ? like->finite[i] : true;
+    *chunk = (kv_chunk){.references = 1,
+                        .places = places,
+                        .used = like ? like->used : 0,
+                        .finite = (bool *)(chunk + 1),
+                        .data = (char *)chunk + header_bytes(cache)};
+    for (size_t head = 0; head < cache->options.heads; head++) {
+        chunk->finite[head] = like ? like->finite[head] : true;
         if (like)
-            mh_kv_form_copy(&cache->form, like->used, like->data + at, chunk->data + at);
+            mh_kv_form_copy(&cache->form, like->used, like->places, tile_at(cache, like, head),
+                            places, tile_at(cache, chunk, head));
     }
-    cache->held += cache->chunk_bytes;
+    cache->held += chunk_bytes(cache, places);
     return chunk;
 }
 
@@ -86,14 +105,16 @@ static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
 {
     if (!chunk || --chunk->references > 0)
         return;
-    chunk->next = cache->spare;
-    cache->spare = chunk;
-    cache->held -= cache->chunk_bytes;
+    kv_chunk **spare = spare_of(cache, chunk->places);
+    chunk->next = *spare;
+    *spare = chunk;
+    cache->held -= chunk_bytes(cache, chunk->places);
 }
 
-static void *tile_at(const mh_kv_cache *cache, const kv_chunk *chunk, size_t head, size_t tile)
+// Of chunk number `index`, for `needed` places.
+static size_t choose_places(size_t index, size_t needed)
 {
-    return chunk->data + (head * TILES + tile) * cache->form.bytes;
+    return index || needed > CHUNK / 2 ? CHUNK : needed > CHUNK / 4 ? CHUNK / 2 : CHUNK / 4;
 }
 
 // Room in the list for chunk number `index`.
@@ -122,15 +143,17 @@ static bool make_room(mh_kv_cache *cache, size_t b, size_t count)
         if (!reserve(cache, sequence, i))
             return false;
         kv_chunk *old = i < sequence->count ? sequence->chunks[i] : NULL;
-        const bool alone = old && old->references == 1;
-        kv_chunk *own = alone ? old : make_chunk(cache, old);
+        const size_t used =
+            mh_larger(old ? old->used : 0, mh_smaller(CHUNK, length + count - i * CHUNK));
+        const bool alone = old && old->references == 1 && used <= old->places;
+        kv_chunk *own = alone ? old : make_chunk(cache, choose_places(i, used), old);
         if (!own)
             return false;
         if (!alone)
             leave_chunk(cache, old);
         sequence->chunks[i] = own;
         sequence->count = i < sequence->count ? sequence->count : i + 1;
-        own->used = mh_larger(own->used, mh_smaller(CHUNK, length + count - i * CHUNK));
+        own->used = used;
     }
     return true;
 }
@@ -189,7 +212,6 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     if (!c->options.value_width)
         c->options.value_width = options->key_width;
     c->form = mh_kv_form_of(options->dtype, options->key_width, c->options.value_width);
-    c->chunk_bytes = header_bytes(c) + options->heads * TILES * c->form.bytes;
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -217,10 +239,11 @@ void mh_kv_cache_free(mh_kv_cache *cache)
         return;
     for (size_t b = 0; cache->sequences && b < cache->options.sequences; b++)
         empty_sequence(cache, &cache->sequences[b]);
-    for (kv_chunk *chunk = cache->spare, *next; chunk; chunk = next) {
-        next = chunk->next;
-        release(cache, chunk, cache->chunk_bytes);
-    }
+    for (size_t i = 0; i < SIZES; i++)
+        for (kv_chunk *chunk = cache->spare[i], *next; chunk; chunk = next) {
+            next = chunk->next;
+            release(cache, chunk, chunk_bytes(cache, chunk->places));
+        }
     release(cache, cache->sequences, cache->options.sequences * sizeof *cache->sequences);
     release(cache, cache->lengths, cache->options.sequences * sizeof *cache->lengths);
     mh_allocator allocator = cache->allocator;
@@ -249,12 +272,13 @@ static void append_head(void *arg, size_t index, size_t worker)
     const size_t length = (size_t)cache->lengths[b], count = count_of(job, b);
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
-        const size_t place = length + t, tile = place % CHUNK / TILE, at[3] = {b, head, t};
+        const size_t place = length + t, at[3] = {b, head, t};
         kv_chunk *chunk = cache->sequences[b].chunks[place / CHUNK];
-        run = mh_smaller(TILE - place % TILE, count - t);
-        chunk->finite[head * TILES + tile] &= mh_kv_form_write(
-            &cache->form, job->kernels, place % TILE, run, job->k, mh_element(job->k, 3, at),
-            job->v, mh_element(job->v, 3, at), tile_at(cache, chunk, head, tile));
+        run = mh_smaller(CHUNK - place % CHUNK, count - t);
+        chunk->finite[head] &=
+            mh_kv_form_write(&cache->form, job->kernels, place % CHUNK, run, job->k,
+                             mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
+                             chunk->places, tile_at(cache, chunk, head));
     }
 }
 
@@ -425,8 +449,6 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
                             size_t head, size_t begin, float *keys, float *values)
 {
     const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
-    const size_t tile = begin % CHUNK / TILE;
-    return mh_kv_form_read(&cache->form, kernels, chunk->used,
-                           tile_at(cache, chunk, head, tile), chunk->finite[head * TILES + tile],
-                           keys, values);
+    return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
+                           tile_at(cache, chunk, head), chunk->finite[head], keys, values);
 }

@@ -9,33 +9,40 @@
 #include "ops/rows.h"
 #include <string.h>
 
-enum { TILE = MH_KEY_TILE, VECTOR = MH_MAX_LANES, MOST_WIDTH = 1024 };
+enum { VECTOR = MH_MAX_LANES, MOST_WIDTH = 1024 };
 
 mh_kv_form mh_kv_form_of(mh_dtype dtype, size_t key_width, size_t value_width)
 {
     mh_kv_form form = {.dtype = dtype, .key_width = key_width, .value_width = value_width};
     form.value_stride = mh_round_up(value_width, VECTOR);
     form.element = mh_dtype_size(dtype);
-    form.bytes = TILE * (key_width + form.value_stride) * form.element;
     return form;
 }
 
-static size_t key_bytes(const mh_kv_form *form) { return form->key_width * TILE * form->element; }
+size_t mh_kv_form_bytes(const mh_kv_form *form, size_t places)
+{
+    return places * (form->key_width + form->value_stride) * form->element;
+}
+
+static void *values_of(const mh_kv_form *form, size_t places, const void *tile)
+{
+    return (char *)tile + places * form->key_width * form->element;
+}
 
 // ---- f32 ----------------------------------------------------------------------------------------
 
 // Keys (count, E) into columns of a tile.
 static void write_keys(const mh_kv_form *form, const mh_kernels *kernels, size_t first,
-                       size_t count, const float *k, ptrdiff_t stride, float *tile)
+                       size_t count, const float *k, ptrdiff_t stride, size_t places, float *tile)
 {
     const size_t E = form->key_width;
     for (size_t i = 0, run; i < count; i += run, k += (ptrdiff_t)run * stride) {
         float *to = tile + first + i;
         run = (first + i) % VECTOR ? 1 : mh_smaller(count - i, VECTOR);
         if ((first + i) % VECTOR == 0)
-            kernels->transpose(run, E, k, stride, to, TILE);
+            kernels->transpose(run, E, k, stride, to, places);
         for (size_t e = 0; e < E && (first + i) % VECTOR; e++)
-            to[e * TILE] = k[e];
+            to[e * places] = k[e];
     }
 }
 
@@ -63,15 +70,15 @@ static bool all_finite(mh_dtype dtype, size_t n, const uint16_t *x)
 
 // One token.
 static bool write_narrow(const mh_kv_form *form, const mh_kernels *kernels, size_t place,
-                         const float *k, const float *v, uint16_t *tile)
+                         const float *k, const float *v, size_t places, uint16_t *tile)
 {
     const size_t E = form->key_width, Ev = form->value_width, width = form->value_stride;
-    uint16_t key[MOST_WIDTH], *value = tile + E * TILE + place * width;
+    uint16_t key[MOST_WIDTH], *value = tile + E * places + place * width;
     mh_row_write(kernels, form->dtype, key, 1, E, k);
     for (size_t e = 0; e < E && place % VECTOR == 0; e++)
-        memset(tile + e * TILE + place, 0, VECTOR * sizeof *tile);
+        memset(tile + e * places + place, 0, VECTOR * sizeof *tile);
     for (size_t e = 0; e < E; e++)
-        tile[e * TILE + place] = key[e];
+        tile[e * places + place] = key[e];
     mh_row_write(kernels, form->dtype, value, 1, Ev, v);
     memset(value + Ev, 0, (width - Ev) * sizeof *value);
     return all_finite(form->dtype, Ev, value); // rounding may have made an inf
@@ -83,14 +90,13 @@ static bool is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && t->strid
 
 bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t first, size_t count,
                       const mh_tensor *keys, const void *k, const mh_tensor *values, const void *v,
-                      void *tile)
+                      size_t places, void *tile)
 {
     const size_t E = form->key_width, Ev = form->value_width;
-    float key[MOST_WIDTH], value[MOST_WIDTH];
+    float key[MOST_WIDTH], value[MOST_WIDTH], *stored = values_of(form, places, tile);
     if (form->dtype == MH_F32 && is_plain(keys) && is_plain(values)) {
-        write_keys(form, kernels, first, count, k, keys->stride[2], tile);
-        return write_values(form, kernels, first, count, v, values->stride[2],
-                            (float *)tile + E * TILE);
+        write_keys(form, kernels, first, count, k, keys->stride[2], places, tile);
+        return write_values(form, kernels, first, count, v, values->stride[2], stored);
     }
     bool finite = true;
     for (size_t i = 0; i < count; i++) {
@@ -100,36 +106,36 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
                     mh_row_offset(values, v, (ptrdiff_t)i * values->stride[2]), values->stride[3],
                     Ev, value);
         if (form->dtype != MH_F32) {
-            finite &= write_narrow(form, kernels, first + i, key, value, tile);
+            finite &= write_narrow(form, kernels, first + i, key, value, places, tile);
             continue;
         }
-        write_keys(form, kernels, first + i, 1, key, (ptrdiff_t)E, tile);
-        finite &= write_values(form, kernels, first + i, 1, value, (ptrdiff_t)Ev,
-                               (float *)tile + E * TILE);
+        write_keys(form, kernels, first + i, 1, key, (ptrdiff_t)E, places, tile);
+        finite &= write_values(form, kernels, first + i, 1, value, (ptrdiff_t)Ev, stored);
     }
     return finite;
 }
 
-void mh_kv_form_copy(const mh_kv_form *form, size_t count, const void *from, void *to)
+void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, const void *from,
+                     size_t to_places, void *to)
 {
-    const size_t row = TILE * form->element, keys = key_bytes(form);
     const size_t used = mh_round_up(count, VECTOR) * form->element;
-    for (size_t at = 0; at < keys; at += row)
-        memcpy((char *)to + at, (const char *)from + at, used);
-    memcpy((char *)to + keys, (const char *)from + keys,
+    for (size_t e = 0; e < form->key_width; e++)
+        memcpy((char *)to + e * to_places * form->element,
+               (const char *)from + e * from_places * form->element, used);
+    memcpy(values_of(form, to_places, to), values_of(form, from_places, from),
            count * form->value_stride * form->element);
 }
 
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           const void *tile, bool finite, float *keys, float *values)
+                           size_t places, const void *tile, bool finite, float *keys, float *values)
 {
     const size_t E = form->key_width, used = mh_round_up(count, VECTOR);
-    const void *stored = (const char *)tile + key_bytes(form);
+    const void *stored = values_of(form, places, tile);
     if (form->dtype == MH_F32)
-        return (mh_kv_tile){tile, stored, finite};
+        return (mh_kv_tile){tile, places, stored, finite};
     for (size_t e = 0; e < E; e++)
-        mh_row_read(kernels, form->dtype, (const uint16_t *)tile + e * TILE, 1, used,
-                    keys + e * TILE);
+        mh_row_read(kernels, form->dtype, (const uint16_t *)tile + e * places, 1, used,
+                    keys + e * MH_KEY_TILE);
     mh_row_read(kernels, form->dtype, stored, 1, count * form->value_stride, values);
-    return (mh_kv_tile){keys, values, finite};
+    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a tile of 64 cached keys and values looks like in memory; kv_tiles.h draws it. The cache
-// deals in tiles, this in what is inside them.
+// What a tile of cached keys and values looks like in memory; kv_tiles.h draws it. The cache deals
+// in tiles of 16, 32 or 64 places, this in what is inside them.
 #ifndef MH_OPS_KV_FORM_H
 #define MH_OPS_KV_FORM_H
 
@@ -11,23 +11,27 @@ typedef struct mh_kv_form {
     size_t key_width, value_width;
     size_t value_stride; // value_width in whole vectors of any level
     size_t element;      // bytes
-    size_t bytes;        // of a tile
 } mh_kv_form;
 
 mh_kv_form mh_kv_form_of(mh_dtype dtype, size_t key_width, size_t value_width);
+
+// Of a tile.
+size_t mh_kv_form_bytes(const mh_kv_form *form, size_t places);
 
 // Tokens into the places first .. first + count - 1, which are those after the last one written:
 // keys from row k of the tensor `keys` on, and values alike. Returns whether the values are finite,
 // as they are stored.
 bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t first, size_t count,
                       const mh_tensor *keys, const void *k, const mh_tensor *values, const void *v,
-                      void *tile);
+                      size_t places, void *tile);
 
-// The first `count` places.
-void mh_kv_form_copy(const mh_kv_form *form, size_t count, const void *from, void *to);
+// The first `count` places of a tile to another, which has as many or more.
+void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, const void *from,
+                     size_t to_places, void *to);
 
 // The first `count` places as f32: in place, or widened into keys and values.
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           const void *tile, bool finite, float *keys, float *values);
+                           size_t places, const void *tile, bool finite, float *keys,
+                           float *values);
 
 #endif

@@ -6,6 +6,8 @@
 //                                                             head 1: tile
 //     tile:  keys (E, 64), lanes run over keys | values (64, value_stride)
 //
+// The first chunk of a sequence that is still short has 16 or 32 places instead of 64.
+//
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
 // they are, and bf16 or f16 tiles are widened one by one. Pages of another size or quantised
 // tiles would be another answer to mh_kv_cache_tile, and nothing else.
@@ -19,7 +21,8 @@
 enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
 
 typedef struct mh_kv_tile {
-    const float *keys;   // (E, 64)
+    const float *keys;   // (E, columns), of which up to 64 are of use
+    size_t columns;      // 16, 32 or 64
     const float *values; // (64, value_stride)
     bool finite;         // the values
 } mh_kv_tile;
