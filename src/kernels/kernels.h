@@ -123,6 +123,14 @@ typedef struct mh_product {
     // c * step * right_size from there.
     void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
 
+    // One column (k numbers; up to the next step the others become 0) or one row (n numbers) of a
+    // right operand, from numbers that are bf16 already: the bits that pack_right would have put
+    // there. And its first k rows and n columns as f32, n rounded up to whole vectors.
+    void (*set_right_column)(size_t k, const uint16_t *b, size_t column, void *to, size_t columns);
+    void (*set_right_row)(size_t n, const uint16_t *b, size_t row, void *to, size_t columns);
+    void (*unpack_right)(size_t k, size_t n, const void *from, size_t columns, float *b,
+                         size_t ldb);
+
     // lda is the length of the left operand's rows: their stride if they are f32, otherwise k
     // rounded up as it was packed, of which the first k are used; ldb the columns of the right one.
     void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,

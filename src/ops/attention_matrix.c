@@ -117,10 +117,24 @@ static void pack_queries(const mh_attention_job *job, mh_attention_scratch *scra
     scratch->packed = true;
 }
 
+// The operands of a tile as a cache keeps them, if it does.
+static void find_kept(const passage *p, mh_key_tile *tile)
+{
+    const mh_kv_operands kept =
+        mh_kv_cache_operands(p->job->problem->cache, p->job->product, p->strip->sequence->index,
+                             tile->group, tile->begin);
+    tile->keys = kept.keys, tile->columns = tile->rows = MH_KEY_TILE;
+    tile->values = kept.values, tile->finite = kept.finite;
+}
+
 static void pack_tile(const passage *p, mh_key_tile *tile)
 {
     const mh_attention_job *job = p->job;
     const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
+    if (job->problem->cache)
+        find_kept(p, tile);
+    if (tile->keys)
+        return;
     mh_attention_load_tile(job, p->strip->sequence, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
     tile->keys = mh_right_pack_from(job->product, job->problem->E, columns, tile->keys,
@@ -246,7 +260,7 @@ static bool values_need_care(const passage *p)
         const mh_key_tile *tile = &p->tiles[i];
         if (p->any[i] && !tile->finite &&
             !(mh_tile_full(p->all[i], p->any[i]) &&
-              mh_product_exact(p->job->product, mh_tile_used(p->any[i]), tile->count)))
+              mh_product_exact(p->job->product, mh_tile_used(p->any[i]), tile->rows)))
             return true;
     }
     return false;

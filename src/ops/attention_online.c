@@ -32,7 +32,8 @@ void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequ
 {
     const mh_kv_tile source = read_tile(job, sequence, tile, keys, values, scratch);
     tile->keys = source.keys, tile->columns = source.columns;
-    tile->values = source.values, tile->finite = source.finite;
+    tile->values = source.values, tile->rows = tile->count;
+    tile->finite = source.finite;
 }
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead

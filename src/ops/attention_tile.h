@@ -14,6 +14,7 @@ typedef struct mh_key_tile {
     const void *keys;                  // (E, columns), or NULL: not packed yet
     size_t columns;                    // 64, or fewer of a short cache
     const void *values;                // (64, value_width)
+    size_t rows;                       // that values has; further ones, if any, are 0
     bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
 } mh_key_tile;
 

@@ -112,9 +112,12 @@ static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
 }
 
 // Of chunk number `index`, for `needed` places.
-static size_t choose_places(size_t index, size_t needed)
+static size_t choose_places(const mh_kv_cache *cache, size_t index, size_t needed)
 {
-    return index || needed > CHUNK / 2 ? CHUNK : needed > CHUNK / 4 ? CHUNK / 2 : CHUNK / 4;
+    size_t places = mh_kv_form_least_places(&cache->form);
+    while (places < CHUNK && (index || places < needed))
+        places *= 2;
+    return places;
 }
 
 // Room in the list for chunk number `index`.
@@ -146,7 +149,7 @@ static bool make_room(mh_kv_cache *cache, size_t b, size_t count)
         const size_t used =
             mh_larger(old ? old->used : 0, mh_smaller(CHUNK, length + count - i * CHUNK));
         const bool alone = old && old->references == 1 && used <= old->places;
-        kv_chunk *own = alone ? old : make_chunk(cache, choose_places(i, used), old);
+        kv_chunk *own = alone ? old : make_chunk(cache, choose_places(cache, i, used), old);
         if (!own)
             return false;
         if (!alone)
@@ -211,7 +214,7 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     const size_t sequences = options->sequences;
     if (!c->options.value_width)
         c->options.value_width = options->key_width;
-    c->form = mh_kv_form_of(options->dtype, options->key_width, c->options.value_width);
+    c->form = mh_kv_form_of(context->kernels, options->dtype, options->key_width, c->options.value_width);
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -451,4 +454,12 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
     const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
     return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
                            tile_at(cache, chunk, head), chunk->finite[head], keys, values);
+}
+
+mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
+                                    size_t head, size_t begin)
+{
+    const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
+    return mh_kv_form_operands(&cache->form, product, tile_at(cache, chunk, head),
+                               chunk->finite[head]);
 }

@@ -11,22 +11,36 @@
 
 enum { VECTOR = MH_MAX_LANES, MOST_WIDTH = 1024 };
 
-mh_kv_form mh_kv_form_of(mh_dtype dtype, size_t key_width, size_t value_width)
+mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
+                         size_t value_width)
 {
     mh_kv_form form = {.dtype = dtype, .key_width = key_width, .value_width = value_width};
     form.value_stride = mh_round_up(value_width, VECTOR);
     form.element = mh_dtype_size(dtype);
+    form.key_rows = key_width;
+    if (dtype == MH_BF16 && kernels->bf16.set_right_column) {
+        form.product = kernels->bf16;
+        form.key_rows = mh_round_up(key_width, form.product.step);
+    }
     return form;
+}
+
+static bool is_operand(const mh_kv_form *form) { return form->product.set_right_column != NULL; }
+
+// Operands are for long sequences, and have whole steps of values: one size will do.
+size_t mh_kv_form_least_places(const mh_kv_form *form)
+{
+    return is_operand(form) ? MH_KEY_TILE : VECTOR;
 }
 
 size_t mh_kv_form_bytes(const mh_kv_form *form, size_t places)
 {
-    return places * (form->key_width + form->value_stride) * form->element;
+    return places * (form->key_rows + form->value_stride) * form->element;
 }
 
 static void *values_of(const mh_kv_form *form, size_t places, const void *tile)
 {
-    return (char *)tile + places * form->key_width * form->element;
+    return (char *)tile + places * form->key_rows * form->element;
 }
 
 // ---- f32 ----------------------------------------------------------------------------------------
@@ -84,6 +98,32 @@ static bool write_narrow(const mh_kv_form *form, const mh_kernels *kernels, size
     return all_finite(form->dtype, Ev, value); // rounding may have made an inf
 }
 
+// ---- bf16 as operands ---------------------------------------------------------------------------
+
+// One token. A product takes whole steps of values, of which those that are not there have to be 0.
+static bool write_operand(const mh_kv_form *form, const mh_kernels *kernels, size_t place,
+                          const float *k, const float *v, void *tile)
+{
+    const size_t E = form->key_width, Ev = form->value_width;
+    uint16_t row[MOST_WIDTH];
+    if (place == 0)
+        memset(tile, 0, mh_kv_form_bytes(form, MH_KEY_TILE));
+    mh_row_write(kernels, form->dtype, row, 1, E, k);
+    form->product.set_right_column(E, row, place, tile, MH_KEY_TILE);
+    mh_row_write(kernels, form->dtype, row, 1, Ev, v);
+    form->product.set_right_row(Ev, row, place, values_of(form, MH_KEY_TILE, tile),
+                                form->value_stride);
+    return all_finite(form->dtype, Ev, row);
+}
+
+mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
+                                   const void *tile, bool finite)
+{
+    if (!is_operand(form) || product->multiply != form->product.multiply)
+        return (mh_kv_operands){0};
+    return (mh_kv_operands){tile, values_of(form, MH_KEY_TILE, tile), finite};
+}
+
 // ---- tiles --------------------------------------------------------------------------------------
 
 static bool is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && t->stride[3] == 1; }
@@ -106,7 +146,9 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
                     mh_row_offset(values, v, (ptrdiff_t)i * values->stride[2]), values->stride[3],
                     Ev, value);
         if (form->dtype != MH_F32) {
-            finite &= write_narrow(form, kernels, first + i, key, value, places, tile);
+            finite &= is_operand(form)
+                          ? write_operand(form, kernels, first + i, key, value, tile)
+                          : write_narrow(form, kernels, first + i, key, value, places, tile);
             continue;
         }
         write_keys(form, kernels, first + i, 1, key, (ptrdiff_t)E, places, tile);
@@ -119,6 +161,10 @@ void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, c
                      size_t to_places, void *to)
 {
     const size_t used = mh_round_up(count, VECTOR) * form->element;
+    if (is_operand(form)) {
+        memcpy(to, from, mh_kv_form_bytes(form, MH_KEY_TILE));
+        return;
+    }
     for (size_t e = 0; e < form->key_width; e++)
         memcpy((char *)to + e * to_places * form->element,
                (const char *)from + e * from_places * form->element, used);
@@ -133,6 +179,12 @@ mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, si
     const void *stored = values_of(form, places, tile);
     if (form->dtype == MH_F32)
         return (mh_kv_tile){tile, places, stored, finite};
+    if (is_operand(form)) {
+        const size_t width = form->value_stride;
+        form->product.unpack_right(E, used, tile, MH_KEY_TILE, keys, MH_KEY_TILE);
+        form->product.unpack_right(count, width, stored, width, values, width);
+        return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
+    }
     for (size_t e = 0; e < E; e++)
         mh_row_read(kernels, form->dtype, (const uint16_t *)tile + e * places, 1, used,
                     keys + e * MH_KEY_TILE);

@@ -10,10 +10,16 @@ typedef struct mh_kv_form {
     mh_dtype dtype;
     size_t key_width, value_width;
     size_t value_stride; // value_width in whole vectors of any level
+    size_t key_rows;     // key_width, in whole steps of an operand
     size_t element;      // bytes
+    mh_product product;  // whose right operands keys and values are, or all 0
 } mh_kv_form;
 
-mh_kv_form mh_kv_form_of(mh_dtype dtype, size_t key_width, size_t value_width);
+mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
+                         size_t value_width);
+
+// Of the smallest tile.
+size_t mh_kv_form_least_places(const mh_kv_form *form);
 
 // Of a tile.
 size_t mh_kv_form_bytes(const mh_kv_form *form, size_t places);
@@ -28,6 +34,10 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
 // The first `count` places of a tile to another, which has as many or more.
 void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, const void *from,
                      size_t to_places, void *to);
+
+// A tile's right operands, if it is made of those of this product; else NULL twice.
+mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
+                                   const void *tile, bool finite);
 
 // The first `count` places as f32: in place, or widened into keys and values.
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,

@@ -9,8 +9,9 @@
 // The first chunk of a sequence that is still short has 16 or 32 places instead of 64.
 //
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
-// they are, and bf16 or f16 tiles are widened one by one. Pages of another size or quantised
-// tiles would be another answer to mh_kv_cache_tile, and nothing else.
+// they are, and bf16 or f16 tiles are widened one by one. Where bf16 products have operands of a
+// form of their own, keys and values of a bf16 cache are kept in that form, and used where they
+// are as well. Quantised tiles would be another form (kv_form.h), and nothing else.
 #ifndef MH_OPS_KV_TILES_H
 #define MH_OPS_KV_TILES_H
 
@@ -27,6 +28,13 @@ typedef struct mh_kv_tile {
     bool finite;         // the values
 } mh_kv_tile;
 
+// The same as right operands of a product.
+typedef struct mh_kv_operands {
+    const void *keys;   // (E, 64), or NULL: the cache has none for this product
+    const void *values; // (64, value_stride); those after the last token are 0 or forgotten ones
+    bool finite;        // all 64
+} mh_kv_operands;
+
 // What attention needs to know of a cache.
 typedef struct mh_kv_shape {
     size_t sequences, heads, key_width, value_width, value_stride, longest;
@@ -41,5 +49,9 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 // is not f32.
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
                             size_t head, size_t begin, float *keys, float *values);
+
+// The same tile as operands of a product; only those that a cache keeps, nothing is packed.
+mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
+                                    size_t head, size_t begin);
 
 #endif

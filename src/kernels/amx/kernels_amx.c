@@ -18,6 +18,7 @@
 // more accurate but no faster; docs/kernels.md has the figures.
 #include "kernels/amx/tiles_amx.h"
 #include "kernels/levels.h"
+#include <string.h>
 
 // ---- the tiles -------------------------------------------------------------------------------
 
@@ -123,6 +124,42 @@ static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to,
                       step + (j - i) / 2 * TILE_ROW);
 }
 
+// Two numbers of one column lie beside each other.
+static void set_right_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
+{
+    char *step = (char *)to + column / SIDE * TILE + column % SIDE * sizeof(uint32_t);
+    for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE) {
+        const size_t left = k - i < STEP ? k - i : STEP;
+        uint16_t numbers[STEP] = {0};
+        memcpy(numbers, b + i, left * sizeof *b);
+        for (size_t pair = 0; pair < STEP / 2; pair++)
+            memcpy(step + pair * TILE_ROW, numbers + 2 * pair, sizeof(uint32_t));
+    }
+}
+
+static void set_right_row(size_t n, const uint16_t *b, size_t row, void *to, size_t columns)
+{
+    char *first = (char *)to + row / STEP * (columns / SIDE * TILE) + row % STEP / 2 * TILE_ROW +
+                  row % 2 * sizeof *b;
+    for (size_t j = 0; j < n; j++)
+        memcpy(first + j / SIDE * TILE + j % SIDE * sizeof(uint32_t), b + j, sizeof *b);
+}
+
+static void unpack_right(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb)
+{
+    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
+    for (size_t i = 0; i < k; i += 2) {
+        const char *pair =
+            (const char *)from + i / STEP * (columns / SIDE * TILE) + i % STEP / 2 * TILE_ROW;
+        for (size_t j = 0; j < n; j += SIDE, pair += TILE) {
+            const __m512i both = _mm512_loadu_si512(pair);
+            _mm512_storeu_si512(b + i * ldb + j, _mm512_slli_epi32(both, 16));
+            if (i + 1 < k)
+                _mm512_storeu_si512(b + (i + 1) * ldb + j, _mm512_and_si512(both, upper));
+        }
+    }
+}
+
 // ---- the limit ----------------------------------------------------------------------------------
 
 // With operands of all sorts: zeros take less power, and are multiplied a quarter faster than any
@@ -164,6 +201,9 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .stay_awake = stay_awake,
                                .pack_left = pack_left,
                                .pack_right = pack_right,
+                               .set_right_column = set_right_column,
+                               .set_right_row = set_right_row,
+                               .unpack_right = unpack_right,
                                .multiply = multiply,
                                .soften = mh_soften_amx};
     table->bf16_peak = bf16_peak;
