@@ -2,6 +2,7 @@
 // The key/value cache: prefilling at once, in pieces and token by token give the bits of
 // mh_attention_forward; beams share, windows forget, failures change nothing.
 #include "support.h"
+#include <math.h>
 
 enum { B = 2, H = 4, G = 2, E = 20, EV = 12, LENGTH = 1200 }; // three chunks of keys
 
@@ -110,10 +111,9 @@ static void threads_of_one_query(void **state)
 }
 
 // Sequences of different lengths, and all weights of the last query.
-static void ragged(void **state)
+static void ragged_at(const char *level, mh_dtype dtype)
 {
-    (void)state;
-    fixture f = setup(test_level(0), 2, MH_F32);
+    fixture f = setup(level, 2, dtype);
     mh_kv_cache *cache = make_cache(&f, -1);
     const int64_t counts[B] = {700, 33};
     test_ok(f.context, mh_kv_cache_append(f.context, cache, counts, &f.k.view, &f.v.view));
@@ -138,10 +138,9 @@ static void ragged(void **state)
 }
 
 // Both beams continue sequence 1, then each goes its own way.
-static void beams(void **state)
+static void beams_at(const char *level, mh_dtype dtype)
 {
-    (void)state;
-    fixture f = setup(test_level(0), 1, MH_F32);
+    fixture f = setup(level, 1, dtype);
     mh_kv_cache *cache = make_cache(&f, -1);
     go_on(&f, cache, 0, LENGTH - 2);
     size_t before = mh_kv_cache_bytes(cache);
@@ -150,7 +149,7 @@ static void beams(void **state)
     go_on(&f, cache, LENGTH - 2, 2);
 
     // The same by hand: sequence 0 with the past of sequence 1.
-    fixture g = setup(test_level(0), 1, MH_F32);
+    fixture g = setup(level, 1, dtype);
     mh_tensor from_k = mh_tensor_slice(tokens(&g.k.view, 0, LENGTH - 2), 0, 1, 1);
     mh_tensor from_v = mh_tensor_slice(tokens(&g.v.view, 0, LENGTH - 2), 0, 1, 1);
     mh_tensor to_k = mh_tensor_slice(tokens(&g.k.view, 0, LENGTH - 2), 0, 0, 1);
@@ -170,11 +169,10 @@ static void beams(void **state)
     teardown(&g);
 }
 
-static void window_forgets(void **state)
+static void window_forgets_at(const char *level, mh_dtype dtype)
 {
-    (void)state;
     enum { WINDOW = 100 };
-    fixture f = setup(test_level(0), 1, MH_F32);
+    fixture f = setup(level, 1, dtype);
     f.options.window_left = WINDOW;
     test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
                                             &f.expected.view));
@@ -195,10 +193,9 @@ static void window_forgets(void **state)
     teardown(&f);
 }
 
-static void truncation(void **state)
+static void truncation_at(const char *level, mh_dtype dtype)
 {
-    (void)state;
-    fixture f = setup(test_level(0), 1, MH_F32);
+    fixture f = setup(level, 1, dtype);
     mh_kv_cache *cache = make_cache(&f, -1);
     test_refused(f.context, mh_kv_cache_append(f.context, cache, NULL, &f.v.view, &f.v.view),
                  MH_ERROR_ARGUMENT, "k: found");
@@ -215,6 +212,107 @@ static void truncation(void **state)
                  MH_ERROR_ARGUMENT, "parents");
     mh_kv_cache_free(cache);
     teardown(&f);
+}
+
+// ---- numbers that are none
+// -----------------------------------------------------------------------
+
+static float *value_at(const fixture *f, size_t b, size_t token)
+{
+    return (float *)f->out.view.data + (b * H * LENGTH + token) * EV;
+}
+
+static void set_number(const mh_tensor *t, size_t b, size_t g, size_t token, float value)
+{
+    const size_t at = ((b * G + g) * LENGTH + token) * t->shape[3];
+    if (t->dtype == MH_F32)
+        ((float *)t->data)[at] = value;
+    else
+        ((uint16_t *)t->data)[at] = isnan(value) ? 0x7FC0 : 0x7F80; // bf16
+}
+
+// Queries before them do not notice, whatever the order in which tokens come.
+static void odd_numbers_at(const char *level, mh_dtype dtype)
+{
+    static const size_t sizes[] = {LENGTH, 100, 1};
+    fixture f = setup(level, 1, dtype);
+    set_number(&f.v.view, 0, 0, 40, NAN);
+    set_number(&f.v.view, 0, 1, 130, INFINITY);
+    set_number(&f.k.view, 1, 1, 70, NAN);
+    test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
+                                            &f.expected.view));
+    for (int s = 0; s < 3; s++) {
+        mh_kv_cache *cache = make_cache(&f, -1);
+        test_paint(&f.out);
+        for (size_t begin = 0; begin < LENGTH; begin += sizes[s])
+            go_on(&f, cache, begin, LENGTH - begin < sizes[s] ? LENGTH - begin : sizes[s]);
+        const float *out = f.out.view.data, *expected = f.expected.view.data;
+        for (size_t i = 0; i < mh_tensor_count(&f.out.view); i++)
+            assert_true(!memcmp(&out[i], &expected[i], sizeof *out) ||
+                        (isnan(out[i]) && isnan(expected[i])));
+        assert_true(isfinite(*value_at(&f, 0, 39)) && isnan(*value_at(&f, 0, 40)));
+        mh_kv_cache_free(cache);
+    }
+    teardown(&f);
+}
+
+// A NaN that was taken back is gone, though it is still behind the last token.
+static void odd_numbers_taken_back_at(const char *level, mh_dtype dtype)
+{
+    fixture f = setup(level, 1, dtype), odd = setup(level, 1, dtype);
+    for (size_t token = 45; token < 60; token++)
+        set_number(&odd.v.view, 0, 0, token, NAN);
+    mh_kv_cache *cache = make_cache(&f, -1);
+    go_on(&odd, cache, 0, 60);
+    for (size_t b = 0; b < B; b++)
+        test_ok(f.context, mh_kv_cache_truncate(f.context, cache, b, 40));
+    memcpy(f.out.view.data, f.expected.view.data, mh_tensor_count(&f.out.view) * sizeof(float));
+    for (size_t token = 40; token < 80; token++)
+        go_on(&f, cache, token, 1);
+    same_bits(&f);
+    mh_kv_cache_free(cache);
+    teardown(&f);
+    teardown(&odd);
+}
+
+// ---- all of that for all levels and dtypes
+// -------------------------------------------------------
+
+static void at_all(void (*test)(const char *level, mh_dtype dtype))
+{
+    for (size_t l = 0; test_level(l); l++) {
+        test(test_level(l), MH_F32);
+        test(test_level(l), MH_BF16);
+    }
+}
+
+static void ragged(void **state) { (void)state, at_all(ragged_at); }
+static void beams(void **state) { (void)state, at_all(beams_at); }
+static void window_forgets(void **state) { (void)state, at_all(window_forgets_at); }
+static void truncation(void **state) { (void)state, at_all(truncation_at); }
+static void odd_numbers(void **state) { (void)state, at_all(odd_numbers_at); }
+static void odd_numbers_taken_back(void **state) { (void)state, at_all(odd_numbers_taken_back_at); }
+
+// A cache that one level has filled, read by another.
+static void another_level(void **state)
+{
+    (void)state;
+    for (size_t l = 0; test_level(l); l++)
+        for (size_t m = 0; test_level(m); m++) {
+            fixture f = setup(test_level(l), 1, MH_BF16), g = setup(test_level(m), 1, MH_BF16);
+            mh_kv_cache *cache = make_cache(&f, -1);
+            go_on(&f, cache, 0, 500);
+            go_on(&g, cache, 500, LENGTH - 500);
+            for (size_t h = 0; h < B * H; h++) {
+                const size_t at = (h * LENGTH + 500) * EV;
+                assert_memory_equal((float *)g.out.view.data + at,
+                                    (float *)g.expected.view.data + at,
+                                    (LENGTH - 500) * EV * sizeof(float));
+            }
+            mh_kv_cache_free(cache);
+            teardown(&f);
+            teardown(&g);
+        }
 }
 
 // ---- failing memory --------------------------------------------------------------------------
@@ -265,13 +363,11 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),
-        cmocka_unit_test(threads_of_one_query),
-        cmocka_unit_test(ragged),
-        cmocka_unit_test(beams),
-        cmocka_unit_test(window_forgets),
-        cmocka_unit_test(truncation),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(pieces),         cmocka_unit_test(threads_of_one_query),
+        cmocka_unit_test(ragged),         cmocka_unit_test(beams),
+        cmocka_unit_test(window_forgets), cmocka_unit_test(truncation),
+        cmocka_unit_test(odd_numbers),    cmocka_unit_test(odd_numbers_taken_back),
+        cmocka_unit_test(another_level),  cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,7 +214,8 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     const size_t sequences = options->sequences;
     if (!c->options.value_width)
         c->options.value_width = options->key_width;
-    c->form = mh_kv_form_of(context->kernels, options->dtype, options->key_width, c->options.value_width);
+    c->form =
+        mh_kv_form_of(context->kernels, options->dtype, options->key_width, c->options.value_width);
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -278,10 +279,9 @@ static void append_head(void *arg, size_t index, size_t worker)
         const size_t place = length + t, at[3] = {b, head, t};
         kv_chunk *chunk = cache->sequences[b].chunks[place / CHUNK];
         run = mh_smaller(CHUNK - place % CHUNK, count - t);
-        chunk->finite[head] &=
-            mh_kv_form_write(&cache->form, job->kernels, place % CHUNK, run, job->k,
-                             mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
-                             chunk->places, tile_at(cache, chunk, head));
+        chunk->finite[head] &= mh_kv_form_write(
+            &cache->form, job->kernels, place % CHUNK, run, job->k, mh_element(job->k, 3, at),
+            job->v, mh_element(job->v, 3, at), chunk->places, tile_at(cache, chunk, head));
     }
 }
 

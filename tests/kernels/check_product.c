@@ -100,6 +100,33 @@ static bool rows_alone_agree(const operands *o)
     return same;
 }
 
+// Written column by column or row by row, a right operand has the same bits; and it can be read.
+static bool right_agrees(const operands *o)
+{
+    const size_t bytes = mh_round_up(o->k, o->product->step) * o->n * sizeof(uint16_t);
+    uint16_t *numbers = malloc((o->k + o->n) * sizeof *numbers);
+    uint8_t *columns = check_bytes(bytes), *rows = check_bytes(bytes);
+    float *back = check_floats(o->k * o->n);
+    memset(columns, 0, bytes);
+    memset(rows, 0, bytes);
+    for (size_t j = 0; j < o->n; j++) {
+        for (size_t i = 0; i < o->k; i++)
+            numbers[i] = mh_float_to_bf16(o->b[i * o->ldb + j]);
+        o->product->set_right_column(o->k, numbers, j, columns, o->n);
+    }
+    for (size_t i = 0; i < o->k; i++) {
+        for (size_t j = 0; j < o->n; j++)
+            numbers[j] = mh_float_to_bf16(o->b[i * o->ldb + j]);
+        o->product->set_right_row(o->n, numbers, i, rows, o->n);
+    }
+    o->product->unpack_right(o->k, o->n, o->packed_b, o->n, back, o->n);
+    bool same = !memcmp(columns, o->packed_b, bytes) && !memcmp(rows, o->packed_b, bytes);
+    for (size_t i = 0; i < o->k; i++)
+        same &= !memcmp(back + i * o->n, o->b + i * o->ldb, o->n * sizeof *back);
+    free(numbers);
+    return same;
+}
+
 static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
                         check_result *result)
 {
@@ -112,6 +139,8 @@ static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
     multiply(&o, false);
     result->error = check_worse(result->error, product_error(&o, before, false));
     result->ok &= rows_alone_agree(&o);
+    if (product->set_right_column)
+        result->ok &= right_agrees(&o);
     for (size_t i = 0; i + 1 < m; i++) // between the rows
         result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
     free(before);
