@@ -7,6 +7,9 @@
 #define MH_PRAGMA(text)  _Pragma(#text)
 #define MH_UNROLL(times) MH_PRAGMA(GCC unroll times) // the loop that follows
 
+// Brings the cache line of an address in that will be written soon.
+#define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
+
 // Tells the CPU that this is a waiting loop.
 #if defined(__x86_64__)
 #define MH_PAUSE() __asm__ volatile("pause")

@@ -63,6 +63,18 @@ typedef struct mh_softmax_norm {
     float max, log_sum;
 } mh_softmax_norm;
 
+// How the sums x of a matrix product become results y:
+//     y = x + bias;  y = max(y, 0) if relu;  y = y * keep_scale where keep has a 1, else 0;
+//     y += residual.
+typedef struct mh_finish_map {
+    const float *bias; // (n), or NULL
+    bool relu;
+    const uint64_t *keep; // (m), a word a row, or NULL: all are kept as they are
+    float keep_scale;
+    const float *residual; // (m x n, row stride ldr), or NULL
+    ptrdiff_t ldr;
+} mh_finish_map;
+
 // y = (x - mean) * rstd * weight + bias for one row, weight 1 and bias 0 where NULL.
 typedef struct mh_norm_map {
     float mean, rstd; // mean 0: RMS norm
@@ -102,8 +114,8 @@ typedef struct mh_product {
     size_t rows;  // of a call, at most: a strip
     size_t group; // rows of A that lie together; strips start at multiples of it
     size_t step;  // k is rounded up to it
-    size_t depth; // of k that long sums are best made of, a multiple of step: so that 64 columns of
-                  // B and a strip of A stay in the first-level cache
+    size_t block; // rows of A that are best multiplied by 64 columns of B before the next 64: whole
+                  // strips that, 1024 deep, fit in the second-level cache
     size_t left_size, right_size; // bytes of an element of a packed operand
 
     // What a thread has to do before it packs a left operand or multiplies, and afterwards; and
@@ -122,6 +134,14 @@ typedef struct mh_product {
     // r * columns * right_size, if r is a multiple of step, and its column c, in whole vectors,
     // c * step * right_size from there.
     void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
+
+    // The same operands from the transposes, a (k x m) and b (n x k), and from rows of bf16.
+    void (*pack_left_turned)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
+    void (*pack_right_turned)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to,
+                              size_t columns);
+    void (*pack_left_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
+    void (*pack_right_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                            size_t columns);
 
     // One column (k numbers; up to the next step the others become 0) or one row (n numbers) of a
     // right operand, from numbers that are bf16 already: the bits that pack_right would have put
@@ -150,6 +170,11 @@ typedef struct mh_kernels {
     mh_product f32, bf16;
 
     size_t lanes; // floats of a vector
+
+    // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_finish_map. y
+    // may be x or the residual.
+    void (*finish_rows)(const mh_finish_map *map, size_t m, size_t n, const float *x, size_t ldx,
+                        float *y, ptrdiff_t ldy);
 
     // ---- packing -------------------------------------------------------------------------
 
@@ -213,7 +238,9 @@ typedef struct mh_kernels {
     // y = 1 - tanh(scale * x / cap)^2, the slope of the softcap; n rounded up to whole vectors.
     void (*softcap_slope)(size_t n, float scale, float cap, const float *x, float *y);
 
-    void (*add_row)(size_t n, const float *x, float *y);      // y += x
+    void (*add_row)(size_t n, const float *x, float *y); // y += x
+    // y (n) += the rows of x (m x n, row stride ldx), one after the other.
+    void (*add_up_rows)(size_t m, size_t n, const float *x, ptrdiff_t ldx, float *y);
     void (*multiply_row)(size_t n, const float *x, float *y); // y *= x
     float (*dot)(size_t n, const float *x, const float *y);   // in one fixed order
 

@@ -326,7 +326,10 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     mh_status status = mh_affine_backward(context, &layer->out, parameters, &heads, doutput,
                                           gradients, &dheads, NULL, false);
     switch_off(layer, call, saved->dheads);
-    for (size_t i = 0; i < saved->projection_count; i++) { // columns that nobody writes stay 0
+    // Several inputs times one interleaved matrix: columns that nobody writes stay 0.
+    for (size_t i = 0; i < saved->projection_count && saved->projection_count > 1 &&
+                       layer->config.qkv == MH_QKV_INTERLEAVED;
+         i++) {
         const mh_projection *p = &saved->projections[i];
         memset(p->dy, 0, call->inputs[p->input].shape[0] * p->width * sizeof(float));
     }

@@ -80,7 +80,8 @@ void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep
         else if (layer->kinds[i] == MH_CROSS)
             mh_attention_layer_layout(&layer->cross, &attention, keep, arena, &saved->cross);
     }
-    saved->before = keep ? mh_arena_take(arena, hidden, sizeof(float)) : NULL;
+    if (keep && layer->config->activation != MH_RELU)
+        saved->before = mh_arena_take(arena, hidden, sizeof(float));
     saved->hidden = mh_arena_take(arena, hidden, sizeof(float));
 }
 

@@ -29,7 +29,10 @@ typedef struct mh_layer {
 typedef struct mh_layer_saved {
     float *inner[MH_MOST_SUBLAYERS], *out[MH_MOST_SUBLAYERS]; // (rows, D)
     float *mean[MH_MOST_SUBLAYERS], *rstd[MH_MOST_SUBLAYERS]; // (rows)
-    float *before, *hidden; // (rows, F): before the activation, and after it and dropout
+    // (rows, F): before the activation, and after it and dropout. What ReLU's backward asks for,
+    // the sign, stands in hidden, too, but where it was dropped; the gradient is 0 there anyway: no
+    // `before` then.
+    float *before, *hidden;
     mh_attention_saved self, cross;
 } mh_layer_saved;
 

@@ -40,7 +40,8 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
     const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
-    const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
+    const mh_tensor before =
+        mh_tensor_2d(saved->before ? saved->before : saved->hidden, MH_F32, rows, F);
     const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
     const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &hidden, dy,

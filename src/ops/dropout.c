@@ -22,10 +22,20 @@ static uint64_t kept_of_block(const mh_kernels *kernels, const mh_dropout_option
     return kernels->keep_bits((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
+uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first, size_t n)
+{
+    const uint64_t index = o->first_index + first, block = index / MH_KEY_TILE;
+    const size_t skip = (size_t)(index % MH_KEY_TILE);
+    uint64_t kept = kept_of_block(kernels, o, block) >> skip;
+    if (skip + n > MH_KEY_TILE)
+        kept |= kept_of_block(kernels, o, block + 1) << (MH_KEY_TILE - skip);
+    return kept;
+}
+
 void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first,
                      size_t n, const float *x, float *y)
 {
-    const float scale = 1 / (1 - o->probability);
+    const float scale = mh_keep_scale(o);
     for (size_t j = 0, width; j < n; j += width) {
         const uint64_t index = o->first_index + first + j;
         const size_t skip = (size_t)(index % MH_KEY_TILE);

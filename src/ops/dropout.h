@@ -11,6 +11,15 @@
 mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *options,
                            mh_dropout_options *own);
 
+// Which of n <= 64 numbers are kept, the first of which has place `first` in C order, counted from
+// options->first_index: bit j is set if number j is. And what a kept one is multiplied by.
+uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *options, uint64_t first,
+                 size_t n);
+static inline float mh_keep_scale(const mh_dropout_options *options)
+{
+    return 1 / (1 - options->probability);
+}
+
 // y = dropout(x) for n numbers, the first of which has place `first` in C order, counted from
 // options->first_index. y may be x.
 void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *options, uint64_t first,

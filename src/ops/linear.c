@@ -115,6 +115,7 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_matmul
         status = mh_check_dropout(context, o->dropout, &job->dropout);
     if (!status && o->activation)
         job->activate = mh_activation_kernel(context->kernels, *o->activation);
+    job->relu = !status && o->activation && *o->activation == MH_RELU;
     return status;
 }
 
@@ -155,13 +156,16 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     const size_t column = index * MH_PANEL;
     const size_t columns = mh_smaller(job->dy.shape[1] - column, MH_PANEL);
     float sums[MH_PANEL] = {0}, row[MH_PANEL];
+    const bool plain = job->dy.dtype == MH_F32 && job->dy.stride[1] == 1;
     (void)worker;
-    for (size_t i = 0; i < job->dy.shape[0]; i++) {
-        const void *from = mh_element(&job->dy, 2, (size_t[]){i, column});
-        const bool plain = job->dy.dtype == MH_F32 && job->dy.stride[1] == 1;
-        if (!plain)
-            mh_row_read(job->kernels, job->dy.dtype, from, job->dy.stride[1], columns, row);
-        job->kernels->add_row(columns, plain ? from : row, sums);
+    if (plain)
+        job->kernels->add_up_rows(job->dy.shape[0], columns,
+                                  mh_element(&job->dy, 2, (size_t[]){0, column}), job->dy.stride[0],
+                                  sums);
+    for (size_t i = 0; i < job->dy.shape[0] && !plain; i++) {
+        mh_row_read(job->kernels, job->dy.dtype, mh_element(&job->dy, 2, (size_t[]){i, column}),
+                    job->dy.stride[1], columns, row);
+        job->kernels->add_row(columns, row, sums);
     }
     if (job->accumulate)
         job->kernels->add_row(columns, job->dbias + column, sums);

@@ -2,11 +2,11 @@
 // The matrix product behind mh_matmul and mh_linear: C = A B, and what is done to the sums on their
 // way out.
 //
-//     for each block of 96 rows of A and group of panels of 64 columns of B     one task
+//     for each block of rows of A and group of panels of 64 columns of B     one task
 //         for each stretch of 1024 k
 //             pack A's block
 //             for each panel, for each strip of rows: sums += A B
-//         sums -> bias, activation, dropout, residual -> C     row by row of a panel
+//                 the last time: sums -> bias, activation, dropout, residual -> C
 //
 // Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
 // order of k, whatever M, N and the number of threads.
@@ -23,12 +23,13 @@
 #include "ops/activation.h"
 #include "ops/dropout.h"
 #include "ops/product.h"
+#include "ops/rows.h"
 #include <multihead/ops.h>
 
-// Rows of A in a task, panels of B in a task at most, and the stretch of k: so that a task's part
-// of A, a panel and the sums fit in a second-level cache of 2 MiB even where operands are three
-// parts.
-enum { MH_MATMUL_ROWS = 96, MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
+// Panels of B in a task at most where their sums have to be kept from stretch to stretch, and the
+// stretch of k: so that a task's part of A, a panel and the sums fit in a second-level cache of
+// 2 MiB.
+enum { MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
 
 struct mh_packed_matrix {
     mh_allocator allocator;
@@ -41,13 +42,13 @@ struct mh_packed_matrix {
 
 // What a worker needs for itself.
 typedef struct mh_matmul_scratch {
-    float *rows;     // (96, depth): A's block as f32, if it is not that already
-    void *left;      // (96, depth): the same, packed
+    float *rows;     // (block, depth): A's block as f32, if it has to become that
+    void *left;      // (block, depth): the same, packed
     float *turned;   // (depth, 64): a panel of B as f32, before it is packed
     float *staging;  // (64, depth): columns of B that need converting
     void *panel;     // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;     // (96, panels, 64)
-    float *finished; // (64, 96): a panel of sums turned, if C is
+    float *sums;     // (panels, block, 64); one panel where K is one stretch
+    float *finished; // (64, block): a panel of sums turned, if C is
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
@@ -56,10 +57,10 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool turned;                    // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
-    bool only_bias;                 // which is the sums and a bias
     const mh_packed_matrix *packed; // B, or NULL
     mh_linear_options options;      // how the sums become C
     mh_activation_fn activate;      // options.activation's, or NULL
+    bool relu;                      // it is ReLU
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
     size_t rows, panels;        // of a task
@@ -67,6 +68,13 @@ typedef struct mh_matmul_job {
     char *right;                // B packed beforehand, or NULL: each task packs what it needs
     mh_matmul_scratch *scratch; // (workers)
 } mh_matmul_job;
+
+// Sums x of a part of C, or of what is computed instead.
+typedef struct mh_matmul_part {
+    size_t row, rows, column, columns;
+    float *x;
+    size_t ldx;
+} mh_matmul_part;
 
 static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
 
@@ -79,6 +87,21 @@ static inline size_t mh_panel_bytes(const mh_product *product, size_t K)
 
 // Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.
 mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job);
+
+// Whether rows of t are f32 without gaps; and the address of row i of a part of it.
+static inline bool mh_matmul_plain(const mh_tensor *t)
+{
+    return t->dtype == MH_F32 && t->stride[1] == 1;
+}
+static inline void *mh_matmul_row(const mh_tensor *t, const mh_matmul_part *p, size_t i)
+{
+    return (void *)mh_element(t, 2, (size_t[]){p->row + i, p->column});
+}
+
+// Sums to C, at most 64 rows and columns of them; or, where C^T has been computed, all columns of a
+// part of that, by way of `finished` (64, block). Sums are overwritten.
+void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p);
+void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, float *finished);
 
 // A task that packs panel number `panel` of job->b into job->right.
 void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);

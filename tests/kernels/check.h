@@ -22,6 +22,8 @@ typedef struct check_result {
 
 check_result check_product_f32(const check_run *run);
 check_result check_product_bf16(const check_run *run);
+check_result check_finish_rows(const check_run *run);
+check_result check_add_up_rows(const check_run *run);
 check_result check_transpose(const check_run *run);
 check_result check_pack_rows(const check_run *run);
 check_result check_score_row(const check_run *run);

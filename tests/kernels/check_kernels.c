@@ -19,6 +19,7 @@ static const struct {
 } checks[] = {
     {"product_f32", check_product_f32},
     {"product_bf16", check_product_bf16},
+    {"finish_rows", check_finish_rows},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},
     {"score_row", check_score_row},
@@ -29,6 +30,7 @@ static const struct {
     {"scale_row", check_scale_row},
     {"keep_bits", check_keep_bits},
     {"drop_row", check_drop_row},
+    {"add_up_rows", check_add_up_rows},
     {"softmax_grad_row", check_softmax_grad_row},
     {"softcap_slope", check_softcap_slope},
     {"rows", check_rows},

@@ -179,6 +179,39 @@ static void check_odd_numbers(const mh_product *product, check_result *result)
     }
 }
 
+// From the transpose, and from bf16, the forms are the same, byte for byte.
+static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
+                        check_result *result)
+{
+    const operands o = make_operands(product, m, n, k);
+    const size_t depth = mh_round_up(k, product->step);
+    const size_t left = mh_round_up(m, product->group) * depth * product->left_size;
+    const size_t right = depth * n * product->right_size;
+    const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
+                 last_b = (k - 1) * o.ldb + n;
+    float *turned_a = check_floats((k - 1) * lda + m), *turned_b = check_floats((n - 1) * ldb + k);
+    uint16_t *narrow_a = check_halves(last_a), *narrow_b = check_halves(last_b);
+    uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
+    for (size_t l = 0; l < k; l++) {
+        for (size_t i = 0; i < m; i++)
+            turned_a[l * lda + i] = o.a[i * o.lda + l];
+        for (size_t j = 0; j < n; j++)
+            turned_b[j * ldb + l] = o.b[l * o.ldb + j];
+    }
+    for (size_t i = 0; i < last_a; i++)
+        narrow_a[i] = mh_float_to_bf16(o.a[i]);
+    for (size_t i = 0; i < last_b; i++)
+        narrow_b[i] = mh_float_to_bf16(o.b[i]);
+    product->pack_left_turned(m, k, turned_a, (ptrdiff_t)lda, to_a);
+    product->pack_right_turned(k, n, turned_b, (ptrdiff_t)ldb, to_b, n);
+    result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
+    memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
+    product->pack_left_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
+    product->pack_right_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
+    result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
+    check_release();
+}
+
 static check_result check_product(const check_run *run, const mh_product *product)
 {
     check_result result = {.ok = true, .unit = "GFLOP/s"};
@@ -190,6 +223,10 @@ static check_result check_product(const check_run *run, const mh_product *produc
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t vectors = 1; vectors <= 9; vectors += vectors < 5 ? 1 : 4)
                 check_shape(product, m, vectors * lanes, depths[d], &result);
+    for (size_t m = 1; m <= 48 && product->pack_left; m += 5)
+        for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
+            for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
+                check_forms(product, m, n, depths[d], &result);
     check_odd_numbers(product, &result);
     if (run->bench) {
         operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);

@@ -17,6 +17,7 @@
 // f32 stays with the multiply-adds of AVX-512: as three bf16 parts a number, six products, it was
 // more accurate but no faster; docs/kernels.md has the figures.
 #include "kernels/amx/tiles_amx.h"
+#include "kernels/avx512/simd_avx512.h"
 #include "kernels/levels.h"
 #include <string.h>
 
@@ -73,55 +74,143 @@ static void multiply(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
 }
 
 // ---- packing -----------------------------------------------------------------------------------
+//
+// A tile of the left operand is 16 rows of 32 k, one of the right operand 16 pairs of k by 16
+// columns: as 16 x 16 words of two k, each is the other one turned. So a left operand is made of
+// rows, or of pairs of rows of its transpose, turned; and a right one of pairs, or of rows, turned.
 
-static inline __m512 load_some(const float *x, size_t n)
+static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF : (1u << n) - 1); }
+
+// Two times 16 numbers, bf16 already if `narrow`, else f32 to be rounded to nearest even (NaN stays
+// NaN).
+MH_ALWAYS_INLINE __m512i two_halves(const bool narrow, __mmask16 n_low, const void *low,
+                                    __mmask16 n_high, const void *high)
 {
-    return n >= SIDE ? _mm512_loadu_ps(x) : _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x);
+    if (!narrow)
+        return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(n_high, high),
+                                            _mm512_maskz_loadu_ps(n_low, low));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi16(n_low, low)),
+                              _mm256_maskz_loadu_epi16(n_high, high), 1);
 }
 
-// One step of k for the rows of a group.
-static inline void pack_group(size_t m, size_t k, const float *a, ptrdiff_t lda, char *tile)
+// Up to 16 rows of up to 32 numbers, row stride in bytes; the rest is 0.
+MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, const char *from,
+                                ptrdiff_t stride, __m512i words[SIDE])
 {
-    for (size_t r = 0; r < m; r++, a += lda, tile += TILE_ROW) {
-        __m512 low = load_some(a, k);
-        __m512 high = k > SIDE ? load_some(a + SIDE, k - SIDE) : _mm512_setzero_ps();
-        _mm512_storeu_si512(tile, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    const __mmask16 low = some(numbers), high = some(numbers > SIDE ? numbers - SIDE : 0);
+    const size_t half = SIDE * (narrow ? sizeof(uint16_t) : sizeof(float));
+    for (size_t i = 0; i < SIDE; i++, from += i < rows ? stride : 0)
+        words[i] =
+            i < rows ? two_halves(narrow, low, from, high, from + half) : _mm512_setzero_si512();
+}
+
+// Up to 32 rows of up to 16 numbers: row 2i beside row 2i + 1, number by number.
+MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers, const char *from,
+                                 ptrdiff_t stride, __m512i words[SIDE])
+{
+    const __m512i order = _mm512_or_si512(
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+        _mm512_slli_epi32(
+            _mm512_setr_epi32(16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31), 16));
+    const __mmask16 all = some(numbers);
+    for (size_t i = 0; i < SIDE; i++) {
+        const char *even = from + (2 * i < rows ? (ptrdiff_t)(2 * i) * stride : 0);
+        const char *odd = from + (2 * i + 1 < rows ? (ptrdiff_t)(2 * i + 1) * stride : 0);
+        words[i] = _mm512_permutexvar_epi16(order, two_halves(narrow, 2 * i < rows ? all : 0, even,
+                                                              2 * i + 1 < rows ? all : 0, odd));
     }
+}
+
+MH_ALWAYS_INLINE void write_tile(const bool turned, __m512i words[SIDE], char *tile)
+{
+    vf turn[SIDE];
+    for (size_t i = 0; i < SIDE; i++)
+        turn[i] = _mm512_castsi512_ps(words[i]);
+    if (turned)
+        vf_transpose(SIDE, turn);
+    for (size_t i = 0; i < SIDE; i++)
+        _mm512_storeu_ps(tile + i * TILE_ROW, turn[i]);
+}
+
+// A tile of `depth` k by `width` rows or columns.
+MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool turned,
+                                size_t depth, size_t width, const char *from, ptrdiff_t stride,
+                                char *tile)
+{
+    __m512i words[SIDE];
+    if (pairs)
+        read_pairs(narrow, depth, width, from, stride, words);
+    else
+        read_rows(narrow, width, depth, from, stride, words);
+    write_tile(turned, words, tile);
+}
+
+// The same; most tiles are whole, and are worth code without choices.
+MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const bool turned,
+                                    size_t depth, size_t width, const char *from, ptrdiff_t stride,
+                                    char *tile)
+{
+    if (depth >= STEP && width >= SIDE)
+        pack_tile(narrow, pairs, turned, STEP, SIDE, from, stride, tile);
+    else
+        pack_tile(narrow, pairs, turned, depth < STEP ? depth : STEP, width < SIDE ? width : SIDE,
+                  from, stride, tile);
+}
+
+MH_ALWAYS_INLINE void pack_left_from(const bool narrow, const bool turned, size_t m, size_t k,
+                                     const void *a, ptrdiff_t lda, char *tile)
+{
+    const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
+    const ptrdiff_t row = turned ? size : stride, column = turned ? stride : size;
+    for (size_t i = 0; i < m; i += SIDE)
+        for (size_t j = 0; j < k; j += STEP, tile += TILE)
+            pack_any_tile(narrow, turned, turned, k - j, m - i,
+                          (const char *)a + (ptrdiff_t)i * row + (ptrdiff_t)j * column, stride,
+                          tile);
+}
+
+MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool turned, size_t k, size_t n,
+                                      const void *b, ptrdiff_t ldb, char *step, size_t columns)
+{
+    const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = ldb * size;
+    const ptrdiff_t row = turned ? size : stride, column = turned ? stride : size;
+    for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE)
+        for (size_t j = 0; j < n; j += SIDE)
+            pack_any_tile(narrow, !turned, turned, k - i, n - j,
+                          (const char *)b + (ptrdiff_t)i * row + (ptrdiff_t)j * column, stride,
+                          step + j / SIDE * TILE);
 }
 
 static void pack_left(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    char *tile = to;
-    for (size_t r = 0; r < m; r += SIDE, a += SIDE * lda)
-        for (size_t j = 0; j < k; j += STEP, tile += TILE)
-            pack_group(m - r < SIDE ? m - r : SIDE, k - j, a + j, lda, tile);
+    pack_left_from(false, false, m, k, a, lda, to);
 }
 
-// To nearest even, in the upper half of each f32; NaN stays NaN.
-static inline __m512i rounded(const float *row, size_t n)
+static void pack_left_turned(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    if (!row)
-        return _mm512_setzero_si512();
-    __m256i narrow = (__m256i)_mm512_cvtneps_pbh(load_some(row, n));
-    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+    pack_left_from(false, true, m, k, a, lda, to);
 }
 
-// Rows k and k + 1 of the right operand, column by column; NULL is a row of zeros.
-static inline void pack_pair(size_t n, const float *even, const float *odd, char *to)
+static void pack_left_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
 {
-    for (size_t j = 0; j < n; j += SIDE, to += TILE) {
-        __m512i low = _mm512_srli_epi32(rounded(even ? even + j : NULL, n - j), 16);
-        _mm512_storeu_si512(to, _mm512_or_si512(low, rounded(odd ? odd + j : NULL, n - j)));
-    }
+    pack_left_from(true, false, m, k, a, lda, to);
 }
 
 static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
 {
-    char *step = to;
-    for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE)
-        for (size_t j = i; j < i + STEP; j += 2)
-            pack_pair(n, j < k ? b + j * ldb : NULL, j + 1 < k ? b + (j + 1) * ldb : NULL,
-                      step + (j - i) / 2 * TILE_ROW);
+    pack_right_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
+}
+
+static void pack_right_turned(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to,
+                              size_t columns)
+{
+    pack_right_from(false, true, k, n, b, ldb, to, columns);
+}
+
+static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                            size_t columns)
+{
+    pack_right_from(true, false, k, n, b, ldb, to, columns);
 }
 
 // Two numbers of one column lie beside each other.
@@ -193,7 +282,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
     table->bf16 = (mh_product){.rows = ROWS,
                                .group = SIDE,
                                .step = STEP,
-                               .depth = 256,
+                               .block = 256,
                                .left_size = sizeof(uint16_t),
                                .right_size = sizeof(uint16_t),
                                .enter = enter,
@@ -201,6 +290,10 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .stay_awake = stay_awake,
                                .pack_left = pack_left,
                                .pack_right = pack_right,
+                               .pack_left_turned = pack_left_turned,
+                               .pack_right_turned = pack_right_turned,
+                               .pack_left_bf16 = pack_left_bf16,
+                               .pack_right_bf16 = pack_right_bf16,
                                .set_right_column = set_right_column,
                                .set_right_row = set_right_row,
                                .unpack_right = unpack_right,

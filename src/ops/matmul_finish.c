@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// From the sums of a matrix product to C: bias, activation, dropout and residual in one pass of a
+// kernel, straight to where C is f32 along its rows; what is laid out otherwise goes row by row.
+#include "ops/matmul_job.h"
+#include "ops/rows.h"
+
+static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_matmul_part *p)
+{
+    for (size_t i = 0; i < p->rows; i++)
+        mh_row_write(job->kernels, to->dtype, mh_matmul_row(to, p, i), to->stride[1], p->columns,
+                     p->x + i * p->ldx);
+}
+
+// x = map(x), and to `to`; straight to there where it can be.
+static void finish_rows(const mh_matmul_job *job, const mh_finish_map *map, const mh_matmul_part *p,
+                        const mh_tensor *to)
+{
+    const bool direct = to && mh_matmul_plain(to);
+    job->kernels->finish_rows(map, p->rows, p->columns, p->x, p->ldx,
+                              direct ? mh_matmul_row(to, p, 0) : p->x,
+                              direct ? to->stride[0] : (ptrdiff_t)p->ldx);
+    if (to && !direct)
+        write_rows(job, to, p);
+}
+
+// x += residual, and to `to`, NULL: nowhere else.
+static void add_residual(const mh_matmul_job *job, mh_finish_map map, const mh_matmul_part *p,
+                         const mh_tensor *residual, const mh_tensor *to)
+{
+    if (mh_matmul_plain(residual)) {
+        map.residual = mh_matmul_row(residual, p, 0);
+        map.ldr = residual->stride[0];
+        finish_rows(job, &map, p, to);
+        return;
+    }
+    for (size_t i = 0; i < p->rows; i++) {
+        const mh_matmul_part row = {p->row + i,        1,     p->column, p->columns,
+                                    p->x + i * p->ldx, p->ldx};
+        float staging[MH_PANEL];
+        mh_row_read(job->kernels, residual->dtype, mh_matmul_row(residual, p, i),
+                    residual->stride[1], p->columns, staging);
+        mh_finish_map one = map;
+        one.residual = staging;
+        one.keep = map.keep ? map.keep + i : NULL;
+        finish_rows(job, &one, &row, to);
+    }
+}
+
+void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
+{
+    const mh_linear_options *o = &job->options;
+    const mh_tensor *c = &job->target;
+    uint64_t keep[MH_PANEL];
+    mh_finish_map map = {.bias = o->bias ? (const float *)o->bias->data + p->column : NULL};
+    if (o->preactivation || (job->activate && !job->relu)) {
+        finish_rows(job, &map, p, NULL);
+        map.bias = NULL;
+        if (o->preactivation)
+            write_rows(job, o->preactivation, p);
+        for (size_t i = 0; i < p->rows && job->activate && !job->relu; i++)
+            job->activate(p->columns, p->x + i * p->ldx, p->x + i * p->ldx);
+    }
+    map.relu = job->relu;
+    if (job->dropout.probability > 0) {
+        for (size_t i = 0; i < p->rows; i++)
+            keep[i] = mh_kept(job->kernels, &job->dropout,
+                              (uint64_t)(p->row + i) * c->shape[1] + p->column, p->columns);
+        map.keep = keep;
+        map.keep_scale = mh_keep_scale(&job->dropout);
+    }
+    if (o->residual)
+        add_residual(job, map, p, o->residual, o->accumulate ? NULL : c);
+    if (o->residual)
+        map = (mh_finish_map){0};
+    if (o->accumulate)
+        add_residual(job, map, p, c, c);
+    else if (!o->residual)
+        finish_rows(job, &map, p, c);
+}
+
+void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, float *finished)
+{
+    const size_t block = job->product->block;
+    job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, finished, block);
+    for (size_t i = 0; i < p->rows; i += MH_PANEL)
+        mh_matmul_finish(job,
+                         &(mh_matmul_part){p->column, p->columns, p->row + i,
+                                           mh_smaller(p->rows - i, MH_PANEL), finished + i, block});
+}
