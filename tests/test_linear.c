@@ -163,16 +163,16 @@ static void choose_options(test_rng *rng, sizes s, layer *l)
     o->accumulate = test_chance(rng, 0.3);
 }
 
-static layer make_layer(test_rng *rng, sizes s)
+// In place: the options point into the layer.
+static void make_layer(test_rng *rng, sizes s, layer *l)
 {
-    layer l = {0};
-    l.x = random_matrix(rng, test_float_dtype(rng), s.M, s.K, true);
-    l.weight = random_partner(rng, &l.x.view, s.N, s.K);
-    choose_options(rng, s, &l);
-    l.y = random_matrix(rng, test_float_dtype(rng), s.M, s.N, false);
-    test_fill_normal(rng, &l.y.view, 1);
-    l.held = ref_load(&l.y.view);
-    return l;
+    *l = (layer){0};
+    l->x = random_matrix(rng, test_float_dtype(rng), s.M, s.K, true);
+    l->weight = random_partner(rng, &l->x.view, s.N, s.K);
+    choose_options(rng, s, l);
+    l->y = random_matrix(rng, test_float_dtype(rng), s.M, s.N, false);
+    test_fill_normal(rng, &l->y.view, 1);
+    l->held = ref_load(&l->y.view);
 }
 
 static void free_layer(layer *l)
@@ -207,7 +207,8 @@ static void forward_case(uint64_t seed, sizes s, double *worst)
 {
     test_rng rng = {seed};
     const size_t count = s.M * s.N;
-    layer l = make_layer(&rng, s);
+    layer l;
+    make_layer(&rng, s, &l);
     ref_layer expected = {ref_alloc(count, sizeof(double)), ref_alloc(count, sizeof(double)),
                           ref_load(&l.y.view), ref_alloc(count, sizeof(double))};
     const mh_dtype weight = l.weight.view.dtype;
