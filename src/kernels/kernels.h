@@ -131,8 +131,7 @@ typedef struct mh_product {
     void (*pack_left)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
 
     // The right operand from b (k x n, row stride ldb), n <= columns. Row r is then at byte
-    // r * columns * right_size, if r is a multiple of step, and its column c, in whole vectors,
-    // c * step * right_size from there.
+    // r * columns * right_size, if r is a multiple of step.
     void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
 
     // The same operands from the transposes, a (k x m) and b (n x k), and from rows of bf16.
@@ -142,6 +141,8 @@ typedef struct mh_product {
     void (*pack_left_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
     void (*pack_right_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                             size_t columns);
+    void (*pack_right_turned_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                                   size_t columns);
 
     // One column (k numbers; up to the next step the others become 0) or one row (n numbers) of a
     // right operand, from numbers that are bf16 already: the bits that pack_right would have put
@@ -253,6 +254,7 @@ typedef struct mh_kernels {
     void (*widen_f16)(size_t n, const uint16_t *x, float *y);
     void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
     void (*narrow_f16)(size_t n, const float *x, uint16_t *y);
+    bool (*finite_bf16)(size_t n, const uint16_t *x); // whether all of them are
 
     // ---- activations -------------------------------------------------------------------------
     // y may be x, dx may be dy or x. NaN stays NaN; infinities give the limits, -inf thus -0 or 0.

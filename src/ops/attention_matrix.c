@@ -12,6 +12,7 @@
 // a row and its keys, so its bits do not depend on its neighbours.
 #include "base/sizes.h"
 #include "ops/attention_tile.h"
+#include "ops/rows.h"
 #include <string.h>
 
 // A strip on its way through a chunk.
@@ -123,8 +124,38 @@ static void find_kept(const passage *p, mh_key_tile *tile)
     const mh_kv_operands kept =
         mh_kv_cache_operands(p->job->problem->cache, p->job->product, p->strip->sequence->index,
                              tile->group, tile->begin);
-    tile->keys = kept.keys, tile->columns = tile->rows = MH_KEY_TILE;
+    tile->keys = kept.keys, tile->rows = MH_KEY_TILE;
     tile->values = kept.values, tile->finite = kept.finite;
+}
+
+// Straight from keys and values whose rows lie along memory, if they do.
+static void pack_rows(const passage *p, mh_key_tile *tile)
+{
+    const mh_attention_problem *problem = p->job->problem;
+    const mh_product *product = p->job->product;
+    const mh_sequence *sequence = p->strip->sequence;
+    const mh_tensor *k = &problem->k, *v = &problem->v;
+    const size_t width = p->job->value_width;
+    if (k->stride[3] != 1 || v->stride[3] != 1 || k->dtype != v->dtype ||
+        (k->dtype != MH_F32 && k->dtype != MH_BF16) || v->stride[2] < 0)
+        return;
+    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    const void *keys = mh_element(k, 3, at), *values = mh_element(v, 3, at);
+    if (k->dtype == MH_F32) {
+        product->pack_right_turned(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
+                                   MH_KEY_TILE);
+        product->pack_right(tile->count, problem->Ev, values, (size_t)v->stride[2],
+                            tile->values_memory, width);
+    } else {
+        product->pack_right_turned_bf16(problem->E, tile->count, keys, k->stride[2],
+                                        tile->keys_memory, MH_KEY_TILE);
+        product->pack_right_bf16(tile->count, problem->Ev, values, v->stride[2],
+                                 tile->values_memory, width);
+    }
+    tile->keys = tile->keys_memory, tile->values = tile->values_memory;
+    tile->rows = tile->count;
+    tile->finite =
+        p->job->kernels->finite_bf16(mh_round_up(tile->count, product->step) * width, tile->values);
 }
 
 static void pack_tile(const passage *p, mh_key_tile *tile)
@@ -133,13 +164,14 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
     const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
     if (job->problem->cache)
         find_kept(p, tile);
+    else
+        pack_rows(p, tile);
     if (tile->keys)
         return;
     mh_attention_load_tile(job, p->strip->sequence, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
     tile->keys = mh_right_pack_from(job->product, job->problem->E, columns, tile->keys,
                                     tile->columns, MH_KEY_TILE, tile->keys_memory);
-    tile->columns = MH_KEY_TILE;
     tile->values =
         mh_right_pack(job->product, tile->count, width, tile->values, width, tile->values_memory);
 }
@@ -153,34 +185,25 @@ static mh_left weights_from(const passage *p, size_t tile)
     return mh_left_from_k(p->job->product, weights, tile * MH_KEY_TILE);
 }
 
-// The first tile from `tile` on in which some row sees a key, ready to be multiplied; or p->count.
-static size_t next_tile(const passage *p, size_t tile)
+static float *scores_of(const passage *p, size_t tile)
 {
-    while (tile < p->count && !p->any[tile])
-        tile++;
-    if (tile < p->count && !p->tiles[tile].keys)
-        pack_tile(p, &p->tiles[tile]);
-    return tile;
+    return p->scratch->scores + tile * p->job->strip * MH_KEY_TILE;
 }
 
-// The products with one half of a tile's keys.
-static void multiply_half(const passage *p, size_t tile, size_t half, float *scores)
+// The products with the keys of a tile.
+static void multiply_keys(const passage *p, size_t tile)
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
-    const size_t first = half * MH_KEY_TILE / 2;
-    if (used <= first)
-        return;
     const mh_left queries = mh_left_from(job->product, p->scratch->queries, p->strip->first);
-    job->product->multiply(p->strip->rows, mh_smaller(used - first, MH_KEY_TILE / 2),
-                           job->problem->E, queries.data, queries.stride,
-                           mh_right_from_column(job->product, p->tiles[tile].keys, first),
-                           MH_KEY_TILE, scores + first, MH_KEY_TILE, false);
+    job->product->multiply(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
+                           p->tiles[tile].keys, MH_KEY_TILE, scores_of(p, tile), MH_KEY_TILE,
+                           false);
 }
 
 // Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
 // then they are only masked.
-static void map_scores(const passage *p, size_t tile, bool only_mask, float *scores)
+static void map_scores(const passage *p, size_t tile, bool only_mask)
 {
     const mh_strip *strip = p->strip;
     for (size_t r = 0; r < strip->rows; r++) {
@@ -188,33 +211,31 @@ static void map_scores(const passage *p, size_t tile, bool only_mask, float *sco
             p->job, strip->sequence, &p->scratch->rows[strip->first + r], p->tiles[tile].begin,
             p->live[tile][r], bias_of(p, tile) + r * MH_KEY_TILE);
         map.scale = only_mask ? 1 : map.scale;
-        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]), scores + r * MH_KEY_TILE);
+        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]),
+                                   scores_of(p, tile) + r * MH_KEY_TILE);
     }
 }
 
-// The softmax of one half of the rows.
-static void soften_half(const passage *p, size_t tile, size_t half, float scale,
-                        const float *scores)
+// The softmax of a tile.
+static void soften(const passage *p, size_t tile)
 {
     const mh_attention_job *job = p->job;
     const mh_strip *strip = p->strip;
-    const size_t middle = mh_round_up(strip->rows / 2, job->product->group);
-    const size_t first = half * middle, end = half ? strip->rows : mh_smaller(middle, strip->rows);
-    if (first >= end)
-        return;
+    const bool mapped = job->modified || !(job->problem->scale > 0);
+    if (mapped || !mh_tile_full(p->all[tile], p->any[tile]))
+        map_scores(p, tile, !mapped);
     const bool dropout = job->problem->options.dropout > 0;
     uint64_t keep[MH_MAX_STRIP];
-    for (size_t r = first; r < end && dropout; r++)
-        keep[r - first] = mh_attention_keep(
-            job, strip->sequence, &p->scratch->rows[strip->first + r], p->tiles[tile].begin);
-    const mh_softmax_state state = mh_state_rows(job, &strip->state, first);
-    const mh_left weights = mh_left_from(job->product, weights_from(p, tile), first);
-    job->product->soften(&(mh_weight_step){.m = end - first,
+    for (size_t r = 0; r < strip->rows && dropout; r++)
+        keep[r] = mh_attention_keep(job, strip->sequence, &p->scratch->rows[strip->first + r],
+                                    p->tiles[tile].begin);
+    const mh_left weights = weights_from(p, tile);
+    job->product->soften(&(mh_weight_step){.m = strip->rows,
                                            .n = mh_tile_used(p->any[tile]),
-                                           .scale = scale,
-                                           .scores = scores + first * MH_KEY_TILE,
-                                           .max = state.max,
-                                           .sum = state.sum,
+                                           .scale = mapped ? 1 : job->problem->scale,
+                                           .scores = scores_of(p, tile),
+                                           .max = strip->state.max,
+                                           .sum = strip->state.sum,
                                            .weights = (void *)weights.data,
                                            .columns = (size_t)weights.stride,
                                            .before = tile * MH_KEY_TILE,
@@ -222,33 +243,25 @@ static void soften_half(const passage *p, size_t tile, size_t half, float scale,
                                            .keep_scale = job->keep_scale});
 }
 
-// All tiles. The products of the next one are computed in two halves, between the halves of this
-// one's softmax: a matrix unit falls asleep when it waits for long. Returns whether there are any.
+// All products before the softmax, as a matrix unit that waits for long falls asleep. Returns
+// whether there are any.
 static bool weigh_tiles(const passage *p)
 {
-    const mh_attention_job *job = p->job;
-    size_t tile = next_tile(p, 0);
-    if (tile == p->count)
-        return false;
-    if (!p->scratch->packed)
-        pack_queries(job, p->scratch);
-    float *scores = p->scratch->scores, *next_scores = scores + job->strip * MH_KEY_TILE;
-    multiply_half(p, tile, 0, scores);
-    multiply_half(p, tile, 1, scores);
-    const bool mapped = job->modified || !(job->problem->scale > 0);
-    for (size_t next; tile < p->count; tile = next) {
-        next = next_tile(p, tile + 1);
-        if (mapped || !mh_tile_full(p->all[tile], p->any[tile]))
-            map_scores(p, tile, !mapped, scores);
-        for (size_t half = 0; half < 2; half++) {
-            soften_half(p, tile, half, mapped ? 1 : job->problem->scale, scores);
-            if (next < p->count)
-                multiply_half(p, next, half, next_scores);
-        }
-        float *done = scores;
-        scores = next_scores, next_scores = done;
+    bool any = false;
+    for (size_t i = 0; i < p->count; i++) {
+        if (!p->any[i])
+            continue;
+        any = true;
+        if (!p->scratch->packed)
+            pack_queries(p->job, p->scratch);
+        if (!p->tiles[i].keys)
+            pack_tile(p, &p->tiles[i]);
+        multiply_keys(p, i);
     }
-    return true;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->any[i])
+            soften(p, i);
+    return any;
 }
 
 // ---- values --------------------------------------------------------------------------------

@@ -85,13 +85,6 @@ static inline mh_left mh_left_from_k(const mh_product *product, mh_left left, si
                      left.stride};
 }
 
-// A right operand from column n on, a multiple of the lanes of a vector.
-static inline const void *mh_right_from_column(const mh_product *product, const void *right,
-                                               size_t n)
-{
-    return (const char *)right + n * product->step * product->right_size;
-}
-
 // Where to write f32 rows that shall become a right operand in `buffer`: there, or into `staging`
 // if they are still to be packed.
 static inline float *mh_right_source(const mh_product *product, void *buffer, float *staging)

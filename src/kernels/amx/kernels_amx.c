@@ -213,6 +213,12 @@ static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb
     pack_right_from(true, false, k, n, b, ldb, to, columns);
 }
 
+static void pack_right_turned_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                                   size_t columns)
+{
+    pack_right_from(true, true, k, n, b, ldb, to, columns);
+}
+
 // Two numbers of one column lie beside each other.
 static void set_right_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
 {
@@ -294,6 +300,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .pack_right_turned = pack_right_turned,
                                .pack_left_bf16 = pack_left_bf16,
                                .pack_right_bf16 = pack_right_bf16,
+                               .pack_right_turned_bf16 = pack_right_turned_bf16,
                                .set_right_column = set_right_column,
                                .set_right_row = set_right_row,
                                .unpack_right = unpack_right,
