@@ -48,5 +48,7 @@ PYTHON
 # giving it back to the system after each call; this makes glibc's one do so.
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-33554432}"
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-1073741824}"
+# OpenBLAS's threads spin for 2^26 cycles after a call, well into the next contender's turn.
+export OPENBLAS_THREAD_TIMEOUT="${OPENBLAS_THREAD_TIMEOUT-20}"
 
 exec "$venv/bin/python" "$here/$script" "$@"

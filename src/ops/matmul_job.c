@@ -117,16 +117,37 @@ void mh_matmul_pack_panel(void *arg, size_t panel, size_t worker)
                      to + k * MH_PANEL * job->product->right_size);
 }
 
-// The stretch k .. k + depth of a panel: packed beforehand, or now.
-static const void *find_panel(const mh_matmul_job *job, size_t panel, size_t k, size_t depth,
-                              const mh_matmul_scratch *scratch)
+// Rows of f32 that are multiplied by few others are taken where they are, as to pack them would be
+// more work than the product; whole panels only, as a product reads whole vectors.
+static bool takes_rows(const mh_matmul_job *job, size_t column)
+{
+    enum { FEW_ROWS = 6 };
+    const mh_tensor *b = &job->b;
+    return !job->product->pack_right && job->a.shape[0] <= FEW_ROWS && b->dtype == MH_F32 &&
+           runs_along(b, 1) && b->stride[0] > 0 && b->shape[1] - column >= MH_PANEL;
+}
+
+// A panel of B, or a stretch of one.
+typedef struct right_operand {
+    const void *data;
+    size_t columns;
+} right_operand;
+
+// The stretch k .. k + depth of a panel: packed beforehand, as it stands, or packed now.
+static right_operand find_panel(const mh_matmul_job *job, size_t panel, size_t k, size_t depth,
+                                const mh_matmul_scratch *scratch)
 {
     const char *packed = job->packed ? job->packed->panels : job->right;
+    const size_t column = panel * MH_PANEL;
     if (packed)
-        return packed + panel * mh_panel_bytes(job->product, job->a.shape[1]) +
-               k * MH_PANEL * job->product->right_size;
+        return (right_operand){packed + panel * mh_panel_bytes(job->product, job->a.shape[1]) +
+                                   k * MH_PANEL * job->product->right_size,
+                               MH_PANEL};
+    if (takes_rows(job, column))
+        return (right_operand){mh_element(&job->b, 2, (size_t[]){k, column}),
+                               (size_t)job->b.stride[0]};
     pack_stretch(job, panel, k, depth, scratch, scratch->panel);
-    return scratch->panel;
+    return (right_operand){scratch->panel, MH_PANEL};
 }
 
 // ---- one task --------------------------------------------------------------------------------
@@ -145,7 +166,7 @@ static void prefetch(const mh_tensor *t, const mh_matmul_part *p)
 // After the last stretch a strip is finished while it is in the first-level cache, and the next one
 // may take its place if it is the first stretch, too.
 static void multiply_panel(const mh_matmul_job *job, const mh_matmul_part *p, size_t depth,
-                           mh_left block, const void *panel, bool first, bool last)
+                           mh_left block, right_operand panel, bool first, bool last)
 {
     const mh_product *product = job->product;
     const size_t width = mh_round_up(p->columns, job->kernels->lanes);
@@ -158,8 +179,8 @@ static void multiply_panel(const mh_matmul_job *job, const mh_matmul_part *p, si
         if (finish)
             prefetch(&job->target, &strip);
         const mh_left left = mh_left_from(product, block, i);
-        product->multiply(strip.rows, width, depth, left.data, left.stride, panel, MH_PANEL,
-                          strip.x, strip.ldx, !first);
+        product->multiply(strip.rows, width, depth, left.data, left.stride, panel.data,
+                          panel.columns, strip.x, strip.ldx, !first);
         if (finish)
             mh_matmul_finish(job, &strip);
     }
