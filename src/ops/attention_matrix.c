@@ -128,17 +128,17 @@ static void find_kept(const passage *p, mh_key_tile *tile)
     tile->values = kept.values, tile->finite = kept.finite;
 }
 
-// Straight from keys and values whose rows lie along memory, if they do.
-static void pack_rows(const passage *p, mh_key_tile *tile)
+// Straight from keys and values whose rows lie along memory; false if they don't.
+static bool pack_rows(const passage *p, mh_key_tile *tile)
 {
     const mh_attention_problem *problem = p->job->problem;
     const mh_product *product = p->job->product;
     const mh_sequence *sequence = p->strip->sequence;
     const mh_tensor *k = &problem->k, *v = &problem->v;
     const size_t width = p->job->value_width;
-    if (k->stride[3] != 1 || v->stride[3] != 1 || k->dtype != v->dtype ||
+    if (problem->cache || k->stride[3] != 1 || v->stride[3] != 1 || k->dtype != v->dtype ||
         (k->dtype != MH_F32 && k->dtype != MH_BF16) || v->stride[2] < 0)
-        return;
+        return false;
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
     const void *keys = mh_element(k, 3, at), *values = mh_element(v, 3, at);
     if (k->dtype == MH_F32) {
@@ -152,28 +152,34 @@ static void pack_rows(const passage *p, mh_key_tile *tile)
         product->pack_right_bf16(tile->count, problem->Ev, values, v->stride[2],
                                  tile->values_memory, width);
     }
-    tile->keys = tile->keys_memory, tile->values = tile->values_memory;
-    tile->rows = tile->count;
-    tile->finite =
-        p->job->kernels->finite_bf16(mh_round_up(tile->count, product->step) * width, tile->values);
+    return true;
+}
+
+// By way of f32, from anywhere.
+static void pack_read(const passage *p, mh_key_tile *tile)
+{
+    const mh_product *product = p->job->product;
+    const size_t columns = mh_round_up(tile->count, p->job->kernels->lanes);
+    const size_t width = p->job->value_width;
+    mh_attention_load_tile(p->job, p->strip->sequence, tile, p->scratch->keys_f32,
+                           p->scratch->values_f32, p->scratch);
+    product->pack_right(p->job->problem->E, columns, tile->keys, tile->columns, tile->keys_memory,
+                        MH_KEY_TILE);
+    product->pack_right(tile->count, width, tile->values, width, tile->values_memory, width);
 }
 
 static void pack_tile(const passage *p, mh_key_tile *tile)
 {
-    const mh_attention_job *job = p->job;
-    const size_t columns = mh_round_up(tile->count, job->kernels->lanes), width = job->value_width;
-    if (job->problem->cache)
+    if (p->job->problem->cache)
         find_kept(p, tile);
-    else
-        pack_rows(p, tile);
     if (tile->keys)
         return;
-    mh_attention_load_tile(job, p->strip->sequence, tile, p->scratch->keys_f32,
-                           p->scratch->values_f32, p->scratch);
-    tile->keys = mh_right_pack_from(job->product, job->problem->E, columns, tile->keys,
-                                    tile->columns, MH_KEY_TILE, tile->keys_memory);
-    tile->values =
-        mh_right_pack(job->product, tile->count, width, tile->values, width, tile->values_memory);
+    if (!pack_rows(p, tile))
+        pack_read(p, tile);
+    const size_t numbers = mh_round_up(tile->count, p->job->product->step) * p->job->value_width;
+    tile->keys = tile->keys_memory, tile->values = tile->values_memory;
+    tile->rows = tile->count;
+    tile->finite = p->job->kernels->finite_bf16(numbers, tile->values);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
