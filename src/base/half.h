@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
+// All ones in inf and NaN, and in no other number.
+enum { MH_BF16_EXPONENT = 0x7F80, MH_F16_EXPONENT = 0x7C00 };
+
 static inline float mh_bits_to_float(uint32_t bits)
 {
     float value;

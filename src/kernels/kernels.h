@@ -254,7 +254,8 @@ typedef struct mh_kernels {
     void (*widen_f16)(size_t n, const uint16_t *x, float *y);
     void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
     void (*narrow_f16)(size_t n, const float *x, uint16_t *y);
-    bool (*finite_bf16)(size_t n, const uint16_t *x); // whether all of them are
+    // Whether none of n bf16 or f16 numbers is inf or NaN: has all bits of its exponent set.
+    bool (*finite_halves)(size_t n, uint16_t exponent, const uint16_t *x);
 
     // ---- activations -------------------------------------------------------------------------
     // y may be x, dx may be dy or x. NaN stays NaN; infinities give the limits, -inf thus -0 or 0.

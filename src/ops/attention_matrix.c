@@ -10,6 +10,7 @@
 // A row that sees only the first few keys of one tile takes the multiply-adds all the same, as
 // packing would cost more than it gives: in short sequences all rows do. That is a matter between
 // a row and its keys, so its bits do not depend on its neighbours.
+#include "base/half.h"
 #include "base/sizes.h"
 #include "ops/attention_tile.h"
 #include "ops/rows.h"
@@ -179,7 +180,7 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
     const size_t numbers = mh_round_up(tile->count, p->job->product->step) * p->job->value_width;
     tile->keys = tile->keys_memory, tile->values = tile->values_memory;
     tile->rows = tile->count;
-    tile->finite = p->job->kernels->finite_bf16(numbers, tile->values);
+    tile->finite = p->job->kernels->finite_halves(numbers, MH_BF16_EXPONENT, tile->values);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------

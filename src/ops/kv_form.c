@@ -5,6 +5,7 @@
 // vector sets the others to 0. So a new tile need not be cleared; sentences of ten words have ten
 // of 64 places in use, and clearing all took as long as attending to them.
 #include "ops/kv_form.h"
+#include "base/half.h"
 #include "base/sizes.h"
 #include "ops/rows.h"
 #include <string.h>
@@ -73,13 +74,11 @@ static bool write_values(const mh_kv_form *form, const mh_kernels *kernels, size
 
 // ---- bf16 and f16 -------------------------------------------------------------------------------
 
-static bool all_finite(mh_dtype dtype, size_t n, const uint16_t *x)
+static bool all_finite(const mh_kv_form *form, const mh_kernels *kernels, size_t n,
+                       const uint16_t *x)
 {
-    const uint16_t exponent = dtype == MH_BF16 ? 0x7F80 : 0x7C00;
-    unsigned odd = 0;
-    for (size_t i = 0; i < n; i++)
-        odd |= (x[i] & exponent) == exponent;
-    return !odd;
+    const uint16_t exponent = form->dtype == MH_BF16 ? MH_BF16_EXPONENT : MH_F16_EXPONENT;
+    return kernels->finite_halves(n, exponent, x);
 }
 
 // One token.
@@ -95,7 +94,7 @@ static bool write_narrow(const mh_kv_form *form, const mh_kernels *kernels, size
         tile[e * places + place] = key[e];
     mh_row_write(kernels, form->dtype, value, 1, Ev, v);
     memset(value + Ev, 0, (width - Ev) * sizeof *value);
-    return all_finite(form->dtype, Ev, value); // rounding may have made an inf
+    return all_finite(form, kernels, Ev, value); // rounding may have made an inf
 }
 
 // ---- bf16 as operands ---------------------------------------------------------------------------
@@ -113,7 +112,7 @@ static bool write_operand(const mh_kv_form *form, const mh_kernels *kernels, siz
     mh_row_write(kernels, form->dtype, row, 1, Ev, v);
     form->product.set_right_row(Ev, row, place, values_of(form, MH_KEY_TILE, tile),
                                 form->value_stride);
-    return all_finite(form->dtype, Ev, row);
+    return all_finite(form, kernels, Ev, row);
 }
 
 mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,

@@ -39,18 +39,33 @@ static bool format_agrees(const format *f)
     return same;
 }
 
+// Every number there is, at every place of a row.
+static bool tells_finite(const check_run *run, uint16_t exponent, float (*widen)(uint16_t))
+{
+    enum { N = 67 };
+    bool ok = true;
+    for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
+        uint16_t x[N] = {0};
+        x[bits % N] = (uint16_t)bits;
+        ok &= run->kernels->finite_halves(N, exponent, x) == (isfinite(widen((uint16_t)bits)) != 0);
+    }
+    return ok;
+}
+
 check_result check_bf16(const check_run *run)
 {
     format f = {run->kernels->widen_bf16, run->kernels->narrow_bf16, mh_bf16_to_float,
                 mh_float_to_bf16};
-    return (check_result){.ok = format_agrees(&f)};
+    return (check_result){.ok = format_agrees(&f) &&
+                                tells_finite(run, MH_BF16_EXPONENT, mh_bf16_to_float)};
 }
 
 check_result check_f16(const check_run *run)
 {
     format f = {run->kernels->widen_f16, run->kernels->narrow_f16, mh_f16_to_float,
                 mh_float_to_f16};
-    return (check_result){.ok = format_agrees(&f)};
+    return (check_result){.ok = format_agrees(&f) &&
+                                tells_finite(run, MH_F16_EXPONENT, mh_f16_to_float)};
 }
 
 check_result check_questions(const check_run *run)
