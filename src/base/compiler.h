@@ -10,6 +10,10 @@
 // Brings the cache line of an address in that will be written soon.
 #define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
 
+// Brings one into the second-level cache that will be read in some thousand cycles. Any address
+// will do, also one where no memory is.
+#define MH_PREFETCH_FAR(address) __builtin_prefetch((address), 0, 2)
+
 // Tells the CPU that this is a waiting loop.
 #if defined(__x86_64__)
 #define MH_PAUSE() __asm__ volatile("pause")

@@ -18,6 +18,9 @@
 // key j of the tile is live. Also the columns of a panel of a packed matrix, at every level.
 enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 
+// Bytes for each k that mh_product.multiply_ahead brings in: in a whole block of strips, a panel.
+enum { MH_AHEAD = 8 };
+
 // The longest vector of any level, for buffers that hold one vector a row.
 enum { MH_MAX_LANES = 16 };
 
@@ -156,6 +159,12 @@ typedef struct mh_product {
     // rounded up as it was packed, of which the first k are used; ldb the columns of the right one.
     void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                      size_t ldb, float *c, size_t ldc, bool accumulate);
+
+    // The same, while MH_AHEAD * k bytes of what comes next are brought into the second-level
+    // cache.
+    void (*multiply_ahead)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                           const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
+                           const void *ahead);
 
     // The weights of attention as left operands of this product; NULL: softmax_step makes them.
     void (*soften)(const mh_weight_step *step);

@@ -129,8 +129,10 @@ static bool takes_rows(const mh_matmul_job *job, size_t column)
 
 // A panel of B, or a stretch of one.
 typedef struct right_operand {
-    const void *data;
+    const char *data;
     size_t columns;
+    const char
+        *next; // the next panel, which its strips bring into the cache part by part; else data
 } right_operand;
 
 // The stretch k .. k + depth of a panel: packed beforehand, as it stands, or packed now.
@@ -139,15 +141,18 @@ static right_operand find_panel(const mh_matmul_job *job, size_t panel, size_t k
 {
     const char *packed = job->packed ? job->packed->panels : job->right;
     const size_t column = panel * MH_PANEL;
-    if (packed)
-        return (right_operand){packed + panel * mh_panel_bytes(job->product, job->a.shape[1]) +
-                                   k * MH_PANEL * job->product->right_size,
-                               MH_PANEL};
-    if (takes_rows(job, column))
-        return (right_operand){mh_element(&job->b, 2, (size_t[]){k, column}),
-                               (size_t)job->b.stride[0]};
+    if (packed) {
+        const size_t bytes = mh_panel_bytes(job->product, job->a.shape[1]);
+        packed += panel * bytes + k * MH_PANEL * job->product->right_size;
+        const bool more = column + MH_PANEL < job->c.shape[1];
+        return (right_operand){packed, MH_PANEL, more ? packed + bytes : packed};
+    }
+    if (takes_rows(job, column)) {
+        const char *rows = mh_element(&job->b, 2, (size_t[]){k, column});
+        return (right_operand){rows, (size_t)job->b.stride[0], rows};
+    }
     pack_stretch(job, panel, k, depth, scratch, scratch->panel);
-    return (right_operand){scratch->panel, MH_PANEL};
+    return (right_operand){scratch->panel, MH_PANEL, scratch->panel};
 }
 
 // ---- one task --------------------------------------------------------------------------------
@@ -179,8 +184,9 @@ static void multiply_panel(const mh_matmul_job *job, const mh_matmul_part *p, si
         if (finish)
             prefetch(&job->target, &strip);
         const mh_left left = mh_left_from(product, block, i);
-        product->multiply(strip.rows, width, depth, left.data, left.stride, panel.data,
-                          panel.columns, strip.x, strip.ldx, !first);
+        product->multiply_ahead(strip.rows, width, depth, left.data, left.stride, panel.data,
+                                panel.columns, strip.x, strip.ldx, !first,
+                                panel.next + i / product->rows * depth * MH_AHEAD);
         if (finish)
             mh_matmul_finish(job, &strip);
     }

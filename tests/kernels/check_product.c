@@ -57,10 +57,14 @@ static operands make_operands(const mh_product *product, size_t m, size_t n, siz
 static void multiply(const operands *o, bool accumulate)
 {
     const mh_product *p = o->product;
-    p->multiply(o->m, o->n, o->k, p->pack_left ? o->packed_a : o->a,
-                (ptrdiff_t)(p->pack_left ? mh_round_up(o->k, p->step) : o->lda),
-                p->pack_right ? o->packed_b : o->b, p->pack_right ? o->n : o->ldb, o->c, o->ldc,
-                accumulate);
+    const void *a = p->pack_left ? o->packed_a : o->a, *b = p->pack_right ? o->packed_b : o->b;
+    const size_t lda = p->pack_left ? mh_round_up(o->k, p->step) : o->lda;
+    const size_t ldb = p->pack_right ? o->n : o->ldb;
+    if (o->m % 2) // either way, with the same sums
+        p->multiply(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
+    else
+        p->multiply_ahead(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
+                          o->c);
 }
 
 static void multiply_once(void *arg) { multiply(arg, false); }

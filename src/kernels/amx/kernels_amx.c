@@ -40,37 +40,57 @@ static void stay_awake(void) { _tile_dpbf16ps(7, 4, 5); }
 
 // ---- the product -------------------------------------------------------------------------------
 
+// What a step of 32 columns brings in of what comes next, in bytes: 64 make MH_AHEAD for each k.
+enum { AHEAD = STEP * MH_AHEAD / 2 };
+
+MH_ALWAYS_INLINE void send_for_next(const char *ahead, size_t step)
+{
+    for (size_t line = 0; ahead && line < AHEAD; line += TILE_ROW)
+        MH_PREFETCH_FAR(ahead + step * AHEAD + line);
+}
+
 MH_ALWAYS_INLINE void multiply_block(const int groups, const int blocks, size_t steps, operands o,
-                                     float *c, size_t ldc, bool accumulate)
+                                     float *c, size_t ldc, bool accumulate, const char *ahead)
 {
     if (accumulate)
         load_sums(groups, blocks, c, ldc);
     else
         clear_sums();
-    for (size_t i = 0; i < steps; i++, o.a += TILE, o.b += o.right_step)
+    for (size_t i = 0; i < steps; i++, o.a += TILE, o.b += o.right_step) {
+        send_for_next(ahead, i);
         multiply_step(groups, blocks, &o);
+    }
     store_sums(groups, blocks, c, ldc);
 }
 
 MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, const void *a,
                                       ptrdiff_t lda, const void *b, size_t ldb, float *c,
-                                      size_t ldc, bool accumulate)
+                                      size_t ldc, bool accumulate, const char *ahead)
 {
     const size_t steps = (k + STEP - 1) / STEP;
     operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
-    for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
-        multiply_block(groups, 2, steps, o, c, ldc, accumulate);
+    for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE) {
+        multiply_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
+        ahead = ahead ? ahead + steps * AHEAD : NULL;
+    }
     if (n)
-        multiply_block(groups, 1, steps, o, c, ldc, accumulate);
+        multiply_block(groups, 1, steps, o, c, ldc, accumulate, NULL);
+}
+
+static void multiply_ahead(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                           const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
+                           const void *ahead)
+{
+    if (m <= SIDE)
+        multiply_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, ahead);
+    else
+        multiply_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, ahead);
 }
 
 static void multiply(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                      size_t ldb, float *c, size_t ldc, bool accumulate)
 {
-    if (m <= SIDE)
-        multiply_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate);
-    else
-        multiply_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate);
+    multiply_ahead(m, n, k, a, lda, b, ldb, c, ldc, accumulate, NULL);
 }
 
 // ---- packing -----------------------------------------------------------------------------------
@@ -288,7 +308,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
     table->bf16 = (mh_product){.rows = ROWS,
                                .group = SIDE,
                                .step = STEP,
-                               .block = 256,
+                               .block = 512,
                                .left_size = sizeof(uint16_t),
                                .right_size = sizeof(uint16_t),
                                .enter = enter,
@@ -305,6 +325,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .set_right_row = set_right_row,
                                .unpack_right = unpack_right,
                                .multiply = multiply,
+                               .multiply_ahead = multiply_ahead,
                                .soften = mh_soften_amx};
     table->bf16_peak = bf16_peak;
 }
