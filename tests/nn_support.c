@@ -6,6 +6,52 @@
 
 #include <math.h>
 
+mh_mha_config nn_mha_config(size_t embed_dim, size_t num_heads)
+{
+    mh_mha_config c = mh_mha_config_default();
+    c.embed_dim = embed_dim;
+    c.num_heads = num_heads;
+    return c;
+}
+
+mh_transformer_config nn_transformer_config(mh_transformer_kind kind, size_t d_model, size_t nhead,
+                                            size_t dim_feedforward, size_t layers)
+{
+    mh_transformer_config c = mh_transformer_config_default();
+    c.kind = kind;
+    c.d_model = d_model;
+    c.nhead = nhead;
+    c.dim_feedforward = dim_feedforward;
+    c.num_encoder_layers = c.num_decoder_layers = layers;
+    return c;
+}
+
+mh_mha *nn_mha(mh_context *context, const mh_mha_config *config, uint64_t seed)
+{
+    mh_mha *mha;
+    test_ok(context, mh_mha_create(context, config, &mha));
+    nn_randomise(mh_mha_parameters(mha), seed);
+    return mha;
+}
+
+mh_transformer *nn_transformer(mh_context *context, const mh_transformer_config *config,
+                               uint64_t seed)
+{
+    mh_transformer *t;
+    test_ok(context, mh_transformer_create(context, config, &t));
+    nn_randomise(mh_transformer_parameters(t), seed);
+    return t;
+}
+
+float *nn_floats(uint64_t seed, size_t n)
+{
+    test_rng rng = {seed};
+    float *x = ref_alloc(n, sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)test_normal(&rng);
+    return x;
+}
+
 void nn_randomise(const mh_parameters *parameters, uint64_t seed)
 {
     test_rng rng = {seed};

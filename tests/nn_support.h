@@ -6,8 +6,21 @@
 
 #include "support.h"
 
+// The default but for these.
+mh_mha_config nn_mha_config(size_t embed_dim, size_t num_heads);
+mh_transformer_config nn_transformer_config(mh_transformer_kind kind, size_t d_model, size_t nhead,
+                                            size_t dim_feedforward, size_t layers);
+
+// A module with parameters of nn_randomise.
+mh_mha *nn_mha(mh_context *context, const mh_mha_config *config, uint64_t seed);
+mh_transformer *nn_transformer(mh_context *context, const mh_transformer_config *config,
+                               uint64_t seed);
+
 // Initial values, and random numbers instead of zeros and ones.
 void nn_randomise(const mh_parameters *parameters, uint64_t seed);
+
+// n random numbers; the caller frees them.
+float *nn_floats(uint64_t seed, size_t n);
 
 // A random (B, T, D) tensor as a module takes it: (T, B, D) unless batch_first, (T, D) if
 // unbatched.

@@ -114,6 +114,26 @@ void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype
     }
 }
 
+void test_at_levels(void (*check)(const char *level))
+{
+    for (size_t level = 0; test_level(level); level++) {
+        print_message("%s\n", test_level(level));
+        check(test_level(level));
+    }
+}
+
+int test_open_context(void **state)
+{
+    *state = test_context(NULL, 1);
+    return 0;
+}
+
+int test_close_context(void **state)
+{
+    mh_context_free(*state);
+    return 0;
+}
+
 void test_ok(mh_context *context, mh_status status)
 {
     if (status != MH_OK)
@@ -151,6 +171,36 @@ static void count_release(void *user, void *memory, size_t size)
 mh_allocator test_allocator(test_memory *memory)
 {
     return (mh_allocator){count_alloc, count_release, memory};
+}
+
+size_t test_failing_allocations(const char *level, size_t threads,
+                                mh_status (*use)(mh_context *context, void *user), void *user)
+{
+    bool failed = true;
+    size_t n = 0, reported = 0;
+    while (failed) {
+        test_memory memory = {.fail_at = ++n};
+        mh_context_options options = mh_context_options_default();
+        mh_context *context = NULL;
+        options.isa = level;
+        options.threads = threads;
+        options.allocator = test_allocator(&memory);
+        mh_status status = mh_context_create(&options, &context, NULL, 0);
+        if (!status)
+            status = use(context, user);
+        failed = memory.calls >= n;
+        reported += status != MH_OK;
+        assert_true(status == MH_OK || (failed && status == MH_ERROR_MEMORY));
+        if (context && status) {
+            assert_true(strlen(mh_error_message(context)) > 0);
+            test_ok(context, use(context, user)); // it was only that once
+        }
+        mh_context_free(context);
+        assert_int_equal(memory.live, 0);
+    }
+    print_message("%zu allocations failed in turn, %zu with an error\n", n - 1, reported);
+    assert_true(reported + 5 >= n - 1);
+    return reported;
 }
 
 // ---- tensors --------------------------------------------------------------------------
@@ -300,6 +350,24 @@ double test_error_ratio(double found, double expected, double bound, mh_dtype dt
     if (!isfinite(error) || isnan(bound))
         return INFINITY;
     return error <= 0 ? 0 : error / bound;
+}
+
+bool test_same_bits(const mh_tensor *a, const mh_tensor *b, size_t index[MH_MAX_RANK])
+{
+    const ptrdiff_t element = (ptrdiff_t)mh_dtype_size(a->dtype);
+    memset(index, 0, MH_MAX_RANK * sizeof *index);
+    assert_true(mh_tensor_same_shape(a, b));
+    if (ref_count(a))
+        do {
+            ptrdiff_t at_a = 0, at_b = 0;
+            for (int d = 0; d < a->rank; d++) {
+                at_a += (ptrdiff_t)index[d] * a->stride[d] * element;
+                at_b += (ptrdiff_t)index[d] * b->stride[d] * element;
+            }
+            if (memcmp((char *)a->data + at_a, (char *)b->data + at_b, (size_t)element) != 0)
+                return false;
+        } while (ref_next(a, index));
+    return true;
 }
 
 test_error test_error_of(size_t n, const float *found, const double *expected)

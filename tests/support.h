@@ -51,6 +51,13 @@ void test_run_cases(size_t usual, void (*run)(mh_context *context, uint64_t seed
 // Runs a check at every level and with each of f32, bf16 and f16, on contexts of so many threads.
 void test_everywhere(size_t threads, void (*check)(mh_context *context, mh_dtype dtype));
 
+// Runs a check for each level, and prints its name first.
+void test_at_levels(void (*check)(const char *level));
+
+// cmocka's set-up and tear-down: *state is a context of the best level with one thread.
+int test_open_context(void **state);
+int test_close_context(void **state);
+
 // Fails the test with the context's message unless status is MH_OK.
 void test_ok(mh_context *context, mh_status status);
 
@@ -64,6 +71,13 @@ typedef struct test_memory {
     size_t calls, fail_at, live;
 } test_memory;
 mh_allocator test_allocator(test_memory *memory);
+
+// Calls `use` in a new context each time, in which allocation 1, 2, ... fails, until none does. It
+// reports MH_ERROR_MEMORY or, as scratch memory that cannot grow by a quarter may still grow by
+// what is needed, gets by without; works in the same context right after; and leaves nothing
+// behind. Returns how often it reported.
+size_t test_failing_allocations(const char *level, size_t threads,
+                                mh_status (*use)(mh_context *context, void *user), void *user);
 
 // ---- tensors --------------------------------------------------------------------------
 
@@ -101,6 +115,10 @@ double test_rounding(mh_dtype dtype, double value);
 // What is left of |found - expected| after rounding to dtype, over the bound: fine up to 1. 0 if
 // both are NaN or the same infinity, +inf if only one is.
 double test_error_ratio(double found, double expected, double bound, mh_dtype dtype);
+
+// Whether two views of one shape and dtype have the same bits, those of NaNs, too; if not, `index`
+// is the first place where they differ.
+bool test_same_bits(const mh_tensor *a, const mh_tensor *b, size_t index[MH_MAX_RANK]);
 
 // Maximum and root mean square of found - expected over n values.
 typedef struct test_error {

@@ -421,18 +421,6 @@ static void still_works(void **state)
     teardown(&c);
 }
 
-static int open_context(void **state)
-{
-    *state = test_context(NULL, 1);
-    return 0;
-}
-
-static int close_context(void **state)
-{
-    mh_context_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,5 +429,5 @@ int main(void)
         cmocka_unit_test(mask_dtypes),  cmocka_unit_test(workspace),
         cmocka_unit_test(still_works),
     };
-    return cmocka_run_group_tests(tests, open_context, close_context);
+    return cmocka_run_group_tests(tests, test_open_context, test_close_context);
 }

@@ -174,21 +174,11 @@ enum { ALL = (1 << GRADIENTS) - 1 };
 static void same_bits(const char *what, const char *name, const problem *p, const mh_tensor *a,
                       const mh_tensor *b)
 {
-    size_t element = mh_dtype_size(a->dtype), index[MH_MAX_RANK] = {0};
-    assert_true(mh_tensor_same_shape(a, b));
-    if (ref_count(a))
-        do {
-            ptrdiff_t at_a = 0, at_b = 0;
-            for (int d = 0; d < a->rank; d++) {
-                at_a += (ptrdiff_t)index[d] * a->stride[d] * (ptrdiff_t)element;
-                at_b += (ptrdiff_t)index[d] * b->stride[d] * (ptrdiff_t)element;
-            }
-            if (memcmp((char *)a->data + at_a, (char *)b->data + at_b, element) != 0)
-                fail_msg("%s, %s %s, H %zu: %s differs at (%zu, %zu, %zu, %zu): %.9g, %.9g", what,
-                         mh_context_isa(p->context), mh_dtype_name(p->dtype), p->s.H, name,
-                         index[0], index[1], index[2], index[3], ref_get(a, index),
-                         ref_get(b, index));
-        } while (ref_next(a, index));
+    size_t index[MH_MAX_RANK];
+    if (!test_same_bits(a, b, index))
+        fail_msg("%s, %s %s, H %zu: %s differs at (%zu, %zu, %zu, %zu): %.9g, %.9g", what,
+                 mh_context_isa(p->context), mh_dtype_name(p->dtype), p->s.H, name, index[0],
+                 index[1], index[2], index[3], ref_get(a, index), ref_get(b, index));
 }
 
 // Those of the found ones that are there.

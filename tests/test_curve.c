@@ -2,10 +2,8 @@
 // The curve of a run: each value of the log is where the axes' own labels say, thinning keeps
 // peaks, logs that are cut, empty or hostile are skipped or refused with the line's number, and
 // failed allocations are reported.
-#include "support.h"
-
-#include "file_support.h"
 #include "io/line_reader.h"
+#include "parser_support.h"
 #include "view/chart_axis.h"
 #include "view/curve.h"
 
@@ -15,23 +13,7 @@
 #include <math.h>
 #include <unistd.h>
 
-static mh_context *context;
-static scarce memory;
 static mh_run_history history;
-
-static int set_up(void **state)
-{
-    (void)state;
-    mh_context_options options = scarce_options(&memory);
-    return mh_context_create(&options, &context, NULL, 0) == MH_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mh_context_free(context);
-    return memory.live == 0 ? 0 : -1;
-}
 
 static mh_status parse(const char *text)
 {
@@ -402,19 +384,7 @@ static mh_status read_and_draw(void)
 static void test_no_memory(void **state)
 {
     (void)state;
-    for (size_t n = 1;; n++) {
-        size_t live = memory.live;
-        memory.calls = 0;
-        memory.fail_at = n;
-        mh_status status = read_and_draw();
-        bool failed = memory.calls >= n;
-        memory.fail_at = 0;
-        assert_int_equal(status, failed ? MH_ERROR_MEMORY : MH_OK);
-        assert_int_equal(memory.live, live);
-        if (!failed)
-            break;
-        assert_true(n < 100);
-    }
+    test_out_of_memory(&memory, 1, read_and_draw);
 }
 
 int main(void)
@@ -426,5 +396,5 @@ int main(void)
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_files),
         cmocka_unit_test(test_locale),   cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

@@ -434,18 +434,6 @@ static void missing_arguments(void **state)
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state) { test_everywhere(1, *(check *)*state); }
 
-static int open_context(void **state)
-{
-    *state = test_context(NULL, 1);
-    return 0;
-}
-
-static int close_context(void **state)
-{
-    mh_context_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     static check checks[] = {dead_keys,         dead_by_interval, empty_rows,  masked_pairs,
@@ -462,9 +450,9 @@ int main(void)
         {"huge_scores", run_check, NULL, NULL, &checks[7]},
         {"saturated_softcap", run_check, NULL, NULL, &checks[8]},
         {"dead_tail", run_check, NULL, NULL, &checks[9]},
-        cmocka_unit_test_setup_teardown(wrong_tensors, open_context, close_context),
-        cmocka_unit_test_setup_teardown(wrong_options, open_context, close_context),
-        cmocka_unit_test_setup_teardown(missing_arguments, open_context, close_context),
+        cmocka_unit_test_setup_teardown(wrong_tensors, test_open_context, test_close_context),
+        cmocka_unit_test_setup_teardown(wrong_options, test_open_context, test_close_context),
+        cmocka_unit_test_setup_teardown(missing_arguments, test_open_context, test_close_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,30 +10,17 @@ enum { D = 12, H = 3, F = 10, MOST = 3 * 40 * D };
 
 static mh_transformer *make(mh_context *context, mh_transformer_kind kind, size_t layers)
 {
-    mh_transformer_config c = mh_transformer_config_default();
-    mh_transformer *t;
-    c.kind = kind;
-    c.d_model = D;
-    c.nhead = H;
-    c.dim_feedforward = F;
-    c.num_encoder_layers = c.num_decoder_layers = layers;
+    mh_transformer_config c = nn_transformer_config(kind, D, H, F, layers);
     c.batch_first = true;
-    test_ok(context, mh_transformer_create(context, &c, &t));
-    nn_randomise(mh_transformer_parameters(t), 2);
-    return t;
+    return nn_transformer(context, &c, 2);
 }
 
 static mh_mha *make_mha(mh_context *context, bool extra)
 {
-    mh_mha_config c = mh_mha_config_default();
-    mh_mha *mha;
-    c.embed_dim = D;
-    c.num_heads = H;
+    mh_mha_config c = nn_mha_config(D, H);
     c.add_bias_kv = c.add_zero_attn = extra;
     c.batch_first = true;
-    test_ok(context, mh_mha_create(context, &c, &mha));
-    nn_randomise(mh_mha_parameters(mha), 2);
-    return mha;
+    return nn_mha(context, &c, 2);
 }
 
 static void at_every_level(void (*check)(mh_context *context))

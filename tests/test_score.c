@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: MIT
 // BLEU and chrF: the numbers of sacreBLEU (goldens/make_scores.py).
-#include "support.h"
-
+#include "parser_support.h"
 #include "text_support.h"
 
 #include <jansson.h>
 #include <math.h>
-
-static mh_context *context;
-static scarce memory;
-
-static int set_up(void **state)
-{
-    (void)state;
-    mh_context_options options = scarce_options(&memory);
-    return mh_context_create(&options, &context, NULL, 0) == MH_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mh_context_free(context);
-    return memory.live != 0;
-}
 
 static void check_number(double found, const json_t *expected, const char *what, size_t number)
 {
@@ -126,27 +108,20 @@ static void test_refused_arguments(void **state)
     assert_true(bleu.score == 0);
 }
 
+static mh_status score_once(void)
+{
+    static const mh_text texts[] = {{"Some words, and then some more of them.", 39},
+                                    {"A second one", 12}};
+    mh_bleu_score bleu;
+    double chrf;
+    mh_status status = mh_bleu(context, texts, texts, 1, 2, true, &bleu);
+    return status ? status : mh_chrf(context, texts, texts, 1, 2, 2, true, &chrf);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
-    const mh_text texts[] = {TEXT("Some words, and then some more of them."), TEXT("A second one")};
-    for (size_t n = 1;; n++) {
-        mh_bleu_score bleu;
-        double chrf;
-        size_t before = memory.live;
-        memory.calls = 0;
-        memory.fail_at = n;
-        mh_status status = mh_bleu(context, texts, texts, 1, 2, true, &bleu);
-        if (status == MH_OK)
-            status = mh_chrf(context, texts, texts, 1, 2, 2, true, &chrf);
-        memory.fail_at = 0;
-        assert_int_equal(memory.live, before);
-        if (memory.calls < n) {
-            test_ok(context, status);
-            break;
-        }
-        test_refused(context, status, MH_ERROR_MEMORY, "memory");
-    }
+    test_out_of_memory(&memory, 1, score_once);
 }
 
 int main(void)
@@ -157,5 +132,5 @@ int main(void)
         cmocka_unit_test(test_refused_arguments),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

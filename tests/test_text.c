@@ -1,27 +1,9 @@
 // SPDX-License-Identifier: MIT
 // UTF-8, normalisation and sentences.
-#include "support.h"
-
+#include "parser_support.h"
 #include "text_support.h"
 
 #include <utf8proc.h>
-
-static mh_context *context;
-static scarce memory;
-
-static int set_up(void **state)
-{
-    (void)state;
-    mh_context_options options = scarce_options(&memory);
-    return mh_context_create(&options, &context, NULL, 0) == MH_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mh_context_free(context);
-    return memory.live != 0;
-}
 
 // ---- UTF-8 --------------------------------------------------------------------------------
 
@@ -156,25 +138,21 @@ static void test_refused_text(void **state)
     test_refused(context, mh_utf8_repair(context, "", 0, NULL), MH_ERROR_ARGUMENT, "NULL");
 }
 
+static mh_status normalise_and_repair(void)
+{
+    mh_text_buffer out = {0}, fixed = {0};
+    mh_status status = mh_text_nfc(context, "some text, e\xCC\x81\xCC\xA3 and so on", 25, &out);
+    if (status == MH_OK)
+        status = mh_utf8_repair(context, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, &fixed);
+    mh_text_buffer_free(context, &out);
+    mh_text_buffer_free(context, &fixed);
+    return status;
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
-    for (size_t n = 1;; n++) {
-        mh_text_buffer out = {0}, fixed = {0};
-        memory.calls = 0;
-        memory.fail_at = n;
-        mh_status status = mh_text_nfc(context, "some text, e\xCC\x81\xCC\xA3 and so on", 25, &out);
-        if (status == MH_OK)
-            status = mh_utf8_repair(context, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, &fixed);
-        memory.fail_at = 0;
-        mh_text_buffer_free(context, &out);
-        mh_text_buffer_free(context, &fixed);
-        if (memory.calls < n) {
-            test_ok(context, status);
-            break;
-        }
-        test_refused(context, status, MH_ERROR_MEMORY, "memory");
-    }
+    test_out_of_memory(&memory, 1, normalise_and_repair);
 }
 
 // ---- sentences ------------------------------------------------------------------------------
@@ -274,5 +252,5 @@ int main(void)
         cmocka_unit_test(test_refused_text), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_sentences),    cmocka_unit_test(test_sentences_random),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

@@ -6,39 +6,23 @@
 #include "text_support.h"
 
 #include <jansson.h>
-#include <unistd.h>
 
-static mh_context *context;
-static scarce memory;      // the context's
-static scarce json_memory; // jansson's
-static char folder[] = "/tmp/mh_test_tokenizer_XXXXXX";
-static char path[64];
 static blob corpus_file;
 static mh_text *corpus;
 static size_t corpus_count;
 
-static void *json_alloc(size_t size) { return scarce_fails(&json_memory) ? NULL : malloc(size); }
-
 static int set_up(void **state)
 {
     (void)state;
-    mh_context_options options = scarce_options(&memory);
-    json_set_alloc_funcs(json_alloc, free); // for the tests only: it is global
-    if (mkdtemp(folder) == NULL || mh_context_create(&options, &context, NULL, 0) != MH_OK)
-        return -1;
-    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     corpus = read_lines(MH_GOLDENS "/tokenizer_corpus.txt", &corpus_file, &corpus_count);
-    return corpus_count == 0;
+    return parser_place("tokenizer.json", NULL) != 0 || corpus_count == 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    mh_context_free(context);
     free(corpus);
     blob_free(&corpus_file);
-    unlink(path);
-    return rmdir(folder) != 0 || memory.live != 0;
+    return parser_tear_down(state);
 }
 
 static mh_tokenizer *train(size_t merges)
@@ -518,12 +502,12 @@ static mh_status load_golden_file(void)
 static void test_no_memory(void **state)
 {
     (void)state;
-    test_out_of_memory(context, &memory, &memory, 1, train_and_use);
+    test_out_of_memory(&memory, 1, train_and_use);
     mh_tokenizer *t = train(40);
     test_ok(context, mh_tokenizer_save(context, t, path));
     mh_tokenizer_free(t);
-    test_out_of_memory(context, &memory, &memory, 1, load_golden_file);
-    test_out_of_memory(context, &memory, &json_memory, 7, load_golden_file);
+    test_out_of_memory(&memory, 1, load_golden_file);
+    test_out_of_memory(&json_memory, 7, load_golden_file);
 }
 
 int main(void)

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Traces: what is written is read back; shapes, tokens and weights that do not fit are refused
 // with the right words, from memory and from files; whatever allocation fails is reported.
-#include "support.h"
-
-#include "file_support.h"
+#include "parser_support.h"
 
 #include <multihead/view.h>
 
-#include <jansson.h>
-#include <unistd.h>
+#include <math.h>
 
-static mh_context *context;
-static scarce memory;      // the context's
-static scarce json_memory; // jansson's
 static char warning[512];
-static char folder[] = "/tmp/mh_test_trace_XXXXXX";
-static char path[64];
 
 enum { L = 2, H = 4, T = 3, S = 5, E = 2, G = 2 };
 
@@ -25,8 +17,6 @@ static bool mask[T * S];
 static const char *const source[S] = {"le", "\"chat\"", "\\", "\xE2\x96\x81noir", "</s>"};
 static const char *const target[T] = {"the", "\xFF", "cat\n"};
 static const bool starts[T] = {true, false, true};
-
-static void *json_alloc(size_t size) { return scarce_fails(&json_memory) ? NULL : malloc(size); }
 
 static void keep_warning(void *user, mh_log_level level, const char *message)
 {
@@ -38,21 +28,7 @@ static void keep_warning(void *user, mh_log_level level, const char *message)
 static int set_up(void **state)
 {
     (void)state;
-    mh_context_options options = scarce_options(&memory);
-    options.log = keep_warning;
-    json_set_alloc_funcs(json_alloc, free); // for the tests only: it is global
-    if (mkdtemp(folder) == NULL || mh_context_create(&options, &context, NULL, 0) != MH_OK)
-        return -1;
-    snprintf(path, sizeof path, "%s/t.safetensors", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mh_context_free(context);
-    unlink(path);
-    return rmdir(folder); // fails if a temporary file was left behind
+    return parser_place("t.safetensors", keep_warning);
 }
 
 // Rows that sum to 1, and everything that a trace can have.
@@ -274,5 +250,5 @@ int main(void)
         cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_refusals),   cmocka_unit_test(test_sums),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, parser_tear_down);
 }

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Traces of translations: against the alignment that the search keeps, names of tokens, heads that
 // are switched off, what is refused, and memory that runs out.
-#include "nn_support.h"
-#include "text_support.h"
-#include "translator_fixture.h"
+#include "translate_support.h"
 
 #include <math.h>
 
 static const mh_text text = {"  le chat est beau, d\xC3\xA9j\xC3\xA0 \n", 28};
-
-static mh_translator *make(mh_context *context)
-{
-    mh_translator *t = fixture_translator(context, MH_PRECISION_F32, 3);
-    if (!t)
-        fail_msg("%s", mh_error_message(context));
-    return t;
-}
 
 static mh_translation_trace *trace_of(mh_context *context, const mh_translator *t,
                                       const bool *disabled, mh_text source, const int32_t *ids,
@@ -53,7 +43,7 @@ static void weights_are_the_search(void **state)
 {
     (void)state;
     mh_context *context = test_context(test_level(0), 2);
-    mh_translator *t = make(context);
+    mh_translator *t = make_translator(context, 3);
     mh_translate_options o = mh_translate_options_default();
     mh_translations *found;
     o.attention = true;
@@ -80,7 +70,7 @@ static void tokens_have_names(void **state)
 {
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
-    mh_translator *t = make(context);
+    mh_translator *t = make_translator(context, 3);
     mh_tokens target = {0};
     test_ok(context,
             mh_tokenizer_encode(context, mh_translator_tokenizer(t), "the cat", 7, &target));
@@ -127,7 +117,7 @@ static void nothing_is_fine(void **state)
 {
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
-    mh_translator *t = make(context);
+    mh_translator *t = make_translator(context, 3);
     const mh_text nothing = {NULL, 0};
     mh_translations *found; // one text, of no pieces
     test_ok(context, mh_translate(context, t, NULL, &nothing, 1, &found));
@@ -150,7 +140,7 @@ static void switched_off(void **state)
 {
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
-    mh_translator *t = make(context);
+    mh_translator *t = make_translator(context, 3);
     bool disabled[3 * FIXTURE_LAYERS * FIXTURE_HEADS] = {false};
     for (size_t h = 0; h < FIXTURE_HEADS; h++) // all of the decoder's last cross-attention
         disabled[(3 * FIXTURE_LAYERS - 1) * FIXTURE_HEADS + h] = true;
@@ -176,18 +166,16 @@ static void refuse(mh_context *context, const mh_translator *t, mh_text source, 
                    size_t count, mh_status expected, const char *message)
 {
     mh_translation_trace *trace = (mh_translation_trace *)&trace;
-    assert_int_equal(mh_translation_trace_create(context, t, NULL, source, ids, count, &trace),
-                     expected);
+    test_refused(context, mh_translation_trace_create(context, t, NULL, source, ids, count, &trace),
+                 expected, message);
     assert_null(trace);
-    if (!strstr(mh_error_message(context), message))
-        fail_msg("found '%s', expected '%s'", mh_error_message(context), message);
 }
 
 static void refused(void **state)
 {
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
-    mh_translator *t = make(context);
+    mh_translator *t = make_translator(context, 3);
     int32_t ids[FIXTURE_MOST];
     char many[FIXTURE_MOST];
     memset(many, 'q', sizeof many);
@@ -210,35 +198,24 @@ static void refused(void **state)
     mh_context_free(context);
 }
 
+static mh_status trace_a_translation(mh_context *context, void *translator)
+{
+    static const int32_t ids[] = {70, 80, 90};
+    mh_translation_trace *trace;
+    const mh_status status =
+        mh_translation_trace_create(context, translator, NULL, text, ids, 3, &trace);
+    mh_translation_trace_free(trace);
+    return status;
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    const int32_t ids[] = {70, 80, 90};
-    mh_context *maker = test_context(test_level(0), 1);
-    mh_translator *t = make(maker);
-    bool failed = true;
-    size_t refused = 0;
-    for (size_t n = 1; failed; n++) {
-        test_memory c = {.fail_at = n};
-        mh_context_options options = mh_context_options_default();
-        options.threads = 1;
-        options.isa = test_level(0);
-        options.allocator = test_allocator(&c);
-        mh_context *context = NULL;
-        mh_translation_trace *trace = NULL;
-        mh_status status = mh_context_create(&options, &context, NULL, 0);
-        if (!status)
-            status = mh_translation_trace_create(context, t, NULL, text, ids, 3, &trace);
-        failed = c.calls >= n;
-        refused += status != MH_OK;
-        assert_int_equal(status, failed && !trace ? MH_ERROR_MEMORY : MH_OK);
-        mh_translation_trace_free(trace);
-        mh_context_free(context);
-        assert_int_equal(c.live, 0);
-    }
-    assert_true(refused > 10);
+    mh_context *context = test_context(test_level(0), 1);
+    mh_translator *t = make_translator(context, 3);
+    assert_true(test_failing_allocations(test_level(0), 1, trace_a_translation, t) > 10);
     mh_translator_free(t);
-    mh_context_free(maker);
+    mh_context_free(context);
 }
 
 int main(void)

@@ -10,9 +10,9 @@
 #define TEXT(literal) ((mh_text){literal, sizeof literal - 1})
 
 // The lines of a file in tests/goldens; `file` is what they are in. Free both.
-static inline mh_text *read_lines(const char *path, blob *file, size_t *count)
+static inline mh_text *read_lines(const char *from, blob *file, size_t *count)
 {
-    *file = blob_read(path);
+    *file = blob_read(from);
     mh_text *lines = malloc((file->size + 1) * sizeof *lines);
     if (!lines)
         abort();
