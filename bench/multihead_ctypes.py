@@ -155,7 +155,7 @@ PROTOTYPES = {
     "mh_attention_cached": (c_int, [c_void_p, POINTER(AttentionOptions), TENSOR, c_void_p,
                                     TENSOR]),
     "mh_matmul": (c_int, [c_void_p] + [TENSOR] * 3),
-    "mh_matrix_pack": (c_int, [c_void_p, TENSOR, POINTER(c_void_p)]),
+    "mh_matrix_pack": (c_int, [c_void_p, c_int, TENSOR, POINTER(c_void_p)]),
     "mh_packed_matrix_free": (None, [c_void_p]),
     "mh_matmul_packed": (c_int, [c_void_p, TENSOR, c_void_p, TENSOR]),
 }

@@ -41,7 +41,7 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, matmul_ca
         code = bench_tensor(b, c, dtype, 2, shapes[i], seeds[i], &m->tensors[i], &m->sizes[i]);
     mh_status status = MH_OK;
     if (code == EXIT_DONE && c->packed)
-        status = mh_matrix_pack(b->context, &m->tensors[B], &m->packed);
+        status = mh_matrix_pack(b->context, MH_PRECISION_AUTO, &m->tensors[B], &m->packed);
     return status == MH_OK ? code : complain_status(b->context, status, c->name);
 }
 

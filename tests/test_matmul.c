@@ -50,7 +50,7 @@ static void multiply(mh_context *context, matrices *m, bool packed)
         return;
     }
     mh_packed_matrix *b = NULL;
-    test_ok(context, mh_matrix_pack(context, &m->b.view, &b));
+    test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &m->b.view, &b));
     test_ok(context, mh_matmul_packed(context, &m->a.view, b, &m->c.view));
     mh_packed_matrix_free(b);
 }
@@ -224,7 +224,8 @@ static void errors(void **state)
     }
     mh_packed_matrix *packed = NULL;
     mh_tensor bad = {.rank = -1};
-    test_refused(context, mh_matrix_pack(context, &bad, &packed), MH_ERROR_ARGUMENT, "b");
+    test_refused(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &bad, &packed),
+                 MH_ERROR_ARGUMENT, "b");
     assert_null(packed);
     mh_packed_matrix_free(NULL);
     mh_context_free(context);

@@ -22,11 +22,16 @@ MH_API mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_ten
 // Immutable: any number of threads and contexts may use it at once.
 typedef struct mh_packed_matrix mh_packed_matrix;
 
-// Returns a new packed copy of b (K, N). The context's allocator must outlive it.
-MH_API mh_status mh_matrix_pack(mh_context *context, const mh_tensor *b, mh_packed_matrix **packed);
+// Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_AUTO: bf16 if
+// b is bf16, else f32. Weights of f32 that are packed for bf16 take half the memory where bf16
+// multiplies natively. The context's allocator must outlive it.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+MH_API mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_tensor *b,
+                                mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 
-// c = a b as mh_matmul gives it, to the bit.
+// c = a b as mh_matmul gives it, to the bit; packed for another precision than AUTO would choose, as
+// mh_linear gives it in that one.
 MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 

@@ -76,8 +76,7 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
                        packed->isa, context->isa);
     if (packed->bf16 && options->precision == MH_PRECISION_F32)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "packed: found a matrix packed from bf16, expected one packed from f32 or "
-                       "f16 for precision f32");
+                       "packed: found a matrix packed for bf16, expected one for f32");
     return MH_OK;
 }
 

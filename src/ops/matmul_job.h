@@ -106,7 +106,7 @@ void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, 
 // A task that packs panel number `panel` of job->b into job->right.
 void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);
 
-// mh_matrix_pack for products with bf16 or f32, whatever b is.
+// mh_matrix_pack with b checked.
 MH_API mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
                                    mh_packed_matrix **packed);
 
