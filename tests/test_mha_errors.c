@@ -234,6 +234,7 @@ static void backwards(void **state)
 
 static void caches_and_further_keys(void **state)
 {
+    static const int64_t lengths[B] = {1, 2};
     mh_mha_config config = nn_mha_config(D, H);
     mh_kv_cache_options o = mh_kv_cache_options_default();
     mh_kv_cache *cache;
@@ -250,9 +251,16 @@ static void caches_and_further_keys(void **state)
     assert_int_equal(mh_kv_cache_length(cache, 1), 0);
     config.add_bias_kv = true;
     REFUSE_FORWARD((c.options.cache = cache, c.options.tape = NULL), MH_ERROR_ARGUMENT, "cache");
-    REFUSE_FORWARD(c.options.attention.causal = MH_CAUSAL_TOP_LEFT, MH_ERROR_UNSUPPORTED,
-                   "add_bias_kv");
-    REFUSE_FORWARD(c.options.attention.window_left = 2, MH_ERROR_UNSUPPORTED, "add_bias_kv");
+    REFUSE_FORWARD(c.options.attention.causal = MH_CAUSAL, MH_ERROR_ARGUMENT,
+                   "causal: 4 queries and 5 keys need an alignment");
+    REFUSE_FORWARD(c.options.attention.causal = (mh_causal)77, MH_ERROR_ARGUMENT,
+                   "causal: found 77");
+    REFUSE_FORWARD(
+        (c.options.attention.causal = MH_CAUSAL_TOP_LEFT, c.options.attention.window_left = -2),
+        MH_ERROR_ARGUMENT, "window_left: found -2");
+    REFUSE_FORWARD(c.options.attention.key_lengths = lengths, MH_ERROR_UNSUPPORTED, "add_bias_kv");
+    REFUSE_BACKWARD(c.options.attention.causal = MH_CAUSAL_TOP_LEFT, MH_ERROR_ARGUMENT,
+                    "those of the forward pass");
     mh_kv_cache_free(cache);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The edges of what modules take, at every instruction-set level: batches, targets and memories of
-// nothing, queries without a live key, NaN where it must not leak, layers that are not there.
+// nothing, queries without a live key, NaN where it must not leak, layers that are not there, rules
+// about keys beside keys that the module adds.
 #include "nn_support.h"
 #include "ref/ref_tensor.h"
 
@@ -243,6 +244,93 @@ static void nan_stays_where_it_is(void **state)
     at_every_level(nan_elsewhere);
 }
 
+// ---- rules and further keys ---------------------------------------------------------------------
+
+typedef struct rule {
+    mh_causal causal;
+    int64_t offset, left, right;
+} rule;
+
+static bool sees(const rule *r, int64_t T, int64_t S, int64_t i, int64_t j)
+{
+    const int64_t offset = r->causal == MH_CAUSAL_BOTTOM_RIGHT ? S - T
+                           : r->causal == MH_CAUSAL_TOP_LEFT   ? 0
+                                                               : r->offset;
+    return (r->causal == MH_CAUSAL_NONE || j <= i + offset) &&
+           (r->left < 0 || j >= i + offset - r->left) &&
+           (r->right < 0 || j <= i + offset + r->right);
+}
+
+// A causal rule or a window, and the same as attn_mask: the same bits, forward and backward. The
+// keys that the module adds are seen by all queries either way.
+static void compare_rule(mh_context *context, const mh_mha *mha, const rule *r)
+{
+    enum { B = 2, T = 5, S = 7, EXTRA = 2 };
+    float q[B * T * D], k[B * S * D], out[2][B * T * D], weights[2][B * T * (S + EXTRA)];
+    float dk[2][B * S * D];
+    bool drop[T * S];
+    test_rng rng = {7};
+    for (size_t i = 0; i < B * T * D; i++)
+        q[i] = (float)test_normal(&rng);
+    for (size_t i = 0; i < B * S * D; i++)
+        k[i] = (float)test_normal(&rng);
+    for (int i = 0; i < T * S; i++)
+        drop[i] = !sees(r, T, S, i / S, i % S);
+    const mh_tensor queries = mh_tensor_3d(q, MH_F32, B, T, D);
+    const mh_tensor keys = mh_tensor_3d(k, MH_F32, B, S, D);
+    const mh_tensor mask = mh_tensor_2d(drop, MH_BOOL, T, S);
+    for (int way = 0; way < 2; way++) {
+        mh_mha_options o = mh_mha_options_default();
+        const mh_tensor outs = mh_tensor_3d(out[way], MH_F32, B, T, D);
+        const mh_tensor w = mh_tensor_3d(weights[way], MH_F32, B, T, S + EXTRA);
+        const mh_tensor dkeys = mh_tensor_3d(dk[way], MH_F32, B, S, D);
+        test_ok(context, mh_tape_create(context, &o.tape));
+        if (way) {
+            o.attention.causal = r->causal;
+            o.attention.offset = r->offset;
+            o.attention.window_left = r->left;
+            o.attention.window_right = r->right;
+        } else {
+            o.attn_mask = &mask;
+        }
+        test_ok(context, mh_mha_forward(context, mha, &o, &queries, &keys, &keys, &outs, &w));
+        test_ok(context, mh_mha_backward(context, mha, &o, &queries, &keys, &keys, &queries, NULL,
+                                         NULL, &dkeys, NULL));
+        mh_tape_free(o.tape);
+    }
+    nn_same_bits("output", B * T * D, out[0], out[1]);
+    nn_same_bits("weights", B * T * (S + EXTRA), weights[0], weights[1]);
+    nn_same_bits("dkey", B * S * D, dk[0], dk[1]);
+    for (size_t row = 0; row < B * T; row++)
+        for (size_t n = 0; n < EXTRA; n++)
+            assert_true(weights[1][row * (S + EXTRA) + S + n] > 0);
+}
+
+static void rules_of(mh_context *context)
+{
+    static const rule rules[] = {
+        {MH_CAUSAL_TOP_LEFT, 0, -1, -1},
+        {MH_CAUSAL_BOTTOM_RIGHT, 0, -1, -1},
+        {MH_CAUSAL_OFFSET, -2, -1, -1},
+        {MH_CAUSAL_OFFSET, 1, 2, -1},
+        {MH_CAUSAL_NONE, 1, 2, 1},
+        {MH_CAUSAL_NONE, 0, -1, 0},
+        {MH_CAUSAL_NONE, -1000, 3, -1},
+        {MH_CAUSAL_OFFSET, INT64_C(1) << 61, -1, -1},
+        {MH_CAUSAL_OFFSET, -(INT64_C(1) << 61), -1, -1},
+    };
+    mh_mha *mha = make_mha(context, true);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        compare_rule(context, mha, &rules[i]);
+    mh_mha_free(mha);
+}
+
+static void rules_leave_further_keys(void **state)
+{
+    (void)state;
+    at_every_level(rules_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +338,7 @@ int main(void)
         cmocka_unit_test(no_layers),
         cmocka_unit_test(rows_without_live_key),
         cmocka_unit_test(nan_stays_where_it_is),
+        cmocka_unit_test(rules_leave_further_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

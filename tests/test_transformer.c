@@ -162,7 +162,7 @@ static mha_case mha_case_create(test_rng *rng, mh_precision precision, bool larg
     c.options.training = m->dropout > 0;
     c.options.seed = test_random(rng);
     c.options.step = 3, c.options.stream = 5;
-    if (!c.extra && test_chance(rng, 0.3))
+    if (test_chance(rng, 0.3))
         c.options.attention.causal = MH_CAUSAL_TOP_LEFT;
     return c;
 }

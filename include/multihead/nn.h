@@ -131,7 +131,9 @@ typedef struct mh_mha_options {
 
     // The engine's own options: causal rules, windows, lengths, documents, further masks, taps of
     // stages. Those that the module sets itself (precision, dropout, alibi, sinks) are not read.
-    // Rules that count keys are not for modules with add_bias_kv or add_zero_attn.
+    // The keys of add_bias_kv and add_zero_attn are seen by every query, whatever causal rule or
+    // window there is; with them, lengths, prefixes, documents, masks and ALiBi are refused, and a
+    // rule takes T (S + 2) bytes more.
     mh_attention_options attention;
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and all it has attended to

@@ -235,6 +235,12 @@ static uint8_t *take_wide(mh_arena *arena, const mh_tensor *mask, size_t extra)
                          mh_dtype_size(mask->dtype));
 }
 
+bool mh_attention_call_has_rule(const mh_attention_call *call)
+{
+    const mh_attention_options *o = call->attention;
+    return o && (o->causal != MH_CAUSAL_NONE || o->window_left >= 0 || o->window_right >= 0);
+}
+
 void mh_attention_layer_layout(const mh_attention_layer *layer, const mh_attention_call *call,
                                bool keep, mh_arena *arena, mh_attention_saved *saved)
 {
@@ -253,6 +259,9 @@ void mh_attention_layer_layout(const mh_attention_layer *layer, const mh_attenti
         saved->extra_values = mh_arena_take(arena, numbers, sizeof(float));
         saved->wide_padding = take_wide(arena, call->padding_mask, extra);
         saved->wide_mask = take_wide(arena, call->mask, extra);
+        if (mh_attention_call_has_rule(call))
+            saved->wide_rule =
+                mh_arena_take(arena, call->queries.length, call->keys.length + extra);
     }
     if (keep)
         saved->lse = mh_arena_take(arena, rows * c->num_heads, sizeof(float));

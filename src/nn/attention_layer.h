@@ -59,6 +59,7 @@ typedef struct mh_attention_saved {
     float *dextra_keys, *dextra_values;
     float *dsinks;                     // (H)
     uint8_t *wide_padding, *wide_mask; // masks, made wider by the further keys
+    uint8_t *wide_rule;                // and the causal rule and the window as a mask (T, S')
 } mh_attention_saved;
 
 // One call.
@@ -83,6 +84,9 @@ typedef struct mh_attention_call {
     const mh_tensor *residual;                // added to the output after that, or NULL
     const mh_packed_weights *packed;          // or NULL
 } mh_attention_call;
+
+// Whether the call has a rule by which a query's place tells the keys that it sees.
+bool mh_attention_call_has_rule(const mh_attention_call *call);
 
 // Whether they are the same view of the same numbers.
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b);

@@ -45,6 +45,30 @@ static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences, si
     return m;
 }
 
+// The engine would count the further keys in: here its causal rule and window are a mask (T, S') of
+// the S keys proper, and a query sees the others wherever it is.
+static mh_mask take_rule(const mh_attention_call *call, size_t extra, uint8_t *memory,
+                         mh_attention_options *o)
+{
+    const int64_t T = (int64_t)call->queries.length, S = (int64_t)call->keys.length;
+    const bool causal = o->causal != MH_CAUSAL_NONE;
+    const bool own = o->causal == MH_CAUSAL_OFFSET || !causal;
+    const int64_t far = (int64_t)1 << 60; // beyond every place, and no difference overflows
+    const int64_t given = o->offset > far ? far : o->offset < -far ? -far : o->offset;
+    const int64_t offset = o->causal == MH_CAUSAL_BOTTOM_RIGHT ? S - T : own ? given : 0;
+    uint8_t *drop = memset(memory, 0, (size_t)T * ((size_t)S + extra));
+    for (int64_t i = 0; i < T; i++, drop += extra)
+        for (int64_t j = 0; j < S; j++) {
+            const int64_t ahead = j - i - offset;
+            *drop++ = (causal && ahead > 0) || (o->window_left >= 0 && -ahead > o->window_left) ||
+                      (o->window_right >= 0 && ahead > o->window_right);
+        }
+    o->causal = MH_CAUSAL_NONE;
+    o->window_left = o->window_left < 0 ? o->window_left : -1; // less than -1 is refused later
+    o->window_right = o->window_right < 0 ? o->window_right : -1;
+    return (mh_mask){MH_MASK_DROP, mh_tensor_2d(memory, MH_U8, (size_t)T, (size_t)S + extra)};
+}
+
 enum { MOST_MASKS = 8 };
 
 static mh_status gather_masks(mh_context *context, const mh_attention_layer *layer,
@@ -69,6 +93,8 @@ static mh_status gather_masks(mh_context *context, const mh_attention_layer *lay
             return status;
         masks[count++] = as_mask(&wide, i == 0, call->queries.sequences, layer->config.num_heads);
     }
+    if (saved->wide_rule) // of a module for which options have no masks of their own
+        masks[count++] = take_rule(call, extra, saved->wide_rule, options);
     options->masks = masks;
     options->mask_count = count;
     return MH_OK;

@@ -22,6 +22,7 @@ typedef struct mha_saved {
     mh_batch queries, keys;
     int first[3];         // for each input the first one that is the same
     size_t mask_bytes[2]; // of the padding mask and the mask
+    bool has_rule;
     mh_attention_saved attention;
 } mha_saved;
 
@@ -76,11 +77,10 @@ const mh_parameters *mh_mha_parameters(const mh_mha *mha) { return &mha->paramet
 
 // ---- one call ----------------------------------------------------------------------------------
 
-// The engine's rules that count keys: they know nothing of keys that the module adds.
+// The engine's rules that know nothing of keys that the module adds.
 static bool counts_keys(const mh_attention_options *o)
 {
-    return o->masks || o->alibi || o->causal != MH_CAUSAL_NONE || o->window_left >= 0 ||
-           o->window_right >= 0 || o->prefix_lengths || o->key_lengths || o->query_documents ||
+    return o->masks || o->alibi || o->prefix_lengths || o->key_lengths || o->query_documents ||
            o->key_documents;
 }
 
@@ -102,8 +102,8 @@ static mh_status check_options(mh_context *context, const mh_mha *mha,
     const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
     if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "attention: causal rules, windows, lengths, documents, masks and ALiBi are "
-                       "not for a module with add_bias_kv or add_zero_attn; use attn_mask");
+                       "attention: lengths, prefixes, documents, masks and ALiBi are not for a "
+                       "module with add_bias_kv or add_zero_attn; use attn_mask");
     if (own->cache && extra)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "cache: not for a module with add_bias_kv or add_zero_attn");
@@ -170,6 +170,20 @@ static size_t all_keys(const mh_mha_options *options, const mh_attention_call *c
     return longest + call->keys.length;
 }
 
+// A rule that becomes a mask, as the module adds keys, is never seen by the engine's own checks.
+static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, size_t S)
+{
+    if ((unsigned)causal > MH_CAUSAL_OFFSET)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+                       (int)causal);
+    if (causal == MH_CAUSAL && T != S)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "causal: %zu queries and %zu keys need an alignment: expected "
+                       "MH_CAUSAL_TOP_LEFT, MH_CAUSAL_BOTTOM_RIGHT or MH_CAUSAL_OFFSET",
+                       T, S);
+    return MH_OK;
+}
+
 static mh_status check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                             const mh_tensor *inputs[3], const mh_tensor *output,
                             mh_attention_call *call)
@@ -200,6 +214,8 @@ static mh_status check_call(mh_context *context, const mh_mha *mha, const mh_mha
     if (!status)
         status =
             mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length, S);
+    if (!status && mh_attention_layer_extra(&mha->layer))
+        status = check_rule(context, options->attention.causal, call->queries.length, S);
     if (!status && c->rope)
         status = find_first(context, options, call);
     return status;
@@ -219,6 +235,7 @@ static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_te
     saved->keys = call->keys;
     saved->mask_bytes[0] = bytes_of(call->padding_mask);
     saved->mask_bytes[1] = bytes_of(call->mask);
+    saved->has_rule = mh_attention_call_has_rule(call);
     for (int i = 0; i < 3; i++) {
         const int first = saved->first[i] = first_like(inputs, i);
         saved->inputs[i] = first < i ? saved->inputs[first] : mh_rows_take(arena, inputs[i]);
@@ -370,9 +387,11 @@ static mh_status check_kept(mh_context *context, const mha_saved *saved,
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "query, key, value: expected the shapes and strides of the forward pass");
     if (saved->mask_bytes[0] != bytes_of(call->padding_mask) ||
-        saved->mask_bytes[1] != bytes_of(call->mask))
+        saved->mask_bytes[1] != bytes_of(call->mask) ||
+        saved->has_rule != mh_attention_call_has_rule(call))
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "key_padding_mask, attn_mask: expected those of the forward pass");
+                       "key_padding_mask, attn_mask, causal, window: expected those of the forward "
+                       "pass");
     return MH_OK;
 }
 

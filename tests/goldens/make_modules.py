@@ -181,8 +181,12 @@ def mha_shapes(c):
 
 def torch_mha(c, padding, mask):
     """nn.MultiheadAttention for (B, T, width), if it can do this case."""
-    if (c["G"] or c["I"] or c["interleaved"] or c["rope"] or c["alibi"] or c["sinks"] or c["causal"]):
+    if (c["G"] or c["I"] or c["interleaved"] or c["rope"] or c["alibi"] or c["sinks"] or c["causal"] == 2):
         return None
+    if c["causal"]:  # a mask, not the hint is_causal: that one forgets the keys of bias_kv and zero
+        if mask is not None or padding is not None or c["same"] < 2:
+            return None
+        mask = torch.ones(c["T"], c["T"]).triu(1).bool()
     m = nn.MultiheadAttention(c["D"], c["H"], bias=bool(c["bias"]), add_bias_kv=bool(c["bias_kv"]),
                               add_zero_attn=bool(c["zero"]), kdim=c["kdim"] or None,
                               vdim=c["vdim"] or None, batch_first=bool(c["bf"])).double()
@@ -429,6 +433,10 @@ def mha_cases():
     for causal, same, T in itertools.product((1, 2), (0, 2), (3, 5, 7)):
         yield dict(causal=causal, same=same, T=T)
     yield dict(causal=2, T=7, S=3, padding=1, bf=1, weights=2)
+    for bias_kv, zero, same in ((1, 0, 2), (0, 1, 2), (1, 1, 2), (1, 1, 0)):
+        yield dict(causal=1, bias_kv=bias_kv, zero=zero, same=same, weights=2)
+        yield dict(causal=2, bias_kv=bias_kv, zero=zero, same=same, bf=1, padding=1, mask=2)
+    yield dict(causal=1, bias_kv=1, rope=1, G=1, sinks=1, B=0, same=2)
 
 
 def module_cases():
