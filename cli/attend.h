@@ -30,6 +30,7 @@ enum {
     OUTPUT_DK,
     OUTPUT_DV,
     OUTPUT_DMASK,
+    OUTPUT_DSINKS,
     OUTPUT_COUNT,
 };
 

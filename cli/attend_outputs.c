@@ -18,7 +18,8 @@ int attend_allocate_outputs(attend *a)
                              [OUTPUT_DQ] = {4, q},
                              [OUTPUT_DK] = {4, a->inputs[INPUT_K].tensor.shape},
                              [OUTPUT_DV] = {4, a->inputs[INPUT_V].tensor.shape},
-                             [OUTPUT_DMASK] = {mask->rank, mask->shape}};
+                             [OUTPUT_DMASK] = {mask->rank, mask->shape},
+                             [OUTPUT_DSINKS] = {1, q + 1}};
     const bool gradients = a->inputs[INPUT_GRAD_OUT].spec;
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         output *o = &a->outputs[i];
@@ -37,7 +38,8 @@ int attend_allocate_outputs(attend *a)
     return EXIT_DONE;
 }
 
-// The tensor with the leading dimensions that q did not have left out.
+// The tensor with the leading dimensions that q did not have left out; not for dmask and dsinks,
+// which have the shape of what they belong to.
 static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
 {
     int left_out = 4 - a->query_rank;
@@ -48,7 +50,7 @@ int attend_save_outputs(const attend *a)
 {
     mh_tensor tensors[OUTPUT_COUNT];
     for (int i = 0; i < OUTPUT_COUNT; i++)
-        tensors[i] = i == OUTPUT_DMASK || !a->outputs[i].path
+        tensors[i] = i >= OUTPUT_DMASK || !a->outputs[i].path
                          ? a->outputs[i].tensor
                          : as_user_sees(a, &a->outputs[i].tensor);
     return outputs_save(a->context, a->outputs, tensors, OUTPUT_COUNT);

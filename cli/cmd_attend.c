@@ -73,6 +73,7 @@ static const struct argp_option option_table[] = {
     {"dv", KEY_OUTPUT + OUTPUT_DV, "FILE", 0, "with respect to v", 0},
     {"dmask", KEY_OUTPUT + OUTPUT_DMASK, "FILE", 0,
      "with respect to a float mask, in the mask's shape", 0},
+    {"dsinks", KEY_OUTPUT + OUTPUT_DSINKS, "FILE", 0, "with respect to the sinks (H)", 0},
     {"explain", KEY_EXPLAIN, NULL, 0,
      "print which kernels run, why, and the memory and work they take; without --out, that is "
      "all",
@@ -97,11 +98,14 @@ static void check_options(struct argp_state *state, const attend *a)
     if (a->json && !a->explain)
         argp_error(state, "--json is for --explain, which is missing");
     if (gradients && !a->inputs[INPUT_GRAD_OUT].spec)
-        argp_error(state, "--dq, --dk, --dv and --dmask need --grad-out, which is missing");
+        argp_error(state,
+                   "--dq, --dk, --dv, --dmask and --dsinks need --grad-out, which is missing");
     if (!gradients && a->inputs[INPUT_GRAD_OUT].spec)
-        argp_error(state, "--grad-out is for --dq, --dk, --dv or --dmask; none is given");
+        argp_error(state, "--grad-out is for --dq, --dk, --dv, --dmask or --dsinks; none is given");
     if (a->outputs[OUTPUT_DMASK].path && !a->inputs[INPUT_MASK].spec)
         argp_error(state, "--dmask is for --mask, which is missing");
+    if (a->outputs[OUTPUT_DSINKS].path && !a->inputs[INPUT_SINKS].spec)
+        argp_error(state, "--dsinks is for --sinks, which is missing");
     outputs_check(state, a->outputs, OUTPUT_COUNT, a->explain ? "--explain" : NULL);
 }
 
@@ -255,6 +259,8 @@ static mh_status backward(attend *a)
         gradients.dv = &a->outputs[OUTPUT_DV].tensor;
     if (a->outputs[OUTPUT_DMASK].path)
         gradients.dmasks = &dmask;
+    if (a->outputs[OUTPUT_DSINKS].path)
+        gradients.dsinks = &a->outputs[OUTPUT_DSINKS].tensor;
     return mh_attention_backward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                  &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
                                  &a->outputs[OUTPUT_OUT].tensor, &a->inputs[INPUT_GRAD_OUT].tensor,
@@ -297,7 +303,8 @@ static int run_attend(int argc, char **argv)
                     [OUTPUT_DQ] = {.option = "--dq"},
                     [OUTPUT_DK] = {.option = "--dk"},
                     [OUTPUT_DV] = {.option = "--dv"},
-                    [OUTPUT_DMASK] = {.option = "--dmask"}},
+                    [OUTPUT_DMASK] = {.option = "--dmask"},
+                    [OUTPUT_DSINKS] = {.option = "--dsinks"}},
         .options = mh_attention_options_default(),
         .dtype = MH_F32,
     };

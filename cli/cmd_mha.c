@@ -21,10 +21,14 @@ enum {
     KEY_PRESETS,
     KEY_EMBED_DIM,
     KEY_HEADS,
+    KEY_KV_HEADS,
     KEY_INPUT_DIM,
     KEY_KDIM,
     KEY_VDIM,
     KEY_QKV,
+    KEY_ROPE,
+    KEY_ROPE_BASE,
+    KEY_ALIBI,
     KEY_RANDOM,
     KEY_SEED,
     KEY_BATCH_FIRST,
@@ -40,8 +44,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The module", 1},
     {"model", KEY_MODEL, "FILE", 0,
      "its parameters: a .safetensors file with PyTorch's names, or those of tutorials (W_q, "
-     "q_linear, qkv_layer ...), which also tells its widths; --heads is needed. Default: drawn at "
-     "random, as PyTorch does",
+     "q_linear, qkv_layer ...), which also tells its widths; --heads is needed. bias_k, bias_v and "
+     "sinks are read if they are there. Default: drawn at random, as PyTorch does",
      0},
     {"preset", KEY_PRESET, "NAME", 0,
      "the sizes of one layer of a known model, such as bert-base or gpt3", 0},
@@ -49,6 +53,10 @@ static const struct argp_option option_table[] = {
     {"embed-dim", KEY_EMBED_DIM, "D", 0, "width of the model: of the output, of all heads together",
      0},
     {"heads", KEY_HEADS, "H", 0, "number of heads; a divisor of D", 0},
+    {"kv-heads", KEY_KV_HEADS, "G", 0,
+     "heads of key and value, of which each serves H/G heads of the query (grouped-query "
+     "attention); a divisor of H; default: H, or as many as --model has",
+     0},
     {"input-dim", KEY_INPUT_DIM, "N", 0, "width of the query; default: D", 0},
     {"kdim", KEY_KDIM, "N", 0, "width of the key; default: that of the query", 0},
     {"vdim", KEY_VDIM, "N", 0, "width of the value; default: that of the query", 0},
@@ -56,6 +64,12 @@ static const struct argp_option option_table[] = {
      "rows of the projection: stacked (all q, all k, all v; PyTorch) or interleaved (q, k, v of "
      "each head; GPT-NeoX, tutorials); default: stacked",
      0},
+    {"rope", KEY_ROPE, "PAIRS", 0,
+     "turn queries and keys by their position, pairs of numbers at a time: half (i and i + E/2; "
+     "Llama, GPT-NeoX) or interleaved (2i and 2i + 1; GPT-J)",
+     0},
+    {"rope-base", KEY_ROPE_BASE, "X", 0, "pair i turns by position / X^(2i/E); default: 10000", 0},
+    {"alibi", KEY_ALIBI, NULL, 0, "add ALiBi's bias to the scores: nearer keys score higher", 0},
     {NULL, 0, NULL, 0, "Inputs", 2},
     {"query", KEY_INPUT + INPUT_QUERY, "FILE", 0,
      "(T,B,N), with --batch-first (B,T,N), or unbatched (T,N)", 0},
@@ -98,6 +112,7 @@ static const choice causal_choices[] = {
     {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
 static const choice qkv_choices[] = {
     {"stacked", MH_QKV_STACKED}, {"interleaved", MH_QKV_INTERLEAVED}, {NULL, 0}};
+static const choice rope_choices[] = {{"half", false}, {"interleaved", true}, {NULL, 0}};
 
 static void check_module(struct argp_state *state, const mha *m)
 {
@@ -112,6 +127,13 @@ static void check_module(struct argp_state *state, const mha *m)
     if (c->embed_dim && c->num_heads && c->embed_dim % c->num_heads)
         argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
                    c->embed_dim);
+    if (m->preset && c->kv_heads)
+        argp_error(state, "--preset has sizes of its own: not with --kv-heads");
+    if (c->kv_heads && c->num_heads % c->kv_heads)
+        argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
+                   c->num_heads);
+    if (m->rope_base && !c->rope)
+        argp_error(state, "--rope-base is for --rope, which is missing");
 }
 
 static void check_inputs(struct argp_state *state, mha *m)
@@ -165,6 +187,14 @@ static size_t parse_size(struct argp_state *state, const char *option, const cha
     return (size_t)parse_integer(state, option, text, 1, 1 << 20);
 }
 
+static double parse_rope_base(struct argp_state *state, const char *text)
+{
+    const double base = parse_number(state, "--rope-base", text);
+    if (!(base >= 1))
+        argp_error(state, "--rope-base: found '%s', expected a number >= 1", text);
+    return base;
+}
+
 static error_t parse_size_option(int key, char *argument, struct argp_state *state, mha *m)
 {
     mh_mha_config *c = &m->config;
@@ -174,6 +204,9 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_HEADS:
         c->num_heads = parse_size(state, "--heads", argument);
+        return 0;
+    case KEY_KV_HEADS:
+        c->kv_heads = parse_size(state, "--kv-heads", argument);
         return 0;
     case KEY_INPUT_DIM:
         c->input_dim = parse_size(state, "--input-dim", argument);
@@ -209,6 +242,17 @@ static error_t parse_setting(int key, char *argument, struct argp_state *state, 
         return 0;
     case KEY_QKV:
         m->config.qkv = (mh_qkv_order)parse_choice(state, "--qkv", argument, qkv_choices);
+        return 0;
+    case KEY_ROPE:
+        m->config.rope = true;
+        m->config.rope_interleaved = parse_choice(state, "--rope", argument, rope_choices);
+        return 0;
+    case KEY_ROPE_BASE:
+        m->rope_base = true;
+        m->config.rope_base = parse_rope_base(state, argument);
+        return 0;
+    case KEY_ALIBI:
+        m->config.alibi = true;
         return 0;
     case KEY_BATCH_FIRST:
         m->config.batch_first = true;
@@ -269,13 +313,15 @@ static const struct argp mha_argp = {
         "\n"
         "A FILE of an input is a .npy file, or FILE.safetensors:NAME; float32, float16, bfloat16 "
         "or float64, computed in float32. Letters: B batch, T queries, S keys, D model width, H "
-        "heads, E = D/H head width, N input width.\v"
+        "heads, G of them for key and value, E = D/H head width, N input width.\v"
         "Examples:\n"
         "  multihead mha --embed-dim 512 --heads 8 --random 32x10 --trace\n"
         "  multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved \\\n"
         "      --random 30x5 --trace --values\n"
         "  multihead mha -m attn.safetensors --heads 8 --query q.npy --key k.npy --value v.npy \\\n"
         "      --out o.npy --weights w.npy\n"
+        "  multihead mha --embed-dim 512 --heads 8 --kv-heads 2 --rope half --causal top-left \\\n"
+        "      --random 2x16 --trace\n"
         "  multihead mha --presets\n"
         "  multihead mha --preset gpt3 --trace\n",
 };

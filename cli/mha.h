@@ -3,7 +3,8 @@
 // cmd_mha.c, the module's sizes and parameters in mha_module.c, the input arrays in mha_inputs.c,
 // the computation step by step in mha_trace.c, and how its steps are shown in mha_show.c.
 //
-// Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, E = D/H.
+// Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, G of them for
+// key and value, E = D/H.
 #ifndef CLI_MHA_H
 #define CLI_MHA_H
 
@@ -38,7 +39,7 @@ typedef struct mha {
     int64_t random[2];    // B, T; 0: from files
     uint64_t seed;
     mh_causal causal;
-    bool per_head, trace, values, json, no_times, list_presets;
+    bool rope_base, per_head, trace, values, json, no_times, list_presets;
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
 

@@ -88,6 +88,15 @@ static void set_size(size_t *size, size_t found)
         *size = found;
 }
 
+// G from the rows that make keys; H if that does not come out even.
+static size_t kv_heads_in(const mh_tensor_file *file, const names *n, const mh_mha_config *c)
+{
+    const size_t E = c->embed_dim / c->num_heads;
+    const size_t rows = size_in(file, n->k ? n->k : n->q, 0);
+    const size_t kv = n->k ? rows : rows > c->embed_dim ? (rows - c->embed_dim) / 2 : 0;
+    return E && kv >= E && kv % E == 0 && c->num_heads % (kv / E) == 0 ? kv / E : c->num_heads;
+}
+
 // Fills in the sizes that were not given as options. What does not fit is found when it is loaded.
 static void read_sizes(const mh_tensor_file *file, mh_mha_config *c)
 {
@@ -99,8 +108,10 @@ static void read_sizes(const mh_tensor_file *file, mh_mha_config *c)
         set_size(&c->input_dim, size_in(file, n->q, 1));
         set_size(&c->kdim, size_in(file, n->k, 1));
         set_size(&c->vdim, size_in(file, n->v, 1));
+        set_size(&c->kv_heads, kv_heads_in(file, n, c));
         c->bias = has(file, n->bias);
         c->add_bias_kv = has(file, "bias_k");
+        c->sinks = has(file, "sinks");
         return;
     }
 }
@@ -151,10 +162,14 @@ int mha_make_module(mha *m)
     set_size(&c->input_dim, c->embed_dim);
     set_size(&c->kdim, c->input_dim);
     set_size(&c->vdim, c->input_dim);
-    c->kv_heads = c->num_heads;
+    set_size(&c->kv_heads, c->num_heads);
     if (c->embed_dim % c->num_heads) {
         complain("--heads: found %zu, expected a divisor of %zu, the width in --model %s",
                  c->num_heads, c->embed_dim, m->model);
+        return EXIT_USAGE;
+    }
+    if (c->alibi && c->add_bias_kv) {
+        complain("--alibi is not for a learned key, as --model %s has one (bias_k)", m->model);
         return EXIT_USAGE;
     }
     mh_status status = mh_mha_create(m->context, c, &m->module);

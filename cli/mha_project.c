@@ -4,6 +4,7 @@
 #include "mha_trace.h"
 
 #include <math.h>
+#include <multihead/layers.h>
 
 static mh_tensor as_rows(const mha *m, const mh_tensor *input, size_t length)
 {
@@ -26,7 +27,8 @@ static int split_together(trace *t, const mh_tensor *rows)
 {
     mha *m = t->m;
     const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
-    mh_tensor y = trace_by_batch(m, rows->data, m->T, 3 * m->config.embed_dim);
+    const size_t G = m->config.kv_heads;
+    mh_tensor y = trace_by_batch(m, rows->data, m->T, rows->shape[1]);
     mh_tensor *const heads[3] = {&t->q, &t->k, &t->v};
     static const char *const names[3] = {"q", "k", "v"};
     if (m->config.qkv == MH_QKV_INTERLEAVED) {
@@ -36,6 +38,14 @@ static int split_together(trace *t, const mh_tensor *rows)
         show_step(m, "split heads", "qkv", &y, -1, "(B,H,T,3E): each head is a matrix of its own");
         for (size_t i = 0; i < 3; i++)
             *heads[i] = mh_tensor_slice(y, 3, i * E, E);
+    } else if (G < H) {
+        y = mh_tensor_split(y, 2, H + 2 * G);
+        show_step(m, "reshape", "qkv", &y, -1, "as (B,T,H+2G,E): H heads of q, G of k, G of v");
+        y = mh_tensor_swap(y, 1, 2);
+        show_step(m, "split heads", "qkv", &y, -1, "(B,H+2G,T,E): each head is its own matrix");
+        t->q = mh_tensor_slice(y, 1, 0, H);
+        t->k = mh_tensor_slice(y, 1, H, G);
+        t->v = mh_tensor_slice(y, 1, H + G, G);
     } else {
         y = mh_tensor_split(mh_tensor_split(y, 2, 3), 3, H);
         show_step(m, "reshape", "qkv", &y, -1, "(B,T,3D) as (B,T,3,H,E): q, k, v; heads in each");
@@ -71,7 +81,10 @@ static int project_together(trace *t)
     if (code != EXIT_DONE)
         return code;
     shown = trace_by_batch(m, y.data, m->T, y.shape[1]);
-    show_step(m, "project", "qkv", &shown, seconds, "x W^T + b: W (3D,N) makes q, k and v at once");
+    show_step(m, "project", "qkv", &shown, seconds,
+              m->config.kv_heads < m->config.num_heads
+                  ? "x W^T + b: W (D+2GE,N) makes q, k and v at once"
+                  : "x W^T + b: W (3D,N) makes q, k and v at once");
     return split_together(t, &y);
 }
 
@@ -80,17 +93,18 @@ static int project_together(trace *t)
 static void projection_of(const mha *m, int which, mh_tensor *weight, mh_tensor *bias)
 {
     static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
-    const size_t D = m->config.embed_dim;
+    const size_t D = m->config.embed_dim, kv = D / m->config.num_heads * m->config.kv_heads;
+    const size_t first[3] = {0, D, D + kv}, rows = which ? kv : D;
     *weight = trace_parameter(m, "in_proj_weight");
     *bias = trace_parameter(m, "in_proj_bias");
     if (m->config.qkv == MH_QKV_INTERLEAVED)
         return;
     if (weight->data)
-        *weight = mh_tensor_slice(*weight, 0, (size_t)which * D, D);
+        *weight = mh_tensor_slice(*weight, 0, first[which], rows);
     else
         *weight = trace_parameter(m, names[which]);
     if (bias->data)
-        *bias = mh_tensor_slice(*bias, 0, (size_t)which * D, D);
+        *bias = mh_tensor_slice(*bias, 0, first[which], rows);
 }
 
 // Query, key and value are not the same: three projections.
@@ -104,9 +118,10 @@ static int project_apart(trace *t)
                                           "what these S tokens have to say"};
     static const char *const formulas[3] = {"query Wq^T + bq", "key Wk^T + bk", "value Wv^T + bv"};
     const bool whole = m->config.qkv == MH_QKV_INTERLEAVED; // E of 3E columns are used
+    const bool grouped = m->config.kv_heads < m->config.num_heads;
     const char *const reshapes[3] = {whole ? "(B,T,3D) as (B,T,H,3E): every head has 3E columns"
                                            : "(B,T,D) as (B,T,H,E): every head has E columns",
-                                     "the same", "the same"};
+                                     grouped ? "the same with G heads" : "the same", "the same"};
     const char *const splits[3] = {whole ? "(B,H,T,E): of each head the E columns of q"
                                          : "(B,H,T,E): each head is a matrix of its own",
                                    "the same", "the same"};
@@ -130,7 +145,7 @@ static int project_apart(trace *t)
         show_step(m, "project", names[i], &y[i], seconds, formulas[i]);
     }
     for (int i = 0; i < 3; i++) {
-        shown = mh_tensor_split(y[i], 2, m->config.num_heads);
+        shown = mh_tensor_split(y[i], 2, i ? m->config.kv_heads : m->config.num_heads);
         show_step(m, "reshape", names[i], &shown, -1, reshapes[i]);
     }
     for (int i = 0; i < 3; i++) {
@@ -144,14 +159,14 @@ static int project_apart(trace *t)
 static int append(trace *t, const char *name, const char *bias_name, mh_tensor *heads)
 {
     mha *m = t->m;
-    const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
-    const size_t one[4] = {m->B, H, 1, E}, all[4] = {m->B, H, m->S + 1, E};
+    const size_t G = m->config.kv_heads, E = m->config.embed_dim / m->config.num_heads;
+    const size_t one[4] = {m->B, G, 1, E}, all[4] = {m->B, G, m->S + 1, E};
     mh_tensor bias = trace_parameter(m, bias_name), longer, wide;
     int code = trace_take(t, name, 4, all, &longer);
     if (code != EXIT_DONE)
         return code;
     const double start = trace_now();
-    bias = mh_tensor_4d(bias.data, MH_F32, 1, H, 1, E);
+    bias = mh_tensor_4d(bias.data, MH_F32, 1, G, 1, E);
     const mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
     const mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
     mh_status status = mh_tensor_copy(m->context, heads, &first);
@@ -167,11 +182,32 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
     return EXIT_DONE;
 }
 
+// RoPE, in place.
+static int rotate(trace *t)
+{
+    mha *m = t->m;
+    mh_rope_options o = mh_rope_options_default();
+    o.interleaved = m->config.rope_interleaved;
+    o.base = m->config.rope_base;
+    mh_tensor *const heads[2] = {&t->q, &t->k};
+    for (int i = 0; i < 2; i++) {
+        const double start = trace_now();
+        mh_status status = mh_rope(m->context, &o, heads[i], heads[i]);
+        if (status != MH_OK)
+            return trace_check(t, status, "rotate");
+        show_step(m, "rotate", i ? "k" : "q", heads[i], trace_now() - start,
+                  i ? "the same" : "RoPE: each pair of numbers turned by the token's place");
+    }
+    return EXIT_DONE;
+}
+
 int trace_make_heads(trace *t)
 {
     mha *m = t->m;
     const bool same = m->query.data == m->key.data && m->key.data == m->value.data;
     int code = same ? project_together(t) : project_apart(t);
+    if (code == EXIT_DONE && m->config.rope)
+        code = rotate(t);
     if (code == EXIT_DONE && m->extra)
         code = append(t, "k", "bias_k", &t->k);
     if (code == EXIT_DONE && m->extra)

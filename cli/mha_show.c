@@ -42,11 +42,12 @@ static void begin_json(const mha *m)
     printf("{");
     if (m->preset)
         printf("\"preset\": \"%s\", ", m->preset->name);
-    printf("\"embed_dim\": %zu, \"heads\": %zu, \"head_dim\": %zu, \"input_dim\": %zu, "
+    printf("\"embed_dim\": %zu, \"heads\": %zu, \"kv_heads\": %zu, \"head_dim\": %zu, "
+           "\"input_dim\": %zu, "
            "\"kdim\": %zu, \"vdim\": %zu, \"qkv\": \"%s\", \"parameters\": %zu, \"bytes\": %zu, "
            "\"batch\": %zu, \"queries\": %zu, \"keys\": %zu, \"steps\": [",
-           c->embed_dim, c->num_heads, c->embed_dim / c->num_heads, c->input_dim, c->kdim, c->vdim,
-           c->qkv == MH_QKV_STACKED ? "stacked" : "interleaved", parameters,
+           c->embed_dim, c->num_heads, c->kv_heads, c->embed_dim / c->num_heads, c->input_dim,
+           c->kdim, c->vdim, c->qkv == MH_QKV_STACKED ? "stacked" : "interleaved", parameters,
            parameters * sizeof(float), m->B, m->T, m->S);
 }
 
@@ -55,17 +56,20 @@ void show_begin(const mha *m)
     const mh_mha_config *c = &m->config;
     const size_t parameters = mh_mha_parameters(m->module)->floats;
     const double bytes = 4.0 * (double)parameters;
+    char grouped[64] = "";
     if (m->json) {
         begin_json(m);
         return;
     }
     if (m->preset)
         printf("One attention layer of %s. ", m->preset->model);
+    if (c->kv_heads < c->num_heads)
+        snprintf(grouped, sizeof grouped, ", G = %zu of key and value", c->kv_heads);
     printf("Multi-head attention: N = %zu numbers a token come in, D = %zu go out;\n"
-           "H = %zu heads of width E = D/H = %zu; %zu parameters, %.1f %s in f32.\n"
+           "H = %zu heads of width E = D/H = %zu%s; %zu parameters, %.1f %s in f32.\n"
            "Here: B = %zu sequence%s, T = %zu queries, S = %zu keys%s. Shapes are batch first.\n\n",
-           c->input_dim, c->embed_dim, c->num_heads, c->embed_dim / c->num_heads, parameters,
-           bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB", m->B,
+           c->input_dim, c->embed_dim, c->num_heads, c->embed_dim / c->num_heads, grouped,
+           parameters, bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB", m->B,
            m->B == 1 ? "" : "s", m->T, m->S, m->extra ? " and a learned one" : "");
     printf("%-18s %-10s %-22s %s%s\n", "step", "tensor", "shape", m->no_times ? "" : "time       ",
            "what happens");

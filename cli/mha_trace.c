@@ -55,7 +55,7 @@ mh_tensor trace_by_batch(const mha *m, void *rows, size_t length, size_t width)
 mh_tensor trace_split(const mha *m, mh_tensor y, int which)
 {
     const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
-    mh_tensor heads = mh_tensor_swap(mh_tensor_split(y, 2, H), 1, 2);
+    mh_tensor heads = mh_tensor_swap(mh_tensor_split(y, 2, which ? m->config.kv_heads : H), 1, 2);
     return m->config.qkv == MH_QKV_INTERLEAVED ? mh_tensor_slice(heads, 3, (size_t)which * E, E)
                                                : heads;
 }
@@ -96,16 +96,22 @@ static mh_tensor head_of(const mh_tensor *t, size_t b, size_t h)
 
 typedef mh_status (*head_work)(const trace *t, size_t b, size_t h);
 
+// The key and value head that query head h looks at.
+static size_t kv_head(const trace *t, size_t h)
+{
+    return h / (t->m->config.num_heads / t->m->config.kv_heads);
+}
+
 static mh_status score(const trace *t, size_t b, size_t h)
 {
-    const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, h);
+    const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, kv_head(t, h));
     const mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
     return mh_matmul(t->m->context, &q, &kt, &scores);
 }
 
 static mh_status weigh(const trace *t, size_t b, size_t h)
 {
-    const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, h);
+    const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, kv_head(t, h));
     const mh_tensor o = head_of(&t->heads, b, h);
     return mh_matmul(t->m->context, &p, &v, &o);
 }
@@ -135,14 +141,19 @@ static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)
     return code;
 }
 
+// Query i stands at key i + offset.
+static ptrdiff_t offset_of(const mha *m)
+{
+    return m->causal == MH_CAUSAL_BOTTOM_RIGHT ? (ptrdiff_t)m->S - (ptrdiff_t)m->T : 0;
+}
+
 static int causal_numbers(trace *t, mh_tensor *numbers)
 {
     mha *m = t->m;
     int code = trace_take(t, "mask", 2, (size_t[]){m->T, m->S}, numbers);
     if (code != EXIT_DONE)
         return code;
-    const ptrdiff_t offset =
-        m->causal == MH_CAUSAL_BOTTOM_RIGHT ? (ptrdiff_t)m->S - (ptrdiff_t)m->T : 0;
+    const ptrdiff_t offset = offset_of(m);
     float *x = numbers->data;
     for (size_t i = 0; i < m->T; i++)
         for (size_t j = 0; j < m->S; j++)
@@ -189,38 +200,84 @@ static int mask_scores(trace *t)
     return code;
 }
 
+static int add_alibi(trace *t)
+{
+    mha *m = t->m;
+    const size_t H = m->config.num_heads;
+    mh_tensor bias;
+    if (!m->config.alibi)
+        return EXIT_DONE;
+    const double start = trace_now();
+    int code = trace_take(t, "alibi", 3, (size_t[]){H, m->T, m->S}, &bias);
+    float *x = bias.data;
+    for (size_t h = 0; h < H && code == EXIT_DONE; h++)
+        for (size_t i = 0; i < m->T; i++)
+            for (size_t j = 0; j < m->S; j++)
+                *x++ = -mh_alibi_slope(h, H) *
+                       fabsf((float)((ptrdiff_t)i + offset_of(m) - (ptrdiff_t)j));
+    if (code == EXIT_DONE)
+        code = trace_check(t, mh_add(m->context, &t->attention, &bias, &t->attention), "alibi");
+    if (code == EXIT_DONE)
+        show_step(m, "alibi", "scores", &t->attention, trace_now() - start,
+                  "scores - m |i - j|: less the farther away, m for each head");
+    return code;
+}
+
+// A sink is one score more in each row, which nothing is heard from.
+static mh_status softmax(trace *t)
+{
+    mha *m = t->m;
+    const size_t H = m->config.num_heads, S = m->S + m->extra;
+    mh_tensor sinks = trace_parameter(m, "sinks"), wide;
+    mh_status status = MH_OK;
+    if (sinks.data) {
+        const mh_tensor column = mh_tensor_slice(t->rows, 3, S, 1);
+        sinks = mh_tensor_4d(sinks.data, MH_F32, 1, H, 1, 1);
+        status = mh_tensor_broadcast(m->context, &sinks, 4, column.shape, &wide);
+        if (status == MH_OK)
+            status = mh_tensor_copy(m->context, &wide, &column);
+    }
+    return status == MH_OK ? mh_softmax(m->context, &t->rows, -1, &t->rows) : status;
+}
+
 static int attend(trace *t)
 {
     mha *m = t->m;
     const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
+    const size_t keys = m->S + m->extra;
     int code =
-        trace_take(t, "scores", 4, (size_t[]){m->B, H, m->T, m->S + m->extra}, &t->attention);
+        trace_take(t, "scores", 4, (size_t[]){m->B, H, m->T, keys + m->config.sinks}, &t->rows);
     if (code == EXIT_DONE)
         code = trace_take(t, "values", 2, (size_t[]){m->B * m->T, H * E}, &t->merged);
     if (code != EXIT_DONE)
         return code;
+    t->attention = mh_tensor_slice(t->rows, 3, 0, keys);
     // The heads' results go side by side where they belong: merging them is then a view.
     t->heads = trace_split(m, trace_by_batch(m, t->merged.data, m->T, H * E), 0);
 
     double start = trace_now();
     mh_status status = each_head(t, score);
     if (status == MH_OK) // a product with a number, whatever it is called
-        status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->attention),
-                                    t->attention.data);
+        status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->rows),
+                                    t->rows.data);
     if (status != MH_OK)
         return trace_check(t, status, "scores");
     show_step(m, "scores", "scores", &t->attention, trace_now() - start,
               "q k^T / sqrt(E): how well each query fits each key");
-    code = mask_scores(t);
+    code = add_alibi(t);
+    if (code == EXIT_DONE)
+        code = mask_scores(t);
     if (code != EXIT_DONE)
         return code;
 
     start = trace_now();
-    status = mh_softmax(m->context, &t->attention, -1, &t->attention);
+    status = softmax(t);
     if (status != MH_OK)
         return trace_check(t, status, "softmax");
     show_step(m, "softmax", "attention", &t->attention, trace_now() - start,
-              "exp(score) / sum of them: each row sums to 1");
+              m->config.sinks
+                  ? "exp(score) / (sum of them + exp(sink)): each row sums to less than 1"
+                  : "exp(score) / sum of them: each row sums to 1");
 
     start = trace_now();
     status = each_head(t, weigh);

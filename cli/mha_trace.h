@@ -15,8 +15,9 @@ typedef struct trace {
         size_t size;
     } buffers[MOST_BUFFERS];
     int buffer_count;
-    mh_tensor q, k, v;   // (B, H, T, E), (B, H, S, E) twice; S counts learned keys once appended
-    mh_tensor attention; // (B, H, T, S): scores, then weights
+    mh_tensor q, k, v;   // (B, H, T, E), (B, G, S, E) twice; S counts learned keys once appended
+    mh_tensor rows;      // (B, H, T, S), with sinks S + 1: scores, then weights
+    mh_tensor attention; // (B, H, T, S), a view of rows
     mh_tensor merged;    // rows (T B, D)
     mh_tensor heads;     // (B, H, T, E), a view of merged
     mh_tensor out;       // rows (T B, D)
@@ -33,8 +34,8 @@ int trace_take(trace *t, const char *what, int rank, const size_t *shape, mh_ten
 // Rows of tokens, in the order of the input's file, as (B, length, width).
 mh_tensor trace_by_batch(const mha *m, void *rows, size_t length, size_t width);
 
-// Heads (B, H, length, E) of a projection (B, length, D); of one (B, length, 3D) that is
-// interleaved those of q (which 0), k (1) or v (2).
+// Heads (B, H or G, length, E) of a projection (B, length, H E or G E) for q (which 0), k (1) or v
+// (2); of one (B, length, 3D) that is interleaved theirs.
 mh_tensor trace_split(const mha *m, mh_tensor y, int which);
 
 // A parameter; data NULL if the module has none of that name.

@@ -30,8 +30,8 @@ MH_API mh_status mh_matrix_pack(mh_context *context, mh_precision precision, con
                                 mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 
-// c = a b as mh_matmul gives it, to the bit; packed for another precision than AUTO would choose, as
-// mh_linear gives it in that one.
+// c = a b as mh_matmul gives it, to the bit; packed for another precision than AUTO would choose,
+// as mh_linear gives it in that one.
 MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 

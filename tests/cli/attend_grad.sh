@@ -19,6 +19,11 @@ run make_npy --show dmask.npy
 run multihead attend $qkv --mask column.npy --grad-out do.npy --dmask dmask.npy
 run make_npy --show dmask.npy
 
+# a sink of score 0 takes a third beside two such keys: out = 4/3, and its gradient is -1/3 out
+make_npy sinks.npy f32 1 0
+run multihead attend $qkv --sinks sinks.npy --grad-out do.npy --dsinks dsinks.npy
+run make_npy --show dsinks.npy
+
 # dropout is a function of the seed: the same again, whatever the threads
 make_npy k8.npy f32 8x2 0
 make_npy v8.npy f32 8x1 1 2 3 4 5 6 7 8
@@ -35,6 +40,7 @@ run make_npy --show c.npy
 run multihead attend $qkv --out o.npy --dq dq.npy
 run multihead attend $qkv --out o.npy --grad-out do.npy
 run multihead attend $qkv --grad-out do.npy --dmask dmask.npy
+run multihead attend $qkv --grad-out do.npy --dsinks dsinks.npy
 run multihead attend $qkv --dropout 1 --out o.npy
 run multihead attend $qkv --dropout x --out o.npy
 run multihead attend $qkv --seed -1 --out o.npy

@@ -79,3 +79,23 @@ make_npy bias_kv.safetensors in_proj_weight f32 6x2 1 0 0 1 1 0 0 1 1 0 0 1 + \
 run multihead mha -m bias_kv.safetensors --heads 2 --query x.npy --out o3.npy --weights w3.npy $trace --values
 run make_npy --show o3.npy
 run make_npy --show w3.npy
+
+# a causal rule beside a learned key, which every query sees
+run multihead mha -m bias_kv.safetensors --heads 2 --query x.npy --out o3.npy --weights w3.npy --causal top-left \
+    $trace
+run make_npy --show w3.npy
+
+# grouped queries, positions, sinks: parameters at random, then from files, by hand
+run multihead mha --embed-dim 8 --heads 4 --kv-heads 2 --rope half --alibi --causal top-left --random 2x3 $trace
+run multihead mha --embed-dim 8 --heads 2 --kv-heads 1 --kdim 3 --rope interleaved --rope-base 100 --random 2x3 \
+    $trace --values
+multihead mha --embed-dim 8 --heads 4 --kv-heads 2 --rope half --random 2x3 --trace --no-times --json | check_json
+make_npy grouped.safetensors q_proj.weight f32 2x2 $same + k_proj.weight f32 1x2 1 0 + v_proj.weight f32 1x2 0 1 + \
+    o_proj.weight f32 2x2 $same
+run multihead mha -m grouped.safetensors --heads 2 --query x.npy --out o4.npy --weights w4.npy --per-head
+run make_npy --show o4.npy
+run make_npy --show w4.npy
+make_npy sinks.safetensors in_proj_weight f32 6x2 1 0 0 1 1 0 0 1 1 0 0 1 + out_proj.weight f32 2x2 $same + \
+    sinks f32 2 0 -inf
+run multihead mha -m sinks.safetensors --heads 2 --query x.npy --out o5.npy --weights w5.npy --per-head $trace
+run make_npy --show w5.npy

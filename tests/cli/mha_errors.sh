@@ -37,6 +37,13 @@ run multihead mha $module --query x.npy --out - --trace
 run multihead mha $module --query x.npy --out o.npy extra
 run multihead mha $module --kdim 3 --query x.npy --out o.npy
 run multihead mha $module --kdim 3 --qkv interleaved --random 2x3 --out o.npy
+run multihead mha $module --kv-heads 3 --query x.npy --out o.npy
+run multihead mha $module --kv-heads 1 --qkv interleaved --query x.npy --out o.npy
+run multihead mha --preset bert-base --kv-heads 2 --trace
+run multihead mha $module --rope sideways --query x.npy --out o.npy
+run multihead mha $module --rope-base 100 --query x.npy --out o.npy
+run multihead mha $module --rope half --rope-base 0.5 --query x.npy --out o.npy
+run multihead mha --embed-dim 3 --heads 1 --rope half --random 1x2 --out o.npy
 untouched o.npy
 
 # parameters
@@ -53,6 +60,10 @@ for model in nowhere text foreign missing surplus shape; do
 done
 run multihead mha -m good.safetensors --heads 3 --query x.npy --out o.npy
 run multihead mha -m good.safetensors --heads 2 --embed-dim 8 --query x.npy --out o.npy
+run multihead mha -m good.safetensors --heads 2 --kv-heads 1 --query x.npy --out o.npy
+make_npy learned.safetensors in_proj_weight f32 12x4 1 + bias_k f32 1x1x4 1 + bias_v f32 1x1x4 1 + \
+    out_proj.weight f32 4x4 $id
+run multihead mha -m learned.safetensors --heads 2 --alibi --query x.npy --out o.npy
 run multihead mha -m order.safetensors --heads 2 --query x.npy --causal top-left --trace --no-times --isa scalar
 untouched o.npy
 
