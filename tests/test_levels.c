@@ -2,7 +2,6 @@
 // Which instruction-set level is chosen: for CPUs that have and lack things, for a system that
 // refuses AMX's tiles to the process, and by name through mh_context_options.isa and $MH_ISA.
 #include "base/cpu.h"
-#include "base/env.h"
 #include "kernels/kernels.h"
 #include "support.h"
 

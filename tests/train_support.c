@@ -4,7 +4,6 @@
 #include "train/numbers.h"
 
 #include <ftw.h>
-#include <unistd.h>
 
 static bool write_pairs(const char *path, uint32_t first, uint32_t count)
 {

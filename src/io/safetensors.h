@@ -11,8 +11,6 @@
 
 #include <multihead/tensor.h>
 
-#include <string.h>
-
 #define MH_SAFETENSORS_METADATA "__metadata__"
 
 enum {

@@ -8,7 +8,6 @@
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
 #include "text/grow.h"
-#include <math.h>
 
 // ---- options ------------------------------------------------------------------------------------
 

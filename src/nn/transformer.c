@@ -8,7 +8,6 @@
 // they share one place for it, and only their outputs stay.
 #include "nn/transformer.h"
 #include "base/context.h"
-#include "base/sizes.h"
 #include "nn/packed_weights.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
@@ -46,88 +45,6 @@ static mh_status check_options(mh_context *context, const mh_transformer *t,
                        options->struct_size, sizeof *own);
     if (options)
         *own = *options;
-    return MH_OK;
-}
-
-static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
-                            size_t sequences, const int64_t *starts, mh_batch *batch)
-{
-    if (t->rank != 2 || !starts)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "%s: expected (rows, D) and starts for a packed "
-                       "batch",
-                       name);
-    for (size_t b = 0; b <= sequences; b++)
-        if (starts[b] < (b ? starts[b - 1] : 0) || (b == 0 && starts[0] != 0) ||
-            (b == sequences && (size_t)starts[b] != t->shape[0]))
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "%s_starts[%zu]: found %lld, expected 0, ... in order, up to %zu", name,
-                           b, (long long)starts[b], t->shape[0]);
-    *batch = (mh_batch){sequences, t->shape[0], 0, 0, starts};
-    return MH_OK;
-}
-
-static mh_status find_batch(mh_context *context, const mh_transformer *t,
-                            const mh_transformer_options *o, const char *name, const mh_tensor *x,
-                            const int64_t *starts, mh_batch *batch)
-{
-    mh_status status =
-        mh_batch_of(context, name, x, t->config.d_model, t->config.batch_first, batch);
-    if (!status && o->sequences)
-        status = pack_batch(context, name, x, o->sequences, starts, batch);
-    return status;
-}
-
-static mh_status check_masks(mh_context *context, const mh_transformer *t,
-                             const mh_transformer_options *o, const run *r)
-{
-    const size_t H = t->config.nhead, B = r->encoder.call.rows.sequences;
-    const size_t S = r->encoder.call.rows.length, T = r->decoder.call.rows.length;
-    const struct {
-        const char *name;
-        const mh_tensor *mask;
-        bool padding;
-        size_t rows, columns;
-    } all[] = {
-        {"src_mask", o->src_mask, false, S, S},
-        {"tgt_mask", o->tgt_mask, false, T, T},
-        {"memory_mask", o->memory_mask, false, T, S},
-        {"src_key_padding_mask", o->src_key_padding_mask, true, 0, S},
-        {"tgt_key_padding_mask", o->tgt_key_padding_mask, true, 0, T},
-        {"memory_key_padding_mask", o->memory_key_padding_mask, true, 0, S},
-    };
-    mh_status status = MH_OK;
-    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
-        if (all[i].mask && o->sequences)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not for a packed batch", all[i].name);
-        status = mh_mask_check(context, all[i].name, all[i].mask, all[i].padding, B, H, all[i].rows,
-                               all[i].columns);
-    }
-    return status;
-}
-
-mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encoder,
-                        const mh_tap *taps, size_t count)
-{
-    if (count && !taps)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "taps: found NULL, expected %zu", count);
-    for (size_t i = 0; i < count; i++) {
-        const mh_tap *tap = &taps[i];
-        if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
-                           (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
-        const size_t layers = tap->kind == MH_TAP_ENCODER ? t->encoder_count : t->decoder_count;
-        if (tap->layer >= layers)
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
-                           layers);
-        for (size_t j = 0; j < i; j++)
-            if (taps[j].kind == tap->kind && taps[j].layer == tap->layer)
-                return mh_fail(context, MH_ERROR_ARGUMENT,
-                               "taps[%zu]: found the attention of taps[%zu], expected one tap for "
-                               "each",
-                               i, j);
-    }
     return MH_OK;
 }
 
@@ -169,9 +86,11 @@ static mh_status check(mh_context *context, const mh_transformer *t,
     if (decodes != (tgt != NULL))
         return mh_fail(context, MH_ERROR_ARGUMENT, "tgt: found %s, expected %s",
                        tgt ? "a tensor" : "NULL", tgt ? "NULL for an encoder" : "a tensor");
-    mh_status status = find_batch(context, t, o, "src", src, o->src_starts, &r->encoder.call.rows);
+    mh_status status =
+        mh_transformer_batch(context, t, o, "src", src, o->src_starts, &r->encoder.call.rows);
     if (!status && tgt)
-        status = find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.call.rows);
+        status =
+            mh_transformer_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.call.rows);
     if (!status)
         status = mh_check_float(context, "output", output, -1);
     if (status)
@@ -187,7 +106,8 @@ static mh_status check(mh_context *context, const mh_transformer *t,
                        "src, tgt: found %s and %s, expected the same number of sequences",
                        mh_tensor_describe(src, found, sizeof found),
                        mh_tensor_describe(tgt, expected, sizeof expected));
-    status = check_masks(context, t, o, r);
+    status =
+        mh_transformer_check_masks(context, t, o, &r->encoder.call.rows, &r->decoder.call.rows);
     if (!status)
         status = mh_taps_check(context, t, true, o->taps, o->tap_count);
     set_calls(t, o, r);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Training: updates, and what is due after some of them.
 //
-//     update -> (save due?) snapshot -> mean of snapshots -> (validation due?) scores -> model,
-//     card
+//     update -> (save due?) snapshot -> their mean -> (validation due?) scores -> model, card
 //                        -> checkpoint
 //
 // Whatever stops it in between, the checkpoint that stands knows what is still to be done.

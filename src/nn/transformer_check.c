@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// What a call of the Transformer is given: which rows are whose, masks that fit them, taps of
+// attentions that there are.
+#include "base/context.h"
+#include "nn/rows_of.h"
+#include "nn/transformer.h"
+
+static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
+                            size_t sequences, const int64_t *starts, mh_batch *batch)
+{
+    if (t->rank != 2 || !starts)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: expected (rows, D) and starts for a packed batch", name);
+    for (size_t b = 0; b <= sequences; b++)
+        if (starts[b] < (b ? starts[b - 1] : 0) || (b == 0 && starts[0] != 0) ||
+            (b == sequences && (size_t)starts[b] != t->shape[0]))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s_starts[%zu]: found %lld, expected 0, ... in order, up to %zu", name,
+                           b, (long long)starts[b], t->shape[0]);
+    *batch = (mh_batch){sequences, t->shape[0], 0, 0, starts};
+    return MH_OK;
+}
+
+mh_status mh_transformer_batch(mh_context *context, const mh_transformer *t,
+                               const mh_transformer_options *o, const char *name,
+                               const mh_tensor *x, const int64_t *starts, mh_batch *batch)
+{
+    mh_status status =
+        mh_batch_of(context, name, x, t->config.d_model, t->config.batch_first, batch);
+    if (!status && o->sequences)
+        status = pack_batch(context, name, x, o->sequences, starts, batch);
+    return status;
+}
+
+mh_status mh_transformer_check_masks(mh_context *context, const mh_transformer *t,
+                                     const mh_transformer_options *o, const mh_batch *src,
+                                     const mh_batch *tgt)
+{
+    const size_t H = t->config.nhead, B = src->sequences, S = src->length, T = tgt->length;
+    const struct {
+        const char *name;
+        const mh_tensor *mask;
+        bool padding;
+        size_t rows, columns;
+    } all[] = {
+        {"src_mask", o->src_mask, false, S, S},
+        {"tgt_mask", o->tgt_mask, false, T, T},
+        {"memory_mask", o->memory_mask, false, T, S},
+        {"src_key_padding_mask", o->src_key_padding_mask, true, 0, S},
+        {"tgt_key_padding_mask", o->tgt_key_padding_mask, true, 0, T},
+        {"memory_key_padding_mask", o->memory_key_padding_mask, true, 0, S},
+    };
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
+        if (all[i].mask && o->sequences)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not for a packed batch", all[i].name);
+        status = mh_mask_check(context, all[i].name, all[i].mask, all[i].padding, B, H, all[i].rows,
+                               all[i].columns);
+    }
+    return status;
+}
+
+mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encoder,
+                        const mh_tap *taps, size_t count)
+{
+    if (count && !taps)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "taps: found NULL, expected %zu", count);
+    for (size_t i = 0; i < count; i++) {
+        const mh_tap *tap = &taps[i];
+        if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
+                           (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
+        const size_t layers = tap->kind == MH_TAP_ENCODER ? t->encoder_count : t->decoder_count;
+        if (tap->layer >= layers)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
+                           layers);
+        for (size_t j = 0; j < i; j++)
+            if (taps[j].kind == tap->kind && taps[j].layer == tap->layer)
+                return mh_fail(context, MH_ERROR_ARGUMENT,
+                               "taps[%zu]: found the attention of taps[%zu], expected one tap for "
+                               "each",
+                               i, j);
+    }
+    return MH_OK;
+}
