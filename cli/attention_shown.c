@@ -60,7 +60,7 @@ static int write_files(const attention *a, mh_context *context, const mh_trace *
         status = mh_trace_write(context, a->trace, trace);
     }
     end_saving();
-    return status ? complain_status(context, status, option) : EXIT_DONE;
+    return status ? complain_output(context, status, option) : EXIT_DONE;
 }
 
 int attention_print(const attention *a, mh_context *context, const mh_translator *translator,

@@ -304,8 +304,8 @@ static const struct argp mha_argp = {
     .options = option_table,
     .parser = parse_option,
     .children = children,
-    .args_doc = "(-m FILE | --preset NAME | --embed-dim D) --heads H (--query FILE | --random BxT) "
-                "[OPTION...]",
+    .args_doc = "((-m FILE | --embed-dim D) --heads H | --preset NAME) "
+                "(--query FILE | --random BxT) [OPTION...]",
     .doc =
         "Multi-head attention with its projections, as torch.nn.MultiheadAttention computes it: "
         "out = concat(head_1 ... head_H) Wo^T + bo, each head the attention of its own part of "

@@ -102,7 +102,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 static const struct argp score_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "--ref FILE [HYPOTHESES]",
+    .args_doc = "--ref FILE [OPTION...] [HYPOTHESES]",
     .doc =
         "Scores translations against one or more references, line by line: BLEU (13a tokens, "
         "exponential smoothing) and chrF2 over the whole text, with the digits of sacreBLEU 2.6. "

@@ -84,7 +84,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 static const struct argp serve_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "-m DIR [--port N] [--open]",
+    .args_doc = "-m DIR [--port N] [--open] [OPTION...]",
     .doc =
         "Shows a page in which one types a sentence and sees its translation and what every "
         "head of every layer attends to. The address of the page is printed when all is ready. "

@@ -348,7 +348,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 static const struct argp train_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "--data FILE [--valid FILE] -o DIR",
+    .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]",
     .doc = "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
            "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
            "validation data, or the last one without any.\n"
@@ -410,11 +410,20 @@ static int draw_curve(const train *t)
     int code = EXIT_MEMORY;
     if (log && picture) {
         mh_status status = mh_view_curve_write(t->context, log, picture);
-        code = status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+        code = status ? complain_output(t->context, status, NULL) : EXIT_DONE;
     }
     free(log);
     free(picture);
     return code;
+}
+
+// What the run keeps in its folder is output.
+static int complain_training(const train *t, mh_status status)
+{
+    const char *folder = t->options.folder;
+    const bool own = strncmp(mh_error_message(t->context), folder, strlen(folder)) == 0;
+    return own ? complain_output(t->context, status, NULL)
+               : complain_status(t->context, status, NULL);
 }
 
 static int run_training(train *t)
@@ -424,7 +433,7 @@ static int run_training(train *t)
     progress_clear();
     int code = EXIT_DONE;
     if (status)
-        code = complain_status(t->context, status, NULL);
+        code = complain_training(t, status);
     else
         say_result(t, &result);
     if (!status && !result.finished && (result.update >= 100 || result.best_update))

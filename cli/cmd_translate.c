@@ -249,7 +249,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 static const struct argp translate_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "-m DIR [TEXT...]",
+    .args_doc = "-m DIR [OPTION...] [TEXT...]",
     .doc = "Translates sentences by beam search. Each TEXT is one; without any, each line of "
            "--input, or of standard input as it comes. A text too long for the model is translated "
            "sentence by sentence. The translation of a text depends on nothing but the text, the "
@@ -399,9 +399,7 @@ static int translate_to_file(translate *t)
     if (code == EXIT_DONE) {
         begin_saving();
         mh_status status = mh_bytes_write(t->context, t->output_path, bytes, size);
-        if (status)
-            complain_status(t->context, status, NULL);
-        code = status ? EXIT_FAILED : EXIT_DONE;
+        code = status ? complain_output(t->context, status, NULL) : EXIT_DONE;
         end_saving();
     }
     free(bytes);

@@ -152,7 +152,7 @@ static const struct argp view_argp = {
     .options = option_table,
     .parser = parse_option,
     .children = children,
-    .args_doc = "--weights FILE [--tokens FILE] | --trace FILE | RUN [-o FILE] [OPTION...]",
+    .args_doc = "(--weights FILE | --trace FILE | RUN) [-o FILE] [OPTION...]",
     .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
            "an overview, heatmaps, lines, alignment, the steps of the computation and what each "
            "head does. The page is complete in itself and asks nobody for anything.\n\n"
@@ -198,7 +198,7 @@ static int write_files(view *v)
     end_saving();
     if (status == MH_OK)
         return EXIT_DONE;
-    return complain_status(v->context, status, status == MH_ERROR_FILE ? option : NULL);
+    return complain_output(v->context, status, status == MH_ERROR_FILE ? option : NULL);
 }
 
 static int run(view *v)

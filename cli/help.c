@@ -109,8 +109,8 @@ void print_program_help(FILE *to)
     fprintf(to, "Usage: multihead COMMAND [OPTION...]\nmultihead - %s\n\nCommands:\n",
             program_summary);
     for (const command *const *c = commands; *c; c++)
-        fprintf(to, "  %-10s%s\n", (*c)->name, (*c)->summary);
-    fprintf(to, "  %-10s%s\n", "help", "show the help of a command: multihead help COMMAND");
+        fprintf(to, "  %-11s%s\n", (*c)->name, (*c)->summary);
+    fprintf(to, "  %-11s%s\n", "help", "show the help of a command: multihead help COMMAND");
     fprintf(to, "\nOptions:\n"
                 "  -h, --help        show this help\n"
                 "  -V, --version     show the version\n"

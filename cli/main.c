@@ -102,7 +102,7 @@ static void close_stdout(void)
     errno = 0;
     if (fclose(stdout) == 0 && !failed)
         return;
-    complain("standard output: %s", errno ? strerror(errno) : "write error");
+    complain("standard output: %s", errno ? strerror(errno) : "cannot be written");
     _Exit(EXIT_FAILED);
 }
 

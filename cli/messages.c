@@ -75,6 +75,12 @@ int complain_status(const mh_context *context, mh_status status, const char *whe
     return status_exit_code(status);
 }
 
+int complain_output(const mh_context *context, mh_status status, const char *where)
+{
+    const int code = complain_status(context, status, where);
+    return status == MH_ERROR_FILE ? EXIT_FAILED : code;
+}
+
 // Only async-signal-safe calls from here to on_signal's end.
 static void die_interrupted(void)
 {

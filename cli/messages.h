@@ -22,6 +22,9 @@ int status_exit_code(mh_status status);
 // status. `where` may be NULL.
 int complain_status(const mh_context *context, mh_status status, const char *where);
 
+// The same where a file was to be written: that it cannot be is a failure, not a bad input file.
+int complain_output(const mh_context *context, mh_status status, const char *where);
+
 // From now on SIGINT and SIGTERM end the process with exit code 5: at once, or, between
 // begin_saving() and end_saving(), after what is being written is complete. A second signal
 // always ends it at once. end_saving() does not return if a signal came meanwhile.

@@ -83,8 +83,7 @@ int outputs_save(mh_context *context, const output *outputs, const mh_tensor *te
         mh_status status = mh_npy_write(context, outputs[i].path, &tensors[i]);
         if (status == MH_OK)
             continue;
-        code = complain_status(context, status, outputs[i].option);
-        code = code == EXIT_MEMORY ? code : EXIT_FAILED;
+        code = complain_output(context, status, outputs[i].option);
         say_written(outputs, i);
     }
     end_saving();

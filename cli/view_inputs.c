@@ -21,7 +21,7 @@ static int read_text(token_list *list, size_t *size)
     int code = EXIT_DONE;
     if (!file) {
         code = errno == ENOMEM ? EXIT_MEMORY : EXIT_INPUT;
-        complain("%s %s: %s", list->option, list->path, strerror(errno));
+        complain("%s: %s: cannot be opened: %s", list->option, list->path, strerror(errno));
         return code;
     }
     for (;;) {
@@ -44,7 +44,7 @@ static int read_text(token_list *list, size_t *size)
         room *= 2;
     }
     if (code == EXIT_DONE && ferror(file)) {
-        complain("%s %s: %s", list->option, list->path, strerror(errno));
+        complain("%s: %s: cannot be read: %s", list->option, list->path, strerror(errno));
         code = EXIT_INPUT;
     }
     fclose(file);

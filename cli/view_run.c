@@ -45,7 +45,7 @@ static int write_curve(const view *v, const char *log, const char *path)
     mh_status status = mh_view_curve_write(v->context, log, path);
     end_saving();
     if (status != MH_OK)
-        return complain_status(v->context, status, NULL);
+        return complain_output(v->context, status, NULL);
     if (strcmp(path, STDOUT_PATH) != 0)
         printf("\n%s\n", path);
     return EXIT_DONE;

@@ -49,20 +49,23 @@ static mh_status cut_back(mh_context *context, const char *path, uint64_t update
     return status;
 }
 
+static mh_status cannot_write(const mh_run_log *log)
+{
+    return mh_fail(log->context, MH_ERROR_FILE, "%.700s: cannot be written: %s", log->path,
+                   strerror(errno));
+}
+
 mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update, mh_run_log *log)
 {
-    char path[MH_PATH_BYTES];
-    *log = (mh_run_log){.context = context};
-    mh_status status = mh_path_join(context, folder, MH_LOG_NAME, path);
+    log->context = context;
+    log->file = NULL;
+    mh_status status = mh_path_join(context, folder, MH_LOG_NAME, log->path);
     if (!status)
-        status = cut_back(context, path, update);
+        status = cut_back(context, log->path, update);
     if (status)
         return status;
-    log->file = fopen(path, "a");
-    if (!log->file)
-        return mh_fail(context, MH_ERROR_FILE, "%.700s: cannot be written: %s", path,
-                       strerror(errno));
-    return MH_OK;
+    log->file = fopen(log->path, "a");
+    return log->file ? MH_OK : cannot_write(log);
 }
 
 void mh_run_log_close(mh_run_log *log)
@@ -76,10 +79,7 @@ void mh_run_log_close(mh_run_log *log)
 
 static mh_status finish_line(mh_run_log *log, int written)
 {
-    if (written < 0 || fflush(log->file) != 0)
-        return mh_fail(log->context, MH_ERROR_FILE, MH_LOG_NAME ": cannot be written: %s",
-                       strerror(errno));
-    return MH_OK;
+    return written < 0 || fflush(log->file) != 0 ? cannot_write(log) : MH_OK;
 }
 
 mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e)

@@ -3,6 +3,7 @@
 #ifndef MH_TRAIN_RUN_LOG_H
 #define MH_TRAIN_RUN_LOG_H
 
+#include "base/folder.h"
 #include <multihead/train.h>
 #include <stdio.h>
 
@@ -11,6 +12,7 @@
 typedef struct mh_run_log {
     mh_context *context;
     FILE *file; // NULL: not open
+    char path[MH_PATH_BYTES];
 } mh_run_log;
 
 // Opens the log for lines behind those of updates up to `update`; later ones, which a run that did

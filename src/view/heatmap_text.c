@@ -357,8 +357,10 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *options, cons
     size_t first = options->head >= 0 ? (size_t)options->head : 0;
     size_t end = options->head >= 0 ? first + 1 : w->shape[1];
     lay_out(&d, options->width, end - first);
-    mh_append_format(&to, "%s, layer %zu of 0 to %zu; queries down, keys across\n",
-                     mh_trace_kind_name(kind), d.layer, w->shape[0] - 1);
+    mh_append_string(&to, mh_trace_kind_name(kind));
+    if (w->shape[0] > 1)
+        mh_append_format(&to, ", layer %zu of 0 to %zu", d.layer, w->shape[0] - 1);
+    mh_append_string(&to, "; queries down, keys across\n");
     status = draw(&d, first, end);
     return mh_append_finish(&to, status, text);
 }
