@@ -52,14 +52,16 @@ typedef struct mh_weight_step {
     float keep_scale;
 } mh_weight_step;
 
-// One row of the softmax's backward, with t = scale * s and the gradient g of a kept weight:
+// The softmax's backward for m rows of a tile, with t = scale * s and the gradient g of a kept
+// weight:
 //     p = exp(t - lse);  w = p * keep_scale, g = g * keep_scale where keep has a 1, else 0;
 //     s = w;  g = p * (g - delta);  both 0 where live has a 0.
 typedef struct mh_grad_map {
-    float scale, lse;
-    float delta; // sum_j w_j g_j, the same for the whole row
+    float scale;
+    const float *lse, *delta; // (m), (m): delta is a row's sum_j w_j g_j
+    const uint64_t *live;     // (m)
+    const uint64_t *keep;     // (m), or NULL: no dropout
     float keep_scale;
-    uint64_t live, keep;
 } mh_grad_map;
 
 typedef struct mh_softmax_norm {
@@ -166,6 +168,11 @@ typedef struct mh_product {
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                            const void *ahead);
 
+    // The same with rows of f32 that are the transpose of the left operand, a (k x m, row stride
+    // lda); NULL where pack_left_turned is there for that.
+    void (*multiply_turned)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
+                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate);
+
     // The weights of attention as left operands of this product; NULL: softmax_step makes them.
     void (*soften)(const mh_weight_step *step);
 } mh_product;
@@ -242,8 +249,9 @@ typedef struct mh_kernels {
     // y = x * scale where keep has a 1, else 0; n <= 64. y may be x.
     void (*drop_row)(uint64_t keep, float scale, size_t n, const float *x, float *y);
 
-    // The softmax backward over the keys of a tile, n rounded up to whole vectors; see mh_grad_map.
-    void (*softmax_grad_row)(const mh_grad_map *map, size_t n, float *s, float *g);
+    // The softmax backward over n keys of a tile, rounded up to whole vectors, for m rows that are
+    // ld apart; see mh_grad_map.
+    void (*softmax_grad)(const mh_grad_map *map, size_t m, size_t n, float *s, float *g, size_t ld);
 
     // y = 1 - tanh(scale * x / cap)^2, the slope of the softcap; n rounded up to whole vectors.
     void (*softcap_slope)(size_t n, float scale, float cap, const float *x, float *y);

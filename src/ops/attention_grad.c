@@ -58,11 +58,36 @@ static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const
                   mh_left_from(product, left, first), b, width, c + first * width, scratch->sums);
 }
 
+static const float *turn(const mh_grad_job *job, size_t rows, size_t columns, const float *a,
+                         mh_grad_scratch *scratch)
+{
+    job->forward.kernels->transpose(rows, columns, a, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
+    return scratch->turned;
+}
+
+// c (columns x width) += a^T b, a (inner x columns, 64 apart), b (inner x width, a right operand).
+static void add_product_turned(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
+                               const void *b, size_t width, float *c, mh_grad_scratch *scratch)
+{
+    const mh_product *product = job->forward.product;
+    mh_left left = {scratch->left, (ptrdiff_t)mh_round_up(inner, product->step)};
+    if (product->pack_left)
+        product->pack_left_turned(columns, inner, a, MH_KEY_TILE, scratch->left);
+    for (size_t first = 0, rows; first < columns; first += rows) {
+        rows = mh_smaller(columns - first, product->rows);
+        if (product->pack_left)
+            add_strip(product, rows, inner, mh_left_from(product, left, first), b, width,
+                      c + first * width, scratch->sums);
+        else
+            product->multiply_turned(rows, width, inner, a + first, MH_KEY_TILE, b, width,
+                                     c + first * width, width, true);
+    }
+}
+
 // dQ, dK and dV of the worker's block and one tile, which is `index` in its chunk.
 static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t index,
                      mh_grad_scratch *scratch)
 {
-    const mh_kernels *kernels = job->forward.kernels;
     const mh_grad_block *block = &scratch->block;
     const size_t rows = block->count, used = mh_tile_used(scratch->any);
     const size_t width = job->key_width, value_width = job->forward.value_width;
@@ -76,36 +101,46 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     else if (job->gradients.dq)
         add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
                               scratch->live, false, scratch);
-    if (job->gradients.dk) {
-        kernels->transpose(rows, used, scratch->scores, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-        if (full || block->finite_queries)
-            add_product(job, used, rows, scratch->turned, block->right_queries, width, dk, scratch);
-        else
-            add_product_carefully(job, used, rows, scratch->turned, scratch->queries, width, dk,
-                                  scratch->live, true, scratch);
-    }
-    if (job->gradients.dv) {
-        kernels->transpose(rows, used, scratch->weights, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-        if (full || block->finite_douts)
-            add_product(job, used, rows, scratch->turned, block->right_douts, value_width, dv,
-                        scratch);
-        else
-            add_product_carefully(job, used, rows, scratch->turned, scratch->douts, value_width, dv,
-                                  scratch->live, true, scratch);
-    }
+    if (job->gradients.dk && (full || block->finite_queries))
+        add_product_turned(job, used, rows, scratch->scores, block->right_queries, width, dk,
+                           scratch);
+    else if (job->gradients.dk)
+        add_product_carefully(job, used, rows, turn(job, rows, used, scratch->scores, scratch),
+                              scratch->queries, width, dk, scratch->live, true, scratch);
+    if (job->gradients.dv && (full || block->finite_douts))
+        add_product_turned(job, used, rows, scratch->weights, block->right_douts, value_width, dv,
+                           scratch);
+    else if (job->gradients.dv)
+        add_product_carefully(job, used, rows, turn(job, rows, used, scratch->weights, scratch),
+                              scratch->douts, value_width, dv, scratch->live, true, scratch);
 }
 
 // ---- one chunk of keys -----------------------------------------------------------------------
 
-static void write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
-                       size_t n, const float *from, size_t width, float factor, float *staging)
+void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
+                        size_t n, const float *from, size_t width, float factor, float *staging)
 {
+    const bool plain = t->dtype == MH_F32 && t->stride[3] == 1;
     for (size_t r = 0; r < rows; r++) {
-        const size_t row[3] = {at[0], at[1], at[2] + r};
-        job->forward.kernels->scale_row(n, from + r * width, factor, staging);
-        mh_row_write(job->forward.kernels, t->dtype, (void *)mh_element(t, 3, row), t->stride[3], n,
-                     staging);
+        void *to = (void *)mh_element(t, 3, (size_t[]){at[0], at[1], at[2] + r});
+        job->forward.kernels->scale_row(n, from + r * width, factor, plain ? to : staging);
+        if (!plain)
+            mh_row_write(job->forward.kernels, t->dtype, to, t->stride[3], n, staging);
     }
+}
+
+// Whether some of the block's queries may see some of the keys begin .. end - 1.
+static bool block_sees(const mh_grad_job *job, const mh_sequence *sequence, size_t first,
+                       size_t begin, size_t end)
+{
+    const size_t last = mh_smaller(sequence->T, first + MH_GRAD_ROWS);
+    for (size_t query = first; query < last; query++) {
+        mh_interval keys;
+        mh_attention_interval(job->forward.problem, sequence, query, &keys);
+        if (keys.begin < end && keys.end > begin)
+            return true;
+    }
+    return false;
 }
 
 // All rows of the heads that share `group`, against the keys of one chunk. Adds the chunk's share
@@ -126,6 +161,8 @@ static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size
     const size_t heads = p->heads_per_group;
     for (size_t head = 0; head < heads && tiles; head++) {
         for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS) {
+            if (!block_sees(job, sequence, first, begin, begin + stored))
+                continue;
             mh_grad_load_block(job, sequence, group * heads + head, first, scratch);
             const size_t rows = scratch->block.count;
             memset(scratch->dq, 0, rows * width * sizeof(float));
@@ -138,11 +175,11 @@ static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size
     }
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
     if (job->gradients.dk)
-        write_rows(job, job->gradients.dk, at, stored, p->E, scratch->dk, width, p->scale,
-                   scratch->staging);
+        mh_grad_write_rows(job, job->gradients.dk, at, stored, p->E, scratch->dk, width, p->scale,
+                           scratch->staging);
     if (job->gradients.dv)
-        write_rows(job, job->gradients.dv, at, stored, p->Ev, scratch->dv, value_width, 1,
-                   scratch->staging);
+        mh_grad_write_rows(job, job->gradients.dv, at, stored, p->Ev, scratch->dv, value_width, 1,
+                           scratch->staging);
 }
 
 static void write_dq(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
@@ -152,8 +189,9 @@ static void write_dq(const mh_grad_job *job, const mh_sequence *sequence, size_t
     const size_t heads = p->heads_per_group;
     for (size_t head = 0; head < heads && job->gradients.dq; head++) {
         const size_t at[3] = {sequence->batch, group * heads + head, sequence->query_begin};
-        write_rows(job, job->gradients.dq, at, sequence->T, p->E,
-                   dq + head * sequence->T * job->key_width, job->key_width, p->scale, staging);
+        mh_grad_write_rows(job, job->gradients.dq, at, sequence->T, p->E,
+                           dq + head * sequence->T * job->key_width, job->key_width, p->scale,
+                           staging);
     }
 }
 

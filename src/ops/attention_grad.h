@@ -72,6 +72,17 @@ typedef struct mh_grad_job {
     size_t shares, rows;      // rows: of all heads that share a key/value head
 } mh_grad_job;
 
+// sum_j w_j g_j of a row, which is its out . dout; 0 without live keys, where dout may be anything.
+float mh_grad_delta(const mh_kernels *kernels, size_t n, const float *out, const float *dout);
+
+// The log-sum-exp of a query; inf without live keys, so that all weights are 0.
+float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3]);
+
+// rows x n numbers, `width` apart, times `factor` into rows of a gradient, from `at` on; staging
+// (n).
+void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
+                        size_t n, const float *from, size_t width, float factor, float *staging);
+
 // Loads rows first .. of a sequence and head into the worker's block.
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
                         size_t first, mh_grad_scratch *scratch);

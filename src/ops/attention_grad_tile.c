@@ -25,6 +25,17 @@ static bool all_zero(size_t n, const float *x)
     return true;
 }
 
+float mh_grad_delta(const mh_kernels *kernels, size_t n, const float *out, const float *dout)
+{
+    return all_zero(n, out) ? 0 : kernels->dot(n, out, dout);
+}
+
+float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3])
+{
+    const float lse = *(const float *)mh_element(problem->options.lse, 3, at);
+    return lse == -INFINITY ? INFINITY : lse;
+}
+
 // Queries and output gradients as left and as right operands.
 static void pack_block(const mh_grad_job *job, mh_grad_scratch *scratch)
 {
@@ -57,15 +68,14 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
     block->finite_douts =
         load_rows(job, &job->dout, at, block->count, p->Ev, width, scratch, scratch->douts);
     pack_block(job, scratch);
+    ptrdiff_t stride;
+    const float *outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at),
+                                       block->count, p->Ev, scratch->staging, &stride);
     for (size_t r = 0; r < block->count; r++) {
         const size_t row[3] = {at[0], at[1], at[2] + r};
-        mh_row_read(kernels, p->out.dtype, mh_element(&p->out, 3, row), p->out.stride[3], p->Ev,
-                    scratch->staging);
-        block->delta[r] = all_zero(p->Ev, scratch->staging)
-                              ? 0 // as without live keys, where dout may be anything
-                              : kernels->dot(p->Ev, scratch->staging, scratch->douts + r * width);
-        float lse = *(const float *)mh_element(p->options.lse, 3, row);
-        block->lse[r] = lse == -INFINITY ? INFINITY : lse; // no live key: all weights are 0
+        block->delta[r] =
+            mh_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride, scratch->douts + r * width);
+        block->lse[r] = mh_grad_lse(p, row);
         block->rows[r] = (mh_query_row){.head = head, .query = first + r};
         mh_attention_interval(p, sequence, first + r, &block->rows[r].interval);
     }
@@ -102,15 +112,57 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     pack_turned(job, tile->count, p->Ev, values, stride, scratch, tile->values_turned);
 }
 
+// Products to scores, for options that are more than a scale; and the slope of the softcap there.
+static void map_scores(const mh_grad_job *job, const mh_sequence *sequence,
+                       const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
+                       mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    for (size_t r = 0; r < count; r++) {
+        float *row = scratch->weights + (first + r) * MH_KEY_TILE;
+        if (p->options.softcap > 0)
+            kernels->softcap_slope(columns, p->scale, p->options.softcap, row,
+                                   scratch->slope + r * MH_KEY_TILE);
+        mh_score_map score = mh_attention_score_map(
+            &job->forward, sequence, &scratch->block.rows[first + r], tile->begin,
+            scratch->live[first + r], scratch->bias + r * MH_KEY_TILE);
+        kernels->score_row(&score, columns, row);
+    }
+}
+
+// The softmax's backward, a few rows at a time.
+static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
+                          const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
+                          mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const bool dropout = p->options.dropout > 0;
+    uint64_t keep[MH_ROWS_AWAKE];
+    for (size_t r = first, end = first + count, rows; r < end; r += rows) {
+        rows = mh_smaller(end - r, MH_ROWS_AWAKE);
+        for (size_t i = 0; i < rows && dropout; i++)
+            keep[i] = mh_attention_keep(&job->forward, sequence, &scratch->block.rows[r + i],
+                                        tile->begin);
+        const mh_grad_map map = {.scale = job->forward.modified ? 1 : p->scale,
+                                 .lse = scratch->block.lse + r,
+                                 .delta = scratch->block.delta + r,
+                                 .live = scratch->live + r,
+                                 .keep = dropout ? keep : NULL,
+                                 .keep_scale = job->forward.keep_scale};
+        job->forward.kernels->softmax_grad(&map, rows, columns, scratch->weights + r * MH_KEY_TILE,
+                                           scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE);
+        mh_product_stay_awake(job->forward.product);
+    }
+}
+
 // Rows first .. first + count of the block.
 static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
                        const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
                        bool of_bias, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
-    const mh_kernels *kernels = job->forward.kernels;
     const mh_product *product = job->forward.product;
-    const mh_attention_options *o = &p->options;
     float *weights = scratch->weights + first * MH_KEY_TILE;
     float *scores = scratch->scores + first * MH_KEY_TILE;
     const mh_left queries = mh_left_from(product, scratch->block.queries, first);
@@ -119,31 +171,12 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
                       MH_KEY_TILE, weights, MH_KEY_TILE, false);
     product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_turned,
                       MH_KEY_TILE, scores, MH_KEY_TILE, false);
-    for (size_t r = 0; r < count; r++) {
-        const mh_query_row *row = &scratch->block.rows[first + r];
-        mh_grad_map map = {.scale = p->scale,
-                           .lse = scratch->block.lse[first + r],
-                           .delta = scratch->block.delta[first + r],
-                           .keep_scale = job->forward.keep_scale,
-                           .live = scratch->live[first + r],
-                           .keep = ~UINT64_C(0)};
-        float *w = weights + r * MH_KEY_TILE, *g = scores + r * MH_KEY_TILE;
-        if (o->softcap > 0 && !of_bias)
-            kernels->softcap_slope(columns, p->scale, o->softcap, w, scratch->slope);
-        if (job->forward.modified) {
-            mh_score_map score = mh_attention_score_map(&job->forward, sequence, row, tile->begin,
-                                                        map.live, scratch->bias + r * MH_KEY_TILE);
-            kernels->score_row(&score, columns, w);
-            map.scale = 1;
-        }
-        if (o->dropout > 0)
-            map.keep = mh_attention_keep(&job->forward, sequence, row, tile->begin);
-        kernels->softmax_grad_row(&map, columns, w, g);
-        if (r % MH_ROWS_AWAKE == 0)
-            mh_product_stay_awake(product);
-        if (o->softcap > 0 && !of_bias)
-            kernels->multiply_row(columns, scratch->slope, g);
-    }
+    if (job->forward.modified)
+        map_scores(job, sequence, tile, first, count, columns, scratch);
+    map_gradients(job, sequence, tile, first, count, columns, scratch);
+    for (size_t r = 0; r < count && p->options.softcap > 0 && !of_bias; r++)
+        job->forward.kernels->multiply_row(columns, scratch->slope + r * MH_KEY_TILE,
+                                           scores + r * MH_KEY_TILE);
 }
 
 bool mh_grad_block_tile(const mh_grad_job *job, const mh_sequence *sequence,

@@ -34,7 +34,7 @@ check_result check_softmax_row(const check_run *run);
 check_result check_scale_row(const check_run *run);
 check_result check_keep_bits(const check_run *run);
 check_result check_drop_row(const check_run *run);
-check_result check_softmax_grad_row(const check_run *run);
+check_result check_softmax_grad(const check_run *run);
 check_result check_softcap_slope(const check_run *run);
 check_result check_rows(const check_run *run);
 check_result check_exp(const check_run *run);

@@ -31,7 +31,7 @@ static const struct {
     {"keep_bits", check_keep_bits},
     {"drop_row", check_drop_row},
     {"add_up_rows", check_add_up_rows},
-    {"softmax_grad_row", check_softmax_grad_row},
+    {"softmax_grad", check_softmax_grad},
     {"softcap_slope", check_softcap_slope},
     {"rows", check_rows},
     {"exp", check_exp},

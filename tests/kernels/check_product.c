@@ -104,6 +104,27 @@ static bool rows_alone_agree(const operands *o)
     return same;
 }
 
+// From the transpose of the left operand come the same bits.
+static bool turned_agrees(const operands *o, const float *before)
+{
+    const size_t lda = o->m + 2, bytes = ((o->m - 1) * o->ldc + o->n) * sizeof(float);
+    const size_t size = o->k ? (o->k - 1) * lda + o->m : 0;
+    float *turned = check_floats(size), *c = check_floats(bytes / sizeof(float));
+    for (size_t l = 0; l < o->k; l++)
+        for (size_t i = 0; i < o->m; i++)
+            turned[l * lda + i] = o->a[i * o->lda + l];
+    bool same = true;
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        memcpy(o->c, before, bytes);
+        memcpy(c, before, bytes);
+        multiply(o, accumulate);
+        o->product->multiply_turned(o->m, o->n, o->k, turned, (ptrdiff_t)lda, o->b, o->ldb, c,
+                                    o->ldc, accumulate);
+        same &= !memcmp(o->c, c, bytes);
+    }
+    return same;
+}
+
 // Written column by column or row by row, a right operand has the same bits; and it can be read.
 static bool right_agrees(const operands *o)
 {
@@ -145,6 +166,8 @@ static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
     result->ok &= rows_alone_agree(&o);
     if (product->set_right_column)
         result->ok &= right_agrees(&o);
+    if (product->multiply_turned)
+        result->ok &= turned_agrees(&o, before);
     for (size_t i = 0; i + 1 < m; i++) // between the rows
         result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
     free(before);

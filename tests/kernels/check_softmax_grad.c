@@ -42,56 +42,81 @@ check_result check_drop_row(const check_run *run)
     return result;
 }
 
+// The rows of a tile: s and g with a gap between the rows, which nobody may touch.
+enum { GRAD_ROWS = 3, GRAD_STRIDE = MH_KEY_TILE + 16 };
+
 typedef struct grad_timing {
     const mh_kernels *kernels;
     mh_grad_map map;
     float *s, *g;
 } grad_timing;
 
-static void grad_row(void *arg)
+static void grad_rows(void *arg)
 {
     grad_timing *t = arg;
-    t->kernels->softmax_grad_row(&t->map, MH_KEY_TILE, t->s, t->g);
+    t->kernels->softmax_grad(&t->map, GRAD_ROWS, MH_KEY_TILE, t->s, t->g, GRAD_STRIDE);
 }
 
-check_result check_softmax_grad_row(const check_run *run)
+// Row i of n keys, of which s and g were `products` and `gradients`.
+static double grad_row_error(const mh_grad_map *map, size_t i, size_t n, const float *products,
+                             const float *gradients, const float *s, const float *g)
+{
+    double worst = 0;
+    for (size_t j = 0; j < n; j++) {
+        const bool live = map->live[i] >> j & 1, keep = !map->keep || (map->keep[i] >> j & 1);
+        const double delta = map->delta[i], keep_scale = map->keep ? map->keep_scale : 1;
+        double x = (double)map->scale * products[j] - map->lse[i], p = live ? exp(x) : 0;
+        double gradient = live && keep ? keep_scale * gradients[j] : 0;
+        double bound = eps * p * (3 + fabs(x)) * (fabs(gradient) + delta) + 1e-37;
+        worst = check_worse(worst, check_error(s[j], keep ? keep_scale * p : 0, 2 * bound / delta));
+        worst = check_worse(worst, check_error(g[j], p * (gradient - delta), bound));
+    }
+    return worst;
+}
+
+static void check_grad_rows(const check_run *run, size_t n, bool drops, check_result *result)
+{
+    static const float lse[GRAD_ROWS] = {6.5f, 6, 7}, delta[GRAD_ROWS] = {0.3f, 0.5f, 0.25f};
+    const uint64_t keep[GRAD_ROWS] = {UINT64_C(0x5DEECE66D5DEECE6), 0, ~UINT64_C(0)};
+    const uint64_t live[GRAD_ROWS] = {~UINT64_C(0) << n % 3, ~UINT64_C(0), ~UINT64_C(0) << 1};
+    const mh_grad_map map = {0.5f, lse, delta, live, drops ? keep : NULL, 2};
+    enum { NUMBERS = (GRAD_ROWS - 1) * GRAD_STRIDE + MH_KEY_TILE };
+    float *s = check_floats(NUMBERS), *g = check_floats(NUMBERS);
+    float products[NUMBERS], gradients[NUMBERS];
+    check_fill(NUMBERS, 10, s);
+    check_fill(NUMBERS, 1, g);
+    s[0] = n % 3 ? NAN : s[0], g[0] = n % 3 ? INFINITY : g[0]; // dead, so it must not matter
+    memcpy(products, s, sizeof products);
+    memcpy(gradients, g, sizeof gradients);
+    run->kernels->softmax_grad(&map, GRAD_ROWS, n, s, g, GRAD_STRIDE);
+    for (size_t i = 0; i < GRAD_ROWS; i++) {
+        const size_t row = i * GRAD_STRIDE, after = row + MH_KEY_TILE;
+        result->error =
+            check_worse(result->error, grad_row_error(&map, i, n, products + row, gradients + row,
+                                                      s + row, g + row));
+        if (i + 1 < GRAD_ROWS)
+            result->ok &= s[after] == products[after] && g[after] == gradients[after];
+    }
+    check_release();
+}
+
+check_result check_softmax_grad(const check_run *run)
 {
     check_result result = {.ok = true, .unit = "Gelem/s"};
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
-        float *s = check_floats(MH_KEY_TILE), *g = check_floats(MH_KEY_TILE);
-        float products[MH_KEY_TILE], gradients[MH_KEY_TILE];
-        check_fill(MH_KEY_TILE, 10, s);
-        check_fill(MH_KEY_TILE, 1, g);
-        mh_grad_map map = {.scale = 0.5f,
-                           .lse = 6.5f,
-                           .delta = 0.3f,
-                           .keep_scale = 2,
-                           .live = ~UINT64_C(0) << (n % 3),
-                           .keep = UINT64_C(0x5DEECE66D5DEECE6)};
-        s[0] = n % 3 ? NAN : s[0], g[0] = n % 3 ? INFINITY : g[0]; // dead, so it must not matter
-        memcpy(products, s, sizeof products);
-        memcpy(gradients, g, sizeof gradients);
-        run->kernels->softmax_grad_row(&map, n, s, g);
-        for (size_t j = 0; j < n; j++) {
-            bool live = map.live >> j & 1, keep = map.keep >> j & 1;
-            double x = 0.5 * products[j] - 6.5, p = live ? exp(x) : 0;
-            double gradient = live && keep ? 2.0 * gradients[j] : 0;
-            double bound = eps * p * (3 + fabs(x)) * (fabs(gradient) + 0.3) + 1e-37;
-            result.error =
-                check_worse(result.error, check_error(s[j], keep ? 2 * p : 0, 2 * bound / 0.3));
-            result.error = check_worse(
-                result.error, check_error(g[j], p * (gradient - (double)map.delta), bound));
-        }
-        check_release();
+        check_grad_rows(run, n, false, &result);
+        check_grad_rows(run, n, true, &result);
     }
     if (run->bench) {
+        static const float lse[GRAD_ROWS] = {6, 6, 6}, delta[GRAD_ROWS] = {0.1f, 0.1f, 0.1f};
+        static const uint64_t live[GRAD_ROWS] = {~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0)};
         grad_timing t = {run->kernels,
-                         {0.5f, 6, 0.1f, 1, ~UINT64_C(0), ~UINT64_C(0)},
-                         check_floats(MH_KEY_TILE),
-                         check_floats(MH_KEY_TILE)};
-        check_fill(MH_KEY_TILE, 1, t.s);
-        check_fill(MH_KEY_TILE, 1, t.g);
-        result.rate = 1e-9 * MH_KEY_TILE * check_rate(grad_row, &t);
+                         {0.5f, lse, delta, live, NULL, 1},
+                         check_floats(GRAD_ROWS * GRAD_STRIDE),
+                         check_floats(GRAD_ROWS * GRAD_STRIDE)};
+        check_fill(GRAD_ROWS * GRAD_STRIDE, 1, t.s);
+        check_fill(GRAD_ROWS * GRAD_STRIDE, 1, t.g);
+        result.rate = 1e-9 * GRAD_ROWS * MH_KEY_TILE * check_rate(grad_rows, &t);
     }
     return result;
 }
