@@ -350,6 +350,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
     const size_t lanes = job->forward.kernels->lanes;
     job->key_width = (p->E + lanes - 1) / lanes * lanes;
     job->workers = job->forward.workers;
+    job->straight = job->forward.straight && !job->forward.product->pack_left;
     job->rows = p->heads_per_group * p->T;
     bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
     job->shares = waves ? job->workers + 1 : job->workers;
@@ -409,7 +410,9 @@ static void backward(mh_context *context, const mh_grad_job *job)
 {
     const mh_attention_problem *p = job->forward.problem;
     const mh_attention_gradients *g = &job->gradients;
-    if (job->shares > job->workers)
+    if (job->straight)
+        mh_attention_run(context, job->workers, job->forward.tasks, mh_grad_straight, (void *)job);
+    else if (job->shares > job->workers)
         for (size_t i = 0; i < p->B * p->G && (g->dq || g->dk || g->dv); i++)
             grad_head_in_waves(context, job, i / p->G, i % p->G);
     else if (g->dq || g->dk || g->dv)

@@ -66,6 +66,7 @@ typedef struct mh_grad_job {
     mh_attention_gradients gradients;
     mh_tensor dout;
     size_t key_width; // E in whole vectors
+    bool straight;    // see mh_grad_straight
     size_t workers;
     mh_grad_scratch *scratch; // (workers)
     float *dq_shares;         // (shares, rows, key_width)
@@ -82,6 +83,9 @@ float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3]);
 // (n).
 void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
                         size_t n, const float *from, size_t width, float factor, float *staging);
+
+// A task of the straight way, as that of attention_straight.c: where queries see all of a few keys.
+void mh_grad_straight(void *job, size_t task, size_t worker);
 
 // Loads rows first .. of a sequence and head into the worker's block.
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// The straight way back for short sequences, as attention_straight.c goes forward: every query sees
+// all keys, and these are one tile. The general way (attention_grad.c) would spend most of its time
+// on copies, masks and sums of one part.
+//
+//     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, turned K and V
+//     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands where they are, if they can
+//     be
+//
+// The kernels and their order are the general way's, and so are the bits.
+#include "base/sizes.h"
+#include "ops/attention_grad.h"
+#include "ops/rows.h"
+#include <string.h>
+
+// Rows of f32 in whole vectors, which are left and right operands as they stand.
+typedef struct whole_rows {
+    const float *data;
+    ptrdiff_t stride;
+} whole_rows;
+
+// The keys and values of a head: K, and both turned (E, 16).
+typedef struct straight_keys {
+    const mh_sequence *sequence;
+    whole_rows keys;
+    float *keys_turned, *values_turned;
+} straight_keys;
+
+// `count` rows of n numbers of a tensor: in place, or packed into `to` (count, width).
+static whole_rows load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3],
+                            size_t count, size_t n, size_t width, float *staging, float *to)
+{
+    const mh_kernels *kernels = job->forward.kernels;
+    whole_rows rows;
+    rows.data =
+        mh_rows_as_f32(kernels, t, 2, mh_element(t, 3, at), count, n, staging, &rows.stride);
+    if (n == width && rows.stride >= 0 && rows.data != staging)
+        return rows;
+    kernels->pack_rows(count, n, rows.data, rows.stride, to, width);
+    return (whole_rows){to, (ptrdiff_t)width};
+}
+
+static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                               mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin}, count = sequence->keys;
+    mh_grad_tile *tile = &scratch->tiles[0];
+    straight_keys x = {
+        sequence,
+        load_rows(job, &p->k, at, count, p->E, job->key_width, scratch->staging, tile->rows),
+        tile->keys_turned, tile->values_turned};
+    ptrdiff_t stride;
+    const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
+                                         scratch->staging, &stride);
+    kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_turned, MH_FEW_KEYS);
+    kernels->transpose(count, p->Ev, values, stride, x.values_turned, MH_FEW_KEYS);
+    return x;
+}
+
+// c (rows x columns) = a b, a (rows x inner), b (inner x columns).
+static void multiply(const mh_grad_job *job, size_t rows, size_t columns, size_t inner,
+                     whole_rows a, const float *b, size_t ldb, float *c, size_t ldc)
+{
+    const mh_product *product = job->forward.product;
+    for (size_t i = 0; i < rows; i += product->rows)
+        product->multiply(mh_smaller(rows - i, product->rows), columns, inner,
+                          a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc,
+                          false);
+}
+
+// c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).
+static void multiply_turned(const mh_grad_job *job, size_t keys, size_t rows, const float *a,
+                            whole_rows b, size_t width, float *c, bool accumulate)
+{
+    const mh_product *product = job->forward.product;
+    for (size_t i = 0; i < keys; i += product->rows)
+        product->multiply_turned(mh_smaller(keys - i, product->rows), width, rows, a + i,
+                                 MH_FEW_KEYS, b.data, (size_t)b.stride, c + i * width, width,
+                                 accumulate);
+}
+
+// W and dS of a block of rows, (rows, 16) each.
+static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t at[3], size_t rows,
+                  whole_rows queries, whole_rows douts, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_kernels *kernels = job->forward.kernels;
+    const size_t keys = x->sequence->keys, columns = mh_round_up(keys, kernels->lanes);
+    mh_grad_block *block = &scratch->block;
+    ptrdiff_t stride;
+    const float *outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at), rows, p->Ev,
+                                       scratch->staging, &stride);
+    for (size_t r = 0; r < rows; r++) {
+        block->delta[r] = mh_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride,
+                                        douts.data + (ptrdiff_t)r * douts.stride);
+        block->lse[r] = mh_grad_lse(p, (size_t[]){at[0], at[1], at[2] + r});
+        scratch->live[r] = ~UINT64_C(0) >> (MH_KEY_TILE - keys);
+    }
+    multiply(job, rows, columns, p->E, queries, x->keys_turned, MH_FEW_KEYS, scratch->weights,
+             MH_FEW_KEYS);
+    multiply(job, rows, columns, p->Ev, douts, x->values_turned, MH_FEW_KEYS, scratch->scores,
+             MH_FEW_KEYS);
+    const mh_grad_map map = {
+        .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
+    kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_FEW_KEYS);
+}
+
+// The queries first .. of a head: dQ, and the block's share of dK and dV, which may be the first.
+static void grad_block(const mh_grad_job *job, const straight_keys *x, size_t head, size_t first,
+                       bool more, mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_sequence *s = x->sequence;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t at[3] = {s->batch, head, s->query_begin + first};
+    const size_t rows = mh_smaller(s->T - first, MH_GRAD_ROWS);
+    const whole_rows queries =
+        load_rows(job, &p->q, at, rows, p->E, width, scratch->staging, scratch->queries);
+    const whole_rows douts =
+        load_rows(job, &job->dout, at, rows, p->Ev, value_width, scratch->staging, scratch->douts);
+    weigh(job, x, at, rows, queries, douts, scratch);
+    if (job->gradients.dk)
+        multiply_turned(job, s->keys, rows, scratch->scores, queries, width, scratch->dk, more);
+    if (job->gradients.dv)
+        multiply_turned(job, s->keys, rows, scratch->weights, douts, value_width, scratch->dv,
+                        more);
+    if (!job->gradients.dq)
+        return;
+    multiply(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_FEW_KEYS}, x->keys.data,
+             (size_t)x->keys.stride, scratch->dq, width);
+    mh_grad_write_rows(job, job->gradients.dq, at, rows, p->E, scratch->dq, width, p->scale,
+                       scratch->staging);
+}
+
+static void grad_group(const mh_grad_job *job, const mh_sequence *s, size_t group,
+                       mh_grad_scratch *scratch)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t heads = p->heads_per_group, seen = s->T ? s->keys : 0;
+    const straight_keys x = load_keys(job, s, group, scratch);
+    for (size_t h = 0; h < heads; h++)
+        for (size_t first = 0; first < s->T; first += MH_GRAD_ROWS)
+            grad_block(job, &x, group * heads + h, first, h > 0 || first > 0, scratch);
+    memset(scratch->dk + seen * width, 0, (s->S - seen) * width * sizeof(float));
+    memset(scratch->dv + seen * value_width, 0, (s->S - seen) * value_width * sizeof(float));
+    const size_t at[3] = {s->batch, group, s->key_begin};
+    if (job->gradients.dk)
+        mh_grad_write_rows(job, job->gradients.dk, at, s->S, p->E, scratch->dk, width, p->scale,
+                           scratch->staging);
+    if (job->gradients.dv)
+        mh_grad_write_rows(job, job->gradients.dv, at, s->S, p->Ev, scratch->dv, value_width, 1,
+                           scratch->staging);
+}
+
+void mh_grad_straight(void *arg, size_t task, size_t worker)
+{
+    const mh_grad_job *job = arg;
+    const mh_attention_problem *p = job->forward.problem;
+    const size_t share = job->forward.share, begin = task * share;
+    for (size_t i = begin; i < mh_smaller(begin + share, p->B * p->G); i++) {
+        const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
+        grad_group(job, &sequence, i % p->G, &job->scratch[worker]);
+    }
+}
