@@ -133,6 +133,7 @@ class TransformerOptions(ctypes.Structure):
         ("step", c_uint32),
         ("tape", c_void_p),
         ("recompute", c_bool),
+        ("fresh_gradients", c_bool),
     ]
 
 
@@ -225,13 +226,11 @@ class EncoderLayer(Module):
         tape = c_void_p()
         self.context.call("tape_create", byref(tape))()
         self.context.owned.append((self.context.c.mh_tape_free, tape))
-        options = default_options(TransformerOptions, src_causal=causal, training=True, tape=tape)
+        options = default_options(TransformerOptions, src_causal=causal, training=True, tape=tape,
+                                  fresh_gradients=True)
         forward = self.run("forward", options, src, None, out)
         backward = self.run("backward", options, src, None, dout, gradients, dsrc, None)
-        size = 4 * self.floats
-
         def both():
-            ctypes.memset(gradients, 0, size)  # backward adds
             forward()
             backward()
         return both

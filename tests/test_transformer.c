@@ -400,13 +400,16 @@ static void run_transformer(mh_context *context, const mh_transformer *module, t
                                              c->decoder ? &c->dtgt.view : NULL));
 }
 
-// With a fresh tape that keeps less, everything once more: the same bytes.
+// With a fresh tape that keeps less, and gradients written over anything instead of added to 0,
+// everything once more: the same bytes.
 static void check_recompute(mh_context *context, const mh_transformer *module, transformer_case *c,
                             size_t floats, const float *gradients)
 {
     test_tensor *all[] = {&c->output, &c->dsrc, &c->dtgt};
     unsigned char *before[3];
     float *again = ref_alloc(floats, sizeof *again);
+    for (size_t i = 0; i < floats; i++)
+        again[i] = NAN;
     for (int i = 0; i < 3; i++) {
         before[i] = ref_alloc(all[i]->size, 1);
         memcpy(before[i], all[i]->bytes, all[i]->size);
@@ -414,12 +417,12 @@ static void check_recompute(mh_context *context, const mh_transformer *module, t
     mh_tape *tape, *kept = c->options.tape;
     test_ok(context, mh_tape_create(context, &tape));
     c->options.tape = tape;
-    c->options.recompute = true;
+    c->options.recompute = c->options.fresh_gradients = true;
     run_transformer(context, module, c, again);
-    c->options.recompute = false;
+    c->options.recompute = c->options.fresh_gradients = false;
     c->options.tape = kept;
     mh_tape_free(tape);
-    nn_same_bits("a gradient with recompute", floats, gradients, again);
+    nn_same_bits("a gradient with recompute and fresh gradients", floats, gradients, again);
     for (int i = 0; i < 3; i++) {
         assert_memory_equal(before[i], all[i]->bytes, all[i]->size);
         free(before[i]);

@@ -279,6 +279,8 @@ typedef struct mh_transformer_options {
     mh_tape *tape;  // NULL; needed for backward
     bool recompute; // false; true: the tape keeps each layer's input only, backward computes the
                     // rest again: less memory, more time, the same bits
+    bool fresh_gradients; // false; true: backward writes the parameters' gradients instead of
+                          // adding to them; embedding.weight's, which it has none of, stay
 } mh_transformer_options;
 
 static inline mh_transformer_options mh_transformer_options_default(void)
@@ -304,8 +306,9 @@ MH_API mh_status mh_transformer_encode(mh_context *context, const mh_transformer
                                        const mh_tensor *memory);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
-// `gradients` and writes those of the inputs (NULL if not wanted). `recompute` is the forward's.
-// Errors: as above, and MH_ERROR_ARGUMENT if the tape is not of such a forward.
+// `gradients`, or writes them there (`fresh_gradients`), and writes those of the inputs (NULL if
+// not wanted). `recompute` is the forward's. Errors: as above, and MH_ERROR_ARGUMENT if the tape is
+// not of such a forward.
 MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
                                          const mh_transformer_options *options,
                                          const mh_tensor *src, const mh_tensor *tgt,

@@ -24,7 +24,7 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
 }
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
-                             const mh_tensor *x, const mh_tensor *dy, float *gradients,
+                             const mh_tensor *x, const mh_tensor *dy, float *gradients, bool fresh,
                              const mh_tensor *dx, const mh_dropout_options *dropout, bool add)
 {
     const size_t N = dy->shape[1], K = x->shape[1];
@@ -44,7 +44,7 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     mh_tensor dbias;
     if (affine->bias != MH_NO_PARAMETER)
         dbias = mh_tensor_1d(gradients + affine->bias, MH_F32, N);
-    o.accumulate = true;
+    o.accumulate = !fresh;
     return mh_linear_backward(context, &o, x, &weight, dy, NULL, &dweight,
                               affine->bias == MH_NO_PARAMETER ? NULL : &dbias);
 }

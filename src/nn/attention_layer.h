@@ -74,6 +74,7 @@ typedef struct mh_attention_call {
     int64_t first;
     bool training;
     uint64_t seed;
+    bool fresh;                 // backward writes the parameters' gradients, else it adds to them
     const mh_tensor *weights;   // (B, H, T, S') or (B, 1, T, S'), or NULL
     bool average, dropped;      // of these
     const size_t *weight_heads; // NULL: all
@@ -104,7 +105,8 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
                                      const float *parameters, const mh_attention_call *call,
                                      mh_attention_saved *saved, const mh_tensor *output);
 
-// The gradients from doutput (rows, D): parameters' are added to `gradients` (or NULL), those of
+// The gradients from doutput (rows, D): parameters' are added to `gradients` (or NULL), or written
+// there if the call says so, which is not for interleaved matrices and further keys; those of
 // the inputs written to dinputs[i] (data NULL: not wanted), or, with add_to_keys, those of key and
 // value added; equal inputs share the first one's.
 mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,

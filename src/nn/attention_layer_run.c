@@ -350,7 +350,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
     const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
     mh_status status = mh_affine_backward(context, &layer->out, parameters, &heads, doutput,
-                                          gradients, &dheads, NULL, false);
+                                          gradients, call->fresh, &dheads, NULL, false);
     switch_off(layer, call, saved->dheads);
     // Several inputs times one interleaved matrix: columns that nobody writes stay 0.
     for (size_t i = 0; i < saved->projection_count && saved->projection_count > 1 &&
@@ -367,7 +367,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
         const mh_tensor *x = &call->inputs[p->input];
         const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
         const int target = first_like(call, p->input);
-        status = mh_affine_backward(context, &p->map, parameters, x, &dy, gradients,
+        status = mh_affine_backward(context, &p->map, parameters, x, &dy, gradients, call->fresh,
                                     &dinputs[target], NULL, written[target]);
         written[target] = true;
     }

@@ -99,6 +99,7 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
                            .cache = cross ? call->memory_cache : call->cache,
                            .cached = cross && call->memory_cache,
                            .training = call->training,
+                           .fresh = call->fresh,
                            .seed = mh_layer_seed(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
                            .disabled = cross ? call->cross_disabled : call->disabled,
                            .packed = call->packed};

@@ -53,6 +53,7 @@ typedef struct mh_layer_call {
     bool training;
     uint64_t seed;
     uint32_t step;
+    bool fresh;                            // gradients are written, not added to
     const mh_tap *tap, *cross_tap;         // or NULL
     const bool *disabled, *cross_disabled; // (H) or NULL
     const mh_packed_weights *packed;       // or NULL
@@ -85,6 +86,6 @@ mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *conf
 mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *config,
                            const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
                            const mh_tensor *x, const float *mean, const float *rstd,
-                           const mh_tensor *dy, float *gradients, const mh_tensor *dx);
+                           const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx);
 
 #endif

@@ -45,13 +45,13 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
     const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
     const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &hidden, dy,
-                                          gradients, &dhidden, &dropout, false);
+                                          gradients, call->fresh, &dhidden, &dropout, false);
     if (!status)
         status =
             mh_activate_backward(context, layer->config->activation, &before, &dhidden, &dhidden);
     if (!status)
         status = mh_affine_backward(context, &layer->linear1, parameters, u, &dhidden, gradients,
-                                    du, NULL, false);
+                                    call->fresh, du, NULL, false);
     return status;
 }
 
@@ -82,7 +82,7 @@ static mh_status attention_backward(mh_context *context, const mh_layer *layer,
 mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *config,
                            const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
                            const mh_tensor *x, const float *mean, const float *rstd,
-                           const mh_tensor *dy, float *gradients, const mh_tensor *dx)
+                           const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx)
 {
     const size_t D = config->d_model, rows = x->shape[0];
     const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
@@ -94,7 +94,7 @@ mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *con
         db = mh_tensor_1d(gradients + bias, MH_F32, D);
     }
     return mh_layer_norm_backward(context, x, &w, &means, &rstds, dy, dx, gradients ? &dw : NULL,
-                                  gradients && bias != MH_NO_PARAMETER ? &db : NULL, true);
+                                  gradients && bias != MH_NO_PARAMETER ? &db : NULL, !fresh);
 }
 
 // du = f'(dsum), through the branch's dropout.
@@ -138,15 +138,15 @@ mh_status mh_layer_backward(mh_context *context, const mh_layer *layer, const fl
         if (!c->norm_first)
             status = mh_norm_backward(context, c, parameters, layer->norms[i],
                                       layer->norm_biases[i], &inner, saved->mean[i], saved->rstd[i],
-                                      &dstream, gradients, &dsum);
+                                      &dstream, gradients, call->fresh, &dsum);
         if (!status)
             status = branch_backward(context, layer, parameters, call, i,
                                      c->norm_first ? &inner : &input, saved, scratch, branch,
                                      gradients, &du, dmemory);
         if (!status && c->norm_first)
-            status =
-                mh_norm_backward(context, c, parameters, layer->norms[i], layer->norm_biases[i],
-                                 &input, saved->mean[i], saved->rstd[i], &du, gradients, &du);
+            status = mh_norm_backward(context, c, parameters, layer->norms[i],
+                                      layer->norm_biases[i], &input, saved->mean[i], saved->rstd[i],
+                                      &du, gradients, call->fresh, &du);
         if (!status)
             status = mh_add(context, branch, &du, &dstream);
     }

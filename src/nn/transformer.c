@@ -63,6 +63,7 @@ static void set_calls(const mh_transformer *t, const mh_transformer_options *o, 
     e->training = d->training = o->training;
     e->seed = d->seed = o->seed;
     e->step = d->step = o->step;
+    e->fresh = d->fresh = o->fresh_gradients;
     r->encoder.stack = mh_encoder_stack(t);
     r->decoder.stack = mh_decoder_stack(t);
 }
@@ -339,7 +340,7 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
     mh_status status = MH_OK;
     if (p->stack.norm != MH_NO_PARAMETER)
         status = mh_norm_backward(context, &t->config, values, p->stack.norm, p->stack.norm_bias,
-                                  &last, p->mean, p->rstd, &dx, gradients, &dx);
+                                  &last, p->mean, p->rstd, &dx, gradients, o->fresh_gradients, &dx);
     for (size_t i = p->stack.count; i-- > 0 && !status;) {
         const mh_layer *layer = &p->stack.layers[i];
         const mh_tensor x = input_of(p, i, D);
