@@ -62,7 +62,7 @@ static const golden_hash golden_hashes[] = {
     {"avx512", "linear_bf16", 0xD7E1734141D455A1},
     {"avx512", "linear_f32_as_bf16", 0x262B4057E440CB43},
     {"amx", "attention_f32", 0x87D7BF72929EFDA5},
-    {"amx", "attention_bf16", 0x95A3F58808B5CEAD},
+    {"amx", "attention_bf16", 0xDAC1C87597DB6C4E},
     {"amx", "attention_f16", 0x3375379F51A8BBBD},
     {"amx", "attention_decode", 0xCECC46934562DCEE},
     {"amx", "attention_capped", 0x4A81A365212B895E},

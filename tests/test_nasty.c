@@ -359,6 +359,9 @@ static void huge_scores(mh_context *context, mh_dtype dtype)
         near(lse_at(&f, i) / 2e30, 1, 0.02);
         assert_true(weight_at(&f, i, 70) == 1 && weight_at(&f, i, 71) == 0);
     }
+    f.options.scale = 0.3f; // the product with it is rounded
+    run(&f);
+    assert_true(out_at(&f, 1, 0) == ref_get(&f.v.view, (size_t[]){0, 0, 70, 0}));
     f.options.scale = -1; // now key 0 is the largest, in another tile
     run(&f);
     assert_true(out_at(&f, 1, 0) == ref_get(&f.v.view, (size_t[]){0, 0, 0, 0}));
