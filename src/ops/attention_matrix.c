@@ -42,16 +42,45 @@ static void combine_rows(passage *p, size_t tile)
         p->any[tile] |= p->live[tile][r], p->all[tile] &= p->live[tile][r];
 }
 
-static void find_live(passage *p)
+// The keys that all rows of the strip see, unless a mask says otherwise.
+static mh_interval shared_keys(const passage *p)
+{
+    const mh_query_row *rows = p->scratch->rows + p->strip->first;
+    mh_interval shared = rows->interval;
+    for (size_t r = 1; r < p->strip->rows; r++) {
+        shared.begin = mh_larger(shared.begin, rows[r].interval.begin);
+        shared.end = mh_smaller(shared.end, rows[r].interval.end);
+    }
+    return shared;
+}
+
+static void mask_tile(passage *p, size_t tile)
 {
     const mh_attention_job *job = p->job;
     const mh_strip *strip = p->strip;
+    bool *seen = p->scratch->seen + strip->first;
+    mh_mask_tile(job->problem, job->kernels, strip->sequence, p->scratch->rows + strip->first,
+                 strip->rows, p->tiles[tile].begin, p->live[tile], bias_of(p, tile));
+    combine_rows(p, tile);
+    for (size_t r = 0; r < strip->rows; r++)
+        seen[r] |= p->live[tile][r] != 0;
+}
+
+// Most tiles are inside of what all rows see: for those there is nothing to find out row by row.
+static void find_live(passage *p)
+{
+    const size_t rows = p->strip->rows;
+    const mh_interval shared = shared_keys(p);
     for (size_t i = 0; i < p->count; i++) {
-        mh_mask_tile(job->problem, job->kernels, strip->sequence, p->scratch->rows + strip->first,
-                     strip->rows, p->tiles[i].begin, p->live[i], bias_of(p, i));
-        combine_rows(p, i);
-        for (size_t r = 0; r < strip->rows; r++)
-            p->scratch->seen[strip->first + r] |= p->live[i][r] != 0;
+        const size_t begin = p->tiles[i].begin;
+        if (p->job->problem->elementwise || begin < shared.begin ||
+            begin + MH_KEY_TILE > shared.end) {
+            mask_tile(p, i);
+            continue;
+        }
+        memset(p->live[i], 0xFF, rows * sizeof p->live[i][0]);
+        p->any[i] = p->all[i] = ~UINT64_C(0);
+        memset(p->scratch->seen + p->strip->first, true, rows * sizeof(bool));
     }
 }
 
