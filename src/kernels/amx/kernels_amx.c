@@ -292,10 +292,10 @@ static double bf16_peak(size_t iterations, float *sink)
     _tile_loadd(6, numbers, TILE_ROW);
     _tile_loadd(7, numbers, TILE_ROW);
     for (size_t i = 0; i < iterations; i++) {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        MULTIPLY_TILES(0, 4, 6);
+        MULTIPLY_TILES(1, 4, 7);
+        MULTIPLY_TILES(2, 5, 6);
+        MULTIPLY_TILES(3, 5, 7);
     }
     _tile_stored(0, sums, TILE_ROW);
     leave();

@@ -63,24 +63,45 @@ MH_ALWAYS_INLINE void send_for_right(const int blocks, const char *b)
         _mm_prefetch(b + AHEAD + i * TILE_ROW, _MM_HINT_T0);
 }
 
+// Between any two instructions on tiles. Where the core's other thread is busy, those that are
+// issued in one cycle hold each other up: a step of four loads and four products then took 300
+// cycles instead of 64, and takes 180 with this. Where it is not, it costs nothing.
+MH_ALWAYS_INLINE void keep_apart(void) { __asm__ volatile("nop;nop;nop;nop;nop;nop"); }
+
+#define LOAD_TILE(tile, from)                                                                      \
+    do {                                                                                           \
+        _tile_loadd(tile, from, TILE_ROW);                                                         \
+        keep_apart();                                                                              \
+    } while (0)
+#define STREAM_TILE(tile, from)                                                                    \
+    do {                                                                                           \
+        _tile_stream_loadd(tile, from, TILE_ROW);                                                  \
+        keep_apart();                                                                              \
+    } while (0)
+#define MULTIPLY_TILES(sums, a, b)                                                                 \
+    do {                                                                                           \
+        _tile_dpbf16ps(sums, a, b);                                                                \
+        keep_apart();                                                                              \
+    } while (0)
+
 // One step of k: sums += a b. Each product is issued as soon as its operands are, and the right
 // operand passes by the first-level cache, in which the left one stays.
 MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *o)
 {
     if (groups == 1)
         send_for_right(blocks, o->b);
-    _tile_stream_loadd(6, o->b, TILE_ROW);
-    _tile_loadd(4, o->a, TILE_ROW);
-    _tile_dpbf16ps(0, 4, 6);
+    STREAM_TILE(6, o->b);
+    LOAD_TILE(4, o->a);
+    MULTIPLY_TILES(0, 4, 6);
     if (groups > 1) {
-        _tile_loadd(5, o->a + o->group, TILE_ROW);
-        _tile_dpbf16ps(2, 5, 6);
+        LOAD_TILE(5, o->a + o->group);
+        MULTIPLY_TILES(2, 5, 6);
     }
     if (blocks > 1) {
-        _tile_stream_loadd(7, o->b + TILE, TILE_ROW);
+        STREAM_TILE(7, o->b + TILE);
         if (groups > 1)
-            _tile_dpbf16ps(3, 5, 7);
-        _tile_dpbf16ps(1, 4, 7);
+            MULTIPLY_TILES(3, 5, 7);
+        MULTIPLY_TILES(1, 4, 7);
     }
 }
 
