@@ -127,12 +127,25 @@ static bool takes_rows(const mh_matmul_job *job, size_t column)
            runs_along(b, 1) && b->stride[0] > 0 && b->shape[1] - column >= MH_PANEL;
 }
 
+// Panels that pass by a strip of A together: several, if strips are packed and so short that they
+// stay in the first-level cache, and panels are packed, which then stay in the second-level one for
+// the next strip.
+static size_t panels_at_once(const mh_matmul_job *job)
+{
+    enum { STRIP_BYTES = 32 * 1024 };
+    const mh_product *product = job->product;
+    const bool packed = product->pack_left && (job->packed || job->right);
+    const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
+    return packed && product->rows * depth * product->left_size <= STRIP_BYTES ? MH_MATMUL_AT_ONCE
+                                                                               : 1;
+}
+
 // A panel of B, or a stretch of one.
 typedef struct right_operand {
     const char *data;
     size_t columns;
-    const char
-        *next; // the next panel, which its strips bring into the cache part by part; else data
+    const char *next; // what its strips bring into the cache part by part: the panel that takes its
+                      // place; or data
 } right_operand;
 
 // The stretch k .. k + depth of a panel: packed beforehand, as it stands, or packed now.
@@ -143,9 +156,10 @@ static right_operand find_panel(const mh_matmul_job *job, size_t panel, size_t k
     const size_t column = panel * MH_PANEL;
     if (packed) {
         const size_t bytes = mh_panel_bytes(job->product, job->a.shape[1]);
+        const size_t further = panels_at_once(job);
         packed += panel * bytes + k * MH_PANEL * job->product->right_size;
-        const bool more = column + MH_PANEL < job->c.shape[1];
-        return (right_operand){packed, MH_PANEL, more ? packed + bytes : packed};
+        const bool more = column + further * MH_PANEL < job->c.shape[1];
+        return (right_operand){packed, MH_PANEL, packed + (more ? further * bytes : 0)};
     }
     if (takes_rows(job, column)) {
         const char *rows = mh_element(&job->b, 2, (size_t[]){k, column});
@@ -167,57 +181,77 @@ static void prefetch(const mh_tensor *t, const mh_matmul_part *p)
     }
 }
 
-// A stretch of k for a block of rows and a panel of columns: p->x = or += A B, strip by strip.
-// After the last stretch a strip is finished while it is in the first-level cache, and the next one
-// may take its place if it is the first stretch, too.
-static void multiply_panel(const mh_matmul_job *job, const mh_matmul_part *p, size_t depth,
-                           mh_left block, right_operand panel, bool first, bool last)
+// What a task does at a time: a stretch of k for a block of rows.
+typedef struct stretch {
+    size_t k, depth;
+    bool first, last;
+    mh_left block; // of A, packed if need be
+} stretch;
+
+// Strip i of a part: x = or += A B. After the last stretch it is finished while it is in the
+// first-level cache; the next one may take its place if that is the first stretch, too.
+static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
+                           size_t i, right_operand panel)
 {
     const mh_product *product = job->product;
-    const size_t width = mh_round_up(p->columns, job->kernels->lanes);
-    const bool finish = last && !job->turned;
-    for (size_t i = 0; i < p->rows; i += product->rows) {
-        mh_matmul_part strip = *p;
-        strip.row += i;
-        strip.rows = mh_smaller(p->rows - i, product->rows);
-        strip.x += finish && first ? 0 : i * p->ldx;
-        if (finish)
-            prefetch(&job->target, &strip);
-        const mh_left left = mh_left_from(product, block, i);
-        product->multiply_ahead(strip.rows, width, depth, left.data, left.stride, panel.data,
-                                panel.columns, strip.x, strip.ldx, !first,
-                                panel.next + i / product->rows * depth * MH_AHEAD);
-        if (finish)
-            mh_matmul_finish(job, &strip);
+    const bool finish = s->last && !job->turned;
+    const size_t row = i * product->rows;
+    mh_matmul_part strip = *p;
+    strip.row += row;
+    strip.rows = mh_smaller(p->rows - row, product->rows);
+    strip.x += finish && s->first ? 0 : row * p->ldx;
+    if (finish)
+        prefetch(&job->target, &strip);
+    const mh_left left = mh_left_from(product, s->block, row);
+    product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
+                            left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,
+                            !s->first, panel.next + i * s->depth * MH_AHEAD);
+    if (finish)
+        mh_matmul_finish(job, &strip);
+}
+
+// Some panels, strip by strip. Each panel has sums of its own where they have to wait for the next
+// stretch.
+static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *task,
+                            size_t begin, size_t end, const mh_matmul_scratch *scratch)
+{
+    right_operand right[MH_MATMUL_AT_ONCE];
+    mh_matmul_part parts[MH_MATMUL_AT_ONCE];
+    for (size_t panel = begin; panel < end; panel++) {
+        mh_matmul_part *p = &parts[panel - begin];
+        *p = *task;
+        p->column = panel * MH_PANEL;
+        p->columns = mh_smaller(job->c.shape[1] - p->column, MH_PANEL);
+        p->x += s->first && s->last ? 0 : (p->column - task->column) * job->rows;
+        right[panel - begin] = find_panel(job, panel, s->k, s->depth, scratch);
     }
+    for (size_t i = 0; i * job->product->rows < task->rows; i++)
+        for (size_t j = 0; j < end - begin; j++)
+            multiply_strip(job, s, &parts[j], i, right[j]);
+    for (size_t j = 0; j < end - begin && s->last && job->turned; j++)
+        mh_matmul_finish_turned(job, &parts[j], scratch->finished);
 }
 
 static void multiply_block(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
     const mh_matmul_scratch *scratch = &job->scratch[worker];
-    const size_t K = job->a.shape[1], N = job->c.shape[1];
-    const size_t row = index / job->groups * job->rows;
-    const size_t rows = mh_smaller(job->c.shape[0] - row, job->rows);
+    const size_t K = job->a.shape[1], row = index / job->groups * job->rows;
     const size_t begin = index % job->groups * job->panels;
-    const size_t end = mh_smaller(begin + job->panels, mh_panels_of(N));
-
+    const size_t end = mh_smaller(begin + job->panels, mh_panels_of(job->c.shape[1]));
+    const size_t at_once = panels_at_once(job);
+    const mh_matmul_part task = {.row = row,
+                                 .rows = mh_smaller(job->c.shape[0] - row, job->rows),
+                                 .column = begin * MH_PANEL,
+                                 .x = scratch->sums,
+                                 .ldx = MH_PANEL};
     mh_product_enter(job->product);
     for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
-        const size_t depth = mh_smaller(K - k, MH_MATMUL_DEPTH);
-        const bool first = k == 0, last = k + depth == K;
-        const mh_left block = load_block(job, row, rows, k, depth, scratch);
-        for (size_t panel = begin; panel < end; panel++) {
-            const size_t column = panel * MH_PANEL;
-            mh_matmul_part p = {row,           rows,    column, mh_smaller(N - column, MH_PANEL),
-                                scratch->sums, MH_PANEL};
-            if (!(first && last)) // then each panel's sums have to wait for the next stretch
-                p.x += (panel - begin) * job->rows * MH_PANEL;
-            multiply_panel(job, &p, depth, block, find_panel(job, panel, k, depth, scratch), first,
-                           last);
-            if (last && job->turned)
-                mh_matmul_finish_turned(job, &p, scratch->finished);
-        }
+        stretch s = {.k = k, .depth = mh_smaller(K - k, MH_MATMUL_DEPTH), .first = k == 0};
+        s.last = k + s.depth == K;
+        s.block = load_block(job, row, task.rows, k, s.depth, scratch);
+        for (size_t panel = begin; panel < end; panel += at_once)
+            multiply_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
     }
     mh_product_leave(job->product);
 }

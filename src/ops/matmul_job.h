@@ -5,8 +5,9 @@
 //     for each block of rows of A and group of panels of 64 columns of B     one task
 //         for each stretch of 1024 k
 //             pack A's block
-//             for each panel, for each strip of rows: sums += A B
-//                 the last time: sums -> bias, activation, dropout, residual -> C
+//             for each few panels
+//                 for each strip of rows, for each of the panels: sums += A B
+//                     the last time: sums -> bias, activation, dropout, residual -> C
 //
 // Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
 // order of k, whatever M, N and the number of threads.
@@ -26,10 +27,10 @@
 #include "ops/rows.h"
 #include <multihead/ops.h>
 
-// Panels of B in a task at most where their sums have to be kept from stretch to stretch, and the
-// stretch of k: so that a task's part of A, a panel and the sums fit in a second-level cache of
-// 2 MiB.
-enum { MH_MATMUL_PANELS = 12, MH_MATMUL_DEPTH = 1024 };
+// Panels of B in a task at most where their sums have to be kept from stretch to stretch, panels
+// that are taken at once at most, and the stretch of k: so that a task's part of A, the panels and
+// the sums fit in a second-level cache of 2 MiB.
+enum { MH_MATMUL_PANELS = 12, MH_MATMUL_AT_ONCE = 4, MH_MATMUL_DEPTH = 1024 };
 
 struct mh_packed_matrix {
     mh_allocator allocator;
