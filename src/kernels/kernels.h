@@ -144,6 +144,7 @@ typedef struct mh_product {
     void (*pack_right_turned)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to,
                               size_t columns);
     void (*pack_left_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
+    void (*pack_left_turned_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
     void (*pack_right_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                             size_t columns);
     void (*pack_right_turned_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,

@@ -14,9 +14,9 @@ static bool runs_along(const mh_tensor *t, int d) { return t->stride[d] == 1; }
 static bool packs_block(const mh_matmul_job *job)
 {
     const mh_tensor *a = &job->a;
-    if (a->dtype == MH_F32 && (runs_along(a, 1) || (runs_along(a, 0) && job->product->pack_left)))
-        return true;
-    return a->dtype == MH_BF16 && runs_along(a, 1) && job->product->pack_left;
+    if (!job->product->pack_left)
+        return a->dtype == MH_F32 && runs_along(a, 1);
+    return (a->dtype == MH_F32 || a->dtype == MH_BF16) && (runs_along(a, 1) || runs_along(a, 0));
 }
 
 static mh_left pack_block(const mh_matmul_job *job, const void *from, size_t rows, size_t depth,
@@ -28,8 +28,10 @@ static mh_left pack_block(const mh_matmul_job *job, const void *from, size_t row
         return mh_left_pack(product, rows, depth, from, a->stride[0], to);
     if (a->dtype == MH_F32)
         product->pack_left_turned(rows, depth, from, a->stride[1], to);
-    else
+    else if (runs_along(a, 1))
         product->pack_left_bf16(rows, depth, from, a->stride[0], to);
+    else
+        product->pack_left_turned_bf16(rows, depth, from, a->stride[1], to);
     return (mh_left){to, (ptrdiff_t)mh_round_up(depth, product->step)};
 }
 

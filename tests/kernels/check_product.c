@@ -218,6 +218,7 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
                  last_b = (k - 1) * o.ldb + n;
     float *turned_a = check_floats((k - 1) * lda + m), *turned_b = check_floats((n - 1) * ldb + k);
     uint16_t *narrow_a = check_halves(last_a), *narrow_b = check_halves(last_b);
+    uint16_t *narrow_turned = check_halves((k - 1) * lda + m);
     uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
     for (size_t l = 0; l < k; l++) {
         for (size_t i = 0; i < m; i++)
@@ -229,6 +230,8 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
         narrow_a[i] = mh_float_to_bf16(o.a[i]);
     for (size_t i = 0; i < last_b; i++)
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
+    for (size_t i = 0; i < (k - 1) * lda + m; i++)
+        narrow_turned[i] = mh_float_to_bf16(turned_a[i]);
     product->pack_left_turned(m, k, turned_a, (ptrdiff_t)lda, to_a);
     product->pack_right_turned(k, n, turned_b, (ptrdiff_t)ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
@@ -236,6 +239,9 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
     product->pack_left_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
     product->pack_right_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
+    memset(to_a, 0xAA, left);
+    product->pack_left_turned_bf16(m, k, narrow_turned, (ptrdiff_t)lda, to_a);
+    result->ok &= !memcmp(to_a, o.packed_a, left);
     check_release();
 }
 

@@ -177,16 +177,28 @@ MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const b
                   from, stride, tile);
 }
 
-MH_ALWAYS_INLINE void pack_left_from(const bool narrow, const bool turned, size_t m, size_t k,
-                                     const void *a, ptrdiff_t lda, char *tile)
+MH_ALWAYS_INLINE void pack_left_from(const bool narrow, size_t m, size_t k, const void *a,
+                                     ptrdiff_t lda, char *tile)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
-    const ptrdiff_t row = turned ? size : stride, column = turned ? stride : size;
     for (size_t i = 0; i < m; i += SIDE)
         for (size_t j = 0; j < k; j += STEP, tile += TILE)
-            pack_any_tile(narrow, turned, turned, k - j, m - i,
-                          (const char *)a + (ptrdiff_t)i * row + (ptrdiff_t)j * column, stride,
+            pack_any_tile(narrow, false, false, k - j, m - i,
+                          (const char *)a + (ptrdiff_t)i * stride + (ptrdiff_t)j * size, stride,
                           tile);
+}
+
+// 32 rows of memory after the other: each is read to its end, not 64 bytes of every one in turn.
+MH_ALWAYS_INLINE void pack_left_turned_from(const bool narrow, size_t m, size_t k, const void *a,
+                                            ptrdiff_t lda, char *to)
+{
+    const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
+    const size_t group = (k + STEP - 1) / STEP * TILE;
+    for (size_t j = 0; j < k; j += STEP, to += TILE)
+        for (size_t i = 0; i < m; i += SIDE)
+            pack_any_tile(narrow, true, true, k - j, m - i,
+                          (const char *)a + (ptrdiff_t)i * size + (ptrdiff_t)j * stride, stride,
+                          to + i / SIDE * group);
 }
 
 MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool turned, size_t k, size_t n,
@@ -203,17 +215,22 @@ MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool turned, size
 
 static void pack_left(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    pack_left_from(false, false, m, k, a, lda, to);
+    pack_left_from(false, m, k, a, lda, to);
 }
 
 static void pack_left_turned(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    pack_left_from(false, true, m, k, a, lda, to);
+    pack_left_turned_from(false, m, k, a, lda, to);
 }
 
 static void pack_left_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
 {
-    pack_left_from(true, false, m, k, a, lda, to);
+    pack_left_from(true, m, k, a, lda, to);
+}
+
+static void pack_left_turned_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
+{
+    pack_left_turned_from(true, m, k, a, lda, to);
 }
 
 static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
@@ -319,6 +336,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .pack_left_turned = pack_left_turned,
                                .pack_right_turned = pack_right_turned,
                                .pack_left_bf16 = pack_left_bf16,
+                               .pack_left_turned_bf16 = pack_left_turned_bf16,
                                .pack_right_bf16 = pack_right_bf16,
                                .pack_right_turned_bf16 = pack_right_turned_bf16,
                                .set_right_column = set_right_column,
