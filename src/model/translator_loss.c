@@ -4,14 +4,18 @@
 //     source -> embed, dropout -> encoder --+
 //     given  -> embed, dropout ------------ decoder -> logits -> cross-entropy with `wanted`
 //
-// Logits are the largest thing here, and are made and used up a block of rows at a time.
+// Logits are the largest thing here, and are made and used up a block of rows at a time. Their
+// gradients are too, unless products round to bf16: then those of all rows are kept as that, for
+// one pair of products instead of a pair a block, each of which would go through the embedding and
+// its gradients again.
 #include "model/translator_loss.h"
 #include "base/context.h"
 #include "model/translator_inside.h"
+#include "ops/matmul_job.h"
 #include <math.h>
 
 enum {
-    LOGIT_ROWS = 512, // of a block; part of the bits, as the embedding's gradients are summed by it
+    LOGIT_ROWS = 512, // of a block; part of the bits of f32, as gradients are summed by it
     SOURCE_STREAM = INT32_MAX - 1, // of dropout; the Transformer counts its own from 0
     TARGET_STREAM = INT32_MAX,
 };
@@ -71,9 +75,11 @@ typedef struct call {
     const mh_loss_options *options;
     const mh_pair_batch *batch;
     mh_transformer_options transformer;
-    mh_tensor x, y, out;    // (source rows, D), (target rows, D), (target rows, D)
-    mh_tensor dx, dy, dout; // their gradients; dout is also scratch before
-    float *logits;          // (LOGIT_ROWS, vocabulary)
+    mh_tensor x, y, out;     // (source rows, D), (target rows, D), (target rows, D)
+    mh_tensor dx, dy, dout;  // their gradients; dout is also scratch before
+    float *logits;           // (LOGIT_ROWS, vocabulary)
+    mh_tensor dlogits;       // (target rows, vocabulary) bf16, or data NULL: in the logits' place
+    mh_packed_matrix *table; // the embedding, for the logits; NULL: not packed
 } call;
 
 static mh_tensor take(float **next, size_t rows, size_t columns)
@@ -89,7 +95,11 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     const size_t T = (size_t)c->batch->target_starts[c->batch->sequences];
     const size_t D = c->t->config.d_model, V = mh_tokenizer_size(c->t->tokenizer);
     const size_t most = S > T ? S : T;
-    float *next = reserve(context, memory, (2 * S + 2 * T + 2 * most) * D + LOGIT_ROWS * V);
+    const bool keep =
+        c->options->gradients && mh_operand_dtype(context, c->t->precision) == MH_BF16;
+    float *next =
+        reserve(context, memory,
+                (2 * S + 2 * T + 2 * most) * D + LOGIT_ROWS * V + (keep ? T * V : 0) / 2 + 1);
     if (!next)
         return MH_ERROR_MEMORY;
     c->x = take(&next, S, D);
@@ -100,6 +110,7 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     c->dout = take(&next, most, D);
     c->out.shape[0] = c->dout.shape[0] = T;
     c->logits = next;
+    c->dlogits = mh_tensor_2d(keep ? next + LOGIT_ROWS * V : NULL, MH_BF16, T, V);
     c->transformer = mh_transformer_options_default();
     c->transformer.tgt_causal = true;
     c->transformer.sequences = c->batch->sequences;
@@ -141,15 +152,31 @@ static mh_status forward(mh_context *context, const call *c)
                                            &c->y, &c->out);
 }
 
-// The loss of some rows; their part of dout and of the embedding's gradients.
+// From the gradients of some rows' logits to their part of dout and of the embedding's gradients.
+static mh_status lead_back(mh_context *context, const call *c, size_t first,
+                           const mh_tensor *dlogits)
+{
+    const mh_tensor x = mh_tensor_slice(c->out, 0, first, dlogits->shape[0]);
+    const mh_tensor dx = mh_tensor_slice(c->dout, 0, first, dlogits->shape[0]);
+    const mh_tensor table = mh_translator_embedding(c->t, mh_translator_parameters(c->t)->values);
+    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = c->t->precision;
+    o.accumulate = true;
+    return mh_linear_backward(context, &o, &x, &table, dlogits, &dx, &dtable, NULL);
+}
+
+// The loss of some rows, and the gradients of their logits.
 static mh_status lose_rows(mh_context *context, const call *c, size_t first, size_t rows,
                            double *loss)
 {
     const size_t V = mh_tokenizer_size(c->t->tokenizer);
+    const bool keep = c->dlogits.data != NULL;
     const mh_tensor x = mh_tensor_slice(c->out, 0, first, rows);
     const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, rows, V);
+    const mh_tensor dlogits = keep ? mh_tensor_slice(c->dlogits, 0, first, rows) : logits;
     const mh_tensor wanted = mh_tensor_1d((int32_t *)c->batch->wanted + first, MH_I32, rows);
-    mh_status status = mh_translator_logits(context, c->t, NULL, &x, &logits);
+    mh_status status = mh_translator_logits(context, c->t, c->table, &x, &logits);
     if (status)
         return status;
     mh_cross_entropy_options o = mh_cross_entropy_options_default();
@@ -157,16 +184,28 @@ static mh_status lose_rows(mh_context *context, const call *c, size_t first, siz
     o.reduction = MH_REDUCTION_SUM;
     o.gradient_scale = c->options->gradient_scale;
     status = mh_cross_entropy(context, &o, &logits, &wanted, loss, NULL,
-                              c->options->gradients ? &logits : NULL);
-    if (status || !c->options->gradients)
-        return status;
+                              c->options->gradients ? &dlogits : NULL);
+    return status || !c->options->gradients || keep ? status
+                                                    : lead_back(context, c, first, &dlogits);
+}
+
+static mh_status lose(mh_context *context, call *c, double *loss)
+{
     const mh_tensor table = mh_translator_embedding(c->t, mh_translator_parameters(c->t)->values);
-    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
-    const mh_tensor dx = mh_tensor_slice(c->dout, 0, first, rows);
-    mh_linear_options linear = mh_linear_options_default();
-    linear.precision = c->t->precision;
-    linear.accumulate = true;
-    return mh_linear_backward(context, &linear, &x, &table, &logits, &dx, &dtable, NULL);
+    const mh_tensor turned = mh_tensor_swap(table, 0, 1);
+    const size_t T = c->out.shape[0];
+    mh_status status = MH_OK;
+    if (mh_operand_dtype(context, c->t->precision) == MH_BF16)
+        status = mh_matrix_pack_as(context, &turned, true, &c->table);
+    *loss = 0;
+    for (size_t first = 0; first < T && !status; first += LOGIT_ROWS) {
+        double part;
+        status =
+            lose_rows(context, c, first, T - first < LOGIT_ROWS ? T - first : LOGIT_ROWS, &part);
+        *loss += status ? 0 : part;
+    }
+    mh_packed_matrix_free(c->table);
+    return status || !c->dlogits.data ? status : lead_back(context, c, 0, &c->dlogits);
 }
 
 static mh_status backward(mh_context *context, const call *c)
@@ -196,13 +235,7 @@ mh_status mh_translator_loss(mh_context *context, const mh_translator *translato
     mh_status status = lay_out(context, memory, &c);
     if (!status)
         status = forward(context, &c);
-    const size_t T = c.out.shape[0];
-    *loss = 0;
-    for (size_t first = 0; first < T && !status; first += LOGIT_ROWS) {
-        double part;
-        status =
-            lose_rows(context, &c, first, T - first < LOGIT_ROWS ? T - first : LOGIT_ROWS, &part);
-        *loss += status ? 0 : part;
-    }
+    if (!status)
+        status = lose(context, &c, loss);
     return status || !options->gradients ? status : backward(context, &c);
 }

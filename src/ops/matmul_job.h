@@ -107,6 +107,13 @@ void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, 
 // A task that packs panel number `panel` of job->b into job->right.
 void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);
 
+// How numbers that are operands of such products, and nothing else, are best kept: as bf16 where
+// they are rounded to that anyway. The bits of the products are the same.
+static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
+{
+    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_left ? MH_BF16 : MH_F32;
+}
+
 // mh_matrix_pack with b checked.
 MH_API mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
                                    mh_packed_matrix **packed);
