@@ -103,6 +103,16 @@ static void put(const mh_tensor *t, const double *values)
         while (ref_next(t, index));
 }
 
+// What ReLU makes of it.
+static void clip(const mh_tensor *t)
+{
+    double *values = ref_load(t);
+    for (size_t i = 0; i < ref_count(t); i++)
+        values[i] = fmax(values[i], 0);
+    put(t, values);
+    free(values);
+}
+
 static double worst_ratio(const mh_tensor *t, const double *expected, const double *error)
 {
     double worst = 0, *found = ref_load(t);
@@ -128,7 +138,7 @@ static double judge(const char *what, const char *level, sizes s, uint64_t seed,
 // ---- forward ----------------------------------------------------------------------------------
 
 typedef struct layer {
-    test_tensor x, weight, bias, residual, before, y;
+    test_tensor x, weight, bias, residual, before, relu, y;
     mh_activation activation;
     mh_linear_options options;
     bool own_residual, packed;
@@ -159,6 +169,11 @@ static void choose_options(test_rng *rng, sizes s, layer *l)
         o->residual = &l->residual.view;
     }
     o->accumulate = test_chance(rng, 0.3);
+    if (test_chance(rng, 0.3)) {
+        l->relu = random_matrix(rng, test_float_dtype(rng), s.M, s.N, true);
+        clip(&l->relu.view);
+        o->relu_output = &l->relu.view;
+    }
 }
 
 // In place: the options point into the layer.
@@ -175,7 +190,7 @@ static void make_layer(test_rng *rng, sizes s, layer *l)
 
 static void free_layer(layer *l)
 {
-    test_tensor *all[] = {&l->x, &l->weight, &l->bias, &l->residual, &l->before, &l->y};
+    test_tensor *all[] = {&l->x, &l->weight, &l->bias, &l->residual, &l->before, &l->relu, &l->y};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         test_tensor_free(all[i]);
     free(l->held);

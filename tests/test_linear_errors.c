@@ -21,7 +21,7 @@ static int free_context(void **state)
 // M = 3, K = 5, N = 4: good operands, of which each test spoils one.
 typedef struct operands {
     float numbers[64];
-    mh_tensor x, weight, y, bias, residual, before;
+    mh_tensor x, weight, y, bias, residual, before, relu;
     mh_linear_options options;
 } operands;
 
@@ -34,10 +34,12 @@ static void make_operands(operands *p)
     p->bias = mh_tensor_1d(p->numbers, MH_F32, 4);
     p->residual = mh_tensor_2d(p->numbers, MH_F32, 3, 4);
     p->before = mh_tensor_2d(p->numbers + 48, MH_F32, 3, 4);
+    p->relu = p->residual;
     p->options = mh_linear_options_default();
     p->options.bias = &p->bias;
     p->options.residual = &p->residual;
     p->options.preactivation = &p->before;
+    p->options.relu_output = &p->relu;
 }
 
 static void expect(operands *p, mh_status status, const char *message)
@@ -63,6 +65,10 @@ static void wrong_operands(void **state)
     expect(&p, MH_ERROR_ARGUMENT, "bias: found 4 numbers, 2 apart");
     p.residual = mh_tensor_2d(p.numbers, MH_F32, 3, 5);
     expect(&p, MH_ERROR_ARGUMENT, "residual: found f32 (3, 5), expected (3, 4)");
+    p.relu = mh_tensor_2d(p.numbers, MH_F32, 4, 4);
+    expect(&p, MH_ERROR_ARGUMENT, "relu_output: found f32 (4, 4), expected (3, 4)");
+    p.relu.dtype = MH_I32;
+    expect(&p, MH_ERROR_UNSUPPORTED, "relu_output: found dtype i32, expected f32, bf16 or f16");
     mh_dropout_options dropout = mh_dropout_options_default();
     dropout.probability = 1;
     p.options.dropout = &dropout;

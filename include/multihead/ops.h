@@ -50,6 +50,9 @@ typedef struct mh_linear_options {
     const mh_dropout_options *dropout;
     const mh_tensor *residual; // NULL; (M, N) f32, bf16 or f16; may be y itself
     bool accumulate;           // false; true: all of it is added to what y holds
+    // NULL; else (M, N), what ReLU and `dropout` have made of something, and y is the way back to
+    // it: 0 where this is 0, because of either, and multiplied by 1 / (1 - probability) elsewhere
+    const mh_tensor *relu_output;
 } mh_linear_options;
 
 static inline mh_linear_options mh_linear_options_default(void)

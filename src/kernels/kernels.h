@@ -340,8 +340,8 @@ typedef struct mh_kernels {
 
     // ---- questions ----------------------------------------------------------------------------
 
-    uint64_t (*nonzero_bits)(size_t n, const uint8_t *x);     // n <= 64: bit j = x[j] != 0
-    uint64_t (*not_minus_inf_bits)(size_t n, const float *x); // n <= 64: bit j = x[j] != -inf
+    uint64_t (*nonzero_bits)(size_t n, const uint8_t *x);        // n <= 64: bit j = x[j] != 0
+    uint64_t (*unequal_bits)(size_t n, const float *x, float y); // n <= 64: bit j = x[j] != y
 
     // ---- the machine's limits -------------------------------------------------------------------
 

@@ -24,18 +24,16 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
 }
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
-                             const mh_tensor *x, const mh_tensor *dy, float *gradients, bool fresh,
-                             const mh_tensor *dx, const mh_dropout_options *dropout, bool add)
+                             const mh_linear_options *options, const mh_tensor *x,
+                             const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx)
 {
     const size_t N = dy->shape[1], K = x->shape[1];
     const mh_tensor weight = view(parameters, affine->weight, N, K);
-    mh_linear_options o = mh_linear_options_default();
+    mh_linear_options o = options ? *options : mh_linear_options_default();
     o.precision = affine->precision;
-    o.accumulate = add;
     mh_status status = MH_OK;
     if (dx->data) { // dy W, as another linear layer
         const mh_tensor turned = mh_tensor_swap(weight, 0, 1);
-        o.dropout = dropout;
         status = mh_linear(context, &o, dy, &turned, dx);
     }
     if (status || !gradients)
@@ -44,6 +42,8 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     mh_tensor dbias;
     if (affine->bias != MH_NO_PARAMETER)
         dbias = mh_tensor_1d(gradients + affine->bias, MH_F32, N);
+    o = mh_linear_options_default();
+    o.precision = affine->precision;
     o.accumulate = !fresh;
     return mh_linear_backward(context, &o, x, &weight, dy, NULL, &dweight,
                               affine->bias == MH_NO_PARAMETER ? NULL : &dbias);

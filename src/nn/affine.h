@@ -20,10 +20,11 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
                             const mh_tensor *y);
 
 // Adds the parameters' gradients to `gradients` (NULL: not wanted), or if `fresh` writes them
-// there; and writes dx (data NULL: not wanted), or adds to it; before, what x was dropped with (or
-// NULL) is done to dx.
+// there; and writes dx (data NULL: not wanted), with `options` as above for the last step on the
+// way to it.
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
-                             const mh_tensor *x, const mh_tensor *dy, float *gradients, bool fresh,
-                             const mh_tensor *dx, const mh_dropout_options *dropout, bool add);
+                             const mh_linear_options *options, const mh_tensor *x,
+                             const mh_tensor *dy, float *gradients, bool fresh,
+                             const mh_tensor *dx);
 
 #endif

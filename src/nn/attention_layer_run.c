@@ -349,8 +349,8 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     const size_t rows = mh_batch_rows(&call->queries), width = layer->config.num_heads * layer->E;
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
     const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
-    mh_status status = mh_affine_backward(context, &layer->out, parameters, &heads, doutput,
-                                          gradients, call->fresh, &dheads, NULL, false);
+    mh_status status = mh_affine_backward(context, &layer->out, parameters, NULL, &heads, doutput,
+                                          gradients, call->fresh, &dheads);
     switch_off(layer, call, saved->dheads);
     // Several inputs times one interleaved matrix: columns that nobody writes stay 0.
     for (size_t i = 0; i < saved->projection_count && saved->projection_count > 1 &&
@@ -367,8 +367,10 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
         const mh_tensor *x = &call->inputs[p->input];
         const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
         const int target = first_like(call, p->input);
-        status = mh_affine_backward(context, &p->map, parameters, x, &dy, gradients, call->fresh,
-                                    &dinputs[target], NULL, written[target]);
+        mh_linear_options o = mh_linear_options_default();
+        o.accumulate = written[target];
+        status = mh_affine_backward(context, &p->map, parameters, &o, x, &dy, gradients,
+                                    call->fresh, &dinputs[target]);
         written[target] = true;
     }
     return status;

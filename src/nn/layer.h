@@ -25,14 +25,18 @@ typedef struct mh_layer {
 } mh_layer;
 
 // What a forward pass leaves behind. For each sublayer `inner` is norm(x) or x + f(x), whichever
-// the order of things needs.
+// the order of things needs. The norms and `hidden` are operands of products and nothing else, and
+// have a dtype of their own; see mh_operand_dtype.
 typedef struct mh_layer_saved {
-    float *inner[MH_MOST_SUBLAYERS], *out[MH_MOST_SUBLAYERS]; // (rows, D)
+    mh_dtype operands;
+    void *inner[MH_MOST_SUBLAYERS];                           // (rows, D)
+    float *out[MH_MOST_SUBLAYERS];                            // (rows, D)
     float *mean[MH_MOST_SUBLAYERS], *rstd[MH_MOST_SUBLAYERS]; // (rows)
     // (rows, F): before the activation, and after it and dropout. What ReLU's backward asks for,
     // the sign, stands in hidden, too, but where it was dropped; the gradient is 0 there anyway: no
     // `before` then.
-    float *before, *hidden;
+    float *before;
+    void *hidden;
     mh_attention_saved self, cross;
 } mh_layer_saved;
 
@@ -45,6 +49,7 @@ typedef struct mh_layer_scratch {
 
 // One call.
 typedef struct mh_layer_call {
+    mh_dtype operands; // of what is kept for products only
     mh_batch rows, memory_rows;
     mh_tensor memory; // (rows, D), for decoders
     const mh_tensor *mask, *padding, *memory_mask, *memory_padding;

@@ -30,6 +30,20 @@ static inline bool mh_layer_drops(const mh_layer *layer, const mh_layer_call *ca
     return call->training && layer->config->dropout > 0;
 }
 
+// What a forward pass of some rows has left behind.
+static inline mh_tensor mh_layer_inner(const mh_layer *layer, const mh_layer_saved *saved,
+                                       size_t rows, size_t i)
+{
+    const mh_dtype dtype = layer->config->norm_first ? saved->operands : MH_F32;
+    return mh_tensor_2d(saved->inner[i], dtype, rows, layer->config->d_model);
+}
+
+static inline mh_tensor mh_layer_hidden(const mh_layer *layer, const mh_layer_saved *saved,
+                                        size_t rows)
+{
+    return mh_tensor_2d(saved->hidden, saved->operands, rows, layer->config->dim_feedforward);
+}
+
 // Attention of sublayer i on x; without the engine's options and the residual.
 mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
                                      const mh_tensor *x);

@@ -39,19 +39,21 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
                                        float *gradients, const mh_tensor *du)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
-    const mh_tensor hidden = mh_tensor_2d(saved->hidden, MH_F32, rows, F);
-    const mh_tensor before =
-        mh_tensor_2d(saved->before ? saved->before : saved->hidden, MH_F32, rows, F);
+    const mh_tensor hidden = mh_layer_hidden(layer, saved, rows);
+    const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
     const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
     const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
-    mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &hidden, dy,
-                                          gradients, call->fresh, &dhidden, &dropout, false);
-    if (!status)
+    mh_linear_options last = mh_linear_options_default();
+    last.dropout = &dropout;
+    last.relu_output = saved->before ? NULL : &hidden;
+    mh_status status = mh_affine_backward(context, &layer->linear2, parameters, &last, &hidden, dy,
+                                          gradients, call->fresh, &dhidden);
+    if (!status && saved->before)
         status =
             mh_activate_backward(context, layer->config->activation, &before, &dhidden, &dhidden);
     if (!status)
-        status = mh_affine_backward(context, &layer->linear1, parameters, u, &dhidden, gradients,
-                                    call->fresh, du, NULL, false);
+        status = mh_affine_backward(context, &layer->linear1, parameters, NULL, u, &dhidden,
+                                    gradients, call->fresh, du);
     return status;
 }
 
@@ -133,7 +135,7 @@ mh_status mh_layer_backward(mh_context *context, const mh_layer *layer, const fl
     mh_status status = MH_OK;
     for (size_t i = layer->count; i-- > 0 && !status;) {
         const mh_tensor input = i ? mh_tensor_2d(saved->out[i - 1], MH_F32, rows, D) : *x;
-        const mh_tensor inner = mh_tensor_2d(saved->inner[i], MH_F32, rows, D);
+        const mh_tensor inner = mh_layer_inner(layer, saved, rows, i);
         const mh_tensor *branch = c->norm_first ? &dstream : &dsum;
         if (!c->norm_first)
             status = mh_norm_backward(context, c, parameters, layer->norms[i],

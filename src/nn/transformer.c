@@ -11,6 +11,7 @@
 #include "nn/packed_weights.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
+#include "ops/matmul_job.h"
 #include "ops/tensor_check.h"
 #include <string.h>
 
@@ -84,6 +85,8 @@ static mh_status check(mh_context *context, const mh_transformer *t,
 {
     char found[128], expected[128];
     *r = (run){0};
+    r->encoder.call.operands = r->decoder.call.operands =
+        mh_operand_dtype(context, t->config.precision);
     if (decodes != (tgt != NULL))
         return mh_fail(context, MH_ERROR_ARGUMENT, "tgt: found %s, expected %s",
                        tgt ? "a tensor" : "NULL", tgt ? "NULL for an encoder" : "a tensor");
@@ -172,8 +175,8 @@ static void layout(const mh_transformer *t, const mh_transformer_options *o, con
     if (!tgt)
         return;
     // The memory stands in for its rows while sizes are planned; nobody reads it.
-    r->decoder.call.memory =
-        mh_tensor_2d(r->encoder.result, MH_F32, mh_batch_rows(&r->encoder.call.rows), D);
+    r->decoder.call.memory = mh_tensor_2d(r->encoder.result, r->decoder.call.operands,
+                                          mh_batch_rows(&r->encoder.call.rows), D);
     if (!r->decoder.call.memory.data)
         r->decoder.call.memory.data = r;
     layout_pass(&r->decoder, tgt, keep, share, D, arena);
@@ -259,7 +262,8 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
     mh_tensor *memory = &r->decoder.call.memory;
     *memory = r->encoder.x;
     if (has_encoder(t)) {
-        *memory = mh_tensor_2d(r->encoder.result, MH_F32, r->encoder.x.shape[0], D);
+        *memory =
+            mh_tensor_2d(r->encoder.result, r->decoder.call.operands, r->encoder.x.shape[0], D);
         status = run_stack(context, t, o, &r->encoder, false, memory);
     }
     if (!status)

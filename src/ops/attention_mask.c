@@ -8,6 +8,7 @@
 #include "ops/attention_mask.h"
 #include "ops/rows.h"
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 static uint64_t low_bits(size_t n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
@@ -60,7 +61,7 @@ static uint64_t bias_bits(const mh_kernels *kernels, const mh_tensor *mask, cons
     float values[MH_KEY_TILE];
     float *target = first ? bias : values;
     mh_row_read(kernels, mask->dtype, row, mask->stride[3], count, target);
-    uint64_t bits = kernels->not_minus_inf_bits(count, target);
+    uint64_t bits = kernels->unequal_bits(count, target, -INFINITY);
     if (first)
         memset(bias + count, 0, (MH_KEY_TILE - count) * sizeof *bias);
     else

@@ -110,6 +110,8 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_matmul
         status = check_shape(context, "preactivation", o->preactivation, M, N);
     if (!status && o->residual)
         status = check_shape(context, "residual", o->residual, M, N);
+    if (!status && o->relu_output)
+        status = check_shape(context, "relu_output", o->relu_output, M, N);
     if (!status && o->dropout)
         status = mh_check_dropout(context, o->dropout, &job->dropout);
     if (!status && o->activation)

@@ -46,6 +46,19 @@ static void add_residual(const mh_matmul_job *job, mh_finish_map map, const mh_m
     }
 }
 
+// Which numbers of row i stay: as dropout has it, or as the way here was.
+static uint64_t kept_of_row(const mh_matmul_job *job, const mh_matmul_part *p, size_t i)
+{
+    const mh_tensor *output = job->options.relu_output;
+    if (!output)
+        return mh_kept(job->kernels, &job->dropout,
+                       (uint64_t)(p->row + i) * job->target.shape[1] + p->column, p->columns);
+    float row[MH_PANEL];
+    mh_row_read(job->kernels, output->dtype, mh_matmul_row(output, p, i), output->stride[1],
+                p->columns, row);
+    return job->kernels->unequal_bits(p->columns, row, 0);
+}
+
 void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
 {
     const mh_linear_options *o = &job->options;
@@ -61,10 +74,9 @@ void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
             job->activate(p->columns, p->x + i * p->ldx, p->x + i * p->ldx);
     }
     map.relu = job->relu;
-    if (job->dropout.probability > 0) {
+    if (o->relu_output || job->dropout.probability > 0) {
         for (size_t i = 0; i < p->rows; i++)
-            keep[i] = mh_kept(job->kernels, &job->dropout,
-                              (uint64_t)(p->row + i) * c->shape[1] + p->column, p->columns);
+            keep[i] = kept_of_row(job, p, i);
         map.keep = keep;
         map.keep_scale = mh_keep_scale(&job->dropout);
     }

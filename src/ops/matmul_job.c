@@ -176,9 +176,10 @@ static right_operand find_panel(const mh_matmul_job *job, size_t panel, size_t k
 // Where results will go comes into the cache while they are computed.
 static void prefetch(const mh_tensor *t, const mh_matmul_part *p)
 {
-    for (size_t i = 0; i < p->rows && mh_matmul_plain(t); i++) {
+    const size_t bytes = p->columns * mh_dtype_size(t->dtype);
+    for (size_t i = 0; i < p->rows && runs_along(t, 1); i++) {
         const char *row = mh_matmul_row(t, p, i);
-        for (size_t j = 0; j < p->columns * sizeof(float); j += 64)
+        for (size_t j = 0; j < bytes; j += 64)
             MH_PREFETCH_WRITE(row + j);
     }
 }
@@ -204,6 +205,8 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
     strip.x += finish && s->first ? 0 : row * p->ldx;
     if (finish)
         prefetch(&job->target, &strip);
+    if (finish && job->options.relu_output)
+        prefetch(job->options.relu_output, &strip);
     const mh_left left = mh_left_from(product, s->block, row);
     product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
                             left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,

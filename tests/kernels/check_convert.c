@@ -83,12 +83,12 @@ check_result check_questions(const check_run *run)
         }
         const uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
         result.ok &= run->kernels->nonzero_bits(n, flags) == nonzero;
-        result.ok &= run->kernels->not_minus_inf_bits(n, x) == all;
+        result.ok &= run->kernels->unequal_bits(n, x, -INFINITY) == all;
         for (size_t at = 0; at < n; at++) {
             float kept = x[at];
             x[at] = odd[at % 3];
             uint64_t expected = x[at] == -INFINITY ? all & ~(UINT64_C(1) << at) : all;
-            result.ok &= run->kernels->not_minus_inf_bits(n, x) == expected;
+            result.ok &= run->kernels->unequal_bits(n, x, -INFINITY) == expected;
             x[at] = kept;
         }
         check_release();

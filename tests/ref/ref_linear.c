@@ -45,6 +45,8 @@ void ref_linear(const mh_linear_options *options, bool rounded, bool own_residua
             error = 1.2 * error + ref_activation_error(*options->activation, sum);
             sum = ref_activation(*options->activation, sum);
         }
+        if (options->relu_output && ref_get(options->relu_output, at) == 0)
+            sum = error = 0;
         const double residual = options->residual ? ref_get(options->residual, at)
                                 : own_residual    ? held
                                                   : 0;
