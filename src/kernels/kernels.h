@@ -260,8 +260,9 @@ typedef struct mh_kernels {
     void (*add_row)(size_t n, const float *x, float *y); // y += x
     // y (n) += the rows of x (m x n, row stride ldx), one after the other.
     void (*add_up_rows)(size_t m, size_t n, const float *x, ptrdiff_t ldx, float *y);
-    void (*multiply_row)(size_t n, const float *x, float *y); // y *= x
-    float (*dot)(size_t n, const float *x, const float *y);   // in one fixed order
+    void (*add_up_halves)(size_t m, size_t n, const uint16_t *x, ptrdiff_t ldx, float *y); // bf16
+    void (*multiply_row)(size_t n, const float *x, float *y);                              // y *= x
+    float (*dot)(size_t n, const float *x, const float *y); // in one fixed order
 
     // ---- elementwise ------------------------------------------------------------------------
 

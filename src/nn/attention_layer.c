@@ -191,7 +191,8 @@ mh_tensor mh_attention_layer_heads(const mh_attention_layer *layer, const mh_att
     size_t index =
         (size_t)which < saved->projection_count ? (size_t)which : saved->projection_count - 1;
     const mh_projection *p = &saved->projections[index];
-    float *rows = gradient ? p->dy : p->y;
+    const mh_dtype dtype = gradient ? call->operands : MH_F32;
+    char *rows = gradient ? p->dy : (void *)p->y;
     const mh_batch *batch = which == 0 ? &call->queries : &call->keys;
     const size_t heads = which == 0 ? c->num_heads : c->kv_heads;
     size_t column = 0, head_step = E;
@@ -201,7 +202,10 @@ mh_tensor mh_attention_layer_heads(const mh_attention_layer *layer, const mh_att
         column = which == 0 ? 0 : q + (size_t)(which - 1) * kv;
     else if (which == 2 && index == 1)
         column = kv;
-    return mh_heads_view(batch, rows ? rows + column : NULL, p->width, heads, head_step, E);
+    mh_tensor t = mh_heads_view(batch, NULL, p->width, heads, head_step, E);
+    t.data = rows ? rows + column * mh_dtype_size(dtype) : NULL;
+    t.dtype = dtype;
+    return t;
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -274,7 +278,8 @@ void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
     const size_t numbers = extra_numbers(layer, call);
     for (size_t i = 0; i < saved->projection_count; i++) {
         mh_projection *p = &saved->projections[i];
-        p->dy = mh_arena_take(arena, projection_rows(call, p) * p->width, sizeof(float));
+        p->dy = mh_arena_take(arena, projection_rows(call, p) * p->width,
+                              mh_dtype_size(call->operands));
     }
     saved->dheads = mh_arena_take(
         arena, mh_batch_rows(&call->queries) * layer->config.num_heads * layer->E, sizeof(float));

@@ -43,8 +43,9 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
 typedef struct mh_projection {
     int input; // 0 query, 1 key, 2 value
     mh_affine map;
-    size_t width;  // columns of y
-    float *y, *dy; // (rows, width)
+    size_t width; // columns of y
+    float *y;     // (rows, width)
+    void *dy;     // the same, of call->operands
 } mh_projection;
 
 // What a forward pass leaves behind.
@@ -72,6 +73,7 @@ typedef struct mh_attention_call {
     mh_kv_cache *cache;
     bool cached; // the cache has everything already: nothing is projected but the queries
     int64_t first;
+    mh_dtype operands; // of what is kept for products alone
     bool training;
     uint64_t seed;
     bool fresh;                 // backward writes the parameters' gradients, else it adds to them

@@ -357,7 +357,8 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
                        layer->config.qkv == MH_QKV_INTERLEAVED;
          i++) {
         const mh_projection *p = &saved->projections[i];
-        memset(p->dy, 0, call->inputs[p->input].shape[0] * p->width * sizeof(float));
+        memset(p->dy, 0,
+               call->inputs[p->input].shape[0] * p->width * mh_dtype_size(call->operands));
     }
     if (!status)
         status = attend_backward(context, layer, parameters, call, saved, gradients);
@@ -365,7 +366,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     for (size_t i = 0; i < saved->projection_count && !status; i++) {
         const mh_projection *p = &saved->projections[i];
         const mh_tensor *x = &call->inputs[p->input];
-        const mh_tensor dy = mh_tensor_2d(p->dy, MH_F32, x->shape[0], p->width);
+        const mh_tensor dy = mh_tensor_2d(p->dy, call->operands, x->shape[0], p->width);
         const int target = first_like(call, p->input);
         mh_linear_options o = mh_linear_options_default();
         o.accumulate = written[target];

@@ -68,12 +68,11 @@ void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep
     const size_t rows = mh_batch_rows(&call->rows), D = layer->config->d_model;
     const size_t hidden = rows * layer->config->dim_feedforward;
     const mh_tensor nothing = mh_tensor_2d(NULL, MH_F32, rows, D);
-    const size_t operand = mh_dtype_size(call->operands);
-    *saved = (mh_layer_saved){.operands = call->operands};
+    *saved = (mh_layer_saved){0};
     for (size_t i = 0; i < layer->count; i++) {
         const mh_attention_call attention = mh_layer_attention(layer, call, i, &nothing);
         saved->inner[i] =
-            mh_arena_take(arena, rows * D, layer->config->norm_first ? operand : sizeof(float));
+            mh_arena_take(arena, rows * D, mh_dtype_size(mh_inner_dtype(layer, call)));
         saved->out[i] = mh_arena_take(arena, rows * D, sizeof(float));
         saved->mean[i] = mh_arena_take(arena, rows, sizeof(float));
         saved->rstd[i] = mh_arena_take(arena, rows, sizeof(float));
@@ -84,7 +83,7 @@ void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep
     }
     if (keep && layer->config->activation != MH_RELU)
         saved->before = mh_arena_take(arena, hidden, sizeof(float));
-    saved->hidden = mh_arena_take(arena, hidden, operand);
+    saved->hidden = mh_arena_take(arena, hidden, mh_dtype_size(call->operands));
 }
 
 // ---- sublayers ---------------------------------------------------------------------------------
@@ -100,6 +99,7 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
                            .padding_mask = cross ? call->memory_padding : call->padding,
                            .cache = cross ? call->memory_cache : call->cache,
                            .cached = cross && call->memory_cache,
+                           .operands = call->operands,
                            .training = call->training,
                            .fresh = call->fresh,
                            .seed = mh_layer_seed(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
@@ -136,7 +136,7 @@ static mh_status feed_forward(mh_context *context, const mh_layer *layer, const 
                               const mh_layer_saved *saved, const mh_tensor *y)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
-    const mh_tensor hidden = mh_layer_hidden(layer, saved, rows);
+    const mh_tensor hidden = mh_tensor_2d(saved->hidden, call->operands, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
     const mh_dropout_options inside = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_linear_options first = mh_linear_options_default(), second = first;
@@ -195,7 +195,8 @@ mh_status mh_layer_forward(mh_context *context, const mh_layer *layer, const flo
     mh_tensor input = *x;
     mh_status status = MH_OK;
     for (size_t i = 0; i < layer->count && !status; i++) {
-        const mh_tensor inner = mh_layer_inner(layer, saved, x->shape[0], i);
+        const mh_tensor inner =
+            mh_tensor_2d(saved->inner[i], mh_inner_dtype(layer, call), x->shape[0], c->d_model);
         const mh_tensor out = mh_tensor_2d(saved->out[i], MH_F32, x->shape[0], c->d_model);
         if (c->norm_first)
             status = mh_norm_forward(context, c, parameters, layer->norms[i], layer->norm_biases[i],

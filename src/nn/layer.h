@@ -25,10 +25,8 @@ typedef struct mh_layer {
 } mh_layer;
 
 // What a forward pass leaves behind. For each sublayer `inner` is norm(x) or x + f(x), whichever
-// the order of things needs. The norms and `hidden` are operands of products and nothing else, and
-// have a dtype of their own; see mh_operand_dtype.
+// the order of things needs.
 typedef struct mh_layer_saved {
-    mh_dtype operands;
     void *inner[MH_MOST_SUBLAYERS];                           // (rows, D)
     float *out[MH_MOST_SUBLAYERS];                            // (rows, D)
     float *mean[MH_MOST_SUBLAYERS], *rstd[MH_MOST_SUBLAYERS]; // (rows)
@@ -42,14 +40,15 @@ typedef struct mh_layer_saved {
 
 // What a backward pass needs besides; shared by all layers.
 typedef struct mh_layer_scratch {
-    float *dsum, *dbranch, *dinput; // (rows, D)
-    float *dhidden;                 // (rows, F)
-    mh_arena attention;             // memory for an attention's backward
+    float *dsum, *dinput; // (rows, D)
+    void *dbranch;        // (rows, D)
+    void *dhidden;        // (rows, F)
+    mh_arena attention;   // memory for an attention's backward
 } mh_layer_scratch;
 
 // One call.
 typedef struct mh_layer_call {
-    mh_dtype operands; // of what is kept for products only
+    mh_dtype operands; // of what is kept for products alone; a backward pass has its forward's
     mh_batch rows, memory_rows;
     mh_tensor memory; // (rows, D), for decoders
     const mh_tensor *mask, *padding, *memory_mask, *memory_padding;

@@ -30,18 +30,15 @@ static inline bool mh_layer_drops(const mh_layer *layer, const mh_layer_call *ca
     return call->training && layer->config->dropout > 0;
 }
 
-// What a forward pass of some rows has left behind.
-static inline mh_tensor mh_layer_inner(const mh_layer *layer, const mh_layer_saved *saved,
-                                       size_t rows, size_t i)
+// The dtypes of mh_layer_saved's inner, which the residual passes through unless it is a norm, and
+// of the gradient of its hidden, which an activation other than ReLU still changes.
+static inline mh_dtype mh_inner_dtype(const mh_layer *layer, const mh_layer_call *call)
 {
-    const mh_dtype dtype = layer->config->norm_first ? saved->operands : MH_F32;
-    return mh_tensor_2d(saved->inner[i], dtype, rows, layer->config->d_model);
+    return layer->config->norm_first ? call->operands : MH_F32;
 }
-
-static inline mh_tensor mh_layer_hidden(const mh_layer *layer, const mh_layer_saved *saved,
-                                        size_t rows)
+static inline mh_dtype mh_dhidden_dtype(const mh_layer *layer, const mh_layer_call *call)
 {
-    return mh_tensor_2d(saved->hidden, saved->operands, rows, layer->config->dim_feedforward);
+    return layer->config->activation == MH_RELU ? call->operands : MH_F32;
 }
 
 // Attention of sublayer i on x; without the engine's options and the residual.

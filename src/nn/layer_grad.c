@@ -11,10 +11,11 @@ void mh_layer_layout_backward(const mh_layer *layer, const mh_layer_call *call, 
 {
     const size_t rows = mh_batch_rows(&call->rows), numbers = rows * layer->config->d_model;
     const mh_tensor nothing = mh_tensor_2d(NULL, MH_F32, rows, layer->config->d_model);
+    const size_t hidden = rows * layer->config->dim_feedforward;
     scratch->dsum = mh_arena_take(arena, numbers, sizeof(float));
-    scratch->dbranch = mh_arena_take(arena, numbers, sizeof(float));
+    scratch->dbranch = mh_arena_take(arena, numbers, mh_dtype_size(call->operands));
     scratch->dinput = mh_arena_take(arena, numbers, sizeof(float));
-    scratch->dhidden = mh_arena_take(arena, rows * layer->config->dim_feedforward, sizeof(float));
+    scratch->dhidden = mh_arena_take(arena, hidden, mh_dtype_size(mh_dhidden_dtype(layer, call)));
     size_t most = 0;
     for (size_t i = 0; i < layer->count; i++) {
         if (layer->kinds[i] == MH_FEED_FORWARD)
@@ -39,9 +40,10 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
                                        float *gradients, const mh_tensor *du)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
-    const mh_tensor hidden = mh_layer_hidden(layer, saved, rows);
+    const mh_tensor hidden = mh_tensor_2d(saved->hidden, call->operands, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
-    const mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, MH_F32, rows, F);
+    const mh_tensor dhidden =
+        mh_tensor_2d(scratch->dhidden, mh_dhidden_dtype(layer, call), rows, F);
     const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_linear_options last = mh_linear_options_default();
     last.dropout = &dropout;
@@ -109,7 +111,7 @@ static mh_status branch_backward(mh_context *context, const mh_layer *layer,
     mh_tensor dbranch = *dsum;
     mh_status status = MH_OK;
     if (mh_layer_drops(layer, call)) {
-        dbranch.data = scratch->dbranch;
+        dbranch = mh_tensor_2d(scratch->dbranch, call->operands, u->shape[0], u->shape[1]);
         const mh_dropout_options o =
             mh_layer_dropout(layer, call, mh_branch_place(layer->kinds[i]));
         status = mh_dropout(context, &o, dsum, &dbranch);
@@ -135,7 +137,7 @@ mh_status mh_layer_backward(mh_context *context, const mh_layer *layer, const fl
     mh_status status = MH_OK;
     for (size_t i = layer->count; i-- > 0 && !status;) {
         const mh_tensor input = i ? mh_tensor_2d(saved->out[i - 1], MH_F32, rows, D) : *x;
-        const mh_tensor inner = mh_layer_inner(layer, saved, rows, i);
+        const mh_tensor inner = mh_tensor_2d(saved->inner[i], mh_inner_dtype(layer, call), rows, D);
         const mh_tensor *branch = c->norm_first ? &dstream : &dsum;
         if (!c->norm_first)
             status = mh_norm_backward(context, c, parameters, layer->norms[i],

@@ -415,7 +415,9 @@ static mh_status take_up(mh_context *context, const char *name, const mh_tensor 
         !was->starts != !is->starts || (!kept->copy && !is_plain(input)))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "%s: expected the shape and strides of the forward pass", name);
+    const mh_dtype operands = kept->call.operands;
     kept->call = now->call;
+    kept->call.operands = operands;
     return mh_rows_of(context, input, kept->copy, false, &kept->x);
 }
 

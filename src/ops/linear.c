@@ -156,18 +156,9 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     const bias_job *job = arg;
     const size_t column = index * MH_PANEL;
     const size_t columns = mh_smaller(job->dy.shape[1] - column, MH_PANEL);
-    float sums[MH_PANEL] = {0}, row[MH_PANEL];
-    const bool plain = job->dy.dtype == MH_F32 && job->dy.stride[1] == 1;
+    float sums[MH_PANEL] = {0};
     (void)worker;
-    if (plain)
-        job->kernels->add_up_rows(job->dy.shape[0], columns,
-                                  mh_element(&job->dy, 2, (size_t[]){0, column}), job->dy.stride[0],
-                                  sums);
-    for (size_t i = 0; i < job->dy.shape[0] && !plain; i++) {
-        mh_row_read(job->kernels, job->dy.dtype, mh_element(&job->dy, 2, (size_t[]){i, column}),
-                    job->dy.stride[1], columns, row);
-        job->kernels->add_row(columns, row, sums);
-    }
+    mh_rows_add_up(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
     if (job->accumulate)
         job->kernels->add_row(columns, job->dbias + column, sums);
     memcpy(job->dbias + column, sums, columns * sizeof *sums);

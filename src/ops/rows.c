@@ -2,6 +2,7 @@
 // Rows with unit stride go through the conversion kernels; others element by element, in the
 // same arithmetic, so that a layout never changes a bit.
 #include "ops/rows.h"
+#include "base/sizes.h"
 #include <string.h>
 
 bool mh_rows_supported(mh_dtype dtype)
@@ -78,4 +79,26 @@ const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d
     mh_rows_read(kernels, t, d, first, rows, n, staging);
     *stride = (ptrdiff_t)n;
     return staging;
+}
+
+void mh_rows_add_up(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
+                    size_t column, size_t n, float *sums)
+{
+    const void *from = mh_element(t, 2, (size_t[]){first, column});
+    if (t->dtype == MH_F32 && t->stride[1] == 1) {
+        kernels->add_up_rows(rows, n, from, t->stride[0], sums);
+        return;
+    }
+    if (t->dtype == MH_BF16 && t->stride[1] == 1) {
+        kernels->add_up_halves(rows, n, from, t->stride[0], sums);
+        return;
+    }
+    float part[MH_PANEL];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0, width; j < n; j += width) {
+            width = mh_smaller(n - j, MH_PANEL);
+            mh_row_read(kernels, t->dtype, mh_element(t, 2, (size_t[]){first + i, column + j}),
+                        t->stride[1], width, part);
+            kernels->add_row(width, part, sums + j);
+        }
 }
