@@ -199,12 +199,14 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
         job.a = *dy, job.b = *weight, job.c = *dx;
         status = mh_matmul_run(context, &job);
     }
+    const bool together = dbias && dweight && dweight->shape[1] > 0;
     if (!status && dweight) {
         job.a = mh_tensor_swap(*dy, 0, 1), job.b = *x, job.c = *dweight;
         job.options.accumulate = own.accumulate;
+        job.row_sums = together ? dbias->data : NULL;
         status = mh_matmul_run(context, &job);
     }
-    if (!status && dbias) {
+    if (!status && dbias && !together) {
         bias_job bias = {context->kernels, *dy, dbias->data, own.accumulate};
         mh_fpenv saved = mh_fpenv_enter();
         mh_parallel_for(context, mh_panels_of(dy->shape[1]), sum_columns, &bias);

@@ -237,6 +237,22 @@ static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh
         mh_matmul_finish_turned(job, &parts[j], scratch->finished);
 }
 
+// The sums of rows of A over k .. k + depth, which has just come into the cache, to the ones
+// before; after the last stretch they are what is wanted.
+static void add_up_rows(const mh_matmul_job *job, size_t row, size_t rows, size_t k, size_t depth,
+                        float *sums)
+{
+    const mh_tensor turned = mh_tensor_swap(job->a, 0, 1);
+    if (k == 0)
+        memset(sums, 0, rows * sizeof *sums);
+    mh_rows_add_up(job->kernels, &turned, k, depth, row, rows, sums);
+    if (k + depth < job->a.shape[1])
+        return;
+    if (job->options.accumulate)
+        job->kernels->add_row(rows, job->row_sums + row, sums);
+    memcpy(job->row_sums + row, sums, rows * sizeof *sums);
+}
+
 static void multiply_block(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
@@ -255,6 +271,8 @@ static void multiply_block(void *arg, size_t index, size_t worker)
         stretch s = {.k = k, .depth = mh_smaller(K - k, MH_MATMUL_DEPTH), .first = k == 0};
         s.last = k + s.depth == K;
         s.block = load_block(job, row, task.rows, k, s.depth, scratch);
+        if (job->row_sums && begin == 0)
+            add_up_rows(job, row, task.rows, k, s.depth, scratch->row_sums);
         for (size_t panel = begin; panel < end; panel += at_once)
             multiply_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
     }
@@ -322,6 +340,7 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     s.sums = mh_arena_take(arena, panels * mh_round_up(job->rows, product->rows) * MH_PANEL,
                            sizeof(float));
     s.finished = mh_arena_take(arena, job->turned ? product->block * MH_PANEL : 0, sizeof(float));
+    s.row_sums = mh_arena_take(arena, job->row_sums ? job->rows : 0, sizeof(float));
     if (to)
         *to = s;
 }
@@ -349,7 +368,7 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
 // stands.
 static bool better_turned(const mh_matmul_job *job)
 {
-    return !job->packed && !job->product->pack_left && job->b.dtype == MH_F32 &&
+    return !job->packed && !job->row_sums && !job->product->pack_left && job->b.dtype == MH_F32 &&
            runs_along(&job->b, 0) && !runs_along(&job->b, 1) && job->c.shape[0] >= MH_MAX_LANES &&
            job->c.shape[0] < job->c.shape[1];
 }

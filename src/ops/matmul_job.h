@@ -50,6 +50,7 @@ typedef struct mh_matmul_scratch {
     void *panel;     // (depth, 64): a panel of B, where it is not packed beforehand
     float *sums;     // (panels, block, 64); one panel where K is one stretch
     float *finished; // (64, block): a panel of sums turned, if C is
+    float *row_sums; // (block), if they are wanted
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
@@ -59,6 +60,7 @@ typedef struct mh_matmul_job {
     bool turned;                    // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
     const mh_packed_matrix *packed; // B, or NULL
+    float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
     mh_linear_options options;      // how the sums become C
     mh_activation_fn activate;      // options.activation's, or NULL
     bool relu;                      // it is ReLU
