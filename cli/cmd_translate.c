@@ -47,7 +47,7 @@ static const struct argp_option option_table[] = {
     {"max-length-factor", KEY_FACTOR, "X", 0,
      "at most X * source tokens + 20 tokens, and what the model can. Default: 2", 0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
-     "switch a head off: enc.2.5, dec.1.0 or cross.0.3, layer and head from 0; again for each "
+     "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; again for each "
      "further one",
      0},
     {NULL, 0, NULL, 0, "What to print", 3},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Heads by name, "enc.2.5": which attention, which layer, which head, from 0; see translate.h.
+// Heads by name, "enc.2.3": which attention, which layer, which head, from 0; see translate.h.
 #include "messages.h"
 #include "translate.h"
 
