@@ -70,7 +70,7 @@ static mh_status translate_two(mh_context *context, void *user)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    mh_context *context = test_context(test_level(0), 1);
+    mh_context *context = test_context(NULL, 1);
     mh_translator *t = make_translator(context, 3);
     work w = {t, mh_translate_options_default(), NULL};
     w.options.attention = true;
@@ -79,7 +79,7 @@ static void every_allocation_may_fail(void **state)
     w.options.max_length_constant = 3;
     mh_translations *expected = translate(context, t, &w.options, some_texts + 5, 2);
     w.expected = expected;
-    assert_true(test_failing_allocations(test_level(0), 1, translate_two, &w) > 100);
+    assert_true(test_failing_allocations(NULL, 1, translate_two, &w) > 100);
     mh_translations_free(expected);
     mh_translator_free(t);
     mh_context_free(context);
