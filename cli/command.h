@@ -39,6 +39,14 @@ void print_program_help(FILE *to);
 void print_command_help(FILE *to, const command *c);
 void print_command_usage(FILE *to, const command *c);
 
+// help.c: a command's options in the order of its table, its children's after them, as `style`
+// prints an option and the title of a group.
+typedef struct option_style {
+    void (*option)(FILE *to, const struct argp_option *option);
+    void (*group)(FILE *to, const char *title);
+} option_style;
+void put_options(FILE *to, const struct argp *argp, const option_style *style);
+
 // manpage.c: the man page of the whole program, as troff.
 void print_man_page(FILE *to);
 

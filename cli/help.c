@@ -70,18 +70,20 @@ static void put_option(FILE *to, const struct argp_option *option)
     put_wrapped(to, option->doc, strlen(option->doc), TEXT_COLUMN, TEXT_COLUMN);
 }
 
-static void put_options(FILE *to, const struct argp *argp)
+static void put_group(FILE *to, const char *title) { fprintf(to, "\n%s:\n", title); }
+
+void put_options(FILE *to, const struct argp *argp, const option_style *style)
 {
     for (const struct argp_option *o = argp->options; o->name || o->doc; o++) {
         if (o->flags & OPTION_HIDDEN)
             continue;
         if (o->name)
-            put_option(to, o);
+            style->option(to, o);
         else
-            fprintf(to, "\n%s:\n", o->doc);
+            style->group(to, o->doc);
     }
     for (const struct argp_child *c = argp->children; c && c->argp; c++)
-        put_options(to, c->argp);
+        put_options(to, c->argp, style);
 }
 
 void print_command_usage(FILE *to, const command *c)
@@ -97,7 +99,7 @@ void print_command_help(FILE *to, const command *c)
     const char *doc = c->argp->doc;
     const char *after = strchr(doc, '\v');
     put_text(to, doc, after ? (size_t)(after - doc) : strlen(doc));
-    put_options(to, c->argp);
+    put_options(to, c->argp, &(option_style){put_option, put_group});
     if (after) {
         putc('\n', to);
         put_text(to, after + 1, strlen(after + 1));

@@ -65,19 +65,7 @@ static void put_option(FILE *to, const struct argp_option *option)
     put_line(to, option->doc);
 }
 
-static void put_options(FILE *to, const struct argp *argp)
-{
-    for (const struct argp_option *o = argp->options; o->name || o->doc; o++) {
-        if (o->flags & OPTION_HIDDEN)
-            continue;
-        if (o->name)
-            put_option(to, o);
-        else
-            fprintf(to, ".PP\n\\fI%s\\fR\n", o->doc);
-    }
-    for (const struct argp_child *c = argp->children; c && c->argp; c++)
-        put_options(to, c->argp);
-}
+static void put_group(FILE *to, const char *title) { fprintf(to, ".PP\n\\fI%s\\fR\n", title); }
 
 static void put_command(FILE *to, const command *c)
 {
@@ -87,7 +75,7 @@ static void put_command(FILE *to, const command *c)
     const char *doc = c->argp->doc;
     const char *after = strchr(doc, '\v');
     put_paragraphs(to, doc, after ? (size_t)(after - doc) : strlen(doc));
-    put_options(to, c->argp);
+    put_options(to, c->argp, &(option_style){put_option, put_group});
     if (after)
         put_paragraphs(to, after + 1, strlen(after + 1));
 }

@@ -119,31 +119,18 @@ static int read_mask(mha *m, array *in)
     return array_convert(m->context, in, MH_BOOL, true);
 }
 
-static int read_padding_mask(mha *m)
+static int check_padding_mask(const mha *m, const array *in)
 {
-    array *in = &m->inputs[INPUT_PADDING];
-    if (!in->spec)
-        return EXIT_DONE;
-    int code = read_mask(m, in);
-    if (code != EXIT_DONE)
-        return code;
     const mh_tensor *t = &in->tensor;
     if (m->batched && (t->rank != 2 || t->shape[0] != m->B || t->shape[1] != m->S))
         return array_complain(in, "expected (%zu, %zu), that is batch, keys", m->B, m->S);
     if (!m->batched && (t->rank != 1 || t->shape[0] != m->S))
         return array_complain(in, "expected (%zu), one for each key", m->S);
-    m->options.key_padding_mask = t;
     return EXIT_DONE;
 }
 
-static int read_attn_mask(mha *m)
+static int check_attn_mask(const mha *m, const array *in)
 {
-    array *in = &m->inputs[INPUT_MASK];
-    if (!in->spec)
-        return EXIT_DONE;
-    int code = read_mask(m, in);
-    if (code != EXIT_DONE)
-        return code;
     const mh_tensor *t = &in->tensor;
     const size_t BH = m->B * m->config.num_heads;
     const int r = t->rank;
@@ -153,8 +140,20 @@ static int read_attn_mask(mha *m)
                               "expected (%zu, %zu), that is queries, keys, or (%zu, %zu, %zu) with "
                               "batch x heads before them",
                               m->T, m->S, BH, m->T, m->S);
-    m->options.attn_mask = t;
     return EXIT_DONE;
+}
+
+static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *in),
+                     const mh_tensor **mask)
+{
+    if (!in->spec)
+        return EXIT_DONE;
+    int code = read_mask(m, in);
+    if (code == EXIT_DONE)
+        code = check(m, in);
+    if (code == EXIT_DONE)
+        *mask = &in->tensor;
+    return code;
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -177,9 +176,10 @@ int mha_read_inputs(mha *m)
     m->extra = m->config.add_bias_kv;
     code = check_inputs(m);
     if (code == EXIT_DONE)
-        code = read_padding_mask(m);
+        code = take_mask(m, &m->inputs[INPUT_PADDING], check_padding_mask,
+                         &m->options.key_padding_mask);
     if (code == EXIT_DONE)
-        code = read_attn_mask(m);
+        code = take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
     m->options.attention.causal = m->causal;
     m->options.per_head_weights = m->per_head;
     return code;
