@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,5 +122,6 @@ int main(int argc, char **argv)
     keep_memory();
     argp_err_exit_status = EXIT_USAGE;
     atexit(close_stdout);
+    signal(SIGXFSZ, SIG_IGN); // a limit on the size of files is reported as a full disk is
     return dispatch(argc, argv);
 }

@@ -5,9 +5,11 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/json_load.h"
+#include "text/tokenizer_rules.h"
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define FORMAT_NAME "multihead translator"
 enum { FORMAT_VERSION = 1, NESTING_MAX = 1, TEXT_MAX = 4096, NUMBER_MAX = 1 << 24 };
@@ -33,19 +35,32 @@ static size_t *size_of(mh_translator_config *config, size_t i)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static mh_status need(const mh_source *source, const char *name, const char *what)
+static mh_quoted describe(const json_t *value)
 {
-    return mh_source_fail(source, MH_ERROR_FORMAT, "\"%s\": expected %s", name, what);
+    mh_quoted number = {"nothing"};
+    if (json_is_integer(value))
+        snprintf(number.text, sizeof number.text, "%" JSON_INTEGER_FORMAT,
+                 json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(number.text, sizeof number.text, "%g", json_real_value(value));
+    return !value || json_is_number(value) ? number : mh_json_describe(value);
+}
+
+static mh_status need(const mh_source *source, const json_t *root, const char *name,
+                      const char *what)
+{
+    return mh_source_fail(source, MH_ERROR_FORMAT, "\"%s\": found %s, expected %s", name,
+                          describe(json_object_get(root, name)).text, what);
 }
 
 static mh_status read_format(const mh_source *source, const json_t *root)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, FORMAT_NAME) != 0)
-        return need(source, "format", "\"" FORMAT_NAME "\"");
+        return need(source, root, "format", "\"" FORMAT_NAME "\"");
     const json_t *version = json_object_get(root, "version");
     if (!json_is_integer(version))
-        return need(source, "version", "a number");
+        return need(source, root, "version", "a number");
     if (json_integer_value(version) != FORMAT_VERSION)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "a model of version %lld; this program reads version %d",
@@ -62,7 +77,7 @@ static mh_status read_activation(const mh_source *source, const json_t *root,
             *activation = (mh_activation)kind;
             return MH_OK;
         }
-    return need(source, "activation", "relu, gelu, gelu_tanh or silu");
+    return need(source, root, "activation", "relu, gelu, gelu_tanh or silu");
 }
 
 static mh_status read_members(const mh_source *source, const json_t *root,
@@ -75,15 +90,15 @@ static mh_status read_members(const mh_source *source, const json_t *root,
         const json_t *value = json_object_get(root, sizes[i].name);
         const json_int_t number = json_integer_value(value);
         if (!json_is_integer(value) || number < 1 || number > NUMBER_MAX)
-            return need(source, sizes[i].name, "a number from 1 to 16777216");
+            return need(source, root, sizes[i].name, "an integer from 1 to 16777216");
         *size_of(config, i) = (size_t)number;
     }
     const json_t *dropout = json_object_get(root, "dropout");
     const json_t *norm_first = json_object_get(root, "norm_first");
     if (!status && !json_is_number(dropout))
-        status = need(source, "dropout", "a number");
+        status = need(source, root, "dropout", "a number");
     if (!status && !json_is_boolean(norm_first))
-        status = need(source, "norm_first", "true or false");
+        status = need(source, root, "norm_first", "true or false");
     if (!status && json_object_size(root) != MEMBERS)
         status = mh_source_fail(source, MH_ERROR_FORMAT, "found %zu members, expected %d",
                                 json_object_size(root), MEMBERS);
@@ -124,18 +139,29 @@ mh_status mh_config_load(mh_context *context, const char *path, mh_translator_co
 
 // ---- writing ------------------------------------------------------------------------------------
 
+// As few digits as give the number back: 0.1, not 0.100000001.
+static const char *shortest(float number, char text[32])
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, 32, "%.*g", digits, (double)number);
+        if ((float)strtod(text, NULL) == number)
+            break;
+    }
+    return text;
+}
+
 mh_status mh_config_save(mh_context *context, const char *path, const mh_translator_config *config)
 {
     mh_translator_config own = *config;
-    char text[TEXT_MAX];
+    char text[TEXT_MAX], dropout[32];
     int size = snprintf(text, sizeof text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n",
                         FORMAT_NAME, FORMAT_VERSION);
     for (size_t i = 0; i < SIZES; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "  \"%s\": %zu,\n", sizes[i].name,
                          *size_of(&own, i));
     size += snprintf(text + size, sizeof text - (size_t)size,
-                     "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %.9g\n}\n",
+                     "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %s\n}\n",
                      mh_activation_name(config->activation), config->norm_first ? "true" : "false",
-                     (double)config->dropout);
+                     shortest(config->dropout, dropout));
     return mh_file_replace(context, path, text, (size_t)size);
 }
