@@ -4,6 +4,8 @@
 
 #include "ref/ref_tensor.h"
 
+#include <locale.h>
+
 enum {
     PAINT = 0x7B,  // a loud finite number in f32, bf16 and f16
     POISON = 0xFF, // NaN in f32, bf16 and f16
@@ -147,6 +149,14 @@ void test_refused(mh_context *context, mh_status status, mh_status expected, con
                  mh_status_name(status));
     if (!strstr(mh_error_message(context), word))
         fail_msg("the message should name %s: \"%s\"", word, mh_error_message(context));
+}
+
+void test_comma_locale(void)
+{
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") || setlocale(LC_NUMERIC, "fr_FR.UTF-8"))
+        return;
+    print_message("no locale with a decimal comma here\n");
+    skip();
 }
 
 // ---- memory ---------------------------------------------------------------------------

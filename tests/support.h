@@ -64,6 +64,10 @@ void test_ok(mh_context *context, mh_status status);
 // Fails the test unless `status` is as expected and the message contains `word`.
 void test_refused(mh_context *context, mh_status status, mh_status expected, const char *word);
 
+// Numbers get a decimal comma, until setlocale(LC_NUMERIC, "C"); skips the test where no locale has
+// one.
+void test_comma_locale(void);
+
 // ---- memory ---------------------------------------------------------------------------
 
 // Counts what goes through it, and fails the fail_at-th call (0: none).

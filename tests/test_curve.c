@@ -354,14 +354,10 @@ static void test_files(void **state)
 static void test_locale(void **state)
 {
     (void)state;
-    mh_bytes plain = draw(small_log);
-    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8")) {
-        print_message("no locale with a decimal comma here\n");
-        mh_bytes_free(context, &plain);
-        skip();
-    }
+    test_comma_locale();
     mh_bytes other = draw(small_log);
     setlocale(LC_NUMERIC, "C");
+    mh_bytes plain = draw(small_log);
     assert_string_equal(plain.data, other.data);
     mh_bytes_free(context, &plain);
     mh_bytes_free(context, &other);

@@ -7,7 +7,9 @@
 #include "base/folder.h"
 #include "train/duration.h"
 
+#include <locale.h>
 #include <math.h>
+#include <multihead/view.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -168,6 +170,24 @@ static void test_stopped_always(void **state)
         assert_true(++calls < 100);
     assert_int_equal(calls, 14);
     assert_true(train_runs_equal(folder, reference));
+}
+
+// Files have decimal points, and a run goes on, whatever locale the program has chosen.
+static void test_locale(void **state)
+{
+    (void)state;
+    char folder[96], log[128];
+    mh_bytes text;
+    run(folder_of("locale", folder), 1, 9, NULL);
+    test_comma_locale();
+    run(folder, 1, 0, NULL);
+    setlocale(LC_NUMERIC, "C");
+    mh_context *context = test_context(NULL, 1);
+    assert_true(train_runs_equal(folder, reference));
+    snprintf(log, sizeof log, "%s/log.jsonl", folder);
+    test_ok(context, mh_view_curve_text(context, log, 80, &text));
+    mh_bytes_free(context, &text);
+    mh_context_free(context);
 }
 
 static void test_finished_is_left_alone(void **state)
@@ -363,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_stopped_anywhere),
         cmocka_unit_test(test_stopped_always),
+        cmocka_unit_test(test_locale),
         cmocka_unit_test(test_finished_is_left_alone),
         cmocka_unit_test(test_longer),
         cmocka_unit_test(test_other_settings),

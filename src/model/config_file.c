@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/json_load.h"
+#include "base/plain_numbers.h"
 #include "text/tokenizer_rules.h"
 #include <limits.h>
 #include <stddef.h>
@@ -154,6 +155,7 @@ mh_status mh_config_save(mh_context *context, const char *path, const mh_transla
 {
     mh_translator_config own = *config;
     char text[TEXT_MAX], dropout[32];
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
     int size = snprintf(text, sizeof text, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n",
                         FORMAT_NAME, FORMAT_VERSION);
     for (size_t i = 0; i < SIZES; i++)
@@ -163,5 +165,6 @@ mh_status mh_config_save(mh_context *context, const char *path, const mh_transla
                      "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %s\n}\n",
                      mh_activation_name(config->activation), config->norm_first ? "true" : "false",
                      shortest(config->dropout, dropout));
+    mh_plain_numbers_leave(saved);
     return mh_file_replace(context, path, text, (size_t)size);
 }

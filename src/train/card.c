@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// The README.md of a model: how it was made, and how good it is; see card.h.
 #include "train/card.h"
 
 #include "base/file.h"
+#include "base/plain_numbers.h"
 #include "text/grow.h"
 #include "train/checkpoint.h"
 
@@ -20,7 +22,9 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
     char line[1024];
     va_list list;
     va_start(list, format);
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
     const int size = vsnprintf(line, sizeof line, format, list);
+    mh_plain_numbers_leave(saved);
     va_end(list);
     const size_t used = size < 0 ? 0 : (size_t)size < sizeof line ? (size_t)size : sizeof line - 1;
     if (!c->status && !mh_text_append(c->context, &c->text, line, used))

@@ -3,10 +3,12 @@
 #include "train/run_log.h"
 
 #include "base/file.h"
+#include "base/plain_numbers.h"
 #include "train/checkpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 
 // ---- opening ------------------------------------------------------------------------------------
 
@@ -77,29 +79,33 @@ void mh_run_log_close(mh_run_log *log)
 
 // ---- lines --------------------------------------------------------------------------------------
 
-static mh_status finish_line(mh_run_log *log, int written)
+MH_PRINTF(2, 3) static mh_status add_line(mh_run_log *log, const char *format, ...)
 {
+    va_list list;
+    va_start(list, format);
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
+    const int written = vfprintf(log->file, format, list);
+    mh_plain_numbers_leave(saved);
+    va_end(list);
     return written < 0 || fflush(log->file) != 0 ? cannot_write(log) : MH_OK;
 }
 
 mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e)
 {
-    return finish_line(
-        log, fprintf(log->file,
-                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
-                     ", \"loss\": %.5f, \"learning_rate\": %.6g, \"gradient_norm\": %.4g, "
-                     "\"seconds\": %.1f}\n",
-                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->loss,
-                     e->learning_rate, e->gradient_norm, e->seconds));
+    return add_line(log,
+                    "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                    ", \"loss\": %.5f, \"learning_rate\": %.6g, \"gradient_norm\": %.4g, "
+                    "\"seconds\": %.1f}\n",
+                    e->update, (double)e->epoch + e->epoch_part, e->tokens, e->loss,
+                    e->learning_rate, e->gradient_norm, e->seconds);
 }
 
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)
 {
-    return finish_line(
-        log, fprintf(log->file,
-                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
-                     ", \"valid_loss\": %.5f, \"bleu\": %.3f, \"chrf\": %.3f, "
-                     "\"exact\": %.5f, \"best\": %s, \"seconds\": %.1f}\n",
-                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss, e->bleu,
-                     e->chrf, e->exact, e->best ? "true" : "false", e->seconds));
+    return add_line(log,
+                    "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                    ", \"valid_loss\": %.5f, \"bleu\": %.3f, \"chrf\": %.3f, "
+                    "\"exact\": %.5f, \"best\": %s, \"seconds\": %.1f}\n",
+                    e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss, e->bleu,
+                    e->chrf, e->exact, e->best ? "true" : "false", e->seconds);
 }

@@ -2,6 +2,7 @@
 // What comes before training: folder, data, tokenizer, model, and the checkpoint if there is one.
 #include "train/run.h"
 
+#include "base/plain_numbers.h"
 #include "text/grow.h"
 #include "train/numbers.h"
 
@@ -153,7 +154,9 @@ static void set(mh_run *run, const char *name, const char *format, ...)
     va_list list;
     va_start(list, format);
     s->name = name;
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
     vsnprintf(s->value, sizeof s->value, format, list);
+    mh_plain_numbers_leave(saved);
     va_end(list);
 }
 
