@@ -237,12 +237,16 @@ class Context:
             raise MultiheadError(self.c.mh_error_message(self.pointer).decode())
 
     def call(self, name, *arguments):
-        """A function that calls mh_<name>(context, arguments...) and checks the status."""
-        function = getattr(self.c, "mh_" + name)
-        prepared = [byref(a) if isinstance(a, ctypes.Structure) else a for a in arguments]
+        """A function that calls mh_<name>(context, arguments...) and checks the status.
+
+        Arguments are converted once, here: at every call that would take longer than a small
+        module itself, and no user of the C library pays it."""
+        types = getattr(self.c, "mh_" + name).argtypes
+        prepared = [kind.from_param(a) for kind, a in zip(types, (self.pointer, *arguments))]
+        function = self.c["mh_" + name]  # without types of its own
 
         def run():
-            if function(self.pointer, *prepared):
+            if function(*prepared):
                 self.check(1)
         return run
 
