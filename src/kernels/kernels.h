@@ -119,8 +119,8 @@ typedef struct mh_product {
     size_t rows;  // of a call, at most: a strip
     size_t group; // rows of A that lie together; strips start at multiples of it
     size_t step;  // k is rounded up to it
-    size_t block; // rows of A that are best multiplied by 64 columns of B before the next 64: whole
-                  // strips that, 1024 deep, fit in the second-level cache
+    size_t block; // rows of A that are best packed at a time: whole strips that, as deep as a
+                  // stretch of k, fit in the second-level cache
     size_t left_size, right_size; // bytes of an element of a packed operand
 
     // What a thread has to do before it packs a left operand or multiplies, and afterwards; and

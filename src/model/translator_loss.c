@@ -61,6 +61,9 @@ void mh_loss_memory_free(mh_loss_memory *m)
 static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
+        // A quarter more than before: batches differ by less, and new memory is slow to come.
+        if (floats < m->capacity + m->capacity / 4)
+            floats = m->capacity + m->capacity / 4;
         release_floats(m);
         m->floats = mh_alloc(context, floats * sizeof(float));
         m->capacity = m->floats ? floats : 0;

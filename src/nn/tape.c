@@ -21,6 +21,13 @@ static void empty(mh_tape *tape)
     tape->owner = NULL;
 }
 
+static bool allocate(mh_tape *tape, size_t size)
+{
+    tape->memory = tape->allocator.alloc(tape->allocator.user, size, MH_ARENA_ALIGNMENT);
+    tape->size = tape->memory ? size : 0;
+    return tape->memory;
+}
+
 void mh_tape_free(mh_tape *tape)
 {
     if (!tape)
@@ -43,11 +50,13 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
     }
     tape->owner = NULL;
     if (tape->size < needed) {
+        // A quarter more than before: batches differ by less, and new memory is slow to come.
+        const size_t generous = tape->size + tape->size / 4;
         empty(tape);
-        tape->memory = tape->allocator.alloc(tape->allocator.user, needed, MH_ARENA_ALIGNMENT);
+        if (generous <= needed || !allocate(tape, generous))
+            allocate(tape, needed);
         if (!tape->memory)
             return mh_fail(context, MH_ERROR_MEMORY, "tape: no memory for %zu bytes", needed);
-        tape->size = needed;
     }
     *arena = (mh_arena){.base = tape->memory, .size = tape->size};
     return MH_OK;

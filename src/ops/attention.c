@@ -173,16 +173,15 @@ static void write_output(const mh_attention_job *job, void *out, const float *ac
 }
 
 static void finish_row(const mh_attention_job *job, const mh_sequence *sequence, size_t r,
-                       mh_attention_scratch *scratch)
+                       float sum, float log_sum, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
     const mh_query_row *row = &scratch->rows[r];
     const size_t at[3] = {sequence->batch, row->head, sequence->query_begin + row->query};
-    float max = scratch->total.max[r];
-    float sum = job->kernels->sum_lanes(scratch->total.sum + r * job->kernels->lanes);
+    const float max = scratch->total.max[r];
 
     if (p->options.lse)
-        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_log_sum(job->kernels, max, sum);
+        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_lse(max, sum, log_sum);
 
     // No live key: 0 (or NaN, if asked for). Live keys whose scores are all -inf: NaN, as the
     // formula says.
@@ -228,8 +227,14 @@ static void finish_block(const mh_attention_job *job, const block_of_rows *block
 {
     if (job->problem->options.sinks)
         add_sinks(job, block->count, scratch);
-    for (size_t r = 0; r < block->count; r++)
-        finish_row(job, &block->sequence, r, scratch);
+    enum { ROWS = 64 };
+    float sums[ROWS], logs[ROWS] = {0};
+    for (size_t first = 0; first < block->count; first += ROWS) {
+        const size_t rows = mh_smaller(block->count - first, ROWS);
+        mh_attention_sums(job, rows, scratch->total.sum + first * job->kernels->lanes, sums, logs);
+        for (size_t r = 0; r < rows; r++)
+            finish_row(job, &block->sequence, first + r, sums[r], logs[r], scratch);
+    }
 }
 
 static void attend_block(void *arg, size_t task, size_t worker)

@@ -172,11 +172,13 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
     return MH_OK;
 }
 
-float mh_attention_log_sum(const mh_kernels *kernels, float max, float sum)
+void mh_attention_sums(const mh_attention_job *job, size_t rows, const float *lanes, float *sums,
+                       float *logs)
 {
-    float log_sum;
-    kernels->log(1, &sum, &log_sum);
-    return sum == 0 ? -INFINITY : max + log_sum;
+    for (size_t r = 0; r < rows; r++)
+        sums[r] = job->kernels->sum_lanes(lanes + r * job->kernels->lanes);
+    if (job->problem->options.lse)
+        job->kernels->log(rows, sums, logs);
 }
 
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,

@@ -20,6 +20,7 @@
 #include "ops/attention_problem.h"
 #include "ops/kv_tiles.h"
 #include "ops/product.h"
+#include <math.h>
 
 enum { MH_MAX_STRIP = 32 };
 
@@ -113,8 +114,16 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
 bool mh_attention_is_straight(const mh_kernels *kernels, const mh_attention_problem *problem);
 void mh_attention_straight(void *job, size_t task, size_t worker);
 
+// The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many
+// at a time, as one takes as long as a vector of them.
+void mh_attention_sums(const mh_attention_job *job, size_t rows, const float *lanes, float *sums,
+                       float *logs);
+
 // log(sum exp(s)) of a row.
-float mh_attention_log_sum(const mh_kernels *kernels, float max, float sum);
+static inline float mh_attention_lse(float max, float sum, float log_sum)
+{
+    return sum == 0 ? -INFINITY : max + log_sum;
+}
 
 // `count` queries of a sequence and head, as f32, into to (count, E).
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,

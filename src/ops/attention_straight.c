@@ -70,14 +70,14 @@ static void load_keys(const mh_attention_job *job, size_t group, operands *x)
 }
 
 static void finish_row(const mh_attention_job *job, const size_t at[3], float max, float sum,
-                       float *out)
+                       float log_sum, float *out)
 {
     const mh_attention_problem *p = job->problem;
     const mh_tensor *t = &p->out;
     float *to = (float *)mh_element(t, 3, at);
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1;
     if (p->options.lse)
-        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_log_sum(job->kernels, max, sum);
+        *(float *)mh_element(p->options.lse, 3, at) = mh_attention_lse(max, sum, log_sum);
     job->kernels->scale_row(p->Ev, out, 1 / (sum == 0 ? NAN : sum), plain ? to : out);
     if (!plain)
         mh_row_write(job->kernels, t->dtype, to, t->stride[3], p->Ev, out);
@@ -103,8 +103,10 @@ static void attend_rows(const mh_attention_job *job, size_t head, size_t first, 
     kernels->softmax_step(count, n, p->scale, x->scores, 0, max, x->sums, x->out, 0);
     kernels->f32.multiply(count, width, n, x->scores, MH_KEY_TILE, x->values, x->value_stride,
                           x->out, width, false);
+    float sums[MOST_STRIP], logs[MOST_STRIP] = {0};
+    mh_attention_sums(job, count, x->sums, sums, logs);
     for (size_t r = 0; r < count; r++, at[2]++)
-        finish_row(job, at, max[r], kernels->sum_lanes(x->sums + r * lanes), x->out + r * width);
+        finish_row(job, at, max[r], sums[r], logs[r], x->out + r * width);
 }
 
 void mh_attention_straight(void *arg, size_t task, size_t worker)

@@ -11,14 +11,6 @@
 
 // ---- checks -----------------------------------------------------------------------------------
 
-mh_tensor mh_norm_statistic(const mh_tensor *t)
-{
-    mh_tensor rows = *t;
-    rows.shape[rows.rank] = 1;
-    rows.stride[rows.rank++] = 1;
-    return rows;
-}
-
 mh_status mh_norm_check_x(mh_context *context, const mh_tensor *x)
 {
     mh_status status = mh_check_float(context, "x", x, -1);
@@ -74,10 +66,8 @@ typedef struct norm_job {
 
 static void put(const mh_tensor *t, size_t row, float value)
 {
-    if (t) {
-        mh_tensor rows = mh_norm_statistic(t);
-        *(float *)mh_row_address(&rows, row) = value;
-    }
+    if (t)
+        *mh_norm_statistic(t, row) = value;
 }
 
 static void norm_rows(void *arg, size_t index, size_t worker)

@@ -10,8 +10,16 @@
 // Rows of a block, over which weight gradients are summed first; also the rows of a task.
 enum { MH_NORM_ROWS = 64 };
 
-// A statistic (...) of rows (..., D) as a view whose rows have one number: (..., 1).
-mh_tensor mh_norm_statistic(const mh_tensor *t);
+// The number of row `row`, in C order, of a mean or rstd.
+static inline float *mh_norm_statistic(const mh_tensor *t, size_t row)
+{
+    ptrdiff_t steps = 0;
+    for (int d = t->rank - 1; d > 0; d--) {
+        steps += (ptrdiff_t)(row % t->shape[d]) * t->stride[d];
+        row /= t->shape[d];
+    }
+    return (float *)t->data + steps + (t->rank ? (ptrdiff_t)row * t->stride[0] : 0);
+}
 
 // Checks x, and that `statistic` (NULL is fine) is f32 of x's shape without the last dimension;
 // that `vector` (NULL is fine) has D elements.

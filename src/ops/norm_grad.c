@@ -26,20 +26,14 @@ typedef struct norm_grad_job {
 
 enum { COLUMNS = 256 }; // of a task of the final sum
 
-static float statistic(const mh_tensor *t, size_t row)
-{
-    mh_tensor rows = mh_norm_statistic(t);
-    return *(const float *)mh_row_address(&rows, row);
-}
-
 static void one_row(const norm_grad_job *job, size_t row, float *staging, float *partial)
 {
     const mh_kernels *k = job->kernels;
     const size_t D = job->D;
     const float *x = mh_row_input(k, job->x, row, staging);
     const float *dy = mh_row_input(k, job->dy, row, staging + D);
-    const mh_norm_map map = {.mean = job->rms ? 0 : statistic(job->mean, row),
-                             .rstd = statistic(job->rstd, row),
+    const mh_norm_map map = {.mean = job->rms ? 0 : *mh_norm_statistic(job->mean, row),
+                             .rstd = *mh_norm_statistic(job->rstd, row),
                              .weight = job->weight};
     if (partial)
         k->norm_grad_weight(&map, D, x, dy, partial, job->dbias ? partial + D : NULL);

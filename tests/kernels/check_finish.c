@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From sums to results, and sums of columns: bit for bit what the same steps give one by one.
+#include "base/half.h"
 #include "kernels/check.h"
 #include <math.h>
 #include <string.h>
@@ -79,6 +80,14 @@ check_result check_add_up_rows(const check_run *run)
             for (size_t j = 0; j < n; j++)
                 expected[j] += x[i * ldx + j];
         run->kernels->add_up_rows(M, n, x, (ptrdiff_t)ldx, y);
+        result.ok &= !memcmp(expected, y, n * sizeof *y);
+        uint16_t *narrow = check_halves((M - 1) * ldx + n);
+        for (size_t i = 0; i < (M - 1) * ldx + n; i++)
+            narrow[i] = mh_float_to_bf16(x[i]);
+        for (size_t i = 0; i < M; i++)
+            for (size_t j = 0; j < n; j++)
+                expected[j] += mh_bf16_to_float(narrow[i * ldx + j]);
+        run->kernels->add_up_halves(M, n, narrow, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
         check_release();
     }
