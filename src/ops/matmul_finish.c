@@ -4,21 +4,28 @@
 #include "ops/matmul_job.h"
 #include "ops/rows.h"
 
+// Row by row takes so long that a matrix unit would fall asleep.
 static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_matmul_part *p)
 {
-    for (size_t i = 0; i < p->rows; i++)
+    enum { ROWS_AWAKE = 8 };
+    for (size_t i = 0; i < p->rows; i++) {
         mh_row_write(job->kernels, to->dtype, mh_matmul_row(to, p, i), to->stride[1], p->columns,
                      p->x + i * p->ldx);
+        if (i % ROWS_AWAKE == ROWS_AWAKE - 1)
+            mh_product_stay_awake(job->product);
+    }
 }
 
-// x = map(x), and to `to`; straight to there where it can be.
+// x = map(x), unless that is x itself, and to `to`; straight to there where it can be.
 static void finish_rows(const mh_matmul_job *job, const mh_finish_map *map, const mh_matmul_part *p,
                         const mh_tensor *to)
 {
     const bool direct = to && mh_matmul_plain(to);
-    job->kernels->finish_rows(map, p->rows, p->columns, p->x, p->ldx,
-                              direct ? mh_matmul_row(to, p, 0) : p->x,
-                              direct ? to->stride[0] : (ptrdiff_t)p->ldx);
+    const bool changes = map->bias || map->relu || map->keep || map->residual;
+    if (direct || changes)
+        job->kernels->finish_rows(map, p->rows, p->columns, p->x, p->ldx,
+                                  direct ? mh_matmul_row(to, p, 0) : p->x,
+                                  direct ? to->stride[0] : (ptrdiff_t)p->ldx);
     if (to && !direct)
         write_rows(job, to, p);
 }
