@@ -294,11 +294,21 @@ static void count_tasks(mh_matmul_job *job)
     job->groups = (panels + job->panels - 1) / job->panels;
 }
 
+// Whether to halve blocks that are packed: to keep all threads busy, unless they are much shorter
+// than B is wide; and further if they are not, so that threads of different speed finish together.
+static bool halves(const mh_matmul_job *job, size_t threads)
+{
+    const size_t tasks = job->blocks * job->groups, width = job->panels * MH_PANEL;
+    if (job->rows <= job->product->rows || tasks >= 8 * threads)
+        return false;
+    return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
+}
+
 // As many tasks as keep all threads busy. Smaller blocks of A's rows come first, as long as there
 // are several: B is packed beforehand then. Smaller groups of panels pack each block once more. A
-// left operand that is packed costs more to make again than B to read: one block is cut then, too,
-// unless it is much shorter than B is wide. Blocks that need no packing are cut evenly, so that
-// threads finish together, and by whole lines of the cache, as C may be turned.
+// left operand that is packed costs more to make again than B to read: one block is cut then, too.
+// Blocks that need no packing are cut evenly, so that threads finish together, and by whole lines
+// of the cache, as C may be turned.
 static void plan(const mh_context *context, mh_matmul_job *job)
 {
     const bool packs = job->product->pack_left != NULL;
@@ -316,9 +326,7 @@ static void plan(const mh_context *context, mh_matmul_job *job)
         job->rows = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, MH_MAX_LANES);
         count_tasks(job);
     }
-    for (; packs && job->rows > least && job->panels * MH_PANEL <= 8 * job->rows &&
-           job->blocks * job->groups < enough;
-         count_tasks(job))
+    for (; packs && halves(job, context->threads); count_tasks(job))
         job->rows = mh_round_up(job->rows / 2, least);
     for (; job->panels > 1 && job->blocks * job->groups < enough; count_tasks(job))
         job->panels = (job->panels + 1) / 2;
