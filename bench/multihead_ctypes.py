@@ -18,6 +18,7 @@ from ctypes import c_int64, c_size_t, c_ssize_t, c_uint64, c_void_p
 
 MAX_RANK = 8
 F32, BF16, F16 = 0, 2, 3                     # mh_dtype
+PRECISION_AUTO = 0                           # mh_precision
 CAUSAL_NONE, CAUSAL_BOTTOM_RIGHT = 0, 3      # mh_causal
 
 
@@ -286,6 +287,6 @@ class Context:
     def matmul_packed(self, a, b, c):
         """c = a b, with b packed now, once."""
         packed = c_void_p()
-        self.call("matrix_pack", b, byref(packed))()
+        self.call("matrix_pack", PRECISION_AUTO, b, byref(packed))()
         self.owned.append((self.c.mh_packed_matrix_free, packed))
         return self.call("matmul_packed", a, packed, c)
