@@ -2,7 +2,6 @@
 // Translators made and freed, tokens to rows and rows to logits.
 #include "base/context.h"
 #include "model/translator_inside.h"
-#include "ops/matmul_job.h"
 #include <math.h>
 
 // ---- making and freeing -------------------------------------------------------------------------
@@ -158,8 +157,7 @@ mh_status mh_translator_weights_create(mh_context *context, const mh_translator 
     *weights = (mh_translator_weights){0};
     mh_status status = mh_packed_weights_create(context, t->transformer, true, &weights->layers);
     if (!status)
-        status = mh_matrix_pack_as(context, &turned, t->precision == MH_PRECISION_BF16,
-                                   &weights->embedding);
+        status = mh_matrix_pack(context, t->precision, &turned, &weights->embedding);
     return status;
 }
 

@@ -199,7 +199,7 @@ static mh_status lose(mh_context *context, call *c, double *loss)
     const size_t T = c->out.shape[0];
     mh_status status = MH_OK;
     if (mh_operand_dtype(context, c->t->precision) == MH_BF16)
-        status = mh_matrix_pack_as(context, &turned, true, &c->table);
+        status = mh_matrix_pack(context, c->t->precision, &turned, &c->table);
     *loss = 0;
     for (size_t first = 0; first < T && !status; first += LOGIT_ROWS) {
         double part;

@@ -30,8 +30,7 @@ static mh_status add(mh_context *context, const mh_transformer *t, ptrdiff_t wei
     const mh_tensor turned = mh_tensor_swap(w, 0, 1);
     struct entry *e = &p->list[p->count];
     e->weight = weight;
-    mh_status status =
-        mh_matrix_pack_as(context, &turned, t->config.precision == MH_PRECISION_BF16, &e->matrix);
+    mh_status status = mh_matrix_pack(context, t->config.precision, &turned, &e->matrix);
     p->count += !status;
     return status;
 }

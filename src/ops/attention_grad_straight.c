@@ -4,8 +4,7 @@
 // on copies, masks and sums of one part.
 //
 //     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, turned K and V
-//     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands where they are, if they can
-//     be
+//     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands as they lie, if possible
 //
 // The kernels and their order are the general way's, and so are the bits.
 #include "base/sizes.h"

@@ -81,27 +81,8 @@ static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_matmul_job *job
     return matrix;
 }
 
-mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_tensor *b,
-                         mh_packed_matrix **packed)
+static mh_status pack(mh_context *context, const mh_tensor *b, bool bf16, mh_packed_matrix **packed)
 {
-    if (!packed)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "packed: found NULL");
-    *packed = NULL;
-    if ((unsigned)precision > MH_PRECISION_BF16)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to %d",
-                       (int)precision, MH_PRECISION_BF16);
-    mh_status status = mh_check_float(context, "b", b, 2);
-    if (status)
-        return status;
-    const bool bf16 =
-        precision == MH_PRECISION_AUTO ? b->dtype == MH_BF16 : precision == MH_PRECISION_BF16;
-    return mh_matrix_pack_as(context, b, bf16, packed);
-}
-
-mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
-                            mh_packed_matrix **packed)
-{
-    *packed = NULL;
     mh_matmul_job job = {.kernels = context->kernels,
                          .product = choose_product(context, bf16),
                          .b = *b,
@@ -125,6 +106,23 @@ mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
     mh_parallel_for(context, mh_panels_of(matrix->N), mh_matmul_pack_panel, &job);
     *packed = matrix;
     return MH_OK;
+}
+
+mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_tensor *b,
+                         mh_packed_matrix **packed)
+{
+    if (!packed)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "packed: found NULL");
+    *packed = NULL;
+    if ((unsigned)precision > MH_PRECISION_BF16)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to %d",
+                       (int)precision, MH_PRECISION_BF16);
+    mh_status status = mh_check_float(context, "b", b, 2);
+    if (status)
+        return status;
+    const bool bf16 =
+        precision == MH_PRECISION_AUTO ? b->dtype == MH_BF16 : precision == MH_PRECISION_BF16;
+    return pack(context, b, bf16, packed);
 }
 
 void mh_packed_matrix_free(mh_packed_matrix *packed)

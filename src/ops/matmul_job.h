@@ -116,10 +116,6 @@ static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision 
     return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_left ? MH_BF16 : MH_F32;
 }
 
-// mh_matrix_pack with b checked.
-MH_API mh_status mh_matrix_pack_as(mh_context *context, const mh_tensor *b, bool bf16,
-                                   mh_packed_matrix **packed);
-
 // The shapes of a product: a (M, K), b (K, N), c (M, N).
 mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
                           const mh_tensor *c);

@@ -41,12 +41,12 @@ static void stay_awake(void) { _tile_dpbf16ps(7, 4, 5); }
 // ---- the product -------------------------------------------------------------------------------
 
 // What a step of 32 columns brings in of what comes next, in bytes: 64 make MH_AHEAD for each k.
-enum { AHEAD = STEP * MH_AHEAD / 2 };
+enum { STEP_AHEAD = STEP * MH_AHEAD / 2 };
 
 MH_ALWAYS_INLINE void send_for_next(const char *ahead, size_t step)
 {
-    for (size_t line = 0; ahead && line < AHEAD; line += TILE_ROW)
-        MH_PREFETCH_FAR(ahead + step * AHEAD + line);
+    for (size_t line = 0; ahead && line < STEP_AHEAD; line += TILE_ROW)
+        MH_PREFETCH_FAR(ahead + step * STEP_AHEAD + line);
 }
 
 MH_ALWAYS_INLINE void multiply_block(const int groups, const int blocks, size_t steps, operands o,
@@ -71,7 +71,7 @@ MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, cons
     operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE) {
         multiply_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
-        ahead = ahead ? ahead + steps * AHEAD : NULL;
+        ahead = ahead ? ahead + steps * STEP_AHEAD : NULL;
     }
     if (n)
         multiply_block(groups, 1, steps, o, c, ldc, accumulate, NULL);
