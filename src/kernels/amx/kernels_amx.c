@@ -49,6 +49,22 @@ MH_ALWAYS_INLINE void send_for_next(const char *ahead, size_t step)
         MH_PREFETCH_FAR(ahead + step * STEP_AHEAD + line);
 }
 
+MH_ALWAYS_INLINE void multiply_steps(const int groups, const int blocks, size_t steps, operands o,
+                                     const char *ahead)
+{
+    load_operands(groups, blocks, &o);
+    for (size_t i = 0; i + 1 < steps; i++) {
+        send_for_next(ahead, i);
+        if (groups == 1)
+            send_for_right(blocks, o.b);
+        o.a += TILE;
+        o.b += o.right_step;
+        multiply_step(groups, blocks, &o);
+    }
+    send_for_next(ahead, steps - 1);
+    multiply_step(groups, blocks, NULL);
+}
+
 MH_ALWAYS_INLINE void multiply_block(const int groups, const int blocks, size_t steps, operands o,
                                      float *c, size_t ldc, bool accumulate, const char *ahead)
 {
@@ -56,25 +72,40 @@ MH_ALWAYS_INLINE void multiply_block(const int groups, const int blocks, size_t 
         load_sums(groups, blocks, c, ldc);
     else
         clear_sums();
-    for (size_t i = 0; i < steps; i++, o.a += TILE, o.b += o.right_step) {
-        send_for_next(ahead, i);
-        multiply_step(groups, blocks, &o);
-    }
+    if (steps)
+        multiply_steps(groups, blocks, steps, o, ahead);
     store_sums(groups, blocks, c, ldc);
 }
 
-MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, const void *a,
-                                      ptrdiff_t lda, const void *b, size_t ldb, float *c,
-                                      size_t ldc, bool accumulate, const char *ahead)
+// All columns over some steps.
+MH_ALWAYS_INLINE void multiply_columns(const int groups, size_t n, size_t steps, operands o,
+                                       float *c, size_t ldc, bool accumulate, const char *ahead)
 {
-    const size_t steps = (k + STEP - 1) / STEP;
-    operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE) {
         multiply_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
         ahead = ahead ? ahead + steps * STEP_AHEAD : NULL;
     }
     if (n)
         multiply_block(groups, 1, steps, o, c, ldc, accumulate, NULL);
+}
+
+// As many steps at a time as leave the left operand in the first-level cache, 32 KiB of two groups,
+// from one block of columns to the next. That sums have to wait in between costs less.
+MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, const void *a,
+                                      ptrdiff_t lda, const void *b, size_t ldb, float *c,
+                                      size_t ldc, bool accumulate, const char *ahead)
+{
+    enum { STAY = 16 };
+    const size_t steps = (k + STEP - 1) / STEP;
+    const size_t parts = steps > STAY ? (steps + STAY - 1) / STAY : 1;
+    operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    for (size_t i = 0; i < parts; i++) {
+        const size_t part = steps * (i + 1) / parts - steps * i / parts;
+        multiply_columns(groups, n, part, o, c, ldc, accumulate || i > 0, ahead);
+        o.a += part * TILE;
+        o.b += part * o.right_step;
+        ahead = ahead ? ahead + n / (2 * SIDE) * part * STEP_AHEAD : NULL;
+    }
 }
 
 static void multiply_ahead(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,

@@ -84,25 +84,36 @@ MH_ALWAYS_INLINE void keep_apart(void) { __asm__ volatile("nop;nop;nop;nop;nop;n
         keep_apart();                                                                              \
     } while (0)
 
-// One step of k: sums += a b. Each product is issued as soon as its operands are, and the right
-// operand passes by the first-level cache, in which the left one stays.
-MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *o)
+MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const operands *o)
 {
-    if (groups == 1)
-        send_for_right(blocks, o->b);
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
-    MULTIPLY_TILES(0, 4, 6);
-    if (groups > 1) {
+    if (groups > 1)
         LOAD_TILE(5, o->a + o->group);
-        MULTIPLY_TILES(2, 5, 6);
-    }
-    if (blocks > 1) {
+    if (blocks > 1)
         STREAM_TILE(7, o->b + TILE);
-        if (groups > 1)
-            MULTIPLY_TILES(3, 5, 7);
+}
+
+// One step of k, whose operands are loaded: sums += a b. The next step's take their places one by
+// one, each after the last product that needs the old one. Right operands pass by the first-level
+// cache, in which the left ones stay.
+MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *next)
+{
+    MULTIPLY_TILES(0, 4, 6);
+    if (blocks > 1)
         MULTIPLY_TILES(1, 4, 7);
-    }
+    if (next)
+        LOAD_TILE(4, next->a);
+    if (groups > 1)
+        MULTIPLY_TILES(2, 5, 6);
+    if (next)
+        STREAM_TILE(6, next->b);
+    if (groups > 1 && blocks > 1)
+        MULTIPLY_TILES(3, 5, 7);
+    if (next && blocks > 1)
+        STREAM_TILE(7, next->b + TILE);
+    if (next && groups > 1)
+        LOAD_TILE(5, next->a + next->group);
 }
 
 void mh_soften_amx(const mh_weight_step *step);
