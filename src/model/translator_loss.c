@@ -123,6 +123,7 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     c->transformer.seed = c->options->seed;
     c->transformer.step = c->options->step;
     c->transformer.tape = c->options->gradients ? memory->tape : NULL;
+    c->transformer.fresh_gradients = c->options->fresh;
     return MH_OK;
 }
 
@@ -165,7 +166,7 @@ static mh_status lead_back(mh_context *context, const call *c, size_t first,
     const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
     mh_linear_options o = mh_linear_options_default();
     o.precision = c->t->precision;
-    o.accumulate = true;
+    o.accumulate = first > 0 || !c->options->fresh;
     return mh_linear_backward(context, &o, &x, &table, dlogits, &dx, &dtable, NULL);
 }
 

@@ -19,6 +19,7 @@ typedef struct mh_pair_batch {
 typedef struct mh_loss_options {
     float label_smoothing;
     float *gradients;     // NULL: only the loss; else those of scale * loss are added
+    bool fresh;           // they are written instead, whatever stood there
     float gradient_scale; // 1 / tokens makes the loss a mean
     bool training;        // dropout
     uint64_t seed;

@@ -66,7 +66,6 @@ static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
         mh_target_tokens(&run->examples, plan->examples + starts[0], starts[count] - starts[0]);
     *loss = 0;
     o.gradient_scale = 1 / (float)*tokens;
-    memset(run->gradients, 0, run->arrays.floats * sizeof(float));
     for (size_t i = 0; i < count; i++) {
         mh_pair_batch batch;
         double part;
@@ -74,6 +73,7 @@ static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
             run->context, &run->examples, plan->examples + starts[i], starts[i + 1] - starts[i],
             mh_tokenizer_bos(mh_translator_tokenizer(run->translator)), &run->rows, &batch);
         o.step = (uint32_t)p->batches++;
+        o.fresh = i == 0;
         if (!status)
             status =
                 mh_translator_loss(run->context, run->translator, &o, &batch, run->memory, &part);
