@@ -18,8 +18,15 @@
 // key j of the tile is live. Also the columns of a panel of a packed matrix, at every level.
 enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 
-// Bytes for each k that mh_product.multiply_ahead brings in: in a whole block of strips, a panel.
+// What mh_product.multiply_ahead sends for on its way: MH_AHEAD * k bytes into the second-level
+// cache, in a whole block of strips the panel that comes next; and where the sums will go.
 enum { MH_AHEAD = 8 };
+typedef struct mh_ahead {
+    const char *next;
+    const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
+    size_t rows, bytes;
+    ptrdiff_t stride;
+} mh_ahead;
 
 // The longest vector of any level, for buffers that hold one vector a row.
 enum { MH_MAX_LANES = 16 };
@@ -163,11 +170,10 @@ typedef struct mh_product {
     void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                      size_t ldb, float *c, size_t ldc, bool accumulate);
 
-    // The same, while MH_AHEAD * k bytes of what comes next are brought into the second-level
-    // cache.
+    // The same, while what will be needed next comes into the caches.
     void (*multiply_ahead)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
-                           const void *ahead);
+                           const mh_ahead *ahead);
 
     // The same with rows of f32 that are the transpose of the left operand, a (k x m, row stride
     // lda); NULL where pack_left_turned is there for that.

@@ -173,15 +173,17 @@ static right_operand find_panel(const mh_matmul_job *job, size_t panel, size_t k
 
 // ---- one task --------------------------------------------------------------------------------
 
-// Where results will go comes into the cache while they are computed.
-static void prefetch(const mh_tensor *t, const mh_matmul_part *p)
+// A part of what a product sends for: where its results will go.
+static mh_ahead target_of(const mh_matmul_job *job, const mh_matmul_part *p)
 {
-    const size_t bytes = p->columns * mh_dtype_size(t->dtype);
-    for (size_t i = 0; i < p->rows && runs_along(t, 1); i++) {
-        const char *row = mh_matmul_row(t, p, i);
-        for (size_t j = 0; j < bytes; j += 64)
-            MH_PREFETCH_WRITE(row + j);
-    }
+    const mh_tensor *t = &job->target;
+    const size_t size = mh_dtype_size(t->dtype);
+    if (!runs_along(t, 1))
+        return (mh_ahead){0};
+    return (mh_ahead){.target = mh_matmul_row(t, p, 0),
+                      .rows = p->rows,
+                      .bytes = p->columns * size,
+                      .stride = t->stride[0] * (ptrdiff_t)size};
 }
 
 // What a task does at a time: a stretch of k for a block of rows.
@@ -203,14 +205,12 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
     strip.row += row;
     strip.rows = mh_smaller(p->rows - row, product->rows);
     strip.x += finish && s->first ? 0 : row * p->ldx;
-    if (finish)
-        prefetch(&job->target, &strip);
-    if (finish && job->options.relu_output)
-        prefetch(job->options.relu_output, &strip);
+    mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
+    ahead.next = panel.next + i * s->depth * MH_AHEAD;
     const mh_left left = mh_left_from(product, s->block, row);
     product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
                             left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,
-                            !s->first, panel.next + i * s->depth * MH_AHEAD);
+                            !s->first, &ahead);
     if (finish)
         mh_matmul_finish(job, &strip);
 }
