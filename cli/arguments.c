@@ -58,8 +58,8 @@ void parse_integers(struct argp_state *state, const char *option, const char *te
         const char *end;
         bool good = read_integer(at, &end, &values[i]);
         if (!good || values[i] < low || values[i] > high || *end != (i + 1 < count ? ',' : 0))
-            argp_error(state, "%s: found '%s', expected %s, integers from %" PRId64, option, text,
-                       form, low);
+            argp_error(state, "%s: found '%s', expected %s, integers from %" PRId64 " to %" PRId64,
+                       option, text, form, low, high);
         at = end + 1;
     }
 }

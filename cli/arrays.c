@@ -3,6 +3,7 @@
 #include "arrays.h"
 #include "command.h"
 #include "messages.h"
+#include "whole_file.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,6 +23,8 @@ static bool prefix_exists(const char *text, size_t length)
 static size_t path_length(const char *spec)
 {
     size_t length = strlen(spec);
+    if (spec[0] == '-' && (spec[1] == 0 || spec[1] == ':'))
+        return 1; // standard input
     if (prefix_exists(spec, length))
         return length;
     for (size_t n = length; n-- > 1;)
@@ -68,6 +71,21 @@ static int find_tensor(array *a, const char *path, const char *name)
     return EXIT_INPUT;
 }
 
+static int open_file(mh_context *context, array *a, const char *path)
+{
+    mh_status status;
+    if (is_stream(path)) {
+        size_t size;
+        int code = whole_file_read(a->option, path, SIZE_MAX, &a->bytes, &size);
+        if (code != EXIT_DONE)
+            return code;
+        status = mh_tensor_file_parse(context, input_name(path), a->bytes, size, &a->file);
+    } else {
+        status = mh_tensor_file_open(context, path, &a->file);
+    }
+    return status == MH_OK ? EXIT_DONE : complain_status(context, status, a->option);
+}
+
 int array_open(mh_context *context, array *a)
 {
     size_t length = path_length(a->spec);
@@ -77,11 +95,8 @@ int array_open(mh_context *context, array *a)
         return EXIT_MEMORY;
     }
     const char *name = a->spec[length] == ':' ? a->spec + length + 1 : NULL;
-    mh_status status = mh_tensor_file_open(context, path, &a->file);
-    int code = EXIT_DONE;
-    if (status != MH_OK)
-        code = complain_status(context, status, a->option);
-    else
+    int code = open_file(context, a, path);
+    if (code == EXIT_DONE)
         code = find_tensor(a, path, name);
     a->found = a->tensor;
     free(path);
@@ -92,6 +107,8 @@ void array_close(mh_context *context, array *a)
 {
     mh_free(context, a->copy, a->copy_size);
     mh_tensor_file_free(a->file);
+    free(a->bytes);
+    a->bytes = NULL;
     a->copy = NULL;
     a->file = NULL;
 }

@@ -2,7 +2,8 @@
 // Arrays that a command reads from files: FILE.npy or FILE.safetensors:NAME.
 //
 // A colon may also be part of a path. The longest part before a colon (or the whole) that is a
-// file is taken as the file, what follows the colon as the tensor's name.
+// file is taken as the file, what follows the colon as the tensor's name. A file is mapped; "-",
+// which is standard input, and pipes are read into memory.
 //
 // Functions return an exit code after saying what is wrong; the messages name the option, the
 // file, what was found and what was expected.
@@ -17,6 +18,7 @@ typedef struct array {
     mh_tensor found;    // as it is in the file
     mh_tensor tensor;   // to work with: the same, extended or converted
     mh_tensor_file *file;
+    char *bytes; // of a file that is not mapped
     void *copy;
     size_t copy_size;
 } array;

@@ -106,6 +106,7 @@ static void check_options(struct argp_state *state, const attend *a)
         argp_error(state, "--dmask is for --mask, which is missing");
     if (a->outputs[OUTPUT_DSINKS].path && !a->inputs[INPUT_SINKS].spec)
         argp_error(state, "--dsinks is for --sinks, which is missing");
+    outputs_check_npy(state, a->outputs, OUTPUT_COUNT);
     outputs_check(state, a->outputs, OUTPUT_COUNT, a->explain ? "--explain" : NULL);
 }
 
@@ -204,7 +205,8 @@ static const struct argp attend_argp = {
     .args_doc = "--q FILE --k FILE --v FILE --out FILE [OPTION...]",
     .doc = "Scaled dot-product attention: out = softmax(scale * q k^T) v for each batch and head.\n"
            "\n"
-           "A FILE to read is a .npy file, or FILE.safetensors:NAME. Arrays are float32, float16, "
+           "A FILE to read is a .npy file, or FILE.safetensors:NAME; - is standard input. Arrays "
+           "are float32, float16, "
            "or (safetensors) bfloat16; float64 is converted. Shapes use B batch, H query heads, G "
            "key/value heads, T queries, S keys, E and Ev widths. Leading dimensions may be left "
            "out: (H,T,E) or (T,E); outputs then have as many dimensions as q.\v"

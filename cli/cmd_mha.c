@@ -159,6 +159,7 @@ static void check_outputs(struct argp_state *state, const mha *m)
         argp_error(state, "--values, --no-times and --json are for --trace, which is missing");
     if (!m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT))
         argp_error(state, "nothing to do: none of --out, --weights and --trace is given");
+    outputs_check_npy(state, m->outputs, OUTPUT_COUNT);
     outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
 }
 
@@ -311,9 +312,10 @@ static const struct argp mha_argp = {
         "out = concat(head_1 ... head_H) Wo^T + bo, each head the attention of its own part of "
         "the projected query, key and value. --trace shows every step with its shape.\n"
         "\n"
-        "A FILE of an input is a .npy file, or FILE.safetensors:NAME; float32, float16, bfloat16 "
-        "or float64, computed in float32. Letters: B batch, T queries, S keys, D model width, H "
-        "heads, G of them for key and value, E = D/H head width, N input width.\v"
+        "A FILE of an input is a .npy file, or FILE.safetensors:NAME; - is standard input. Numbers "
+        "are float32, float16, bfloat16 or float64, computed in float32. Letters: B batch, T "
+        "queries, S keys, D model width, H heads, G of them for key and value, E = D/H head "
+        "width, N input width.\v"
         "Examples:\n"
         "  multihead mha --embed-dim 512 --heads 8 --random 32x10 --trace\n"
         "  multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved \\\n"

@@ -32,7 +32,7 @@ static const choice metric_choices[] = {{"bleu", METRIC_BLEU},
 
 typedef struct score {
     common_options common;
-    const char *hypothesis_path; // NULL: standard input
+    const char *hypothesis_path; // NULL: standard input, too
     const char *reference_paths[MOST_REFERENCES];
     size_t reference_count;
     int metrics, width;
@@ -117,7 +117,7 @@ static const struct argp score_argp = {
 
 static int read_texts(score *s)
 {
-    int code = lines_read(s->hypothesis_path, &s->hypotheses);
+    int code = lines_read(s->hypothesis_path ? s->hypothesis_path : "-", &s->hypotheses);
     for (size_t r = 0; r < s->reference_count && code == EXIT_DONE; r++)
         code = lines_read(s->reference_paths[r], &s->references[r]);
     if (code != EXIT_DONE)

@@ -38,7 +38,7 @@ static const struct argp_option option_table[] = {
      "the model: a folder with config.json, tokenizer.json and "
      "model.safetensors",
      0},
-    {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file", 0},
+    {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file; - is standard input", 0},
     {NULL, 0, NULL, 0, "Search", 2},
     {"beam", KEY_BEAM, "N", 0, "hypotheses a sentence; 1: always the likeliest token. Default: 4",
      0},
@@ -51,7 +51,7 @@ static const struct argp_option option_table[] = {
      "further one",
      0},
     {NULL, 0, NULL, 0, "What to print", 3},
-    {"output", 'o', "FILE", 0, "write to a file, whole or not at all", 0},
+    {"output", 'o', "FILE", 0, "write to a file, whole or not at all; - is standard output", 0},
     {"n-best", KEY_N_BEST, "N", 0,
      "the N best of each text, a line each, behind the text's number; N up to the beam, which "
      "grows to N if it is not given. Default: 1",
@@ -123,6 +123,8 @@ static void check_options(struct argp_state *state, translate *t)
     if (o->n_best > o->beam)
         argp_error(state, "--n-best: found %zu, expected at most the beam, %zu", o->n_best,
                    o->beam);
+    if (o->alignment_layer >= 0 && t->printing.alignment == ALIGNMENT_NONE)
+        argp_error(state, "--alignment-layer is for --alignment, which is missing");
     if (t->attention.shows && t->printing.json)
         argp_error(state, "--show-attention: not with --json");
     const mh_view_options *v = &t->attention.options;
@@ -132,6 +134,10 @@ static void check_options(struct argp_state *state, translate *t)
     if ((t->attention.page || t->attention.trace) && t->text_count != 1)
         argp_error(state, "%s: found %zu texts on the command line, expected one",
                    t->attention.page ? "--attention" : "--trace-out", t->text_count);
+    const output files[] = {{.option = "-o", .path = t->output_path},
+                            {.option = "--attention", .path = t->attention.page},
+                            {.option = "--trace-out", .path = t->attention.trace}};
+    outputs_check(state, files, 3, t->output_path ? NULL : "the translation");
     t->attention.model = t->model_path;
     o->attention = t->printing.alignment != ALIGNMENT_NONE;
     t->printing.n_best = o->n_best;
@@ -188,10 +194,10 @@ static error_t parse_attention(int key, char *argument, struct argp_state *state
         a->shows = true;
         return 0;
     case KEY_PAGE:
-        a->page = argument;
+        a->page = output_path(argument);
         return 0;
     case KEY_TRACE_OUT:
-        a->trace = argument;
+        a->trace = output_path(argument);
         return 0;
     case KEY_KIND:
         a->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);
@@ -291,7 +297,8 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
                                 mh_translations_at(translations, i, 0), t->number, t->printing.to);
     }
     mh_translations_free(translations);
-    fflush(t->printing.to);
+    if (code == EXIT_DONE && t->printing.to == stdout)
+        code = flush_stdout(); // whoever waits for these gets them, and more only if they arrive
     return code;
 }
 

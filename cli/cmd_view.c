@@ -2,6 +2,7 @@
 // multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page; or how
 // a training run goes (view_run.c).
 #include "messages.h"
+#include "outputs.h"
 #include "terminal.h"
 #include "view_inputs.h"
 #include "view_run.h"
@@ -29,7 +30,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"weights", KEY_WEIGHTS, "FILE", 0,
      "attention weights (layers,heads,T,S); layers, or layers and heads, may be missing. FILE.npy "
-     "or FILE.safetensors:NAME",
+     "or FILE.safetensors:NAME; - is standard input",
      0},
     {"tokens", KEY_TOKENS, "FILE", 0,
      "names of the queries, and of the keys if there are as many: one token a line, or one line "
@@ -48,7 +49,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Page", 3},
     {"output", 'o', "FILE", 0,
      "write one HTML page that needs no network; of a RUN, the curve as an SVG image (default: "
-     "RUN/loss.svg)",
+     "RUN/loss.svg); - is standard output",
      0},
     {"bits", KEY_BITS, "N", 0,
      "bits of a weight in the page, 8 or 16; default: 16 up to 4 million weights, 8 beyond", 0},
@@ -79,6 +80,9 @@ static void check_sense(struct argp_state *state, const view *v)
         argp_error(state, "expected either --weights, --trace or the folder of a run");
     if (v->run_folder)
         view_run_check(state, v);
+    const output files[] = {{.option = "-o", .path = v->page_path},
+                            {.option = "--trace-out", .path = v->trace_out}};
+    outputs_check(state, files, 2, v->text && !v->run_folder ? "--text" : NULL);
     if (v->trace_path && (v->tokens.path || v->key_tokens.path))
         argp_error(state, "%s: a trace has its own tokens",
                    v->tokens.path ? "--tokens" : "--key-tokens");
@@ -124,13 +128,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         v->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
         return 0;
     case 'o':
-        v->page_path = argument;
+        v->page_path = output_path(argument);
         return 0;
     case KEY_BITS:
         v->options.bits = parse_choice(state, "--bits", argument, bits_choices);
         return 0;
     case KEY_TRACE_OUT:
-        v->trace_out = argument;
+        v->trace_out = output_path(argument);
         return 0;
     case KEY_TEXT:
         v->text = true;

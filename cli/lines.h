@@ -12,7 +12,7 @@ typedef struct lines {
     size_t count;
 } lines;
 
-// Reads a file, or standard input if path is NULL or "-". Every line must be valid UTF-8; the last
+// Reads a file, "-" for standard input. Every line must be valid UTF-8; the last
 // may lack its newline. Returns an exit code after saying what is wrong: file, line, byte.
 int lines_read(const char *path, lines *l);
 // Whether line `number` of what is called `name` is valid UTF-8: an exit code, after saying so.

@@ -5,7 +5,6 @@
 #include "command.h"
 #include "messages.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -96,15 +95,10 @@ static int dispatch(int argc, char **argv)
     return c ? run_command(c, argc, argv) : unknown_command(word);
 }
 
-// A full disk or a closed pipe behind stdout is a failure, although printf said nothing.
-static void close_stdout(void)
+static void finish_stdout(void)
 {
-    bool failed = ferror(stdout) != 0;
-    errno = 0;
-    if (fclose(stdout) == 0 && !failed)
-        return;
-    complain("standard output: %s", errno ? strerror(errno) : "cannot be written");
-    _Exit(EXIT_FAILED);
+    if (close_stdout() != EXIT_DONE)
+        _Exit(EXIT_FAILED);
 }
 
 // What a batch gives back, the next one asks for again. glibc would return it to the system in
@@ -121,7 +115,7 @@ int main(int argc, char **argv)
 {
     keep_memory();
     argp_err_exit_status = EXIT_USAGE;
-    atexit(close_stdout);
+    atexit(finish_stdout);
     signal(SIGXFSZ, SIG_IGN); // a limit on the size of files is reported as a full disk is
     return dispatch(argc, argv);
 }

@@ -3,6 +3,7 @@
 #include "messages.h"
 #include "command.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +80,30 @@ int complain_output(const mh_context *context, mh_status status, const char *whe
 {
     const int code = complain_status(context, status, where);
     return status == MH_ERROR_FILE ? EXIT_FAILED : code;
+}
+
+static int refuse_stdout(int error)
+{
+    static bool said; // once is enough, however often it is tried
+    if (!said)
+        complain("standard output: cannot be written%s%s", error ? ": " : "",
+                 error ? strerror(error) : "");
+    said = true;
+    return EXIT_FAILED;
+}
+
+int flush_stdout(void)
+{
+    errno = 0;
+    const bool failed = fflush(stdout) != 0;
+    return failed || ferror(stdout) ? refuse_stdout(errno) : EXIT_DONE;
+}
+
+int close_stdout(void)
+{
+    const int code = flush_stdout();
+    errno = 0;
+    return fclose(stdout) == 0 ? code : refuse_stdout(errno);
 }
 
 // Only async-signal-safe calls from here to on_signal's end.

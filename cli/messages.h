@@ -25,6 +25,11 @@ int complain_status(const mh_context *context, mh_status status, const char *whe
 // The same where a file was to be written: that it cannot be is a failure, not a bad input file.
 int complain_output(const mh_context *context, mh_status status, const char *where);
 
+// Whether all that was printed has arrived: a full disk or a closed pipe is a failure, although
+// printf said nothing. Return an exit code after saying so, once.
+int flush_stdout(void);
+int close_stdout(void);
+
 // From now on SIGINT and SIGTERM end the process with exit code 5: at once, or, between
 // begin_saving() and end_saving(), after what is being written is complete. A second signal
 // always ends it at once. end_saving() does not return if a signal came meanwhile.

@@ -56,16 +56,19 @@ void print_presets(bool json)
 // The names of the projections, by kind of file; mh_parameters_load has the last word on them.
 typedef struct names {
     const char *q, *k, *v, *out; // k and v NULL: one matrix for all three
-    const char *bias;
+    const char *bias, *out_bias;
 } names;
 
 static const names known_names[] = {
-    {"in_proj_weight", NULL, NULL, "out_proj.weight", "in_proj_bias"},
-    {"q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight", "in_proj_bias"},
-    {"W_q.weight", "W_k.weight", "W_v.weight", "W_o.weight", "W_q.bias"},
-    {"q_linear.weight", "k_linear.weight", "v_linear.weight", "out_linear.weight", "q_linear.bias"},
-    {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias"},
-    {"qkv_layer.weight", NULL, NULL, "linear_layer.weight", "qkv_layer.bias"},
+    {"in_proj_weight", NULL, NULL, "out_proj.weight", "in_proj_bias", "out_proj.bias"},
+    {"q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight", "in_proj_bias",
+     "out_proj.bias"},
+    {"W_q.weight", "W_k.weight", "W_v.weight", "W_o.weight", "W_q.bias", "W_o.bias"},
+    {"q_linear.weight", "k_linear.weight", "v_linear.weight", "out_linear.weight", "q_linear.bias",
+     "out_linear.bias"},
+    {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias",
+     "o_proj.bias"},
+    {"qkv_layer.weight", NULL, NULL, "linear_layer.weight", "qkv_layer.bias", "linear_layer.bias"},
 };
 
 static bool has(const mh_tensor_file *file, const char *name)
@@ -109,7 +112,7 @@ static void read_sizes(const mh_tensor_file *file, mh_mha_config *c)
         set_size(&c->kdim, size_in(file, n->k, 1));
         set_size(&c->vdim, size_in(file, n->v, 1));
         set_size(&c->kv_heads, kv_heads_in(file, n, c));
-        c->bias = has(file, n->bias);
+        c->bias = has(file, n->bias) || has(file, n->out_bias);
         c->add_bias_kv = has(file, "bias_k");
         c->sinks = has(file, "sinks");
         return;
@@ -128,7 +131,7 @@ static int read_config(mha *m)
         return EXIT_DONE;
     complain("--model %s: no parameters of an attention layer are known by these names; expected "
              "in_proj_weight and out_proj.weight as PyTorch has them, or W_q, W_k, W_v, W_o or "
-             "the like (docs/pytorch.md)",
+             "the like (docs/mha.md)",
              m->model);
     return EXIT_INPUT;
 }

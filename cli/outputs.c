@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arrays that a command writes; see outputs.h.
+// What a command writes; see outputs.h.
 #include "outputs.h"
 #include "messages.h"
 
@@ -45,12 +45,18 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+void outputs_check_npy(struct argp_state *state, const output *outputs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (outputs[i].path && ends_with(outputs[i].path, ".safetensors"))
+            argp_error(state, "%s: found '%s', expected a .npy file", outputs[i].option,
+                       outputs[i].path);
+}
+
 void outputs_check(struct argp_state *state, const output *outputs, int count, const char *talker)
 {
     for (int i = 0; i < count; i++) {
         const char *path = outputs[i].path;
-        if (path && ends_with(path, ".safetensors"))
-            argp_error(state, "%s: found '%s', expected a .npy file", outputs[i].option, path);
         if (path && talker && strcmp(path, STDOUT_PATH) == 0)
             argp_error(state, "%s and %s - cannot share standard output", talker,
                        outputs[i].option);

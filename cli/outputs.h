@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Arrays that a command writes: a list of {option, path, tensor}, checked when the command line is
-// read, written when all is computed.
+// What a command writes: a list of {option, path}, checked when the command line is read. Where
+// they are arrays, each has its tensor and is written when all is computed.
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
 
@@ -20,8 +20,11 @@ typedef struct output {
 // The path of an output as it is given on the command line.
 const char *output_path(const char *argument);
 
-// Ends the program if two outputs are one file, if one is no .npy, or if one is standard output
-// while the option `talker` (NULL: none) prints there.
+// Ends the program if an output is no .npy.
+void outputs_check_npy(struct argp_state *state, const output *outputs, int count);
+
+// Ends the program if two outputs are one file, or if one is standard output while `talker` (NULL:
+// none), such as an option, prints there.
 void outputs_check(struct argp_state *state, const output *outputs, int count, const char *talker);
 
 bool outputs_wanted(const output *outputs, int from, int count);

@@ -5,54 +5,14 @@
 // them, because that is how a sentence is written down.
 #include "view_inputs.h"
 #include "messages.h"
+#include "whole_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 // ---- tokens ---------------------------------------------------------------------------
 
 enum { TOKENS_BYTES_MAX = 64 << 20 };
-
-static int read_text(token_list *list, size_t *size)
-{
-    FILE *file = fopen(list->path, "rb");
-    size_t used = 0, room = 4096;
-    int code = EXIT_DONE;
-    if (!file) {
-        code = errno == ENOMEM ? EXIT_MEMORY : EXIT_INPUT;
-        complain("%s: %s: cannot be opened: %s", list->option, list->path, strerror(errno));
-        return code;
-    }
-    for (;;) {
-        char *more = realloc(list->text, room + 1);
-        if (!more) {
-            complain("%s %s: out of memory", list->option, list->path);
-            code = EXIT_MEMORY;
-            break;
-        }
-        list->text = more;
-        used += fread(list->text + used, 1, room - used, file);
-        if (used < room)
-            break;
-        if (room >= TOKENS_BYTES_MAX) {
-            complain("%s %s: more than %d MB, expected a list of tokens", list->option, list->path,
-                     TOKENS_BYTES_MAX >> 20);
-            code = EXIT_INPUT;
-            break;
-        }
-        room *= 2;
-    }
-    if (code == EXIT_DONE && ferror(file)) {
-        complain("%s: %s: cannot be read: %s", list->option, list->path, strerror(errno));
-        code = EXIT_INPUT;
-    }
-    fclose(file);
-    if (code == EXIT_DONE)
-        list->text[used] = 0;
-    *size = used;
-    return code;
-}
 
 static int add_token(token_list *list, const char *token)
 {
@@ -71,9 +31,11 @@ static int add_token(token_list *list, const char *token)
 
 static int read_tokens(token_list *list)
 {
-    size_t size = 0;
-    int code = list->path ? read_text(list, &size) : EXIT_DONE;
-    if (!list->path || code != EXIT_DONE)
+    size_t size;
+    if (!list->path)
+        return EXIT_DONE;
+    int code = whole_file_read(list->option, list->path, TOKENS_BYTES_MAX, &list->text, &size);
+    if (code != EXIT_DONE)
         return code;
     if (memchr(list->text, 0, size)) {
         complain("%s %s: a byte 0, expected text, one token a line", list->option, list->path);
@@ -132,36 +94,47 @@ static int read_weights(view *v)
 
 static int read_trace(view *v)
 {
-    mh_status status = mh_trace_file_open(v->context, v->trace_path, &v->trace_file);
+    mh_status status;
+    if (is_stream(v->trace_path)) {
+        size_t size;
+        int code = whole_file_read("--trace", v->trace_path, SIZE_MAX, &v->trace_bytes, &size);
+        if (code != EXIT_DONE)
+            return code;
+        status = mh_trace_file_parse(v->context, input_name(v->trace_path), v->trace_bytes, size,
+                                     &v->trace_file);
+    } else {
+        status = mh_trace_file_open(v->context, v->trace_path, &v->trace_file);
+    }
     if (status != MH_OK)
         return complain_status(v->context, status, "--trace");
     v->trace = *mh_trace_file_trace(v->trace_file);
     return EXIT_DONE;
 }
 
-int view_read_inputs(view *v)
+static int read_weights_and_tokens(view *v)
 {
-    v->trace = mh_trace_default();
-    int code = v->trace_path ? read_trace(v) : read_tokens(&v->tokens);
-    if (code == EXIT_DONE && !v->trace_path)
+    int code = read_tokens(&v->tokens);
+    if (code == EXIT_DONE)
         code = read_tokens(&v->key_tokens);
-    if (code == EXIT_DONE && !v->trace_path)
+    if (code == EXIT_DONE)
         code = read_weights(v);
     if (code != EXIT_DONE)
         return code;
-    if (!v->trace_path) {
-        v->trace.target = (mh_trace_tokens){.count = v->tokens.count, .text = v->tokens.tokens};
-        v->trace.source =
-            (mh_trace_tokens){.count = v->key_tokens.count, .text = v->key_tokens.tokens};
-    }
-    if (v->title)
-        v->trace.title = v->title;
-    if (v->trace_path)
-        return EXIT_DONE; // it was checked when it was read
+    v->trace.target = (mh_trace_tokens){.count = v->tokens.count, .text = v->tokens.tokens};
+    v->trace.source = (mh_trace_tokens){.count = v->key_tokens.count, .text = v->key_tokens.tokens};
     mh_status status = mh_trace_check(v->context, &v->trace);
     if (status == MH_ERROR_ARGUMENT)
         return array_complain(&v->weights, "%s", mh_error_message(v->context));
     return status == MH_OK ? EXIT_DONE : complain_status(v->context, status, NULL);
+}
+
+int view_read_inputs(view *v)
+{
+    v->trace = mh_trace_default();
+    int code = v->trace_path ? read_trace(v) : read_weights_and_tokens(v);
+    if (v->title)
+        v->trace.title = v->title;
+    return code;
 }
 
 void view_close_inputs(view *v)
@@ -172,5 +145,6 @@ void view_close_inputs(view *v)
         free(lists[i]->tokens);
     }
     mh_trace_file_free(v->trace_file);
+    free(v->trace_bytes);
     array_close(v->context, &v->weights);
 }

@@ -28,6 +28,7 @@ typedef struct view {
     int colour; // COLOUR_AUTO ...
     mh_view_options options;
     mh_trace_file *trace_file;
+    char *trace_bytes; // of a trace that is not mapped
     mh_trace trace;
     mh_context *context;
 } view;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void view_run_check(struct argp_state *state, const view *v)
 {
@@ -51,12 +52,26 @@ static int write_curve(const view *v, const char *log, const char *path)
     return EXIT_DONE;
 }
 
+// Weights without --weights are an easy mistake.
+static int check_folder(const char *folder)
+{
+    struct stat status;
+    if (stat(folder, &status) != 0 || S_ISDIR(status.st_mode))
+        return EXIT_DONE; // what is not there is missed when its log is opened
+    complain("%s: is a file, expected the folder of a run, or --weights or --trace before it",
+             folder);
+    return EXIT_INPUT;
+}
+
 int view_run(view *v)
 {
+    int code = check_folder(v->run_folder);
+    if (code != EXIT_DONE)
+        return code;
     char *log = join_path(v->run_folder, "log.jsonl");
     char *beside = join_path(v->run_folder, "loss.svg");
-    int code = log && beside ? EXIT_DONE : EXIT_MEMORY;
-    const char *path = v->page_path ? output_path(v->page_path) : beside;
+    code = log && beside ? EXIT_DONE : EXIT_MEMORY;
+    const char *path = v->page_path ? v->page_path : beside;
     if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
         code = print_curve(v, log);
     if (code == EXIT_DONE)

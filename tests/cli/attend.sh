@@ -91,6 +91,15 @@ cp q2.npy io.npy
 run multihead attend --q io.npy --k k2.npy --v v2.npy --out io.npy --threads 2
 cmp io.npy o2.npy && echo "same as o2.npy"
 
+# inputs that are not mapped: standard input, a tensor in it, a pipe
+multihead attend --q - --k k2.npy --v v2.npy --out - <q2.npy | cmp - o2.npy && echo "same as o2.npy"
+multihead attend --q q2.npy --k -:only --v v2.npy --out - <one.safetensors | cmp - o2.npy &&
+    echo "same as o2.npy"
+mkfifo pipe
+cat q2.npy >pipe &
+multihead attend --q pipe --k k2.npy --v v2.npy --out - | cmp - o2.npy && echo "same as o2.npy"
+rm pipe
+
 # nothing to attend to
 make_npy k0.npy f32 0x4 0
 make_npy v0.npy f32 0x2 0

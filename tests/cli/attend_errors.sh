@@ -56,6 +56,11 @@ run multihead attend --q q.npy:x --k k.npy --v v.npy --out o.npy
 run multihead attend --q set.safetensors --k k.npy --v v.npy --out o.npy
 run multihead attend --q set.safetensors:x --k k.npy --v v.npy --out o.npy
 
+multihead attend --q - --k - --v v.npy --out o.npy <q.npy 2>&1
+echo "exit $?"
+multihead attend --q - --k k.npy --v v.npy --out o.npy </dev/null 2>&1
+multihead attend --q - --k k.npy --v v.npy --out o.npy <&- 2>&1
+
 # types and shapes
 make_npy int.npy i32 1x2x3x4 1
 make_npy row.npy f32 4 1

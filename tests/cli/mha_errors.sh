@@ -51,11 +51,12 @@ printf 'hello' >text.safetensors
 id='1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1'
 make_npy foreign.safetensors weight f32 4x4 1
 make_npy missing.safetensors in_proj_weight f32 12x4 1 + in_proj_bias f32 12 0 + out_proj.weight f32 4x4 $id
+make_npy bias.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id + out_proj.bias f32 4 0
 make_npy surplus.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id + quux f32 1 1
 make_npy shape.safetensors in_proj_weight f32 11x4 1 + out_proj.weight f32 4x4 $id
 make_npy good.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id
 make_npy order.safetensors qkv_layer.weight f32 12x4 1 + linear_layer.weight f32 4x4 $id
-for model in nowhere text foreign missing surplus shape; do
+for model in nowhere text foreign missing bias surplus shape; do
     run multihead mha -m $model.safetensors --heads 2 --query x.npy --out o.npy
 done
 run multihead mha -m good.safetensors --heads 3 --query x.npy --out o.npy

@@ -21,6 +21,11 @@ multihead translate -m model --isa scalar --threads 3 --show-attention "le chat"
 printf 'le chat\nbeau\n' | multihead translate -m model $scalar --show-attention -o out.txt &&
     cmp out.txt expected.txt && echo "to a file"
 
+multihead translate -m model/ $scalar --attention - -o out.txt "le chat" | cmp - page.html
+multihead translate -m model/ $scalar --trace-out - -o out.txt "le chat" | cmp - t.safetensors
+run multihead translate -m model --attention - x
+run multihead translate -m model --attention p.html --trace-out ./p.html x
+
 run multihead translate -m model --show-attention --json x
 run multihead translate -m model --attention p.html x y
 run multihead translate -m model --trace-out t.safetensors </dev/null

@@ -19,6 +19,7 @@ run multihead translate -m model --disable-head enc.0.1x x
 run multihead translate -m model --disable-head dec.2.0 x
 run multihead translate -m model --disable-head cross.0.4 x
 run multihead translate -m model --alignment hard --alignment-layer 2 x
+run multihead translate -m model --alignment-layer 1 x
 
 # the model
 run multihead translate -m nowhere x
@@ -45,3 +46,7 @@ remember out.txt
 run multihead translate -m model --input bad.txt -o out.txt
 untouched out.txt
 run multihead translate -m model -o nowhere/out.txt x
+
+# a full disk: what is not read yet is not translated
+yes "le chat" | multihead translate -m model --beam 1 --max-length-factor 0 2>&1 >/dev/full
+echo "exit $?"

@@ -25,7 +25,14 @@ grep -c "$(printf '<script')" page.html
 run multihead view --trace trace.safetensors --text --kind attention --head 0
 run multihead view --weights t.safetensors:b
 
+multihead view --weights w.npy --tokens tokens.txt --trace-out - | cmp - trace.safetensors
+multihead view --trace - -o - <trace.safetensors | cmp - page.html
+multihead view --weights - --tokens tokens.txt -o - <w.npy | cmp - page.html
+
 remember page.html
+run multihead view --weights w.npy -o - --text
+run multihead view --weights w.npy -o page.html --trace-out ./page.html
+multihead view --weights w.npy --tokens - --key-tokens - <tokens.txt 2>&1
 run multihead view
 run multihead view --weights w.npy --trace trace.safetensors
 run multihead view --trace trace.safetensors --tokens tokens.txt
