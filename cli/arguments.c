@@ -14,6 +14,8 @@
 enum { MOST_THREADS = 1024 };
 
 const choice dtype_choices[] = {{"f32", MH_F32}, {"bf16", MH_BF16}, {"f16", MH_F16}, {NULL, 0}};
+const choice precision_choices[] = {
+    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
 
 // ---- numbers and choices --------------------------------------------------------------
 

@@ -34,7 +34,8 @@ typedef struct choice {
     int value;
 } choice;
 
-extern const choice dtype_choices[]; // f32, bf16, f16
+extern const choice dtype_choices[];     // f32, bf16, f16
+extern const choice precision_choices[]; // f32, bf16
 
 int64_t parse_integer(struct argp_state *state, const char *option, const char *text, int64_t low,
                       int64_t high);

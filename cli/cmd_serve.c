@@ -30,9 +30,6 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const choice precision_choices[] = {
-    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
-
 typedef struct serve {
     common_options common;
     mh_context *context;

@@ -87,8 +87,6 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
                                       {"decoder", MH_TRACE_DECODER},
                                       {"cross", MH_TRACE_CROSS},
                                       {NULL, 0}};
-static const choice precision_choices[] = {
-    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
 
 typedef struct translate {
     common_options common;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// What people see of a training; see train_progress.h. What matters most comes first: a terminal of
+// 80 columns shows the time that is left, a wider one the rest too.
 #include "train_progress.h"
 #include "messages.h"
 #include "progress.h"
@@ -46,11 +48,11 @@ static void show_update(train_progress *p, const mh_train_event *e)
         return;
     p->shown = e->seconds;
     snprintf(text, sizeof text,
-             "epoch %" PRIu64 " %2.0f%%  step %" PRIu64
-             "  loss %.3f  ppl %.1f  %.1fK tokens/s  lr %.2e  norm %.2f  %s, %s left",
-             e->epoch + 1, 100 * e->epoch_part, e->update, e->loss, exp(e->loss), p->rate / 1000,
-             e->learning_rate, e->gradient_norm, time_text(e->seconds, spent),
-             time_text(seconds_left(e), left));
+             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK tokens/s  %s, %s left  step %" PRIu64
+             "  ppl %.1f  lr %.2e  norm %.2f",
+             e->epoch + 1, 100 * e->epoch_part, e->loss, p->rate / 1000,
+             time_text(e->seconds, spent), time_text(seconds_left(e), left), e->update,
+             exp(e->loss), e->learning_rate, e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else

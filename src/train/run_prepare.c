@@ -27,15 +27,14 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
-    if (!o->batch_tokens || !o->accumulate || !o->average || !o->after.count)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "batch_tokens, accumulate, average, after: found %zu, %zu, %zu, %" PRIu64
-                       ", expected more than 0",
-                       o->batch_tokens, o->accumulate, o->average, o->after.count);
     const struct {
         const char *name;
         double found, least, below;
     } numbers[] = {
+        {"batch_tokens", (double)o->batch_tokens, 1, INFINITY},
+        {"accumulate", (double)o->accumulate, 1, INFINITY},
+        {"average", (double)o->average, 1, INFINITY},
+        {"after", (double)o->after.count, 1, INFINITY},
         {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
         {"clip", o->clip, 0, INFINITY},
         {"weight_decay", o->weight_decay, 0, INFINITY},

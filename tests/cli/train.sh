@@ -22,6 +22,13 @@ multihead train -q $sizes --data source.gz --targets target.txt --valid dev.tsv 
     --save-freq 20u --valid-freq 30u --after 60u -o two
 cmp whole/model.safetensors two/model.safetensors && echo "the same from two files"
 
+# Presets do not undo what stands before them, and the README's command line can be given to a shell.
+multihead train -q --d-model 16 --heads 2 --ff 32 --encoder-layers 1 --decoder-layers 1 --merges 40 \
+    --data pairs.tsv --valid dev.tsv --batch-tokens 200 --save-freq 20u --valid-freq 30u --after 60u \
+    -o order --preset tiny --attribution "it's ours; \$1 \`x\`"
+cmp whole/model.safetensors order/model.safetensors && echo "the same in another order"
+sed -n 's/^ *multihead train .*--attribution/--attribution/p' order/README.md
+
 # Ctrl-C: exit code 5, and the same bytes after going on
 timeout --preserve-status -s INT 0.7 multihead train -q $options --after 3000u -o stopped 2>&1
 echo "exit $?"
@@ -45,6 +52,7 @@ run multihead train --data pairs.tsv --after 20 -o run
 run multihead train --data pairs.tsv --heads 3 -o heads
 run multihead train --data pairs.tsv --dropout 1 -o dropout
 run multihead train --data pairs.tsv --lr 0 -o rate
+run multihead train --data pairs.tsv --after 0u -o after
 run multihead train --data pairs.tsv extra -o run
 
 # files
@@ -53,7 +61,8 @@ printf '' >empty.tsv
 run multihead train --data nowhere.tsv -o run
 ls -d run 2>&1
 run multihead train --data empty.tsv -o run
-multihead train --data mixed.tsv --preset tiny --after 1u -o mixed 2>&1 | grep -v 'step 1 '
+multihead train --data mixed.tsv --preset tiny --dtype f32 --after 1u -o mixed 2>&1 |
+    grep -v 'step 1 '
 run multihead train -q --data pairs.tsv --targets dev.tsv -o run
 run multihead train -q $options --after 60u --seed 2 -o whole
 run multihead train -q $options --after 60u -o pairs.tsv

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+// The options of `multihead train`; see train_options.h.
+//
+// --example and --preset set many options at once. So that it does not matter where on the command
+// line they stand, it is read twice: the first time to know them, the second time, after they have
+// set what they set, for all that others say.
+#include "train_options.h"
+
+#include <string.h>
+
+enum {
+    KEY_DATA = 0x100,
+    KEY_TARGETS,
+    KEY_VALID,
+    KEY_VALID_TARGETS,
+    KEY_EXAMPLE,
+    KEY_ATTRIBUTION,
+    KEY_TOKENIZER,
+    KEY_MERGES,
+    KEY_WEIGHTS,
+    KEY_PRESET,
+    KEY_D_MODEL,
+    KEY_HEADS,
+    KEY_ENCODER_LAYERS,
+    KEY_DECODER_LAYERS,
+    KEY_FF,
+    KEY_ACTIVATION,
+    KEY_POST_NORM,
+    KEY_DROPOUT,
+    KEY_MAX_LENGTH,
+    KEY_AFTER,
+    KEY_BATCH_TOKENS,
+    KEY_ACCUMULATE,
+    KEY_LR,
+    KEY_WARMUP,
+    KEY_BETA1,
+    KEY_BETA2,
+    KEY_WEIGHT_DECAY,
+    KEY_CLIP,
+    KEY_SMOOTHING,
+    KEY_DTYPE,
+    KEY_SAVE_FREQ,
+    KEY_VALID_FREQ,
+    KEY_AVERAGE,
+    KEY_PATIENCE,
+    KEY_SEED,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
+    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are not read",
+     0},
+    {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
+    {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not learnt from", 0},
+    {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
+    {"example", KEY_EXAMPLE, "NAME", 0,
+     "built-in data in place of files: numbers, French number words to English, with sizes and "
+     "rates that suit it where other options say nothing else",
+     0},
+    {"tokenizer", KEY_TOKENIZER, "FILE", 0, "a tokenizer.json; default: learnt from the data", 0},
+    {"merges", KEY_MERGES, "N", 0, "of a tokenizer that is learnt; default: 8000", 0},
+    {"attribution", KEY_ATTRIBUTION, "TEXT", 0, "where the data is from, for the model's README",
+     0},
+    {NULL, 0, NULL, 0, "The run", 2},
+    {"output", 'o', "DIR", 0,
+     "its folder, and the model's; with a checkpoint in it, training goes on", 0},
+    {"after", KEY_AFTER, "TIME", 0,
+     "stop after 20e (epochs), 50Ku (updates) or 100Mt (target tokens), counted from the start of "
+     "the run; default: 20e",
+     0},
+    {"save-freq", KEY_SAVE_FREQ, "TIME", 0, "between checkpoints; default: 500u", 0},
+    {"valid-freq", KEY_VALID_FREQ, "TIME", 0, "between validations; default: 1e", 0},
+    {"patience", KEY_PATIENCE, "N", 0, "stop after N validations without a better BLEU", 0},
+    {"average", KEY_AVERAGE, "N", 0, "the model is the mean of the last N checkpoints; default: 1",
+     0},
+    {"weights", KEY_WEIGHTS, "TYPE", 0, "of model.safetensors: f32 (default) or bf16", 0},
+    {"seed", KEY_SEED, "N", 0, "of everything random; default: 1", 0},
+    {NULL, 0, NULL, 0, "The model", 3},
+    {"preset", KEY_PRESET, "NAME", 0,
+     "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
+     "or base (512, 8, 6+6, 2048), where other options say nothing else",
+     0},
+    {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
+    {"heads", KEY_HEADS, "N", 0, "heads of each attention", 0},
+    {"encoder-layers", KEY_ENCODER_LAYERS, "N", 0, "layers of the encoder", 0},
+    {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
+    {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
+    {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
+    {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each sum, not before each sublayer", 0},
+    {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
+    {"max-length", KEY_MAX_LENGTH, "N", 0,
+     "tokens of a sentence; longer ones are left out; default: 256", 0},
+    {NULL, 0, NULL, 0, "Learning", 4},
+    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0, "source and target tokens of a batch; default: 4096",
+     0},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "batches of an update; default: 1", 0},
+    {"lr", KEY_LR, "X", 0, "the highest learning rate; default: 0.001", 0},
+    {"warmup", KEY_WARMUP, "N", 0,
+     "updates to get there; then it falls with their square root; default: 1000", 0},
+    {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
+    {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
+    {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
+    {"clip", KEY_CLIP, "X", 0, "the highest norm of gradients, 0 for none; default: 1", 0},
+    {"label-smoothing", KEY_SMOOTHING, "P", 0, "default: 0.1", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0,
+     "of products: f32 or bf16, weights being f32; default: bf16 at level amx, else f32", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice weight_choices[] = {{"f32", MH_F32}, {"bf16", MH_BF16}, {NULL, 0}};
+static const choice activation_choices[] = {{"relu", MH_RELU},
+                                            {"gelu", MH_GELU},
+                                            {"gelu_tanh", MH_GELU_TANH},
+                                            {"silu", MH_SILU},
+                                            {NULL, 0}};
+
+enum { PRESET_NONE, PRESET_TINY, PRESET_SMALL, PRESET_BASE };
+static const choice preset_choices[] = {
+    {"tiny", PRESET_TINY}, {"small", PRESET_SMALL}, {"base", PRESET_BASE}, {NULL, 0}};
+
+static void set_preset(mh_translator_config *model, int preset)
+{
+    static const size_t sizes[][4] = {[PRESET_TINY] = {128, 4, 2, 512},
+                                      [PRESET_SMALL] = {256, 4, 3, 1024},
+                                      [PRESET_BASE] = {512, 8, 6, 2048}};
+    model->d_model = sizes[preset][0];
+    model->nhead = sizes[preset][1];
+    model->num_encoder_layers = model->num_decoder_layers = sizes[preset][2];
+    model->dim_feedforward = sizes[preset][3];
+}
+
+// A minute or two on two cores, and nearly all numbers right.
+static void set_example(mh_train_options *o)
+{
+    o->merges = 100;
+    set_preset(&o->model, PRESET_TINY);
+    o->model.dropout = 0;
+    o->batch_tokens = 2048;
+    o->learning_rate = 3e-3;
+    o->warmup = 200;
+    o->after = (mh_duration){8, MH_EPOCHS};
+}
+
+static mh_duration parse_duration(struct argp_state *state, const char *option, const char *text)
+{
+    mh_duration duration = {0, MH_EPOCHS};
+    if (!mh_duration_parse(text, &duration))
+        argp_error(state, "%s: found '%s', expected a number with e, u or t: 20e, 50Ku, 100Mt",
+                   option, text);
+    return duration;
+}
+
+static size_t parse_size(struct argp_state *state, const char *option, const char *text)
+{
+    return (size_t)parse_integer(state, option, text, 1, 1 << 24);
+}
+
+static error_t parse_data(int key, char *argument, struct argp_state *state)
+{
+    mh_train_options *o = &((train *)state->input)->options;
+    switch (key) {
+    case KEY_DATA:
+        o->data = argument;
+        return 0;
+    case KEY_TARGETS:
+        o->data_targets = argument;
+        return 0;
+    case KEY_VALID:
+        o->valid = argument;
+        return 0;
+    case KEY_VALID_TARGETS:
+        o->valid_targets = argument;
+        return 0;
+    case KEY_EXAMPLE:
+        o->example = argument;
+        return 0;
+    case KEY_ATTRIBUTION:
+        o->attribution = argument;
+        return 0;
+    case KEY_TOKENIZER:
+        o->tokenizer = argument;
+        return 0;
+    case KEY_MERGES:
+        o->merges = (size_t)parse_integer(state, "--merges", argument, 0, 1 << 20);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_run(int key, char *argument, struct argp_state *state)
+{
+    mh_train_options *o = &((train *)state->input)->options;
+    switch (key) {
+    case 'o':
+        o->folder = argument;
+        return 0;
+    case KEY_AFTER:
+        o->after = parse_duration(state, "--after", argument);
+        return 0;
+    case KEY_SAVE_FREQ:
+        o->save_every = parse_duration(state, "--save-freq", argument);
+        return 0;
+    case KEY_VALID_FREQ:
+        o->valid_every = parse_duration(state, "--valid-freq", argument);
+        return 0;
+    case KEY_PATIENCE:
+        o->patience = parse_size(state, "--patience", argument);
+        return 0;
+    case KEY_AVERAGE:
+        o->average = (size_t)parse_integer(state, "--average", argument, 1, 100);
+        return 0;
+    case KEY_WEIGHTS:
+        o->weights = (mh_dtype)parse_choice(state, "--weights", argument, weight_choices);
+        return 0;
+    case KEY_SEED:
+        o->seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_model(int key, char *argument, struct argp_state *state)
+{
+    train *t = state->input;
+    mh_translator_config *m = &t->options.model;
+    switch (key) {
+    case KEY_PRESET:
+        t->preset = parse_choice(state, "--preset", argument, preset_choices);
+        return 0;
+    case KEY_D_MODEL:
+        m->d_model = parse_size(state, "--d-model", argument);
+        return 0;
+    case KEY_HEADS:
+        m->nhead = parse_size(state, "--heads", argument);
+        return 0;
+    case KEY_ENCODER_LAYERS:
+        m->num_encoder_layers = parse_size(state, "--encoder-layers", argument);
+        return 0;
+    case KEY_DECODER_LAYERS:
+        m->num_decoder_layers = parse_size(state, "--decoder-layers", argument);
+        return 0;
+    case KEY_FF:
+        m->dim_feedforward = parse_size(state, "--ff", argument);
+        return 0;
+    case KEY_ACTIVATION:
+        m->activation =
+            (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
+        return 0;
+    case KEY_POST_NORM:
+        m->norm_first = false;
+        return 0;
+    case KEY_DROPOUT:
+        m->dropout = (float)parse_number(state, "--dropout", argument);
+        return 0;
+    case KEY_MAX_LENGTH:
+        m->max_length = parse_size(state, "--max-length", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_learning(int key, char *argument, struct argp_state *state)
+{
+    mh_train_options *o = &((train *)state->input)->options;
+    switch (key) {
+    case KEY_BATCH_TOKENS:
+        o->batch_tokens = parse_size(state, "--batch-tokens", argument);
+        return 0;
+    case KEY_ACCUMULATE:
+        o->accumulate = parse_size(state, "--accumulate", argument);
+        return 0;
+    case KEY_LR:
+        o->learning_rate = parse_number(state, "--lr", argument);
+        return 0;
+    case KEY_WARMUP:
+        o->warmup = (uint64_t)parse_integer(state, "--warmup", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_BETA1:
+        o->beta1 = parse_number(state, "--beta1", argument);
+        return 0;
+    case KEY_BETA2:
+        o->beta2 = parse_number(state, "--beta2", argument);
+        return 0;
+    case KEY_WEIGHT_DECAY:
+        o->weight_decay = parse_number(state, "--weight-decay", argument);
+        return 0;
+    case KEY_CLIP:
+        o->clip = parse_number(state, "--clip", argument);
+        return 0;
+    case KEY_SMOOTHING:
+        o->label_smoothing = parse_number(state, "--label-smoothing", argument);
+        return 0;
+    case KEY_DTYPE:
+        o->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void check_options(struct argp_state *state, const mh_train_options *o)
+{
+    if (!o->folder)
+        argp_error(state, "-o is missing: the folder for the run and its model");
+    if (!o->data && !o->example)
+        argp_error(state, "--data is missing; without data at hand try --example numbers");
+    if (o->example && (o->data || o->valid))
+        argp_error(state, "--example comes with its own data; leave out --data and --valid");
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    static error_t (*const groups[])(int, char *, struct argp_state *) = {
+        parse_data, parse_run, parse_model, parse_learning};
+    train *t = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &t->common;
+    if (key == ARGP_KEY_ARG)
+        return refuse_argument(state, argument);
+    if (key == ARGP_KEY_END)
+        check_options(state, &t->options);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (groups[i](key, argument, state) == 0)
+            return 0;
+    return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+const struct argp train_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]",
+    .doc = "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
+           "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
+           "validation data, or the last one without any.\n"
+           "\n"
+           "Ctrl-C loses nothing: the step is finished and saved, and the same command goes on "
+           "where it was; with exit code 5. So does it after a crash, from the last checkpoint. "
+           "What comes out is the same to the bit however often a run was stopped, and for any "
+           "number of threads. A run that is complete is left as it is.\v"
+           "Examples:\n"
+           "  multihead train --data train.tsv --valid dev.tsv -o run\n"
+           "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
+           "  multihead train --example numbers -o numbers",
+    .children = children,
+};
+
+int train_parse(int argc, char **argv, train *t)
+{
+    int code = parse_arguments(&train_argp, argc, argv, t);
+    if (code == EXIT_DONE && t->options.example)
+        set_example(&t->options);
+    if (code == EXIT_DONE && t->preset != PRESET_NONE)
+        set_preset(&t->options.model, t->preset);
+    return code == EXIT_DONE ? parse_arguments(&train_argp, argc, argv, t) : code;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What `multihead train` works on, and its options: one table for reading, help and the man page.
+#ifndef CLI_TRAIN_OPTIONS_H
+#define CLI_TRAIN_OPTIONS_H
+
+#include "arguments.h"
+#include "train_progress.h"
+
+typedef struct train {
+    common_options common;
+    mh_context *context;
+    mh_train_options options;
+    int preset; // 0: none
+    train_progress progress;
+    size_t bad_lines;
+} train;
+
+extern const struct argp train_argp;
+
+// Reads the command line into t->options, which have their defaults. Mistakes end the program;
+// returns an exit code.
+int train_parse(int argc, char **argv, train *t);
+
+#endif
