@@ -8,6 +8,7 @@
 // attend_outputs.c writes.
 #include "attend.h"
 #include "messages.h"
+#include "progress.h"
 #include "report.h"
 
 // ---- options --------------------------------------------------------------------------
@@ -278,11 +279,15 @@ static int attend_files(attend *a)
         code = explain(a);
     if (code != EXIT_DONE || !outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT))
         return code;
+    progress_text("attending");
     mh_status status = mh_attention_forward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
                                             &a->outputs[OUTPUT_OUT].tensor);
-    if (status == MH_OK && a->inputs[INPUT_GRAD_OUT].spec)
+    if (status == MH_OK && a->inputs[INPUT_GRAD_OUT].spec) {
+        progress_text("computing gradients");
         status = backward(a);
+    }
+    progress_clear();
     if (status != MH_OK)
         return complain_status(a->context, status, NULL);
     return attend_save_outputs(a);

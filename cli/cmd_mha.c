@@ -7,6 +7,7 @@
 // This file is the options and the course of events; see mha.h for the others.
 #include "messages.h"
 #include "mha.h"
+#include "progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -335,9 +336,11 @@ static int compute(mha *m)
     const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
     if (m->trace)
         return mha_trace(m);
+    progress_text("computing");
     mh_status status =
         mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
                        &out->tensor, weights->path ? &weights->tensor : NULL);
+    progress_clear();
     return status == MH_OK ? EXIT_DONE : complain_status(m->context, status, NULL);
 }
 

@@ -12,15 +12,28 @@
 
 static const char *message_name = "multihead";
 static bool quiet_messages;
-static volatile sig_atomic_t saving, interrupted;
+static volatile sig_atomic_t saving, interrupted, live_line;
+static const char erasing[] = "\r\033[K";
 
 void set_message_name(const char *name) { message_name = name; }
 void set_quiet(bool quiet) { quiet_messages = quiet; }
 bool is_quiet(void) { return quiet_messages; }
 
+void set_live_line(bool shown) { live_line = shown; }
+
+void erase_live_line(void)
+{
+    if (!live_line)
+        return;
+    fputs(erasing, stderr);
+    fflush(stderr);
+    live_line = 0;
+}
+
 static void say(const char *format, va_list arguments)
 {
     fflush(stdout); // where both go to one terminal, keep the order
+    erase_live_line();
     fprintf(stderr, "%s: ", message_name);
     vfprintf(stderr, format, arguments);
     putc('\n', stderr);
@@ -110,7 +123,8 @@ int close_stdout(void)
 static void die_interrupted(void)
 {
     static const char text[] = ": interrupted\n";
-    ssize_t ignored = write(STDERR_FILENO, message_name, strlen(message_name));
+    ssize_t ignored = live_line ? write(STDERR_FILENO, erasing, sizeof erasing - 1) : 0;
+    ignored = write(STDERR_FILENO, message_name, strlen(message_name));
     ignored = write(STDERR_FILENO, text, sizeof text - 1);
     (void)ignored;
     _exit(EXIT_INTERRUPTED);

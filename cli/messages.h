@@ -16,6 +16,10 @@ bool is_quiet(void);
 void complain(const char *format, ...) MH_PRINTF(1, 2); // an error
 void note(const char *format, ...) MH_PRINTF(1, 2);     // a warning or a remark
 
+// Tells that a line without its end stands on stderr, a terminal; a message erases it first.
+void set_live_line(bool shown);
+void erase_live_line(void);
+
 int status_exit_code(mh_status status);
 
 // Says what failed, "WHERE: the context's message", and returns the exit code that fits the

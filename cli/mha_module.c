@@ -3,6 +3,7 @@
 // the file of its parameters; its parameters from that file or from a seed.
 #include "messages.h"
 #include "mha.h"
+#include "progress.h"
 
 #include <multihead/model.h>
 #include <string.h>
@@ -142,7 +143,11 @@ static int fill_parameters(mha *m)
 {
     const mh_parameters *parameters = mh_mha_parameters(m->module);
     if (!m->model) {
+        char text[64];
+        snprintf(text, sizeof text, "drawing %zu parameters at random", parameters->floats);
+        progress_text(text); // a layer of GPT-3 takes many seconds
         mh_parameters_init(parameters, m->seed);
+        progress_clear();
         return EXIT_DONE;
     }
     mh_parameters_options options = mh_parameters_options_default();

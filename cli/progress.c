@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The progress bar; see progress.h. The command's own variables of the environment ($NO_COLOR,
-// $TERM) are read here and nowhere else.
+// The line of progress; see progress.h.
 #include "progress.h"
 #include "messages.h"
 #include "terminal.h"
@@ -12,8 +11,6 @@
 
 enum { BAR_WIDTH = 24, SHORT_WIDTH = 12 };
 
-static bool shown;
-
 bool progress_wanted(void)
 {
     const char *terminal = getenv("TERM");
@@ -21,47 +18,37 @@ bool progress_wanted(void)
     return !is_quiet() && !dumb && isatty(STDERR_FILENO);
 }
 
-static bool colour_wanted(void)
-{
-    const char *no_color = getenv("NO_COLOR"); // no-color.org: present and not empty
-    return !no_color || !*no_color;
-}
-
 static void show_bar(size_t filled, size_t width)
 {
-    const bool colour = colour_wanted();
-    fprintf(stderr, "\r%s", colour ? "\033[36m" : "");
+    const bool colour = !colours_refused();
+    fputs(colour ? "\033[36m" : "", stderr);
     for (size_t i = 0; i < width; i++)
         fputs(i < filled ? "#" : "-", stderr);
     fputs(colour ? "\033[0m " : " ", stderr);
 }
 
-void progress_show(size_t done, size_t total, const char *what)
-{
-    if (!progress_wanted() || total == 0)
-        return;
-    show_bar(done * BAR_WIDTH / total, BAR_WIDTH);
-    fprintf(stderr, "%zu/%zu %.40s\033[K", done, total, what);
-    fflush(stderr);
-    shown = true;
-}
-
-void progress_line(double part, const char *text)
+// A bar of `width`, 0 for none, and as much of the text as fits beside it.
+static void show_line(double part, size_t width, const char *text)
 {
     if (!progress_wanted())
         return;
-    const int room = (int)terminal_width(STDERR_FILENO) - SHORT_WIDTH - 2;
-    show_bar((size_t)(part * SHORT_WIDTH), SHORT_WIDTH);
+    const int room = (int)terminal_width(STDERR_FILENO) - (int)width - 2;
+    fputs("\r", stderr);
+    if (width)
+        show_bar((size_t)(part * (double)width), width);
     fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, text);
     fflush(stderr);
-    shown = true;
+    set_live_line(true);
 }
 
-void progress_clear(void)
+void progress_show(size_t done, size_t total, const char *what)
 {
-    if (!shown)
-        return;
-    fputs("\r\033[K", stderr);
-    fflush(stderr);
-    shown = false;
+    char text[128];
+    snprintf(text, sizeof text, "%zu/%zu %s", done, total, what);
+    if (total)
+        show_line((double)done / (double)total, BAR_WIDTH, text);
 }
+
+void progress_line(double part, const char *text) { show_line(part, SHORT_WIDTH, text); }
+void progress_text(const char *text) { show_line(0, 0, text); }
+void progress_clear(void) { erase_live_line(); }

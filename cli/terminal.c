@@ -15,10 +15,16 @@ size_t terminal_width(int descriptor)
     return 80;
 }
 
+bool colours_refused(void)
+{
+    const char *refused = getenv("NO_COLOR");
+    return refused && *refused;
+}
+
 bool terminal_has_colours(void)
 {
-    const char *refused = getenv("NO_COLOR"), *kind = getenv("COLORTERM");
-    if ((refused && *refused) || !isatty(STDOUT_FILENO) || !kind)
+    const char *kind = getenv("COLORTERM");
+    if (colours_refused() || !isatty(STDOUT_FILENO) || !kind)
         return false;
     return strcmp(kind, "truecolor") == 0 || strcmp(kind, "24bit") == 0;
 }

@@ -9,6 +9,9 @@
 // The columns of the one behind a descriptor; 80 if there is none.
 size_t terminal_width(int descriptor);
 
+// Whether $NO_COLOR is there and not empty (no-color.org).
+bool colours_refused(void);
+
 // Whether standard output's announces 24-bit colours, and $NO_COLOR does not object.
 bool terminal_has_colours(void);
 
