@@ -3,6 +3,7 @@
 // one .safetensors, reads them back, and runs attention right on the file's memory.
 //
 // usage: 08_files [FOLDER]       default: a temporary folder, which is removed again
+#define _POSIX_C_SOURCE 200809L // mkdtemp
 #include <multihead/io.h>
 #include <multihead/multihead.h>
 #include <stdio.h>

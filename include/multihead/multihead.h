@@ -17,6 +17,11 @@
 //     mh_layer_norm(context, &x, &weight, &bias, 1e-5f, &y, NULL, NULL);
 //                           // activations, embedding, positions, dropout, loss    layers.h
 //     mh_adamw_step(context, NULL, step, n, gradient, parameter, m, v);   //       optimiser.h
+//
+//     mh_mha_config config = mh_mha_config_default();        // nn.MultiheadAttention, layers,
+//     config.embed_dim = 512, config.num_heads = 8;          // the whole Transformer      nn.h
+//     mh_mha_create(context, &config, &mha);
+//     mh_mha_forward(context, mha, NULL, &query, &key, &value, &output, NULL);
 //     mh_context_free(context);
 //
 // Tensors from .npy and .safetensors files are read and written by io.h, text becomes ids by
