@@ -32,17 +32,6 @@ static inline mh_stack mh_decoder_stack(const mh_transformer *t)
                       t->decoder_norm_bias};
 }
 
-// Which rows of x are whose: by its shape, or in a packed batch by `starts`. `name` is for
-// messages.
-mh_status mh_transformer_batch(mh_context *context, const mh_transformer *transformer,
-                               const mh_transformer_options *options, const char *name,
-                               const mh_tensor *x, const int64_t *starts, mh_batch *batch);
-
-// All masks against the sequences of src and tgt (all 0 without one).
-mh_status mh_transformer_check_masks(mh_context *context, const mh_transformer *transformer,
-                                     const mh_transformer_options *options, const mh_batch *src,
-                                     const mh_batch *tgt);
-
 // Taps of layers that there are, one for each attention; without `encoder`: of the decoder only.
 mh_status mh_taps_check(mh_context *context, const mh_transformer *transformer, bool encoder,
                         const mh_tap *taps, size_t count);

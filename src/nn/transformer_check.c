@@ -3,7 +3,9 @@
 // attentions that there are.
 #include "base/context.h"
 #include "nn/rows_of.h"
-#include "nn/transformer.h"
+#include "nn/transformer_call.h"
+#include "ops/matmul_job.h"
+#include "ops/tensor_check.h"
 
 static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
                             size_t sequences, const int64_t *starts, mh_batch *batch)
@@ -21,9 +23,10 @@ static mh_status pack_batch(mh_context *context, const char *name, const mh_tens
     return MH_OK;
 }
 
-mh_status mh_transformer_batch(mh_context *context, const mh_transformer *t,
-                               const mh_transformer_options *o, const char *name,
-                               const mh_tensor *x, const int64_t *starts, mh_batch *batch)
+// Which rows of x are whose: by its shape, or in a packed batch by `starts`.
+static mh_status find_batch(mh_context *context, const mh_transformer *t,
+                            const mh_transformer_options *o, const char *name, const mh_tensor *x,
+                            const int64_t *starts, mh_batch *batch)
 {
     mh_status status =
         mh_batch_of(context, name, x, t->config.d_model, t->config.batch_first, batch);
@@ -32,9 +35,10 @@ mh_status mh_transformer_batch(mh_context *context, const mh_transformer *t,
     return status;
 }
 
-mh_status mh_transformer_check_masks(mh_context *context, const mh_transformer *t,
-                                     const mh_transformer_options *o, const mh_batch *src,
-                                     const mh_batch *tgt)
+// All masks against the sequences of src and tgt (all 0 without one).
+static mh_status check_masks(mh_context *context, const mh_transformer *t,
+                             const mh_transformer_options *o, const mh_batch *src,
+                             const mh_batch *tgt)
 {
     const size_t H = t->config.nhead, B = src->sequences, S = src->length, T = tgt->length;
     const struct {
@@ -83,4 +87,76 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
                                i, j);
     }
     return MH_OK;
+}
+
+mh_status mh_transformer_options_check(mh_context *context, const mh_transformer *t,
+                                       const mh_transformer_options *options,
+                                       mh_transformer_options *own)
+{
+    *own = mh_transformer_options_default();
+    if (!context || !t)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "transformer: found NULL, expected a module");
+    if (options && options->struct_size != sizeof *own)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
+                       options->struct_size, sizeof *own);
+    if (options)
+        *own = *options;
+    return MH_OK;
+}
+
+static void set_calls(const mh_transformer *t, const mh_transformer_options *o,
+                      mh_transformer_run *r)
+{
+    mh_layer_call *e = &r->encoder.call, *d = &r->decoder.call;
+    e->mask = o->src_mask;
+    e->padding = o->src_key_padding_mask;
+    e->causal = o->src_causal;
+    d->memory_rows = e->rows;
+    d->mask = o->tgt_mask;
+    d->padding = o->tgt_key_padding_mask;
+    d->memory_mask = o->memory_mask;
+    d->memory_padding = o->memory_key_padding_mask;
+    d->causal = o->tgt_causal;
+    e->training = d->training = o->training;
+    e->seed = d->seed = o->seed;
+    e->step = d->step = o->step;
+    e->fresh = d->fresh = o->fresh_gradients;
+    r->encoder.stack = mh_encoder_stack(t);
+    r->decoder.stack = mh_decoder_stack(t);
+}
+
+mh_status mh_transformer_check(mh_context *context, const mh_transformer *t,
+                               const mh_transformer_options *o, bool decodes, const mh_tensor *src,
+                               const mh_tensor *tgt, const mh_tensor *output, mh_transformer_run *r)
+{
+    char found[128], expected[128];
+    *r = (mh_transformer_run){0};
+    r->encoder.call.operands = r->decoder.call.operands =
+        mh_operand_dtype(context, t->config.precision);
+    if (decodes != (tgt != NULL))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "tgt: found %s, expected %s",
+                       tgt ? "a tensor" : "NULL", tgt ? "NULL for an encoder" : "a tensor");
+    mh_status status = find_batch(context, t, o, "src", src, o->src_starts, &r->encoder.call.rows);
+    if (!status && tgt)
+        status = find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.call.rows);
+    if (!status)
+        status = mh_check_float(context, "output", output, -1);
+    if (status)
+        return status;
+    const mh_tensor *like = tgt ? tgt : src;
+    if (output->rank != like->rank || !mh_tensor_same_shape(output, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "output: found %s, expected %s",
+                       mh_tensor_describe(output, found, sizeof found),
+                       mh_tensor_describe(like, expected, sizeof expected));
+    if (tgt && (tgt->rank != src->rank ||
+                r->encoder.call.rows.sequences != r->decoder.call.rows.sequences))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "src, tgt: found %s and %s, expected the same number of sequences",
+                       mh_tensor_describe(src, found, sizeof found),
+                       mh_tensor_describe(tgt, expected, sizeof expected));
+    status = check_masks(context, t, o, &r->encoder.call.rows, &r->decoder.call.rows);
+    if (!status)
+        status = mh_taps_check(context, t, true, o->taps, o->tap_count);
+    set_calls(t, o, r);
+    return status;
 }

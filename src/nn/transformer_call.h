@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// One call of the Transformer, as transformer_check.c finds it in its arguments, transformer.c runs
+// it and leaves it on the tape, and transformer_grad.c takes it up again.
+#ifndef MH_NN_TRANSFORMER_CALL_H
+#define MH_NN_TRANSFORMER_CALL_H
+
+#include "nn/rows_of.h"
+#include "nn/transformer.h"
+
+// One of the two stacks in a call.
+typedef struct mh_stack_pass {
+    mh_stack stack;
+    mh_layer_call call;    // what all its layers have in common
+    mh_tensor x;           // (rows, D): what goes in
+    float *copy;           // of the input, if it is not rows of f32 already
+    mh_layer_saved *saved; // (count)
+    float *mean, *rstd;    // of the norm at the end
+    float *result;         // (rows, D): the encoder's output
+    float *dx;             // (rows, D), in backward
+    mh_layer_scratch scratch;
+} mh_stack_pass;
+
+typedef struct mh_transformer_run {
+    mh_stack_pass encoder, decoder;
+    bool recompute;
+} mh_transformer_run;
+
+static inline bool mh_has_decoder(const mh_transformer *t)
+{
+    return t->config.kind != MH_ENCODER && t->config.kind != MH_ENCODER_LAYER;
+}
+
+static inline bool mh_has_encoder(const mh_transformer *t)
+{
+    return t->config.kind != MH_DECODER && t->config.kind != MH_DECODER_LAYER;
+}
+
+// Whether a tensor is rows of f32 already.
+static inline bool mh_is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && mh_rows_flat(t); }
+
+// A copy of the options, or of the defaults for NULL.
+mh_status mh_transformer_options_check(mh_context *context, const mh_transformer *transformer,
+                                       const mh_transformer_options *options,
+                                       mh_transformer_options *own);
+
+// All arguments against the module and each other; fills in what the layers are called with.
+// `decodes`: all of it runs, else the encoder alone. `output` may be the output's gradient.
+mh_status mh_transformer_check(mh_context *context, const mh_transformer *transformer,
+                               const mh_transformer_options *options, bool decodes,
+                               const mh_tensor *src, const mh_tensor *tgt, const mh_tensor *output,
+                               mh_transformer_run *r);
+
+// What layer i is called with: what all have in common, its taps and its disabled heads.
+mh_layer_call mh_pass_call(const mh_transformer *transformer, const mh_transformer_options *options,
+                           const mh_stack_pass *pass, size_t i, bool decoder);
+
+// What layer i reads, the output of the one before; the norm at the end is layer `count`.
+mh_tensor mh_pass_input(const mh_stack_pass *pass, size_t i, size_t D);
+
+#endif
