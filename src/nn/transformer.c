@@ -167,7 +167,7 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              const mh_tensor *output)
 {
     mh_transformer_run r;
-    mh_status status = mh_transformer_check(context, t, o, decodes, src, tgt, output, &r);
+    mh_status status = mh_transformer_check_call(context, t, o, decodes, src, tgt, output, &r);
     r.encoder.call.packed = packed;
     if (status)
         return status;
@@ -190,7 +190,7 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
                                  const mh_tensor *tgt, const mh_tensor *output)
 {
     mh_transformer_options own;
-    mh_status status = mh_transformer_options_check(context, transformer, options, &own);
+    mh_status status = mh_transformer_check_options(context, transformer, options, &own);
     return status ? status
                   : run_forward(context, transformer, NULL, &own, mh_has_decoder(transformer), src,
                                 tgt, output);
@@ -202,7 +202,7 @@ mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer
                                        const mh_tensor *memory)
 {
     mh_transformer_options own;
-    mh_status status = mh_transformer_options_check(context, transformer, options, &own);
+    mh_status status = mh_transformer_check_options(context, transformer, options, &own);
     if (!status && !mh_has_encoder(transformer))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "transformer: expected one with an encoder");
     if (!status && own.tape)

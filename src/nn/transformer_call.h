@@ -39,16 +39,16 @@ static inline bool mh_has_encoder(const mh_transformer *t)
 static inline bool mh_is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && mh_rows_flat(t); }
 
 // A copy of the options, or of the defaults for NULL.
-mh_status mh_transformer_options_check(mh_context *context, const mh_transformer *transformer,
+mh_status mh_transformer_check_options(mh_context *context, const mh_transformer *transformer,
                                        const mh_transformer_options *options,
                                        mh_transformer_options *own);
 
 // All arguments against the module and each other; fills in what the layers are called with.
 // `decodes`: all of it runs, else the encoder alone. `output` may be the output's gradient.
-mh_status mh_transformer_check(mh_context *context, const mh_transformer *transformer,
-                               const mh_transformer_options *options, bool decodes,
-                               const mh_tensor *src, const mh_tensor *tgt, const mh_tensor *output,
-                               mh_transformer_run *r);
+mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *transformer,
+                                    const mh_transformer_options *options, bool decodes,
+                                    const mh_tensor *src, const mh_tensor *tgt,
+                                    const mh_tensor *output, mh_transformer_run *r);
 
 // What layer i is called with: what all have in common, its taps and its disabled heads.
 mh_layer_call mh_pass_call(const mh_transformer *transformer, const mh_transformer_options *options,

@@ -89,7 +89,7 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
     return MH_OK;
 }
 
-mh_status mh_transformer_options_check(mh_context *context, const mh_transformer *t,
+mh_status mh_transformer_check_options(mh_context *context, const mh_transformer *t,
                                        const mh_transformer_options *options,
                                        mh_transformer_options *own)
 {
@@ -125,9 +125,10 @@ static void set_calls(const mh_transformer *t, const mh_transformer_options *o,
     r->decoder.stack = mh_decoder_stack(t);
 }
 
-mh_status mh_transformer_check(mh_context *context, const mh_transformer *t,
-                               const mh_transformer_options *o, bool decodes, const mh_tensor *src,
-                               const mh_tensor *tgt, const mh_tensor *output, mh_transformer_run *r)
+mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t,
+                                    const mh_transformer_options *o, bool decodes,
+                                    const mh_tensor *src, const mh_tensor *tgt,
+                                    const mh_tensor *output, mh_transformer_run *r)
 {
     char found[128], expected[128];
     *r = (mh_transformer_run){0};

@@ -104,10 +104,10 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
 {
     mh_transformer_options own;
     mh_transformer_run r, kept;
-    mh_status status = mh_transformer_options_check(context, transformer, options, &own);
+    mh_status status = mh_transformer_check_options(context, transformer, options, &own);
     if (!status)
-        status = mh_transformer_check(context, transformer, &own, mh_has_decoder(transformer), src,
-                                      tgt, doutput, &r);
+        status = mh_transformer_check_call(context, transformer, &own, mh_has_decoder(transformer),
+                                           src, tgt, doutput, &r);
     if (!status)
         status = check_gradient(context, "dsrc", dsrc, src);
     if (!status)

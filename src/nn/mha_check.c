@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// What a call of the multi-head attention module is given, checked; see mha_call.h.
+#include "base/context.h"
+#include "nn/mha_call.h"
+
+// The engine's rules that know nothing of keys that the module adds.
+static bool counts_keys(const mh_attention_options *o)
+{
+    return o->masks || o->alibi || o->prefix_lengths || o->key_lengths || o->query_documents ||
+           o->key_documents;
+}
+
+mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
+                               const mh_mha_options *options, mh_mha_options *own)
+{
+    *own = mh_mha_options_default();
+    if (!context || !mha)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
+    if (options && options->struct_size != sizeof *own)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
+                       options->struct_size, sizeof *own);
+    if (options)
+        *own = *options;
+    if (own->attention.sequences)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "attention.sequences: found %zu, expected 0: a module's batch is not packed",
+                       own->attention.sequences);
+    const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
+    if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "attention: lengths, prefixes, documents, masks and ALiBi are not for a "
+                       "module with add_bias_kv or add_zero_attn; use attn_mask");
+    if (own->cache && extra)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "cache: not for a module with add_bias_kv or add_zero_attn");
+    if (own->cache && own->tape)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "cache: there is no backward through a cache");
+    return MH_OK;
+}
+
+// Query, key and value against the config and each other.
+static mh_status check_inputs(mh_context *context, const mh_mha *mha, const mh_tensor *inputs[3],
+                              mh_attention_call *call)
+{
+    static const char *const names[3] = {"query", "key", "value"};
+    const mh_mha_config *c = &mha->layer.config;
+    const size_t widths[3] = {c->input_dim, c->kdim, c->vdim};
+    mh_batch batches[3];
+    for (int i = 0; i < 3; i++) {
+        mh_status status =
+            mh_batch_of(context, names[i], inputs[i], widths[i], c->batch_first, &batches[i]);
+        if (status)
+            return status;
+    }
+    char found[3][128];
+    if (inputs[0]->rank != inputs[1]->rank || inputs[1]->rank != inputs[2]->rank ||
+        batches[0].sequences != batches[1].sequences ||
+        batches[1].sequences != batches[2].sequences || batches[1].length != batches[2].length)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "query, key, value: found %s, %s, %s, expected one batch, and key and value "
+                       "of one length",
+                       mh_tensor_describe(inputs[0], found[0], sizeof found[0]),
+                       mh_tensor_describe(inputs[1], found[1], sizeof found[1]),
+                       mh_tensor_describe(inputs[2], found[2], sizeof found[2]));
+    call->queries = batches[0];
+    call->keys = batches[1];
+    return MH_OK;
+}
+
+// The position that the cache goes on from.
+static mh_status find_first(mh_context *context, const mh_mha_options *options,
+                            mh_attention_call *call)
+{
+    call->first = options->first;
+    if (!options->cache)
+        return MH_OK;
+    const size_t length = mh_kv_cache_length(options->cache, 0);
+    for (size_t b = 1; b < call->queries.sequences; b++)
+        if (mh_kv_cache_length(options->cache, b) != length)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "cache: found sequences of %zu and %zu tokens, expected equal ones for "
+                           "RoPE",
+                           length, mh_kv_cache_length(options->cache, b));
+    call->first += (int64_t)length;
+    return MH_OK;
+}
+
+// Keys that there will be.
+static size_t all_keys(const mh_mha_options *options, const mh_attention_call *call)
+{
+    size_t longest = 0;
+    for (size_t b = 0; b < call->queries.sequences && options->cache; b++) {
+        const size_t length = mh_kv_cache_length(options->cache, b);
+        longest = length > longest ? length : longest;
+    }
+    return longest + call->keys.length;
+}
+
+// A rule that becomes a mask, as the module adds keys, is never seen by the engine's own checks.
+static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, size_t S)
+{
+    if ((unsigned)causal > MH_CAUSAL_OFFSET)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+                       (int)causal);
+    if (causal == MH_CAUSAL && T != S)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "causal: %zu queries and %zu keys need an alignment: expected "
+                       "MH_CAUSAL_TOP_LEFT, MH_CAUSAL_BOTTOM_RIGHT or MH_CAUSAL_OFFSET",
+                       T, S);
+    return MH_OK;
+}
+
+mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
+                            const mh_tensor *inputs[3], const mh_tensor *output,
+                            mh_attention_call *call)
+{
+    const mh_mha_config *c = &mha->layer.config;
+    mh_batch out;
+    *call = (mh_attention_call){.padding_mask = options->key_padding_mask,
+                                .mask = options->attn_mask,
+                                .attention = &options->attention,
+                                .cache = options->cache,
+                                .training = options->training,
+                                .seed = mh_mix_seed(options->seed, options->step, options->stream),
+                                .average = !options->per_head_weights,
+                                .dropped = true};
+    mh_status status = check_inputs(context, mha, inputs, call);
+    if (!status)
+        status = mh_batch_of(context, "output", output, c->embed_dim, c->batch_first, &out);
+    if (status)
+        return status;
+    if (output->rank != inputs[0]->rank || out.sequences != call->queries.sequences ||
+        out.length != call->queries.length)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "output: found %zu sequences of %zu, expected %zu of %zu as query has",
+                       out.sequences, out.length, call->queries.sequences, call->queries.length);
+    const size_t B = call->queries.sequences, H = c->num_heads;
+    const size_t S = all_keys(options, call);
+    status = mh_mask_check(context, "key_padding_mask", call->padding_mask, true, B, H, 0, S);
+    if (!status)
+        status =
+            mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length, S);
+    if (!status && mh_attention_layer_extra(&mha->layer))
+        status = check_rule(context, options->attention.causal, call->queries.length, S);
+    if (!status && c->rope)
+        status = find_first(context, options, call);
+    return status;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// The multi-head attention module's way back. The forward pass lies on the tape; the arguments are
+// those of now, and must be what they were.
+#include "nn/mha_call.h"
+#include "nn/tape.h"
+#include "ops/tensor_check.h"
+#include <string.h>
+
+// Memory for a dense gradient, if it needs one: sums of two are made in f32, however they are
+// rounded in the end.
+static float *if_summed(const mh_tensor *t, float *memory)
+{
+    return t->dtype == MH_F32 ? mh_dense_memory(t, memory) : memory;
+}
+
+static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3],
+                                 const mh_tensor *gradients[3])
+{
+    static const char *const names[3] = {"dquery", "dkey", "dvalue"};
+    char found[128], expected[128];
+    for (int i = 0; i < 3; i++) {
+        if (!gradients[i])
+            continue;
+        if (mh_first_like(inputs, i) < i)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found a tensor, expected NULL: its input is the same as %s's, "
+                           "where both gradients are added up",
+                           names[i], names[mh_first_like(inputs, i)]);
+        mh_status status = mh_check_float(context, names[i], gradients[i], inputs[i]->rank);
+        if (status)
+            return status;
+        if (!mh_tensor_same_shape(gradients[i], inputs[i]))
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s",
+                           names[i], mh_tensor_describe(gradients[i], found, sizeof found),
+                           mh_tensor_describe(inputs[i], expected, sizeof expected));
+    }
+    return MH_OK;
+}
+
+static bool same_batch(const mh_batch *a, const mh_batch *b)
+{
+    return a->sequences == b->sequences && a->length == b->length;
+}
+
+// The arguments of now beside those of the forward pass, as far as its memory depends on them.
+static mh_status check_kept(mh_context *context, const mh_mha_saved *saved,
+                            const mh_attention_call *call, const mh_tensor *inputs[3])
+{
+    bool same =
+        same_batch(&saved->queries, &call->queries) && same_batch(&saved->keys, &call->keys);
+    for (int i = 0; i < 3; i++)
+        same = same && saved->first[i] == mh_first_like(inputs, i) &&
+               (saved->inputs[i] || mh_rows_flat(inputs[i]));
+    if (!same)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "query, key, value: expected the shapes and strides of the forward pass");
+    if (saved->mask_bytes[0] != mh_mask_bytes(call->padding_mask) ||
+        saved->mask_bytes[1] != mh_mask_bytes(call->mask) ||
+        saved->has_rule != mh_attention_call_has_rule(call))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "key_padding_mask, attn_mask, causal, window: expected those of the forward "
+                       "pass");
+    return MH_OK;
+}
+
+mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
+                          const mh_tensor *query, const mh_tensor *key, const mh_tensor *value,
+                          const mh_tensor *doutput, float *gradients, const mh_tensor *dquery,
+                          const mh_tensor *dkey, const mh_tensor *dvalue)
+{
+    const mh_tensor *inputs[3] = {query, key, value}, *wanted[3] = {dquery, dkey, dvalue};
+    mh_mha_options own;
+    mh_attention_call call;
+    mh_status status = mh_mha_check_options(context, mha, options, &own);
+    if (!status)
+        status = mh_mha_check_call(context, mha, &own, inputs, doutput, &call);
+    if (!status)
+        status = check_gradients(context, inputs, wanted);
+    if (status)
+        return status;
+    if (!own.tape || own.tape->owner != mha)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "tape: expected one with a forward pass of this module");
+    mh_mha_saved saved;
+    memcpy(&saved, own.tape->memory, sizeof saved);
+    status = check_kept(context, &saved, &call, inputs);
+    mh_tensor dinputs[3], rows;
+    for (int i = 0; i < 3 && !status; i++) {
+        status = mh_rows_of(context, inputs[i], saved.inputs[i], false, &call.inputs[i]);
+        dinputs[i] = (mh_tensor){.data = NULL};
+        if (!status && wanted[i])
+            status = mh_rows_of(context, wanted[i], if_summed(wanted[i], saved.dinputs[i]), false,
+                                &dinputs[i]);
+    }
+    if (!status)
+        status = mh_rows_of(context, doutput, mh_dense_memory(doutput, saved.output), true, &rows);
+    if (!status)
+        status = mh_attention_layer_backward(context, &mha->layer, mha->parameters.values, &call,
+                                             &saved.attention, &rows, gradients, dinputs, false);
+    for (int i = 0; i < 3 && !status; i++)
+        if (wanted[i])
+            status = mh_rows_return(context, if_summed(wanted[i], saved.dinputs[i]), wanted[i]);
+    return status;
+}
