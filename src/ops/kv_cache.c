@@ -1,178 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The cache itself: making, growing, sharing and forgetting chunks; see kv_tiles.h for the layout.
+// The cache: making it, appending keys and values, sequences that share and forget, and what
+// attention reads. Its memory is kv_chunks.h's, what is in a tile kv_form.h's.
 #include "base/context.h"
 #include "base/sizes.h"
-#include "ops/kv_form.h"
-#include "ops/kv_tiles.h"
+#include "ops/kv_chunks.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <string.h>
-
-// A chunk is one tile of each head: beams copy a chunk when they part. Sentences have few keys, so
-// a sequence's first chunk starts with 16 places and is exchanged for one of 32 and one of 64: 64
-// at once took 7 times the memory that was in use, and more time to find it than to read it.
-enum { CHUNK = MH_KEY_TILE, SIZES = 3 };
-
-typedef struct kv_chunk {
-    size_t references;
-    struct kv_chunk *next; // of the spare ones
-    size_t places;         // there are
-    size_t used;           // that were ever written
-    bool *finite;          // (heads)
-    char *data;            // (heads, tile)
-} kv_chunk;
-
-typedef struct kv_sequence {
-    kv_chunk **chunks; // NULL where forgotten
-    size_t count, capacity;
-} kv_sequence;
-
-struct mh_kv_cache {
-    mh_kv_cache_options options;
-    mh_allocator allocator;
-    mh_kv_form form;
-    size_t held;            // bytes of all chunks in use
-    kv_chunk *spare[SIZES]; // left by sequences, for the next: beams part and end at every step
-    kv_sequence *sequences;
-    int64_t *lengths;
-};
-
-// ---- chunks --------------------------------------------------------------------------------
-
-static void *allocate(const mh_kv_cache *cache, size_t bytes)
-{
-    return cache->allocator.alloc(cache->allocator.user, bytes, 64);
-}
-
-static void release(const mh_kv_cache *cache, void *memory, size_t bytes)
-{
-    if (memory)
-        cache->allocator.release(cache->allocator.user, memory, bytes);
-}
-
-static size_t header_bytes(const mh_kv_cache *cache)
-{
-    size_t bytes = sizeof(kv_chunk) + cache->options.heads * sizeof(bool);
-    return (bytes + 63) / 64 * 64;
-}
-
-static size_t chunk_bytes(const mh_kv_cache *cache, size_t places)
-{
-    return header_bytes(cache) + cache->options.heads * mh_kv_form_bytes(&cache->form, places);
-}
-
-static kv_chunk **spare_of(mh_kv_cache *cache, size_t places)
-{
-    return &cache->spare[places == CHUNK ? 2 : places == CHUNK / 2];
-}
-
-static void *tile_at(const mh_kv_cache *cache, const kv_chunk *chunk, size_t head)
-{
-    return chunk->data + head * mh_kv_form_bytes(&cache->form, chunk->places);
-}
-
-static kv_chunk *take_chunk(mh_kv_cache *cache, size_t places)
-{
-    kv_chunk **spare = spare_of(cache, places), *chunk = *spare;
-    if (!chunk)
-        return allocate(cache, chunk_bytes(cache, places));
-    *spare = chunk->next;
-    return chunk;
-}
-
-// One with what another one holds, or an empty one for NULL.
-static kv_chunk *make_chunk(mh_kv_cache *cache, size_t places, const kv_chunk *like)
-{
-    kv_chunk *chunk = take_chunk(cache, places);
-    if (!chunk)
-        return NULL;
-    *chunk = (kv_chunk){.references = 1,
-                        .places = places,
-                        .used = like ? like->used : 0,
-                        .finite = (bool *)(chunk + 1),
-                        .data = (char *)chunk + header_bytes(cache)};
-    for (size_t head = 0; head < cache->options.heads; head++) {
-        chunk->finite[head] = like ? like->finite[head] : true;
-        if (like)
-            mh_kv_form_copy(&cache->form, like->used, like->places, tile_at(cache, like, head),
-                            places, tile_at(cache, chunk, head));
-    }
-    cache->held += chunk_bytes(cache, places);
-    return chunk;
-}
-
-static void leave_chunk(mh_kv_cache *cache, kv_chunk *chunk)
-{
-    if (!chunk || --chunk->references > 0)
-        return;
-    kv_chunk **spare = spare_of(cache, chunk->places);
-    chunk->next = *spare;
-    *spare = chunk;
-    cache->held -= chunk_bytes(cache, chunk->places);
-}
-
-// Of chunk number `index`, for `needed` places.
-static size_t choose_places(const mh_kv_cache *cache, size_t index, size_t needed)
-{
-    size_t places = mh_kv_form_least_places(&cache->form);
-    while (places < CHUNK && (index || places < needed))
-        places *= 2;
-    return places;
-}
-
-// Room in the list for chunk number `index`.
-static bool reserve(mh_kv_cache *cache, kv_sequence *sequence, size_t index)
-{
-    if (index < sequence->capacity)
-        return true;
-    size_t capacity = 2 * index + 8;
-    kv_chunk **chunks = allocate(cache, capacity * sizeof *chunks);
-    if (!chunks)
-        return false;
-    if (sequence->count)
-        memcpy(chunks, sequence->chunks, sequence->count * sizeof *chunks);
-    release(cache, sequence->chunks, sequence->capacity * sizeof *chunks);
-    sequence->chunks = chunks;
-    sequence->capacity = capacity;
-    return true;
-}
-
-// Chunks of its own for the places length .. length + count - 1.
-static bool make_room(mh_kv_cache *cache, size_t b, size_t count)
-{
-    kv_sequence *sequence = &cache->sequences[b];
-    const size_t length = (size_t)cache->lengths[b];
-    for (size_t i = length / CHUNK; count > 0 && i <= (length + count - 1) / CHUNK; i++) {
-        if (!reserve(cache, sequence, i))
-            return false;
-        kv_chunk *old = i < sequence->count ? sequence->chunks[i] : NULL;
-        const size_t used =
-            mh_larger(old ? old->used : 0, mh_smaller(CHUNK, length + count - i * CHUNK));
-        const bool alone = old && old->references == 1 && used <= old->places;
-        kv_chunk *own = alone ? old : make_chunk(cache, choose_places(cache, i, used), old);
-        if (!own)
-            return false;
-        if (!alone)
-            leave_chunk(cache, old);
-        sequence->chunks[i] = own;
-        sequence->count = i < sequence->count ? sequence->count : i + 1;
-        own->used = used;
-    }
-    return true;
-}
-
-// Keys that are further than the window before the next token are no longer needed.
-static void forget(mh_kv_cache *cache, size_t b)
-{
-    kv_sequence *sequence = &cache->sequences[b];
-    const int64_t needed = cache->lengths[b] - cache->options.window;
-    for (size_t i = 0;
-         cache->options.window >= 0 && i < sequence->count && (int64_t)((i + 1) * CHUNK) <= needed;
-         i++) {
-        leave_chunk(cache, sequence->chunks[i]);
-        sequence->chunks[i] = NULL;
-    }
-}
 
 // ---- making and freeing ----------------------------------------------------------------------
 
@@ -229,28 +63,19 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     return MH_OK;
 }
 
-static void empty_sequence(mh_kv_cache *cache, kv_sequence *sequence)
-{
-    for (size_t i = 0; i < sequence->count; i++)
-        leave_chunk(cache, sequence->chunks[i]);
-    release(cache, sequence->chunks, sequence->capacity * sizeof *sequence->chunks);
-    *sequence = (kv_sequence){0};
-}
-
 void mh_kv_cache_free(mh_kv_cache *cache)
 {
     if (!cache)
         return;
-    for (size_t b = 0; cache->sequences && b < cache->options.sequences; b++)
-        empty_sequence(cache, &cache->sequences[b]);
-    for (size_t i = 0; i < SIZES; i++)
-        for (kv_chunk *chunk = cache->spare[i], *next; chunk; chunk = next) {
-            next = chunk->next;
-            release(cache, chunk, chunk_bytes(cache, chunk->places));
-        }
-    release(cache, cache->sequences, cache->options.sequences * sizeof *cache->sequences);
-    release(cache, cache->lengths, cache->options.sequences * sizeof *cache->lengths);
-    mh_allocator allocator = cache->allocator;
+    const mh_allocator allocator = cache->allocator;
+    const size_t sequences = cache->options.sequences;
+    for (size_t b = 0; cache->sequences && b < sequences; b++)
+        mh_kv_empty(cache, &cache->sequences[b]);
+    mh_kv_free_spare(cache);
+    if (cache->sequences)
+        allocator.release(allocator.user, cache->sequences, sequences * sizeof *cache->sequences);
+    if (cache->lengths)
+        allocator.release(allocator.user, cache->lengths, sequences * sizeof *cache->lengths);
     allocator.release(allocator.user, cache, sizeof *cache);
 }
 
@@ -277,11 +102,11 @@ static void append_head(void *arg, size_t index, size_t worker)
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
         const size_t place = length + t, at[3] = {b, head, t};
-        kv_chunk *chunk = cache->sequences[b].chunks[place / CHUNK];
-        run = mh_smaller(CHUNK - place % CHUNK, count - t);
+        mh_kv_chunk *chunk = cache->sequences[b].chunks[place / MH_KV_CHUNK];
+        run = mh_smaller(MH_KV_CHUNK - place % MH_KV_CHUNK, count - t);
         chunk->finite[head] &= mh_kv_form_write(
-            &cache->form, job->kernels, place % CHUNK, run, job->k, mh_element(job->k, 3, at),
-            job->v, mh_element(job->v, 3, at), chunk->places, tile_at(cache, chunk, head));
+            &cache->form, job->kernels, place % MH_KV_CHUNK, run, job->k, mh_element(job->k, 3, at),
+            job->v, mh_element(job->v, 3, at), chunk->places, mh_kv_tile_at(cache, chunk, head));
     }
 }
 
@@ -323,11 +148,11 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
     append_job job = {cache, context->kernels, counts, k, v};
     const size_t sequences = cache->options.sequences;
     for (size_t b = 0; b < sequences; b++)
-        if (!make_room(cache, b, count_of(&job, b)))
+        if (!mh_kv_make_room(cache, b, count_of(&job, b)))
             return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
                            count_of(&job, b));
     for (size_t b = 0; b < sequences; b++)
-        forget(cache, b);
+        mh_kv_forget(cache, b);
     mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
     for (size_t b = 0; b < sequences; b++)
         cache->lengths[b] += (int64_t)count_of(&job, b);
@@ -335,24 +160,6 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
 }
 
 // ---- sharing and forgetting ------------------------------------------------------------------
-
-// A list of the same chunks, each counted once more.
-static bool share(mh_kv_cache *cache, const kv_sequence *from, kv_sequence *to)
-{
-    *to = (kv_sequence){0};
-    if (from->count == 0)
-        return true;
-    to->chunks = allocate(cache, from->count * sizeof *to->chunks);
-    if (!to->chunks)
-        return false;
-    to->count = to->capacity = from->count;
-    for (size_t i = 0; i < from->count; i++) {
-        to->chunks[i] = from->chunks[i];
-        if (to->chunks[i])
-            to->chunks[i]->references++;
-    }
-    return true;
-}
 
 static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, const size_t *parents,
                                size_t count)
@@ -375,19 +182,19 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     mh_status status = check_parents(context, cache, parents, count);
     if (status)
         return status;
-    kv_sequence *lists = mh_alloc(context, count * sizeof *lists);
+    mh_kv_sequence *lists = mh_alloc(context, count * sizeof *lists);
     int64_t *lengths = lists ? mh_alloc(context, count * sizeof *lengths) : NULL;
     size_t made = 0;
     while (lengths && made < count &&
-           share(cache, &cache->sequences[parents[made]], &lists[made])) {
+           mh_kv_share(cache, &cache->sequences[parents[made]], &lists[made])) {
         lengths[made] = cache->lengths[parents[made]];
         made++;
     }
     const bool done = lengths && made == count;
-    kv_sequence *unwanted = done ? cache->sequences : lists;
+    mh_kv_sequence *unwanted = done ? cache->sequences : lists;
     const size_t unwanted_count = done ? before : made;
     for (size_t b = 0; b < unwanted_count; b++)
-        empty_sequence(cache, &unwanted[b]);
+        mh_kv_empty(cache, &unwanted[b]);
     mh_free(context, unwanted, (done ? before : count) * sizeof *unwanted);
     if (!done) {
         mh_free(context, lengths, count * sizeof *lengths);
@@ -414,15 +221,13 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
             "truncate: found sequence %zu, length %zu, expected one of %zu sequences and "
             "no more than it has",
             b, length, cache->options.sequences);
-    kv_sequence *sequence = &cache->sequences[b];
-    const size_t last = length / CHUNK;
-    if (length % CHUNK && !sequence->chunks[last])
+    mh_kv_sequence *sequence = &cache->sequences[b];
+    const size_t last = length / MH_KV_CHUNK;
+    if (length % MH_KV_CHUNK && !sequence->chunks[last])
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "truncate: key %zu of sequence %zu is already forgotten", length - 1, b);
-    const size_t kept = (length + CHUNK - 1) / CHUNK;
-    for (size_t i = kept; i < sequence->count; i++)
-        leave_chunk(cache, sequence->chunks[i]);
-    sequence->count = kept < sequence->count ? kept : sequence->count;
+    const size_t kept = (length + MH_KV_CHUNK - 1) / MH_KV_CHUNK;
+    mh_kv_cut(cache, sequence, kept);
     cache->lengths[b] = (int64_t)length;
     return MH_OK;
 }
@@ -451,15 +256,15 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
                             size_t head, size_t begin, float *keys, float *values)
 {
-    const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
+    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
     return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
-                           tile_at(cache, chunk, head), chunk->finite[head], keys, values);
+                           mh_kv_tile_at(cache, chunk, head), chunk->finite[head], keys, values);
 }
 
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
                                     size_t head, size_t begin)
 {
-    const kv_chunk *chunk = cache->sequences[b].chunks[begin / CHUNK];
-    return mh_kv_form_operands(&cache->form, product, tile_at(cache, chunk, head),
+    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
+    return mh_kv_form_operands(&cache->form, product, mh_kv_tile_at(cache, chunk, head),
                                chunk->finite[head]);
 }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// The chunks of a cache; see kv_chunks.h.
+#include "ops/kv_chunks.h"
+#include "base/sizes.h"
+#include <string.h>
+
+static void *allocate(const mh_kv_cache *cache, size_t bytes)
+{
+    return cache->allocator.alloc(cache->allocator.user, bytes, 64);
+}
+
+static void release(const mh_kv_cache *cache, void *memory, size_t bytes)
+{
+    if (memory)
+        cache->allocator.release(cache->allocator.user, memory, bytes);
+}
+
+static size_t header_bytes(const mh_kv_cache *cache)
+{
+    size_t bytes = sizeof(mh_kv_chunk) + cache->options.heads * sizeof(bool);
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t chunk_bytes(const mh_kv_cache *cache, size_t places)
+{
+    return header_bytes(cache) + cache->options.heads * mh_kv_form_bytes(&cache->form, places);
+}
+
+static mh_kv_chunk **spare_of(mh_kv_cache *cache, size_t places)
+{
+    return &cache->spare[places == MH_KV_CHUNK ? 2 : places == MH_KV_CHUNK / 2];
+}
+
+void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t head)
+{
+    return chunk->data + head * mh_kv_form_bytes(&cache->form, chunk->places);
+}
+
+static mh_kv_chunk *take_chunk(mh_kv_cache *cache, size_t places)
+{
+    mh_kv_chunk **spare = spare_of(cache, places), *chunk = *spare;
+    if (!chunk)
+        return allocate(cache, chunk_bytes(cache, places));
+    *spare = chunk->next;
+    return chunk;
+}
+
+// One with what another one holds, or an empty one for NULL.
+static mh_kv_chunk *make_chunk(mh_kv_cache *cache, size_t places, const mh_kv_chunk *like)
+{
+    mh_kv_chunk *chunk = take_chunk(cache, places);
+    if (!chunk)
+        return NULL;
+    *chunk = (mh_kv_chunk){.references = 1,
+                           .places = places,
+                           .used = like ? like->used : 0,
+                           .finite = (bool *)(chunk + 1),
+                           .data = (char *)chunk + header_bytes(cache)};
+    for (size_t head = 0; head < cache->options.heads; head++) {
+        chunk->finite[head] = like ? like->finite[head] : true;
+        if (like)
+            mh_kv_form_copy(&cache->form, like->used, like->places,
+                            mh_kv_tile_at(cache, like, head), places,
+                            mh_kv_tile_at(cache, chunk, head));
+    }
+    cache->held += chunk_bytes(cache, places);
+    return chunk;
+}
+
+static void leave(mh_kv_cache *cache, mh_kv_chunk *chunk)
+{
+    if (!chunk || --chunk->references > 0)
+        return;
+    mh_kv_chunk **spare = spare_of(cache, chunk->places);
+    chunk->next = *spare;
+    *spare = chunk;
+    cache->held -= chunk_bytes(cache, chunk->places);
+}
+
+// Of chunk number `index`, for `needed` places.
+static size_t choose_places(const mh_kv_cache *cache, size_t index, size_t needed)
+{
+    size_t places = mh_kv_form_least_places(&cache->form);
+    while (places < MH_KV_CHUNK && (index || places < needed))
+        places *= 2;
+    return places;
+}
+
+// Room in the list for chunk number `index`.
+static bool reserve(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t index)
+{
+    if (index < sequence->capacity)
+        return true;
+    size_t capacity = 2 * index + 8;
+    mh_kv_chunk **chunks = allocate(cache, capacity * sizeof *chunks);
+    if (!chunks)
+        return false;
+    if (sequence->count)
+        memcpy(chunks, sequence->chunks, sequence->count * sizeof *chunks);
+    release(cache, sequence->chunks, sequence->capacity * sizeof *chunks);
+    sequence->chunks = chunks;
+    sequence->capacity = capacity;
+    return true;
+}
+
+bool mh_kv_make_room(mh_kv_cache *cache, size_t b, size_t count)
+{
+    mh_kv_sequence *sequence = &cache->sequences[b];
+    const size_t length = (size_t)cache->lengths[b];
+    for (size_t i = length / MH_KV_CHUNK; count > 0 && i <= (length + count - 1) / MH_KV_CHUNK;
+         i++) {
+        if (!reserve(cache, sequence, i))
+            return false;
+        mh_kv_chunk *old = i < sequence->count ? sequence->chunks[i] : NULL;
+        const size_t used = mh_larger(old ? old->used : 0,
+                                      mh_smaller(MH_KV_CHUNK, length + count - i * MH_KV_CHUNK));
+        const bool alone = old && old->references == 1 && used <= old->places;
+        mh_kv_chunk *own = alone ? old : make_chunk(cache, choose_places(cache, i, used), old);
+        if (!own)
+            return false;
+        if (!alone)
+            leave(cache, old);
+        sequence->chunks[i] = own;
+        sequence->count = i < sequence->count ? sequence->count : i + 1;
+        own->used = used;
+    }
+    return true;
+}
+
+// Keys that are further than the window before the next token are no longer needed.
+void mh_kv_forget(mh_kv_cache *cache, size_t b)
+{
+    mh_kv_sequence *sequence = &cache->sequences[b];
+    const int64_t needed = cache->lengths[b] - cache->options.window;
+    for (size_t i = 0; cache->options.window >= 0 && i < sequence->count &&
+                       (int64_t)((i + 1) * MH_KV_CHUNK) <= needed;
+         i++) {
+        leave(cache, sequence->chunks[i]);
+        sequence->chunks[i] = NULL;
+    }
+}
+
+bool mh_kv_share(mh_kv_cache *cache, const mh_kv_sequence *from, mh_kv_sequence *to)
+{
+    *to = (mh_kv_sequence){0};
+    if (from->count == 0)
+        return true;
+    to->chunks = allocate(cache, from->count * sizeof *to->chunks);
+    if (!to->chunks)
+        return false;
+    to->count = to->capacity = from->count;
+    for (size_t i = 0; i < from->count; i++) {
+        to->chunks[i] = from->chunks[i];
+        if (to->chunks[i])
+            to->chunks[i]->references++;
+    }
+    return true;
+}
+
+void mh_kv_cut(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t kept)
+{
+    for (size_t i = kept; i < sequence->count; i++)
+        leave(cache, sequence->chunks[i]);
+    sequence->count = mh_smaller(kept, sequence->count);
+}
+
+void mh_kv_empty(mh_kv_cache *cache, mh_kv_sequence *sequence)
+{
+    mh_kv_cut(cache, sequence, 0);
+    release(cache, sequence->chunks, sequence->capacity * sizeof *sequence->chunks);
+    *sequence = (mh_kv_sequence){0};
+}
+
+void mh_kv_free_spare(mh_kv_cache *cache)
+{
+    for (size_t i = 0; i < MH_KV_CHUNK_SIZES; i++)
+        for (mh_kv_chunk *chunk = cache->spare[i], *next; chunk; chunk = next) {
+            next = chunk->next;
+            release(cache, chunk, chunk_bytes(cache, chunk->places));
+        }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// The chunks of a cache: memory that sequences take, share, exchange for more and leave; kv_tiles.h
+// draws them. kv_cache.c decides when.
+//
+// A chunk is one tile of each head: beams copy a chunk when they part. Sentences have few keys, so
+// a sequence's first chunk starts with 16 places and is exchanged for one of 32 and one of 64: 64
+// at once took 7 times the memory that was in use, and more time to find it than to read it.
+#ifndef MH_OPS_KV_CHUNKS_H
+#define MH_OPS_KV_CHUNKS_H
+
+#include "ops/kv_form.h"
+
+enum { MH_KV_CHUNK = MH_KEY_TILE, MH_KV_CHUNK_SIZES = 3 };
+
+typedef struct mh_kv_chunk {
+    size_t references;
+    struct mh_kv_chunk *next; // of the spare ones
+    size_t places;            // there are
+    size_t used;              // that were ever written
+    bool *finite;             // (heads)
+    char *data;               // (heads, tile)
+} mh_kv_chunk;
+
+typedef struct mh_kv_sequence {
+    mh_kv_chunk **chunks; // NULL where forgotten
+    size_t count, capacity;
+} mh_kv_sequence;
+
+struct mh_kv_cache {
+    mh_kv_cache_options options;
+    mh_allocator allocator;
+    mh_kv_form form;
+    size_t held;                           // bytes of all chunks in use
+    mh_kv_chunk *spare[MH_KV_CHUNK_SIZES]; // left by sequences, for the next: beams part and end at
+                                           // every step
+    mh_kv_sequence *sequences;
+    int64_t *lengths;
+};
+
+// A head's tile in a chunk.
+void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t head);
+
+// Sequence b gets chunks of its own for its next `count` places. False if there is no memory; what
+// it holds has not changed then.
+bool mh_kv_make_room(mh_kv_cache *cache, size_t b, size_t count);
+
+// Leaves the chunks of sequence b that lie before the window.
+void mh_kv_forget(mh_kv_cache *cache, size_t b);
+
+// Leaves the chunks of a sequence from number `kept` on.
+void mh_kv_cut(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t kept);
+
+// A list of the same chunks, each counted once more; false if there is no memory.
+bool mh_kv_share(mh_kv_cache *cache, const mh_kv_sequence *from, mh_kv_sequence *to);
+
+// Leaves all chunks and the list.
+void mh_kv_empty(mh_kv_cache *cache, mh_kv_sequence *sequence);
+
+// Frees the chunks that nobody holds.
+void mh_kv_free_spare(mh_kv_cache *cache);
+
+#endif
