@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Which tensor of a file goes to which parameter, under our names or those of tutorials. That q, k
+// and v may be one matrix or three, stacked or interleaved, (out, in) or (in, out), is all a matter
+// of views:
+//
+//     stacked      in_proj_weight (3HE, D) -> (3, H, E, D)
+//     interleaved  qkv_layer      (H3E, D) -> (H, 3, E, D) -> swapped (3, H, E, D)
+//     separate     W_q            (HE, D)  ->    (H, E, D), one of three
+#ifndef MH_MODEL_PARAMETERS_MATCH_H
+#define MH_MODEL_PARAMETERS_MATCH_H
+
+#include <multihead/io.h>
+#include <multihead/model.h>
+
+#include "base/source.h"
+
+enum { MH_PROBLEM_BYTES = 600 };
+
+// A file beside the parameters of a module.
+typedef struct mh_match {
+    mh_source source; // for messages
+    const mh_parameters *parameters;
+    const mh_parameters_options *options;
+    const mh_tensor_file *file;
+    bool *used; // (tensors in the file)
+    size_t found, missing, surplus, problems;
+    char text[MH_PROBLEM_BYTES]; // the problems, as many as there is room for
+    size_t text_size;
+    size_t shown;
+} mh_match;
+
+// What is copied for one parameter.
+typedef struct mh_transfer {
+    mh_tensor from[3], to[3];
+    int count;
+} mh_transfer;
+
+// Notes that something is wrong.
+void mh_match_problem(mh_match *match, const char *format, ...) MH_PRINTF(2, 3);
+
+// What to copy for a parameter; false if it is not there, or wrong, which has been noted then.
+bool mh_match_parameter(mh_match *match, const mh_parameter *parameter, mh_transfer *transfer);
+
+#endif
