@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `multihead translate` is made of: where texts come from, which heads are off, and how
-// translations are printed.
+// What `multihead translate` is made of: where texts come from, which heads are off, how
+// translations are printed, and the options that say so.
 #ifndef CLI_TRANSLATE_H
 #define CLI_TRANSLATE_H
 
@@ -91,5 +91,28 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
 
 // The last part of a folder's name, without the way there; free() it. NULL if there is no memory.
 char *model_name(const char *folder);
+
+// ---- all of it --------------------------------------------------------------------------
+
+typedef struct translate {
+    common_options common;
+    const char *model_path, *input_path, *output_path;
+    char **texts; // (text_count), of the command line
+    size_t text_count;
+    bool beam_given;
+    mh_precision precision;
+    mh_translate_options options;
+    head_list heads;
+    printing printing;
+    attention attention;
+
+    mh_context *context;
+    mh_translator *translator;
+    bool *disabled;
+    size_t number; // of texts so far
+    size_t total;  // 0: not known
+} translate;
+
+extern const struct argp translate_argp; // its input is a `translate` with the defaults
 
 #endif
