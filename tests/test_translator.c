@@ -174,6 +174,54 @@ static void test_parts_must_fit(void **state)
     mh_context_free(context);
 }
 
+typedef struct sizes {
+    size_t d_model, nhead, layers, dim_feedforward, max_length;
+    double dropout;
+    const char *word; // of the message
+} sizes;
+
+static void write_config(const char *folder, const sizes *c)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "{\"format\": \"multihead translator\", \"version\": 1, \"d_model\": %zu, "
+            "\"nhead\": %zu, \"num_encoder_layers\": %zu, \"num_decoder_layers\": 1, "
+            "\"dim_feedforward\": %zu, \"max_length\": %zu, \"activation\": \"relu\", "
+            "\"norm_first\": true, \"dropout\": %g}",
+            c->d_model, c->nhead, c->layers, c->dim_feedforward, c->max_length, c->dropout);
+    assert_int_equal(fclose(file), 0);
+}
+
+// What is wrong in a config is the file's fault, and it gets no more memory than its weights
+// justify.
+static void test_configs_must_fit(void **state)
+{
+    (void)state;
+    static const sizes bad[] = {
+        {8, 2, 1, 8, 9, 1, "config.json: dropout: found 1"},
+        {8, 3, 1, 8, 9, 0, "config.json: nhead: found 3"},
+        {8, 2, 1, 8, 1, 0, "config.json: max_length: found 1"},
+        {1 << 20, 2, 1, 8, 9, 0, "model.safetensors: found "},
+        {8, 2, 1 << 24, 1 << 24, 9, 0, "model.safetensors: found "},
+    };
+    char folder[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_translator *t = make(context, MH_PRECISION_F32), *none;
+    snprintf(folder, sizeof folder, "%s/config", place.root);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    test_ok(context, mh_translator_save(context, t, folder, MH_F32));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_config(folder, &bad[i]);
+        test_refused(context, mh_translator_load(context, folder, MH_PRECISION_F32, &none),
+                     MH_ERROR_FORMAT, bad[i].word);
+    }
+    mh_translator_free(t);
+    mh_context_free(context);
+}
+
 static void test_configs(void **state)
 {
     (void)state;
@@ -219,9 +267,8 @@ static void test_configs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_parts_must_fit),
+        cmocka_unit_test(test_gradients),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_parts_must_fit), cmocka_unit_test(test_configs_must_fit),
         cmocka_unit_test(test_configs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

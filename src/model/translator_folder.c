@@ -11,8 +11,68 @@
 #include "base/folder.h"
 #include "model/config_file.h"
 #include "model/translator_inside.h"
+#include <stdio.h>
 
 // ---- loading ------------------------------------------------------------------------------------
+
+// A config may ask for any amount of memory; it gets what the weights that are there justify. Only
+// matrices are counted, and in double: no product overflows.
+static mh_status check_size(mh_context *context, const char *path, const mh_translator_config *c,
+                            size_t vocabulary)
+{
+    const double D = (double)c->d_model, F = (double)c->dim_feedforward;
+    const double encoder = (double)c->num_encoder_layers, decoder = (double)c->num_decoder_layers;
+    const double expected = (double)vocabulary * D + (encoder + 2 * decoder) * 4 * D * D +
+                            (encoder + decoder) * 2 * D * F;
+    double found = 0;
+    mh_tensor_file *file;
+    mh_tensor tensor;
+    mh_status status = mh_tensor_file_open(context, path, &file);
+    if (status)
+        return status;
+    for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
+        found += (double)mh_tensor_count(&tensor);
+    mh_tensor_file_free(file);
+    if (found >= expected)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_FORMAT,
+                   "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
+                   "config.json",
+                   path, found, expected);
+}
+
+// Where a caller's config would be wrong, here the file's is.
+static mh_status blame_config(mh_context *context, const char *folder)
+{
+    char path[MH_PATH_BYTES], message[256];
+    snprintf(message, sizeof message, "%s", mh_error_message(context));
+    mh_status status = mh_path_join(context, folder, "config.json", path);
+    return status ? status : mh_fail(context, MH_ERROR_FORMAT, "%.700s: %s", path, message);
+}
+
+// Takes the tokenizer over.
+static mh_status load_weights(mh_context *context, const char *folder,
+                              const mh_translator_config *config, mh_precision precision,
+                              mh_tokenizer *tokenizer, mh_translator **translator)
+{
+    char path[MH_PATH_BYTES];
+    mh_status status = mh_path_join(context, folder, "model.safetensors", path);
+    if (!status)
+        status = check_size(context, path, config, mh_tokenizer_size(tokenizer));
+    if (status) {
+        mh_tokenizer_free(tokenizer);
+        return status;
+    }
+    status = mh_translator_create(context, config, precision, tokenizer, translator);
+    if (status)
+        return status == MH_ERROR_ARGUMENT ? blame_config(context, folder) : status;
+    status = mh_parameters_load(context, mh_translator_parameters(*translator), path, NULL);
+    if (status) {
+        mh_translator_free(*translator);
+        *translator = NULL;
+    }
+    return status;
+}
 
 mh_status mh_translator_load(mh_context *context, const char *folder, mh_precision precision,
                              mh_translator **translator)
@@ -28,17 +88,8 @@ mh_status mh_translator_load(mh_context *context, const char *folder, mh_precisi
         status = mh_path_join(context, folder, "tokenizer.json", path);
     if (!status)
         status = mh_tokenizer_load(context, path, &tokenizer);
-    if (!status)
-        status = mh_translator_create(context, &config, precision, tokenizer, translator);
-    if (!status)
-        status = mh_path_join(context, folder, "model.safetensors", path);
-    if (!status)
-        status = mh_parameters_load(context, mh_translator_parameters(*translator), path, NULL);
-    if (status) {
-        mh_translator_free(*translator);
-        *translator = NULL;
-    }
-    return status;
+    return status ? status
+                  : load_weights(context, folder, &config, precision, tokenizer, translator);
 }
 
 // ---- saving -------------------------------------------------------------------------------------
