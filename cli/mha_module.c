@@ -120,6 +120,26 @@ static void read_sizes(const mh_tensor_file *file, mh_mha_config *c)
     }
 }
 
+// Widths may ask for any amount of memory; beyond a little they get what the file's numbers
+// justify.
+static int check_numbers(const mha *m, const mh_tensor_file *file)
+{
+    const double little = 1 << 24;
+    const mh_mha_config *c = &m->config;
+    const double D = (double)c->embed_dim, keys = D * (double)c->kv_heads / (double)c->num_heads;
+    const double expected =
+        D * (D + (double)c->input_dim) + keys * ((double)c->kdim + (double)c->vdim);
+    double found = 0;
+    mh_tensor tensor;
+    for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
+        found += (double)mh_tensor_count(&tensor);
+    if (found >= expected || expected <= little)
+        return EXIT_DONE;
+    complain("--model %s: found %.0f numbers, expected at least %.0f for a width of %.0f", m->model,
+             found, expected, D);
+    return EXIT_INPUT;
+}
+
 static int read_config(mha *m)
 {
     mh_tensor_file *file;
@@ -127,9 +147,10 @@ static int read_config(mha *m)
     if (status != MH_OK)
         return complain_status(m->context, status, "--model");
     read_sizes(file, &m->config);
+    const int code = check_numbers(m, file);
     mh_tensor_file_free(file);
     if (m->config.embed_dim)
-        return EXIT_DONE;
+        return code;
     complain("--model %s: no parameters of an attention layer are known by these names; expected "
              "in_proj_weight and out_proj.weight as PyTorch has them, or W_q, W_k, W_v, W_o or "
              "the like (docs/mha.md)",

@@ -54,9 +54,10 @@ make_npy missing.safetensors in_proj_weight f32 12x4 1 + in_proj_bias f32 12 0 +
 make_npy bias.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id + out_proj.bias f32 4 0
 make_npy surplus.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id + quux f32 1 1
 make_npy shape.safetensors in_proj_weight f32 11x4 1 + out_proj.weight f32 4x4 $id
+make_npy empty.safetensors in_proj_weight f32 0x40000 0 + out_proj.weight f32 40000x0 0
 make_npy good.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id
 make_npy order.safetensors qkv_layer.weight f32 12x4 1 + linear_layer.weight f32 4x4 $id
-for model in nowhere text foreign missing bias surplus shape; do
+for model in nowhere text foreign missing bias surplus shape empty; do
     run multihead mha -m $model.safetensors --heads 2 --query x.npy --out o.npy
 done
 run multihead mha -m good.safetensors --heads 3 --query x.npy --out o.npy
