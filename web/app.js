@@ -133,41 +133,36 @@ function drawControls() {
         ' whole words'
       )
     );
-  parts.push(
-    el('span', {class: 'push'}),
-    el(
-      'span',
-      {class: 'saves'},
-      ...['svg', 'png', 'csv'].map(format =>
-        el(
-          'button',
-          {
-            'data-export': format,
-            title: `Save this view as ${format.toUpperCase()}`,
-            onclick: () =>
-              exportView(
-                VIEWS.find(v => v.id === state.view),
-                format
-              ).catch(e => console.error(e)),
-          },
-          format.toUpperCase()
-        )
-      )
-    ),
+  const saves = ['svg', 'png', 'csv'].map(format =>
     el(
       'button',
       {
-        id: 'theme',
-        title: 'Light or dark',
-        'aria-label': 'Light or dark',
-        onclick: () => {
-          document.documentElement.dataset.theme = theme() === 'dark' ? 'light' : 'dark';
-          draw();
-        },
+        'data-export': format,
+        title: `Save this view as ${format.toUpperCase()}`,
+        onclick: () =>
+          exportView(
+            VIEWS.find(v => v.id === state.view),
+            format
+          ).catch(e => console.error(e)),
       },
-      theme() === 'dark' ? '☀' : '☾'
+      format.toUpperCase()
     )
   );
+  const themes = el(
+    'button',
+    {
+      id: 'theme',
+      title: 'Light or dark',
+      'aria-label': 'Light or dark',
+      onclick: () => {
+        document.documentElement.dataset.theme = theme() === 'dark' ? 'light' : 'dark';
+        draw();
+      },
+    },
+    theme() === 'dark' ? '☀' : '☾'
+  );
+  // One part, so that a narrow window moves both to the next line.
+  parts.push(el('span', {class: 'tools'}, el('span', {class: 'saves'}, ...saves), themes));
   $('controls').replaceChildren(...parts);
   if (active && $(active)) $(active).focus({preventScroll: true});
 }
