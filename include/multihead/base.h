@@ -32,7 +32,8 @@ extern "C" {
 
 // ---- status ---------------------------------------------------------------------
 
-// Every function that can fail returns one of these; mh_error_message() tells the rest.
+// Every function that can fail returns one of these; mh_error_message() tells the rest. NULL where
+// something must be given is MH_ERROR_ARGUMENT; functions that cannot fail ask about what exists.
 typedef enum mh_status {
     MH_OK = 0,
     MH_ERROR_ARGUMENT,    // a value, shape, stride or combination that makes no sense

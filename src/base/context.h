@@ -33,6 +33,14 @@ struct mh_context {
     char error[1024];
 };
 
+// Refuses a call without a context, or, where `given` is false, without the arguments named.
+static inline mh_status mh_need(mh_context *context, bool given, const char *names)
+{
+    if (context && given)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_ARGUMENT, "found NULL, expected %s", names);
+}
+
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
 // message if there is no memory; the old scratch is then still there.
 void *mh_context_scratch(mh_context *context, size_t size);

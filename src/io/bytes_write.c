@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A file of bytes that are all there already, for those outside the library.
+#include "base/context.h"
 #include "base/file.h"
 #include <multihead/io.h>
 
 mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes, size_t size)
 {
-    return mh_file_replace(context, path, bytes, size);
+    mh_status status = mh_need(context, path && (bytes || size == 0), "path and bytes");
+    return status ? status : mh_file_replace(context, path, bytes, size);
 }

@@ -68,6 +68,10 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
                                mh_precision precision, mh_tokenizer *tokenizer,
                                mh_translator **translator)
 {
+    if (mh_need(context, tokenizer && translator, "tokenizer and translator")) {
+        mh_tokenizer_free(tokenizer);
+        return MH_ERROR_ARGUMENT;
+    }
     *translator = NULL;
     mh_status status = check_config(context, config);
     mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);

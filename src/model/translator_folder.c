@@ -80,6 +80,8 @@ mh_status mh_translator_load(mh_context *context, const char *folder, mh_precisi
     char path[MH_PATH_BYTES];
     mh_translator_config config;
     mh_tokenizer *tokenizer = NULL;
+    if (mh_need(context, folder && translator, "folder and translator"))
+        return MH_ERROR_ARGUMENT;
     *translator = NULL;
     mh_status status = mh_path_join(context, folder, "config.json", path);
     if (!status)
@@ -154,6 +156,8 @@ mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t
 mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *folder,
                              mh_dtype dtype)
 {
-    mh_status status = mh_translator_save_settings(context, t, folder);
+    mh_status status = mh_need(context, t && folder, "translator and folder");
+    if (!status)
+        status = mh_translator_save_settings(context, t, folder);
     return status ? status : mh_translator_save_weights(context, t, folder, dtype);
 }

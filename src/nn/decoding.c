@@ -185,6 +185,8 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
                              mh_decoding **decoding)
 {
     mh_packed_weights *packed = NULL;
+    if (mh_need(context, transformer && decoding, "transformer and decoding"))
+        return MH_ERROR_ARGUMENT;
     mh_status status =
         mh_decoding_create_packed(context, transformer, NULL, memory, lengths, copies, decoding);
     if (!status)
@@ -209,9 +211,11 @@ static mh_status check_whole(mh_context *context, const mh_decoding *d)
 mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const size_t *parents,
                              size_t count)
 {
-    mh_status status = check_whole(context, decoding);
-    if (!status && !parents)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "parents: found NULL, expected %zu", count);
+    mh_status status = mh_need(context, decoding && parents, "decoding and parents");
+    if (!status)
+        status = check_whole(context, decoding);
+    if (status)
+        return status;
     for (size_t i = 0; i < 2 * decoding->transformer->decoder_count && !status; i++) {
         status = mh_kv_cache_select(context, decoding->caches[i], parents, count);
         decoding->broken = status && i > 0;
@@ -223,7 +227,7 @@ mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const s
 
 mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding, const size_t *parents)
 {
-    return mh_decoding_select(context, decoding, parents, decoding->sequences);
+    return mh_decoding_select(context, decoding, parents, decoding ? decoding->sequences : 0);
 }
 
 void mh_decoding_disable_heads(mh_decoding *decoding, const bool *disabled_heads)
@@ -314,6 +318,8 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
                            size_t tap_count, const mh_tensor *tgt, const mh_tensor *output)
 {
     mh_decoding *d = decoding;
+    if (mh_need(context, d, "decoding"))
+        return MH_ERROR_ARGUMENT;
     const mh_transformer_config *c = &d->transformer->config;
     mh_layer_call call = {.causal = true, .packed = d->packed};
     mh_batch out;

@@ -16,9 +16,9 @@ static void declare(mh_parameter_list *list, void *module)
 
 mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha **mha)
 {
-    *mha = NULL;
-    if (!context)
+    if (mh_need(context, mha, "mha"))
         return MH_ERROR_ARGUMENT;
+    *mha = NULL;
     if (!config || config->struct_size != sizeof *config)
         return mh_fail(context, MH_ERROR_ARGUMENT, "config: expected mh_mha_config_default()");
     mh_attention_layer layer;

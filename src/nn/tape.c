@@ -5,6 +5,8 @@
 
 mh_status mh_tape_create(mh_context *context, mh_tape **tape)
 {
+    if (mh_need(context, tape, "tape"))
+        return MH_ERROR_ARGUMENT;
     *tape = mh_alloc(context, sizeof **tape);
     if (!*tape)
         return MH_ERROR_MEMORY;

@@ -112,9 +112,9 @@ static size_t layer_bytes(const mh_transformer *t)
 mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
                                 mh_transformer **transformer)
 {
-    *transformer = NULL;
-    if (!context)
+    if (mh_need(context, transformer, "transformer"))
         return MH_ERROR_ARGUMENT;
+    *transformer = NULL;
     mh_status status = check_config(context, config);
     if (status)
         return status;

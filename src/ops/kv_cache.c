@@ -37,6 +37,8 @@ static mh_status check_options(mh_context *context, const mh_kv_cache_options *o
 mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
                              mh_kv_cache **cache)
 {
+    if (mh_need(context, cache, "cache"))
+        return MH_ERROR_ARGUMENT;
     *cache = NULL;
     mh_status status = check_options(context, options);
     if (status)
@@ -142,7 +144,9 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
 mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                              const mh_tensor *k, const mh_tensor *v)
 {
-    mh_status status = check_append(context, cache, counts, k, v);
+    mh_status status = mh_need(context, cache && k && v, "cache, k and v");
+    if (!status)
+        status = check_append(context, cache, counts, k, v);
     if (status)
         return status;
     append_job job = {cache, context->kernels, counts, k, v};
@@ -178,6 +182,8 @@ static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, co
 mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                              size_t count)
 {
+    if (mh_need(context, cache && parents, "cache and parents"))
+        return MH_ERROR_ARGUMENT;
     const size_t before = cache->options.sequences;
     mh_status status = check_parents(context, cache, parents, count);
     if (status)
@@ -210,11 +216,13 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
 
 mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const size_t *parents)
 {
-    return mh_kv_cache_select(context, cache, parents, cache->options.sequences);
+    return mh_kv_cache_select(context, cache, parents, cache ? cache->options.sequences : 0);
 }
 
 mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)
 {
+    if (mh_need(context, cache, "cache"))
+        return MH_ERROR_ARGUMENT;
     if (b >= cache->options.sequences || length > (size_t)cache->lengths[b])
         return mh_fail(
             context, MH_ERROR_ARGUMENT,

@@ -77,6 +77,8 @@ mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprin
                             mh_limits *limits)
 {
     mh_limits found = mh_limits_default();
+    if (mh_need(context, limits, "limits"))
+        return MH_ERROR_ARGUMENT;
     const size_t given = limits->struct_size;
     if (given < sizeof given || given > sizeof found)
         return mh_fail(context, MH_ERROR_ARGUMENT,

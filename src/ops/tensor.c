@@ -186,6 +186,8 @@ static mh_status refuse_broadcast(mh_context *context, const mh_tensor *t, int r
 mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
                               const size_t *shape, mh_tensor *out)
 {
+    if (mh_need(context, t && shape && out, "t, shape and out"))
+        return MH_ERROR_ARGUMENT;
     if (!is_rank(rank) || !is_rank(t->rank) || t->rank > rank)
         return refuse_broadcast(context, t, rank, shape);
     mh_tensor wide = mh_tensor_view(t->data, t->dtype, rank, shape);

@@ -8,6 +8,7 @@
 #include <multihead/train.h>
 
 #include "base/clock.h"
+#include "base/context.h"
 #include "train/card.h"
 #include "train/run.h"
 #include <inttypes.h>
@@ -274,6 +275,8 @@ static mh_status train(mh_run *run)
 mh_status mh_train(mh_context *context, const mh_train_options *options, mh_train_result *result)
 {
     mh_run run = {.context = context, .options = options, .folder = {-1, false}};
+    if (mh_need(context, result, "result"))
+        return MH_ERROR_ARGUMENT;
     *result = (mh_train_result){0};
     mh_status status = mh_run_prepare(&run);
     if (!status) {
