@@ -69,6 +69,8 @@ static int translate_file(translate *t)
     lines l;
     int code = lines_read(t->input_path, &l);
     t->total = l.count;
+    if (l.count)
+        l.items[0] = skip_byte_order_mark(l.items[0]);
     for (size_t first = 0; first < l.count && code == EXIT_DONE; first += BLOCK)
         code =
             translate_block(t, l.items + first, l.count - first < BLOCK ? l.count - first : BLOCK);
@@ -83,6 +85,8 @@ static int translate_stream(translate *t)
                      .prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !is_quiet()};
     int code = stream_take(&s, BLOCK);
     while (code == EXIT_DONE && s.count > 0) {
+        if (t->number == 0)
+            s.items[0] = skip_byte_order_mark(s.items[0]);
         size_t good = 0; // what is before a broken line is translated
         while (good < s.count &&
                mh_utf8_valid(s.items[good].bytes, s.items[good].size) == s.items[good].size)

@@ -18,6 +18,13 @@ int check_line(const char *name, size_t number, mh_text line)
     return EXIT_INPUT;
 }
 
+mh_text skip_byte_order_mark(mh_text line)
+{
+    static const char mark[3] = {'\xef', '\xbb', '\xbf'};
+    const bool marked = line.size >= sizeof mark && memcmp(line.bytes, mark, sizeof mark) == 0;
+    return marked ? (mh_text){line.bytes + sizeof mark, line.size - sizeof mark} : line;
+}
+
 static int split(lines *l, size_t size)
 {
     size_t most = 1;
@@ -44,6 +51,10 @@ int lines_read(const char *path, lines *l)
     size_t size;
     *l = (lines){.name = input_name(path)};
     int code = whole_file_read(NULL, path, SIZE_MAX, &l->bytes, &size);
+    if (code == EXIT_DONE && size >= 2 && memcmp(l->bytes, "\x1f\x8b", 2) == 0) {
+        complain("%s: is compressed by gzip, expected text: send it through zcat", l->name);
+        return EXIT_INPUT;
+    }
     return code == EXIT_DONE ? split(l, size) : code;
 }
 

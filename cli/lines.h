@@ -17,6 +17,8 @@ typedef struct lines {
 int lines_read(const char *path, lines *l);
 // Whether line `number` of what is called `name` is valid UTF-8: an exit code, after saying so.
 int check_line(const char *name, size_t number, mh_text line);
+// A text's first line without the mark that some programs begin a file with, U+FEFF.
+mh_text skip_byte_order_mark(mh_text line);
 void lines_free(lines *l); // fine if it was never read
 
 #endif

@@ -38,3 +38,5 @@ run multihead score --ref empty.txt hyp.txt
 run multihead score --ref ref.txt --ref short.txt hyp.txt
 run multihead score --ref broken.txt hyp.txt
 run multihead score --ref ref.txt - <broken.txt
+gzip -c ref.txt >ref.txt.gz
+run multihead score --ref ref.txt.gz hyp.txt

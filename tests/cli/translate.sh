@@ -31,6 +31,12 @@ multihead translate -m model $scalar --input in.txt -o - | cmp - expected.txt &&
 run multihead translate -m model $scalar --input /dev/null
 multihead translate -m model --dtype bf16 "le chat" >bf16.txt && echo "bf16"
 
+# A byte order mark is not part of the first line.
+multihead translate -m model $scalar "le chat" >plain.txt
+printf '\357\273\277le chat\n' >marked.txt
+multihead translate -m model $scalar --input marked.txt | cmp - plain.txt && echo "no mark"
+multihead translate -m model $scalar <marked.txt | cmp - plain.txt && echo "no mark"
+
 # A line is answered before the next one comes.
 mkfifo lines
 multihead translate -m model $scalar <lines >answers.txt &
