@@ -132,8 +132,9 @@ static mh_status read_lines(reading *r)
         if ((status = take_line(r, &line)) != MH_OK)
             return status;
     if (status == MH_OK && r->line == 0)
-        status = mh_source_fail(&r->lines.stream.source, MH_ERROR_FORMAT,
-                                "has no complete line, expected the log of a training run");
+        status = mh_source_fail(
+            &r->lines.stream.source, MH_ERROR_FORMAT,
+            "has no complete line yet: a run logs its losses now and then, and every validation");
     return status;
 }
 
