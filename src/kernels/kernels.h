@@ -182,6 +182,12 @@ typedef struct mh_product {
 
     // The weights of attention as left operands of this product; NULL: softmax_step makes them.
     void (*soften)(const mh_weight_step *step);
+
+    // C = A B, and beside it the step of other scores, neither of which depends on the other: the
+    // unit that multiplies and those of vectors work at the same time.
+    void (*multiply_softening)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                               const void *b, size_t ldb, float *c, size_t ldc,
+                               const mh_weight_step *step);
 } mh_product;
 
 typedef struct mh_kernels {

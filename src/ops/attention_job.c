@@ -100,7 +100,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.clean_right = mh_right_take_packed(product, arena, MH_KEY_TILE, job->value_width);
     s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
-    s.scores = mh_arena_take(arena, tiles * job->strip * MH_KEY_TILE, sizeof(float));
+    s.scores = mh_arena_take(arena, 2 * job->strip * MH_KEY_TILE, sizeof(float));
     s.weights = mh_left_take(product, arena, job->strip, tiles * MH_KEY_TILE);
     s.bias =
         mh_arena_take(arena, (p->additive ? tiles : 1) * job->strip * MH_KEY_TILE, sizeof(float));

@@ -46,7 +46,7 @@ typedef struct mh_attention_scratch {
     void *clean_right;     // the same as a right operand
     float *sums;           // (group, value_width)
     float *staging;        // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;         // (chunk_tiles, strip, 64)
+    float *scores;         // (2, strip, 64)
     void *weights;         // (strip, chunk_tiles * 64): the scores' softmax as a left operand
     float *bias;           // (chunk_tiles, strip, 64)
     float *staged;         // (block_rows, E): queries that need converting or gathering

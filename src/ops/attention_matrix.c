@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention with matrix units: a strip of query rows against all tiles of a chunk of keys, and only
 // then the values, so that their sums stay in the unit's registers from the first key to the last.
+// The softmax of a tile is made while the unit multiplies the keys of the next one.
 //
 //                tile 0    tile 1         tile 7                 Ev
 //     32 rows  [ scores ][ scores ] ..  [ scores ]
@@ -221,25 +222,26 @@ static mh_left weights_from(const passage *p, size_t tile)
     return mh_left_from_k(p->job->product, weights, tile * MH_KEY_TILE);
 }
 
-static float *scores_of(const passage *p, size_t tile)
-{
-    return p->scratch->scores + tile * p->job->strip * MH_KEY_TILE;
-}
-
-// The products with the keys of a tile.
-static void multiply_keys(const passage *p, size_t tile)
+// The products with the keys of a tile, and beside them the step of the tile before, if there is
+// one.
+static void multiply_keys(const passage *p, size_t tile, float *scores,
+                          const mh_weight_step *before)
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
     const mh_left queries = mh_left_from(job->product, p->scratch->queries, p->strip->first);
-    job->product->multiply(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
-                           p->tiles[tile].keys, MH_KEY_TILE, scores_of(p, tile), MH_KEY_TILE,
-                           false);
+    if (before)
+        job->product->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
+                                         queries.stride, p->tiles[tile].keys, MH_KEY_TILE, scores,
+                                         MH_KEY_TILE, before);
+    else
+        job->product->multiply(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
+                               p->tiles[tile].keys, MH_KEY_TILE, scores, MH_KEY_TILE, false);
 }
 
 // Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
 // then they are only masked.
-static void map_scores(const passage *p, size_t tile, bool only_mask)
+static void map_scores(const passage *p, size_t tile, float *scores, bool only_mask)
 {
     const mh_strip *strip = p->strip;
     for (size_t r = 0; r < strip->rows; r++) {
@@ -247,57 +249,61 @@ static void map_scores(const passage *p, size_t tile, bool only_mask)
             p->job, strip->sequence, &p->scratch->rows[strip->first + r], p->tiles[tile].begin,
             p->live[tile][r], bias_of(p, tile) + r * MH_KEY_TILE);
         map.scale = only_mask ? 1 : map.scale;
-        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]),
-                                   scores_of(p, tile) + r * MH_KEY_TILE);
+        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]), scores + r * MH_KEY_TILE);
     }
 }
 
-// The softmax of a tile.
-static void soften(const passage *p, size_t tile)
+// The softmax that a tile's products wait for; keep is memory for its dropout.
+static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
+                                  uint64_t keep[MH_MAX_STRIP])
 {
     const mh_attention_job *job = p->job;
     const mh_strip *strip = p->strip;
     const bool mapped = job->modified || !(job->problem->scale > 0);
     if (mapped || !mh_tile_full(p->all[tile], p->any[tile]))
-        map_scores(p, tile, !mapped);
+        map_scores(p, tile, scores, !mapped);
     const bool dropout = job->problem->options.dropout > 0;
-    uint64_t keep[MH_MAX_STRIP];
     for (size_t r = 0; r < strip->rows && dropout; r++)
         keep[r] = mh_attention_keep(job, strip->sequence, &p->scratch->rows[strip->first + r],
                                     p->tiles[tile].begin);
     const mh_left weights = weights_from(p, tile);
-    job->product->soften(&(mh_weight_step){.m = strip->rows,
-                                           .n = mh_tile_used(p->any[tile]),
-                                           .scale = mapped ? 1 : job->problem->scale,
-                                           .scores = scores_of(p, tile),
-                                           .max = strip->state.max,
-                                           .sum = strip->state.sum,
-                                           .weights = (void *)weights.data,
-                                           .columns = (size_t)weights.stride,
-                                           .before = tile * MH_KEY_TILE,
-                                           .keep = dropout ? keep : NULL,
-                                           .keep_scale = job->keep_scale});
+    return (mh_weight_step){.m = strip->rows,
+                            .n = mh_tile_used(p->any[tile]),
+                            .scale = mapped ? 1 : job->problem->scale,
+                            .scores = scores,
+                            .max = strip->state.max,
+                            .sum = strip->state.sum,
+                            .weights = (void *)weights.data,
+                            .columns = (size_t)weights.stride,
+                            .before = tile * MH_KEY_TILE,
+                            .keep = dropout ? keep : NULL,
+                            .keep_scale = job->keep_scale};
 }
 
-// All products before the softmax, as a matrix unit that waits for long falls asleep. Returns
-// whether there are any.
+// The softmax of each tile goes on beside the products of the next one: the matrix unit does not
+// fall asleep, and the scores of two tiles stay in the first-level cache. Returns whether there are
+// any.
 static bool weigh_tiles(const passage *p)
 {
-    bool any = false;
+    const mh_product *product = p->job->product;
+    float *scores[2] = {p->scratch->scores, p->scratch->scores + p->job->strip * MH_KEY_TILE};
+    uint64_t keep[MH_MAX_STRIP];
+    mh_weight_step step;
+    size_t found = 0;
     for (size_t i = 0; i < p->count; i++) {
         if (!p->any[i])
             continue;
-        any = true;
         if (!p->scratch->packed)
             pack_queries(p->job, p->scratch);
         if (!p->tiles[i].keys)
             pack_tile(p, &p->tiles[i]);
-        multiply_keys(p, i);
+        multiply_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
+        step = weight_step(p, i, scores[found % 2], keep);
+        found++;
     }
-    for (size_t i = 0; i < p->count; i++)
-        if (p->any[i])
-            soften(p, i);
-    return any;
+    if (found > 0)
+        product->soften(&step);
+    return found > 0;
 }
 
 // ---- values --------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The softmax between two products on matrix units, see mh_weight_step: several tiles one after the
 // other, with the state and the weights of all of them compared with the formula in double. Weights
-// are read as the product reads them: times the identity.
+// are read as the product reads them: times the identity. Every other tile is softened beside a
+// product, which has to give the bits that it gives alone.
 #include "base/sizes.h"
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { TILES = 4, KEYS = TILES * MH_KEY_TILE, MOST_ROWS = 64 };
+enum { TILES = 4, KEYS = TILES * MH_KEY_TILE, MOST_ROWS = 64, DEPTH = 72 };
 
 // How the scores of a row look.
 enum habit { PLAIN, SOME_DEAD, ALL_DEAD, RISING, ENORMOUS, NOT_A_NUMBER, HABITS };
@@ -25,6 +26,7 @@ typedef struct weighing {
     double top[MOST_ROWS];          // the reference that a row should have
     double terms[MOST_ROWS][KEYS];  // exp(t - top)
     double margin[MOST_ROWS][KEYS]; // how far off a weight may be, of itself
+    bool same;                      // the products beside a softmax
 } weighing;
 
 static const float keep_scale = 1.25f;
@@ -86,6 +88,28 @@ static void expect(weighing *w)
     }
 }
 
+// The step beside a product of `columns`.
+static void soften_beside(weighing *w, const mh_weight_step *step, size_t columns)
+{
+    const mh_product *product = w->product;
+    const size_t deep = mh_round_up(DEPTH, product->step);
+    const size_t rows = mh_round_up(w->rows, product->group);
+    float numbers[MH_KEY_TILE * DEPTH];
+    check_fill(sizeof numbers / sizeof *numbers, 1, numbers);
+    void *left = check_bytes(rows * deep * product->left_size);
+    void *right = check_bytes(deep * columns * product->right_size);
+    float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
+    product->enter();
+    product->pack_left(w->rows, DEPTH, numbers, DEPTH, left);
+    product->pack_right(DEPTH, columns, numbers, columns, right, columns);
+    product->multiply(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone,
+                      columns, false);
+    product->multiply_softening(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns,
+                                beside, columns, step);
+    product->leave();
+    w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
+}
+
 static void soften(weighing *w, bool dropout)
 {
     const mh_product *product = w->product;
@@ -95,19 +119,23 @@ static void soften(weighing *w, bool dropout)
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        product->soften(
-            &(mh_weight_step){.m = w->rows,
-                              .n = keys_of(w, tile),
-                              .scale = w->scale,
-                              .scores = scores,
-                              .max = w->max,
-                              .sum = w->sum,
-                              .weights = (char *)w->weights +
-                                         tile * MH_KEY_TILE * product->group * product->left_size,
-                              .columns = KEYS,
-                              .before = tile * MH_KEY_TILE,
-                              .keep = dropout ? w->keep[tile] : NULL,
-                              .keep_scale = keep_scale});
+        const mh_weight_step step = {.m = w->rows,
+                                     .n = keys_of(w, tile),
+                                     .scale = w->scale,
+                                     .scores = scores,
+                                     .max = w->max,
+                                     .sum = w->sum,
+                                     .weights = (char *)w->weights + tile * MH_KEY_TILE *
+                                                                         product->group *
+                                                                         product->left_size,
+                                     .columns = KEYS,
+                                     .before = tile * MH_KEY_TILE,
+                                     .keep = dropout ? w->keep[tile] : NULL,
+                                     .keep_scale = keep_scale};
+        if ((w->last / 2 + tile) % 2)
+            soften_beside(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
+        else
+            product->soften(&step);
     }
 }
 
@@ -166,7 +194,7 @@ check_result check_soften(const check_run *run)
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;
-        w = (weighing){.product = product, .rows = 1 + n % product->rows, .last = n};
+        w = (weighing){.product = product, .rows = 1 + n % product->rows, .last = n, .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
         w.weights = check_bytes(mh_round_up(w.rows, product->group) * KEYS * product->left_size);
         memset(w.weights, 0, mh_round_up(w.rows, product->group) * KEYS * product->left_size);
@@ -174,6 +202,7 @@ check_result check_soften(const check_run *run)
         soften(&w, dropout);
         expect(&w);
         read_weights(&w);
+        result.ok &= w.same;
         for (size_t r = 0; r < w.rows; r++)
             result.error = check_worse(result.error, row_error(&w, run->kernels, r, dropout));
         check_release();

@@ -1,25 +1,52 @@
 // SPDX-License-Identifier: MIT
-// The softmax of attention between two products on AMX tiles, see mh_weight_step. To issue the next
-// products between its rows gains nothing: a product keeps one of the two vector units from other
-// work as long as it lasts.
+// The softmax of attention between two products on AMX tiles, see mh_weight_step. It goes on row by
+// row between the products that make the scores of the next keys:
+//
+//     tile unit      q k0   q k1   q k2   q k3    ..
+//     vector units          row    row    row     ..    of the scores before
+//
+// A product keeps one of the two vector units from other work as long as it lasts, so only a part
+// of the softmax is hidden; but rows also keep tile instructions apart, see keep_apart.
 #include "kernels/amx/tiles_amx.h"
-#include <math.h>
+#include <string.h>
+
+static const float log2_e = 0x1.715476p+0f;
+
+// What all rows of a step use, in registers.
+typedef struct constants {
+    __m512 power[6];
+    __m512 log2_e, factor; // factor = scale log2(e)
+    __m512 near;           // sums of weights up to this have none of exp(8) = 2981 among them
+} constants;
+
+// Hidden from compilers, which would rather load x again for each row than keep it.
+MH_ALWAYS_INLINE __m512 constant(float x)
+{
+    __m512 all = _mm512_set1_ps(x);
+    __asm__("" : "+v"(all));
+    return all;
+}
+
+MH_ALWAYS_INLINE constants load_constants(float scale)
+{
+    return (constants){{constant(1), constant(0x1.62e4bap-1f), constant(0x1.ebdb6ap-3f),
+                        constant(0x1.c91c10p-5f), constant(0x1.277c1cp-7f),
+                        constant(0x1.e96912p-10f)},
+                       constant(log2_e),
+                       constant(scale * log2_e),
+                       constant(2900)};
+}
 
 // 2^z by degree 5, to 8.3e-8: for the sum, as the weights are rounded to 2^-8. The fraction is
 // counted from below, as vscalefps rounds its exponent down by itself. -inf gives 0, NaN stays NaN.
-MH_ALWAYS_INLINE __m512 power_of_two(__m512 z)
+MH_ALWAYS_INLINE __m512 power_of_two(const constants *c, __m512 z)
 {
     const __m512 f = _mm512_reduce_ps(z, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    __m512 p = _mm512_set1_ps(0x1.e96912p-10f);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.277c1cp-7f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c91c10p-5f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebdb6ap-3f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e4bap-1f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+    __m512 p = c->power[5];
+    for (int i = 4; i >= 0; i--)
+        p = _mm512_fmadd_ps(p, f, c->power[i]);
     return _mm512_scalef_ps(p, z);
 }
-
-static const float log2_e = 0x1.715476p+0f;
 
 // A row's first weights, 32 of which lie together.
 static inline char *weights_of(const mh_weight_step *step, size_t row)
@@ -33,15 +60,15 @@ static inline __m512 widened(__m256i half)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-// A row's largest score has grown, and what was summed up before shrinks: in its first tile, and
-// hardly ever after.
+// A row's largest score has grown, and what was summed up before shrinks: hardly ever.
 static __attribute__((noinline)) void grow_max(const mh_weight_step *step, size_t row, float grown)
 {
     const float before = step->max[row];
     step->max[row] = grown;
     if (before == -__builtin_inff())
         return;
-    const __m512 shrink = power_of_two(_mm512_set1_ps((before - grown) * log2_e));
+    const constants c = load_constants(1);
+    const __m512 shrink = power_of_two(&c, _mm512_set1_ps((before - grown) * log2_e));
     float *sum = step->sum + row * SIDE;
     _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), shrink));
     char *weights = weights_of(step, row);
@@ -54,40 +81,63 @@ static __attribute__((noinline)) void grow_max(const mh_weight_step *step, size_
     }
 }
 
-// t = exp(scale t - max), by one multiply-add before the power of two. Of a large max the product
-// with log2_e is off by too much, and without a live key yet it is -inf, which 0 stands for, so
-// that -inf - max is no NaN: then max is subtracted first.
-MH_ALWAYS_INLINE void exponentiate(__m512 t[4], float scale, float max)
+// Whether |max| < 1024, found out with integers: the vector units have enough to do.
+static inline bool is_moderate(const float *max)
 {
-    __m512 factor = _mm512_set1_ps(scale * log2_e), base = _mm512_set1_ps(max * log2_e);
-    if (__builtin_expect(!(fabsf(max) < 0x1p10f), 0)) {
+    uint32_t bits;
+    memcpy(&bits, max, sizeof bits);
+    return (bits & 0x7FFFFFFF) < 0x44800000;
+}
+
+// t = exp(scale t - max), with base = max log2(e): one multiply-add before the power of two.
+MH_ALWAYS_INLINE void exponentiate(const constants *c, __m512 base, __m512 t[4])
+{
+    for (int j = 0; j < 4; j++)
+        t[j] = power_of_two(c, _mm512_fmsub_ps(t[j], c->factor, base));
+}
+
+// The same for any max. Of a large one the product with log2_e is off by too much, and without a
+// live key yet it is -inf, which 0 stands for, so that -inf - max is no NaN: then max is subtracted
+// first.
+MH_ALWAYS_INLINE void exponentiate_any(float scale, float max, __m512 t[4])
+{
+    constants c = load_constants(scale);
+    __m512 base = _mm512_set1_ps(max * log2_e);
+    if (!is_moderate(&max)) {
         const float subtracted = max == -__builtin_inff() ? 0 : max;
         for (int j = 0; j < 4; j++)
             t[j] = _mm512_sub_ps(_mm512_mul_ps(t[j], _mm512_set1_ps(scale)),
                                  _mm512_set1_ps(subtracted));
-        factor = _mm512_set1_ps(log2_e), base = _mm512_setzero_ps();
+        c.factor = c.log2_e, base = _mm512_setzero_ps();
     }
-    for (int j = 0; j < 4; j++)
-        t[j] = power_of_two(_mm512_fmsub_ps(t[j], factor, base));
+    exponentiate(&c, base, t);
 }
 
-// The step of one row; live are the keys that the tile has, a constant for whole tiles.
-MH_ALWAYS_INLINE void soften_row(const mh_weight_step *step, size_t row, uint64_t live,
-                                 const uint64_t *keep)
+// A bit for each key that the step has.
+static inline uint64_t keys_of(const mh_weight_step *step)
 {
-    const __m512 minus_inf = _mm512_set1_ps(-__builtin_inff());
+    return ~UINT64_C(0) >> (MH_KEY_TILE - step->n);
+}
+
+MH_ALWAYS_INLINE void load_scores(const mh_weight_step *step, size_t row, uint64_t live,
+                                  __m512 t[4])
+{
     const float *scores = step->scores + row * MH_KEY_TILE;
-    float *sum = step->sum + row * SIDE;
-    __m512 t[4];
+    const __m512 minus_inf = _mm512_set1_ps(-__builtin_inff());
     for (int j = 0; j < 4; j++)
         t[j] = _mm512_mask_loadu_ps(minus_inf, (__mmask16)(live >> j * SIDE), scores + j * SIDE);
-    __m512 top = _mm512_max_ps(_mm512_max_ps(t[0], t[1]), _mm512_max_ps(t[2], t[3]));
-    top = _mm512_mul_ps(top, _mm512_set1_ps(step->scale));
-    if (_mm512_cmp_ps_mask(top, _mm512_set1_ps(step->max[row] + 8), _CMP_GT_OQ))
-        grow_max(step, row, _mm512_reduce_max_ps(top));
+}
 
-    exponentiate(t, step->scale, step->max[row]);
-    const __m512 total = _mm512_add_ps(_mm512_add_ps(t[0], t[1]), _mm512_add_ps(t[2], t[3]));
+MH_ALWAYS_INLINE __m512 add_up(const __m512 t[4])
+{
+    return _mm512_add_ps(_mm512_add_ps(t[0], t[1]), _mm512_add_ps(t[2], t[3]));
+}
+
+// Weights t to the row's sum and to the left operand.
+MH_ALWAYS_INLINE void write_row(const mh_weight_step *step, size_t row, const uint64_t *keep,
+                                __m512 t[4], __m512 total)
+{
+    float *sum = step->sum + row * SIDE;
     _mm512_storeu_ps(sum, _mm512_add_ps(_mm512_loadu_ps(sum), total));
     for (int j = 0; j < 4 && keep; j++)
         t[j] = _mm512_maskz_mul_ps((__mmask16)(keep[row] >> j * SIDE), t[j],
@@ -97,13 +147,143 @@ MH_ALWAYS_INLINE void soften_row(const mh_weight_step *step, size_t row, uint64_
     _mm512_storeu_si512(weights + TILE, (__m512i)_mm512_cvtne2ps_pbh(t[3], t[2]));
 }
 
+// The largest of each lane's scores, scaled.
+MH_ALWAYS_INLINE __m512 find_top(const mh_weight_step *step, const __m512 t[4])
+{
+    const __m512 top = _mm512_max_ps(_mm512_max_ps(t[0], t[1]), _mm512_max_ps(t[2], t[3]));
+    return _mm512_mul_ps(top, _mm512_set1_ps(step->scale));
+}
+
+// max of rows that have seen no live key before, if it is moderate. Rows mostly start together:
+// where they do not, it grows later.
+static void start_max(const mh_weight_step *step)
+{
+    if (step->max[0] != -__builtin_inff())
+        return;
+    for (size_t row = 0; row < step->m; row++) {
+        __m512 t[4];
+        load_scores(step, row, keys_of(step), t);
+        const float top = _mm512_reduce_max_ps(find_top(step, t));
+        if (step->max[row] == -__builtin_inff() && is_moderate(&top))
+            step->max[row] = top;
+    }
+}
+
+// The step of one row as long as max is moderate and need not grow; else returns false, and has
+// done nothing. The largest score is not looked for, as one that is far above max shows in the
+// sums. live are the keys that the tile has, a constant for whole tiles.
+MH_ALWAYS_INLINE bool soften_row(const mh_weight_step *step, const constants *c, size_t row,
+                                 uint64_t live, const uint64_t *keep)
+{
+    const float *max = step->max + row;
+    if (!is_moderate(max))
+        return false;
+    __m512 t[4];
+    load_scores(step, row, live, t);
+    exponentiate(c, _mm512_mul_ps(_mm512_set1_ps(*max), c->log2_e), t);
+    const __m512 total = add_up(t);
+    if (_mm512_cmp_ps_mask(total, c->near, _CMP_NLE_UQ))
+        return false;
+    write_row(step, row, keep, t, total);
+    return true;
+}
+
+// The same for any row.
+static __attribute__((noinline)) void soften_carefully(const mh_weight_step *step, size_t row)
+{
+    __m512 t[4];
+    load_scores(step, row, keys_of(step), t);
+    const __m512 top = find_top(step, t);
+    if (_mm512_cmp_ps_mask(top, _mm512_set1_ps(step->max[row] + 8), _CMP_GT_OQ))
+        grow_max(step, row, _mm512_reduce_max_ps(top));
+    exponentiate_any(step->scale, step->max[row], t);
+    write_row(step, row, step->keep, t, add_up(t));
+}
+
+// A step on its way, row by row. Those that need care come last, so that no call is in the way of
+// the others.
+typedef struct softening {
+    const mh_weight_step *step;
+    constants constants;
+    size_t row;       // the next one
+    uint64_t careful; // a bit for each row before that is still to be done
+} softening;
+
+MH_ALWAYS_INLINE softening start(const mh_weight_step *step)
+{
+    start_max(step);
+    return (softening){step, load_constants(step->scale), 0, 0};
+}
+
+// Whether the step has all keys of its tile and no dropout.
+static inline bool is_plain(const mh_weight_step *step)
+{
+    return step->n == MH_KEY_TILE && !step->keep;
+}
+
+// The next row of a plain step, if there is one.
+MH_ALWAYS_INLINE void soften_next(softening *s)
+{
+    if (s->row == s->step->m) {
+        keep_apart();
+        return;
+    }
+    const size_t row = s->row++;
+    if (!soften_row(s->step, &s->constants, row, ~UINT64_C(0), NULL))
+        s->careful |= UINT64_C(1) << row;
+}
+
+// All rows that are left.
+MH_ALWAYS_INLINE void finish(softening *s)
+{
+    const mh_weight_step *step = s->step;
+    while (s->row < step->m && is_plain(step))
+        soften_next(s);
+    for (; s->row < step->m; s->row++)
+        if (!soften_row(step, &s->constants, s->row, keys_of(step), step->keep))
+            s->careful |= UINT64_C(1) << s->row;
+    for (; s->careful; s->careful &= s->careful - 1)
+        soften_carefully(step, (size_t)__builtin_ctzll(s->careful));
+}
+
 void mh_soften_amx(const mh_weight_step *step)
 {
-    const uint64_t all = ~UINT64_C(0);
-    for (size_t row = 0; row < step->m; row++) {
-        if (step->n == MH_KEY_TILE && !step->keep)
-            soften_row(step, row, all, NULL);
-        else
-            soften_row(step, row, all >> (MH_KEY_TILE - step->n), step->keep);
+    softening s = start(step);
+    finish(&s);
+}
+
+// multiply_step for two groups and two blocks, with a row of the softmax behind each product.
+MH_ALWAYS_INLINE void multiply_softening(const operands *o, softening *s)
+{
+    STREAM_TILE(6, o->b);
+    LOAD_TILE(4, o->a);
+    _tile_dpbf16ps(0, 4, 6);
+    soften_next(s);
+    LOAD_TILE(5, o->a + o->group);
+    _tile_dpbf16ps(2, 5, 6);
+    soften_next(s);
+    STREAM_TILE(7, o->b + TILE);
+    _tile_dpbf16ps(3, 5, 7);
+    soften_next(s);
+    _tile_dpbf16ps(1, 4, 7);
+    soften_next(s);
+}
+
+bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                               const void *b, size_t ldb, float *c, size_t ldc,
+                               const mh_weight_step *step)
+{
+    if (m <= SIDE || n % (2 * SIDE) || !is_plain(step))
+        return false;
+    const char *right = b;
+    softening s = start(step);
+    for (size_t column = 0; column < n; column += 2 * SIDE, right += 2 * TILE) {
+        operands o = {a, right, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+        clear_sums();
+        for (size_t i = 0; i < k; i += STEP, o.a += TILE, o.b += o.right_step)
+            multiply_softening(&o, &s);
+        store_sums(2, 2, c + column, ldc);
     }
+    finish(&s);
+    return true;
 }

@@ -125,6 +125,16 @@ static void multiply(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
     multiply_ahead(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_ahead){0});
 }
 
+static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                               const void *b, size_t ldb, float *c, size_t ldc,
+                               const mh_weight_step *step)
+{
+    if (mh_multiply_softening_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
+        return;
+    multiply(m, n, k, a, lda, b, ldb, c, ldc, false);
+    mh_soften_amx(step);
+}
+
 // ---- packing -----------------------------------------------------------------------------------
 //
 // A tile of the left operand is 16 rows of 32 k, one of the right operand 16 pairs of k by 16
@@ -376,6 +386,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .unpack_right = unpack_right,
                                .multiply = multiply,
                                .multiply_ahead = multiply_ahead,
-                               .soften = mh_soften_amx};
+                               .soften = mh_soften_amx,
+                               .multiply_softening = multiply_softening};
     table->bf16_peak = bf16_peak;
 }

@@ -117,6 +117,11 @@ MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const op
         LOAD_TILE(5, next->a + next->group);
 }
 
+// See attention_amx.c. The second does mh_product.multiply_softening where that pays, and returns
+// whether it did.
 void mh_soften_amx(const mh_weight_step *step);
+bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                               const void *b, size_t ldb, float *c, size_t ldc,
+                               const mh_weight_step *step);
 
 #endif
