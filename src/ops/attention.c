@@ -38,32 +38,6 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                                 from->acc + from_row * width);
 }
 
-// The queries of `count` rows: in place if they are f32 already and of one head, else read.
-static void load_queries(const mh_attention_job *job, const mh_sequence *sequence, size_t count,
-                         mh_attention_scratch *scratch)
-{
-    const mh_tensor *q = &job->problem->q;
-    const size_t E = job->problem->E;
-    const mh_query_row *row = scratch->rows;
-    const float *queries = scratch->staged;
-    ptrdiff_t stride = (ptrdiff_t)E;
-    if (q->dtype == MH_F32 && q->stride[3] == 1 && row[0].head == row[count - 1].head) {
-        queries = mh_element(
-            q, 3, (size_t[]){sequence->batch, row->head, sequence->query_begin + row->query});
-        stride = q->stride[2];
-    } else {
-        for (size_t r = 0, run; r < count; r += run) {
-            size_t left = count - r, same_head = sequence->T - row[r].query;
-            run = same_head < left ? same_head : left;
-            mh_attention_load_queries(job, sequence, row[r].head, row[r].query, run,
-                                      scratch->staged + r * E);
-        }
-    }
-    scratch->plain_queries = (mh_left){queries, stride};
-    scratch->count = count;
-    scratch->packed = false;
-}
-
 // Rows are numbered through the heads that share a key/value head: row = head * T + query.
 // Returns the keys that any of them may see.
 static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *sequence,
@@ -219,7 +193,9 @@ static void load_block(const mh_attention_job *job, size_t task, mh_attention_sc
     if (b->count == 0)
         return;
     b->span = number_rows(job, &b->sequence, b->group, b->first, b->count, scratch);
-    load_queries(job, &b->sequence, b->count, scratch);
+    scratch->count = b->count;
+    scratch->packed = false;
+    scratch->plain_queries = (mh_left){NULL, 0};
 }
 
 static void finish_block(const mh_attention_job *job, const block_of_rows *block,

@@ -53,7 +53,7 @@ typedef struct mh_attention_scratch {
     void *packed_queries;  // (block_rows, E)
     size_t count;          // rows of the block at hand
     bool packed;           // whether its queries are
-    mh_left plain_queries; // (block_rows, E): those staged or the tensor itself
+    mh_left plain_queries; // (block_rows, E): those staged or the tensor itself, once needed
     mh_left queries;       // (block_rows, E): the same, packed if need be
     float *average;        // (block_rows, 64), for weights averaged over heads, or NULL
     mh_query_row *rows;    // (block_rows)

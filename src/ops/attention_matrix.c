@@ -140,12 +140,22 @@ static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STR
 
 // ---- operands -----------------------------------------------------------------------------------
 
-static void pack_queries(const mh_attention_job *job, mh_attention_scratch *scratch)
+static void pack_queries(const passage *p)
 {
-    mh_product_enter(job->product);
-    scratch->queries =
-        mh_left_pack(job->product, scratch->count, job->problem->E, scratch->plain_queries.data,
-                     scratch->plain_queries.stride, scratch->packed_queries);
+    const mh_product *product = p->job->product;
+    const size_t E = p->job->problem->E;
+    mh_attention_scratch *scratch = p->scratch;
+    const mh_left halves =
+        mh_attention_queries_in_place(p->job, p->strip->sequence, MH_BF16, scratch);
+    mh_product_enter(product);
+    if (halves.data) {
+        product->pack_left_bf16(scratch->count, E, halves.data, halves.stride,
+                                scratch->packed_queries);
+    } else {
+        const mh_left plain = mh_attention_plain_queries(p->job, p->strip->sequence, scratch);
+        product->pack_left(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
+    }
+    scratch->queries = (mh_left){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, product->step)};
     scratch->packed = true;
 }
 
@@ -294,7 +304,7 @@ static bool weigh_tiles(const passage *p)
         if (!p->any[i])
             continue;
         if (!p->scratch->packed)
-            pack_queries(p->job, p->scratch);
+            pack_queries(p);
         if (!p->tiles[i].keys)
             pack_tile(p, &p->tiles[i]);
         multiply_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);

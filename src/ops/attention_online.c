@@ -36,6 +36,35 @@ void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequ
     tile->finite = source.finite;
 }
 
+mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
+                                      mh_dtype dtype, const mh_attention_scratch *scratch)
+{
+    const mh_tensor *q = &job->problem->q;
+    const mh_query_row *first = scratch->rows, *last = first + scratch->count - 1;
+    if (q->dtype != dtype || q->stride[3] != 1 || first->head != last->head)
+        return (mh_left){NULL, 0};
+    const size_t at[3] = {sequence->batch, first->head, sequence->query_begin + first->query};
+    return (mh_left){mh_element(q, 3, at), q->stride[2]};
+}
+
+mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                                   mh_attention_scratch *scratch)
+{
+    if (scratch->plain_queries.data)
+        return scratch->plain_queries;
+    const size_t E = job->problem->E, count = scratch->count;
+    mh_left queries = mh_attention_queries_in_place(job, sequence, MH_F32, scratch);
+    for (size_t r = 0, run; r < count && !queries.data; r += run) {
+        const mh_query_row *row = &scratch->rows[r];
+        run = mh_smaller(sequence->T - row->query, count - r);
+        mh_attention_load_queries(job, sequence, row->head, row->query, run,
+                                  scratch->staged + r * E);
+    }
+    if (!queries.data)
+        queries = (mh_left){scratch->staged, (ptrdiff_t)E};
+    return scratch->plain_queries = queries;
+}
+
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
 // rows of the values set to 0. The same operations in the same order as for the whole strip.
 static void add_values_carefully(const mh_attention_job *job, const mh_strip *strip,
@@ -68,7 +97,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
 
     float *scores = scratch->scores;
     const size_t used = mh_tile_used(any);
-    const mh_left queries = mh_left_from(&kernels->f32, scratch->plain_queries, strip->first);
+    const mh_left queries = mh_left_from(
+        &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
     kernels->f32.multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, queries.data,
                           queries.stride, tile->keys, tile->columns, scores, MH_KEY_TILE, false);
 

@@ -41,6 +41,15 @@ static inline mh_strip mh_strip_from(const mh_attention_job *job, const mh_strip
                       mh_state_rows(job, &group->state, row)};
 }
 
+// The queries of the block at hand, all rows of one sequence, where they lie: if they are of the
+// given dtype, their rows lie along memory, and all are of one head; else NULL.
+mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
+                                      mh_dtype dtype, const mh_attention_scratch *scratch);
+
+// The same as f32, in place or read: scratch->plain_queries.
+mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                                   mh_attention_scratch *scratch);
+
 // Keys and values of a tile as f32, where the cache has them or in the given memory.
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
                             mh_key_tile *tile, float *keys, float *values,
