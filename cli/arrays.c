@@ -146,7 +146,8 @@ int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int ra
     return EXIT_MEMORY;
 }
 
-int array_copy(mh_context *context, array *a, mh_dtype dtype)
+// Puts the array into memory of its own, converted and in C order.
+static int copy(mh_context *context, array *a, mh_dtype dtype)
 {
     mh_tensor to;
     size_t size;
@@ -170,7 +171,7 @@ int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous
 {
     bool in_order = !contiguous || mh_tensor_is_contiguous(&a->tensor);
     bool good = a->tensor.dtype == dtype && in_order;
-    return good ? EXIT_DONE : array_copy(context, a, dtype);
+    return good ? EXIT_DONE : copy(context, a, dtype);
 }
 
 void array_extend(array *a, int rank)
@@ -211,7 +212,7 @@ static bool is_only_zero_and_one(const mh_tensor *t)
 int array_to_added_mask(mh_context *context, array *in, const char *instead)
 {
     if (in->tensor.dtype == MH_F64) {
-        int code = array_copy(context, in, MH_F64); // the file's memory is read-only
+        int code = copy(context, in, MH_F64); // the file's memory is read-only
         if (code != EXIT_DONE)
             return code;
         clamp_to_f32(&in->tensor);

@@ -31,9 +31,6 @@ int array_complain(const array *a, const char *format, ...) MH_PRINTF(2, 3);
 
 bool array_is_float(const array *a);
 
-// Puts the array into memory of its own, converted and in C order.
-int array_copy(mh_context *context, array *a, mh_dtype dtype);
-
 // Makes the array's type `dtype`; a copy unless it is already. `contiguous`: C order as well.
 int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous);
 

@@ -88,6 +88,11 @@ void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep
 
 // ---- sublayers ---------------------------------------------------------------------------------
 
+static uint64_t seed_of(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place)
+{
+    return mh_mix_seed(call->seed, call->step, layer->index * 16 + (uint32_t)place);
+}
+
 mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
                                      const mh_tensor *x)
 {
@@ -102,7 +107,7 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
                            .operands = call->operands,
                            .training = call->training,
                            .fresh = call->fresh,
-                           .seed = mh_layer_seed(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
+                           .seed = seed_of(layer, call, cross ? MH_AT_CROSS : MH_AT_SELF),
                            .disabled = cross ? call->cross_disabled : call->disabled,
                            .packed = call->packed};
     a.inputs[0] = *x;
@@ -116,17 +121,12 @@ mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call 
     return a;
 }
 
-uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place)
-{
-    return mh_mix_seed(call->seed, call->step, layer->index * 16 + (uint32_t)place);
-}
-
 mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *call,
                                     mh_dropout_place place)
 {
     mh_dropout_options o = mh_dropout_options_default();
     o.probability = call->training ? layer->config->dropout : 0;
-    o.seed = mh_layer_seed(layer, call, place);
+    o.seed = seed_of(layer, call, place);
     return o;
 }
 

@@ -45,8 +45,6 @@ static inline mh_dtype mh_dhidden_dtype(const mh_layer *layer, const mh_layer_ca
 mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
                                      const mh_tensor *x);
 
-uint64_t mh_layer_seed(const mh_layer *layer, const mh_layer_call *call, mh_dropout_place place);
-
 // How numbers are dropped there: with probability 0 if not in training.
 mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *call,
                                     mh_dropout_place place);

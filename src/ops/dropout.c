@@ -32,10 +32,13 @@ uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *o, uint64_
     return kept;
 }
 
-void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first,
-                     size_t n, const float *x, float *y)
+// y = dropout(x) for the n numbers from `first` on, counted from options->first_index.
+static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                         float *const *t)
 {
-    const float scale = mh_keep_scale(o);
+    const mh_dropout_options *o = arg;
+    const float *x = t[0], scale = mh_keep_scale(o);
+    float *y = t[1];
     for (size_t j = 0, width; j < n; j += width) {
         const uint64_t index = o->first_index + first + j;
         const size_t skip = (size_t)(index % MH_KEY_TILE);
@@ -43,12 +46,6 @@ void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *o, uin
         const uint64_t keep = kept_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
         kernels->drop_row(keep, scale, width, x + j, y + j);
     }
-}
-
-static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
-                         float *const *t)
-{
-    mh_drop_numbers(kernels, arg, first, n, t[0], t[1]);
 }
 
 static void copy_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,

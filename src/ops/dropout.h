@@ -20,9 +20,4 @@ static inline float mh_keep_scale(const mh_dropout_options *options)
     return 1 / (1 - options->probability);
 }
 
-// y = dropout(x) for n numbers, the first of which has place `first` in C order, counted from
-// options->first_index. y may be x.
-void mh_drop_numbers(const mh_kernels *kernels, const mh_dropout_options *options, uint64_t first,
-                     size_t n, const float *x, float *y);
-
 #endif

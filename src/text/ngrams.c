@@ -52,7 +52,8 @@ static bool widen(mh_ngrams *g)
     return true;
 }
 
-uint32_t mh_ngrams_child(mh_ngrams *g, uint32_t parent, uint32_t symbol)
+// The node of `parent` followed by `symbol`; 0 if there is no memory for a new one.
+static uint32_t child(mh_ngrams *g, uint32_t parent, uint32_t symbol)
 {
     uint64_t key = (uint64_t)parent << 32 | symbol;
     if (!widen(g))
@@ -76,7 +77,7 @@ bool mh_ngrams_count(mh_ngrams *g, const uint32_t *symbols, size_t count, uint32
     for (size_t i = 0; i < count; i++) {
         uint32_t node = 0;
         for (size_t n = 0; n < order && i + n < count; n++) {
-            node = mh_ngrams_child(g, node, symbols[i + n]);
+            node = child(g, node, symbols[i + n]);
             if (node == 0)
                 return false;
             g->nodes[node].hypothesis += is_hypothesis;
@@ -98,7 +99,7 @@ bool mh_symbols_add_word(mh_ngrams *words, const char *bytes, size_t size, mh_sy
 {
     uint32_t node = 0;
     for (size_t at = 0, length; at < size; at += length) {
-        node = mh_ngrams_child(words, node, mh_utf8_decode(bytes + at, &length));
+        node = child(words, node, mh_utf8_decode(bytes + at, &length));
         if (node == 0)
             return false;
     }

@@ -31,9 +31,6 @@ typedef struct mh_ngrams {
 bool mh_ngrams_reset(mh_ngrams *g);
 void mh_ngrams_free(mh_ngrams *g);
 
-// The node of `parent` followed by `symbol`; 0 if there is no memory for a new one.
-uint32_t mh_ngrams_child(mh_ngrams *g, uint32_t parent, uint32_t symbol);
-
 // Counts the n-grams of 1 .. order of a sequence, as the hypothesis's or the reference's.
 bool mh_ngrams_count(mh_ngrams *g, const uint32_t *symbols, size_t count, uint32_t order,
                      bool is_hypothesis);

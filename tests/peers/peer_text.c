@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Our side of tests/peers/check_text.py:
+// Our side of tests/peers/check_tokenizer.py:
 //
 //     peer_text train CORPUS.tsv MERGES TOKENIZER.json     prints the seconds it took
 //     peer_text encode TOKENIZER.json <texts >ids          both as records, below
