@@ -125,11 +125,11 @@ MH_API bool mh_tokenizer_token(const mh_tokenizer *tokenizer, int32_t id, mh_tex
 typedef struct mh_tokens {
     int32_t *ids;        // (count)
     size_t *ends;        // (count)
-    size_t count;        //
+    size_t count;        // of tokens
     mh_text_buffer text; // decoding the ids gives these bytes
     size_t capacity;     // of ids and ends
     void *scratch;       // for the next call
-    size_t scratch_size; //
+    size_t scratch_size; // in bytes
 } mh_tokens;
 
 MH_API void mh_tokens_free(mh_context *context, mh_tokens *tokens);
