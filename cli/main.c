@@ -64,7 +64,7 @@ static int run_command(const command *c, int argc, char **argv)
     snprintf(name, sizeof name, "multihead %s", c->name);
     argv[1] = name; // argp and getopt start their messages with argv[0]
     set_message_name(name);
-    catch_interrupts();
+    catch_signals();
     int code = c->run(argc - 1, argv + 1);
     set_message_name("multihead");
     return code;

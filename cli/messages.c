@@ -119,16 +119,17 @@ int close_stdout(void)
     return fclose(stdout) == 0 ? code : refuse_stdout(errno);
 }
 
-// Only async-signal-safe calls from here to on_signal's end.
-static void die_interrupted(void)
+// Only async-signal-safe calls from here to on_bus_error's end.
+static void die(const char *text, int code)
 {
-    static const char text[] = ": interrupted\n";
     ssize_t ignored = live_line ? write(STDERR_FILENO, erasing, sizeof erasing - 1) : 0;
     ignored = write(STDERR_FILENO, message_name, strlen(message_name));
-    ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    ignored = write(STDERR_FILENO, text, strlen(text));
     (void)ignored;
-    _exit(EXIT_INTERRUPTED);
+    _exit(code);
 }
+
+static void die_interrupted(void) { die(": interrupted\n", EXIT_INTERRUPTED); }
 
 static void on_signal(int number)
 {
@@ -136,6 +137,21 @@ static void on_signal(int number)
     if (!saving || interrupted)
         die_interrupted();
     interrupted = 1;
+}
+
+// Input files are mapped: what is not there any more cannot be read.
+static void on_bus_error(int number, siginfo_t *info, void *ignored)
+{
+    (void)ignored;
+    if (info->si_code == BUS_ADRERR)
+        die(": an input file became shorter while it was read, or cannot be read\n", EXIT_INPUT);
+    signal(number, SIG_DFL); // it comes again, and ends us
+}
+
+static void catch_bus_errors(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+    sigaction(SIGBUS, &action, NULL);
 }
 
 static void catch_signal(int number)
@@ -149,10 +165,11 @@ static void catch_signal(int number)
     sigaction(number, &action, NULL);
 }
 
-void catch_interrupts(void)
+void catch_signals(void)
 {
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    catch_bus_errors();
 }
 
 void begin_saving(void) { saving = 1; }

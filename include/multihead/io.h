@@ -17,7 +17,9 @@ extern "C" {
 
 // ---- reading ------------------------------------------------------------------------
 
-// An open file of named tensors, mapped read-only. Immutable: any thread may read it.
+// An open file of named tensors, mapped read-only. Immutable: any thread may read it. A file that
+// somebody cuts off meanwhile raises SIGBUS, as with every mapping; one that is replaced, as all
+// our writers do it, stays what it was.
 typedef struct mh_tensor_file mh_tensor_file;
 
 // Opens a .npy or .safetensors file; which one it is is decided by its content. A .npy file

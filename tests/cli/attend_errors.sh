@@ -61,6 +61,12 @@ echo "exit $?"
 multihead attend --q - --k k.npy --v v.npy --out o.npy </dev/null 2>&1
 multihead attend --q - --k k.npy --v v.npy --out o.npy <&- 2>&1
 
+
+# a file that is cut off after it was opened, while --v is waited for
+make_npy cut.npy f32 1x2x3x4 1 2 3
+{ sleep 1; : >cut.npy; cat v.npy; } | multihead attend --q cut.npy --k k.npy --v - --out o.npy 2>&1
+echo "exit $?"
+
 # types and shapes
 make_npy int.npy i32 1x2x3x4 1
 make_npy row.npy f32 4 1
