@@ -42,6 +42,11 @@ attend() # FOLDER
     "$multihead" attend --q "$tmp/q.safetensors:q" --k "$tmp/k.npy" --v "$tmp/k.npy" --threads 3 \
         --causal top-left --out "$1/o.npy" --weights "$1/w.npy" --lse "$1/l.npy"
 }
+piped() # FOLDER; an array that is not mapped
+{
+    "$multihead" attend --q "$tmp/q.safetensors:q" --k - --v "$tmp/k.npy" --threads 3 \
+        --out "$1/o.npy" <"$tmp/k.npy"
+}
 view() # FOLDER; the tokens are the words of a sentence with a character beyond ASCII
 {
     "$multihead" view --weights "$tmp/weights/w.npy" --tokens "$tmp/tokens" --threads 3 -q \
@@ -116,7 +121,7 @@ check_kind() # calls of kind $kind, one in $step
 }
 
 total=0
-for subject in attend mha view curve translate; do
+for subject in attend piped mha view curve translate; do
     rm -rf "$tmp/out" "$tmp/good"
     mkdir "$tmp/out" "$tmp/good"
     "$subject" "$tmp/good"
