@@ -62,10 +62,18 @@ multihead attend --q - --k k.npy --v v.npy --out o.npy </dev/null 2>&1
 multihead attend --q - --k k.npy --v v.npy --out o.npy <&- 2>&1
 
 
-# a file that is cut off after it was opened, while --v is waited for
+# a file that is cut off after it was opened: --k is opened after it, and waits for whoever writes it
 make_npy cut.npy f32 1x2x3x4 1 2 3
-{ sleep 1; : >cut.npy; cat v.npy; } | multihead attend --q cut.npy --k k.npy --v - --out o.npy 2>&1
+mkfifo pipe
+multihead attend --q cut.npy --k pipe --v v.npy --out o.npy >message 2>&1 &
+exec 3>pipe
+: >cut.npy
+cat k.npy >&3
+exec 3>&-
+wait $!
 echo "exit $?"
+cat message
+rm pipe message
 
 # types and shapes
 make_npy int.npy i32 1x2x3x4 1
