@@ -17,7 +17,7 @@ char *model_name(const char *folder)
     return strndup(folder + begin, end - begin);
 }
 
-bool attention_wanted(const attention *a) { return a->shows || a->page || a->trace; }
+bool attention_wanted(const attention *a) { return a->shows || a->page.path || a->trace.path; }
 
 int attention_check(const attention *a, const mh_translator_config *config)
 {
@@ -48,21 +48,6 @@ static int show(const attention *a, mh_context *context, const mh_trace *trace, 
     return EXIT_DONE;
 }
 
-static int write_files(const attention *a, mh_context *context, const mh_trace *trace)
-{
-    mh_status status = MH_OK;
-    const char *option = "--attention";
-    begin_saving();
-    if (a->page)
-        status = mh_view_page_write(context, &a->options, trace, a->page);
-    if (!status && a->trace) {
-        option = "--trace-out";
-        status = mh_trace_write(context, a->trace, trace);
-    }
-    end_saving();
-    return status ? complain_output(context, status, option) : EXIT_DONE;
-}
-
 int attention_print(const attention *a, mh_context *context, const mh_translator *translator,
                     const bool *disabled, mh_text source, const mh_translation *translation,
                     size_t number, FILE *to)
@@ -77,7 +62,7 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
     mh_trace trace = *mh_translation_trace_view(made);
     char *name = model_name(a->model);
     trace.model = name;
-    int code = a->page || a->trace ? write_files(a, context, &trace) : EXIT_DONE;
+    int code = view_files_save(context, &a->options, &trace, &a->page, &a->trace);
     if (code == EXIT_DONE && a->shows)
         code = show(a, context, &trace, to);
     mh_translation_trace_free(made);

@@ -166,7 +166,9 @@ static int run_translate(int argc, char **argv)
                    .precision = MH_PRECISION_AUTO,
                    .options = mh_translate_options_default(),
                    .printing = {.to = stdout},
-                   .attention = {.options = mh_view_options_default()}};
+                   .attention = {.page = {.option = "--attention"},
+                                 .trace = {.option = "--trace-out"},
+                                 .options = mh_view_options_default()}};
     int code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
         code = open_model(&t);

@@ -2,7 +2,6 @@
 // multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page; or how
 // a training run goes (view_run.c).
 #include "messages.h"
-#include "outputs.h"
 #include "terminal.h"
 #include "view_inputs.h"
 #include "view_run.h"
@@ -80,9 +79,7 @@ static void check_sense(struct argp_state *state, const view *v)
         argp_error(state, "expected either --weights, --trace or the folder of a run");
     if (v->run_folder)
         view_run_check(state, v);
-    const output files[] = {{.option = "-o", .path = v->page_path},
-                            {.option = "--trace-out", .path = v->trace_out}};
-    outputs_check(state, files, 2, v->text && !v->run_folder ? "--text" : NULL);
+    outputs_check(state, v->files, FILE_COUNT, v->text && !v->run_folder ? "--text" : NULL);
     if (v->trace_path && (v->tokens.path || v->key_tokens.path))
         argp_error(state, "%s: a trace has its own tokens",
                    v->tokens.path ? "--tokens" : "--key-tokens");
@@ -128,13 +125,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         v->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
         return 0;
     case 'o':
-        v->page_path = output_path(argument);
+        v->files[FILE_PAGE].path = output_path(argument);
         return 0;
     case KEY_BITS:
         v->options.bits = parse_choice(state, "--bits", argument, bits_choices);
         return 0;
     case KEY_TRACE_OUT:
-        v->trace_out = output_path(argument);
+        v->files[FILE_TRACE].path = output_path(argument);
         return 0;
     case KEY_TEXT:
         v->text = true;
@@ -186,31 +183,15 @@ static int print_text(view *v)
     return EXIT_DONE;
 }
 
-// ---- the files --------------------------------------------------------------------------
-
-static int write_files(view *v)
-{
-    mh_status status = MH_OK;
-    const char *option = "-o";
-    begin_saving();
-    if (v->page_path)
-        status = mh_view_page_write(v->context, &v->options, &v->trace, v->page_path);
-    if (status == MH_OK && v->trace_out) {
-        option = "--trace-out";
-        status = mh_trace_write(v->context, v->trace_out, &v->trace);
-    }
-    end_saving();
-    if (status == MH_OK)
-        return EXIT_DONE;
-    return complain_output(v->context, status, status == MH_ERROR_FILE ? option : NULL);
-}
+// ---- the course of events --------------------------------------------------------------
 
 static int run(view *v)
 {
     int code = view_read_inputs(v);
-    bool files = v->page_path || v->trace_out;
+    const bool files = outputs_wanted(v->files, 0, FILE_COUNT);
     if (code == EXIT_DONE && files)
-        code = write_files(v);
+        code = view_files_save(v->context, &v->options, &v->trace, &v->files[FILE_PAGE],
+                               &v->files[FILE_TRACE]);
     if (code == EXIT_DONE && (v->text || !files))
         code = print_text(v);
     return code;
@@ -222,6 +203,7 @@ static int run_view(int argc, char **argv)
               .weights = {.option = "--weights"},
               .tokens = {.option = "--tokens"},
               .key_tokens = {.option = "--key-tokens"},
+              .files = {[FILE_PAGE] = {.option = "-o"}, [FILE_TRACE] = {.option = "--trace-out"}},
               .options = mh_view_options_default()};
     v.options.width = 0; // the terminal's
     int code = parse_arguments(&view_argp, argc, argv, &v);

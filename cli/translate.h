@@ -5,6 +5,7 @@
 #define CLI_TRANSLATE_H
 
 #include "arguments.h"
+#include "view_files.h"
 
 #include <multihead/translator.h>
 
@@ -73,10 +74,10 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
 // ---- attention --------------------------------------------------------------------------
 
 typedef struct attention {
-    bool shows;               // heatmaps behind each translation
-    const char *page, *trace; // files, or NULL
-    const char *model;        // its folder
-    mh_view_options options;  // which part
+    bool shows;              // heatmaps behind each translation
+    output page, trace;      // files
+    const char *model;       // its folder
+    mh_view_options options; // which part
 } attention;
 
 bool attention_wanted(const attention *a);

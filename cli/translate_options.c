@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The options of `multihead translate`; see translate.h.
-#include "outputs.h"
 #include "translate.h"
 
 enum {
@@ -98,14 +97,13 @@ static void check_options(struct argp_state *state, translate *t)
         argp_error(state, "--show-attention: not with --json");
     const mh_view_options *v = &t->attention.options;
     if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
-        !t->attention.page)
+        !t->attention.page.path)
         argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
-    if ((t->attention.page || t->attention.trace) && t->text_count != 1)
+    if ((t->attention.page.path || t->attention.trace.path) && t->text_count != 1)
         argp_error(state, "%s: found %zu texts on the command line, expected one",
-                   t->attention.page ? "--attention" : "--trace-out", t->text_count);
-    const output files[] = {{.option = "-o", .path = t->output_path},
-                            {.option = "--attention", .path = t->attention.page},
-                            {.option = "--trace-out", .path = t->attention.trace}};
+                   t->attention.page.path ? "--attention" : "--trace-out", t->text_count);
+    const output files[] = {
+        {.option = "-o", .path = t->output_path}, t->attention.page, t->attention.trace};
     outputs_check(state, files, 3, t->output_path ? NULL : "the translation");
     t->attention.model = t->model_path;
     o->attention = t->printing.alignment != ALIGNMENT_NONE;
@@ -163,10 +161,10 @@ static error_t parse_attention(int key, char *argument, struct argp_state *state
         a->shows = true;
         return 0;
     case KEY_PAGE:
-        a->page = output_path(argument);
+        a->page.path = output_path(argument);
         return 0;
     case KEY_TRACE_OUT:
-        a->trace = output_path(argument);
+        a->trace.path = output_path(argument);
         return 0;
     case KEY_KIND:
         a->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);

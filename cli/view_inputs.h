@@ -6,8 +6,7 @@
 
 #include "arguments.h"
 #include "arrays.h"
-
-#include <multihead/view.h>
+#include "view_files.h"
 
 // Tokens read from a file, which must stay in memory as long as they.
 typedef struct token_list {
@@ -17,13 +16,15 @@ typedef struct token_list {
     size_t count;
 } token_list;
 
+enum { FILE_PAGE, FILE_TRACE, FILE_COUNT };
+
 typedef struct view {
     common_options common;
     array weights;
     token_list tokens, key_tokens;
     const char *trace_path, *title;
-    const char *run_folder;            // NULL: attention is shown
-    const char *page_path, *trace_out; // NULL: not asked for
+    const char *run_folder; // NULL: attention is shown
+    output files[FILE_COUNT];
     bool text;
     int colour; // COLOUR_AUTO ...
     mh_view_options options;

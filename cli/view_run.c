@@ -22,7 +22,7 @@ void view_run_check(struct argp_state *state, const view *v)
         {"--layer", v->options.layer >= 0},
         {"--head", v->options.head >= 0},
         {"--bits", v->options.bits != 0},
-        {"--trace-out", v->trace_out},
+        {"--trace-out", v->files[FILE_TRACE].path},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given)
@@ -71,7 +71,7 @@ int view_run(view *v)
     char *log = join_path(v->run_folder, "log.jsonl");
     char *beside = join_path(v->run_folder, "loss.svg");
     code = log && beside ? EXIT_DONE : EXIT_MEMORY;
-    const char *path = v->page_path ? v->page_path : beside;
+    const char *path = v->files[FILE_PAGE].path ? v->files[FILE_PAGE].path : beside;
     if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
         code = print_curve(v, log);
     if (code == EXIT_DONE)
