@@ -54,6 +54,10 @@ static int run_help(int argc, char **argv)
     const command *c = find_command(argv[2]);
     if (!c)
         return unknown_command(argv[2]);
+    if (argc > 3) {
+        complain("unexpected argument '%s'", argv[3]);
+        return try_help();
+    }
     print_command_help(stdout, c);
     return EXIT_DONE;
 }

@@ -16,6 +16,7 @@ run multihead help mha
 run multihead help score
 run multihead help view
 run multihead help quux
+run multihead help info quux
 run multihead info --usage
 multihead man | head -n 4
 multihead man | grep -c '^\.TP'
