@@ -201,17 +201,22 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
     const mh_product *product = job->product;
     const bool finish = s->last && !job->turned;
     const size_t row = i * product->rows;
+    const bool straight = job->plain && p->columns % job->kernels->lanes == 0;
     mh_matmul_part strip = *p;
     strip.row += row;
     strip.rows = mh_smaller(p->rows - row, product->rows);
     strip.x += finish && s->first ? 0 : row * p->ldx;
+    if (straight) {
+        strip.x = mh_matmul_row(&job->target, &strip, 0);
+        strip.ldx = (size_t)job->target.stride[0];
+    }
     mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
     ahead.next = panel.next + i * s->depth * MH_AHEAD;
     const mh_left left = mh_left_from(product, s->block, row);
     product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
                             left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,
                             !s->first, &ahead);
-    if (finish)
+    if (finish && !straight)
         mh_matmul_finish(job, &strip);
 }
 
@@ -381,6 +386,16 @@ static bool better_turned(const mh_matmul_job *job)
            job->c.shape[0] < job->c.shape[1];
 }
 
+// Whether C is the sums of one stretch and nothing else, so that they may be made where it is.
+static bool is_plain(const mh_matmul_job *job)
+{
+    const mh_linear_options *o = &job->options;
+    return !job->turned && !job->product->pack_left && job->a.shape[1] <= MH_MATMUL_DEPTH &&
+           mh_matmul_plain(&job->c) && job->c.stride[0] > 0 && !o->bias && !job->activate &&
+           !o->preactivation && !o->relu_output && !o->residual && !o->accumulate &&
+           job->dropout.probability <= 0;
+}
+
 mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
 {
     if (job->c.shape[0] == 0 || job->c.shape[1] == 0)
@@ -393,6 +408,7 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
         job->b = mh_tensor_swap(a, 0, 1);
         job->c = mh_tensor_swap(job->c, 0, 1);
     }
+    job->plain = is_plain(job);
     plan(context, job);
     mh_arena size = {0};
     layout(job, &size);

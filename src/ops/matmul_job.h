@@ -59,6 +59,7 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool turned;                    // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
+    bool plain;                     // it is the sums, which are made there
     const mh_packed_matrix *packed; // B, or NULL
     float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
     mh_linear_options options;      // how the sums become C
