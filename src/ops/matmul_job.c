@@ -309,32 +309,63 @@ static bool halves(const mh_matmul_job *job, size_t threads)
     return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
 }
 
-// As many tasks as keep all threads busy. Smaller blocks of A's rows come first, as long as there
-// are several: B is packed beforehand then. Smaller groups of panels pack each block once more. A
-// left operand that is packed costs more to make again than B to read: one block is cut then, too.
-// Blocks that need no packing are cut evenly, so that threads finish together, and by whole lines
-// of the cache, as C may be turned.
+// Where the left operand is packed, smaller blocks come first: smaller groups of panels pack each
+// block once more.
+static void cut_packed(mh_matmul_job *job, size_t threads)
+{
+    for (; halves(job, threads); count_tasks(job))
+        job->rows = mh_round_up(job->rows / 2, job->product->rows);
+    for (; job->panels > 1 && job->blocks * job->groups < 2 * threads; count_tasks(job))
+        job->panels = (job->panels + 1) / 2;
+}
+
+// Groups of at least so many panels, small enough for as many tasks as there should be.
+static void cut_panels(mh_matmul_job *job, size_t tasks, size_t least)
+{
+    const size_t groups = (tasks + job->blocks - 1) / job->blocks;
+    const size_t even = (mh_panels_of(job->c.shape[1]) + groups - 1) / groups;
+    job->panels = mh_smaller(job->panels, mh_larger(even, least));
+    count_tasks(job);
+}
+
+// Blocks that are small enough, of whole strips and whole lines of the cache, as C may be turned.
+// One block stays one: each panel is packed by the task that uses it then.
+static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
+{
+    enum { EVEN = 48 };
+    const size_t blocks = (tasks + job->groups - 1) / job->groups;
+    const size_t even = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, EVEN);
+    if (job->blocks > 1)
+        job->rows = mh_smaller(job->rows, mh_larger(even, least));
+    count_tasks(job);
+}
+
+// Rows of A that are taken where they are may be taken by several groups of panels. Groups of few
+// panels, and blocks of few rows, gain less from panels that were brought into the cache ahead, so
+// that they come last. Rows that are turned first are turned for each group.
+static void cut_rows(mh_matmul_job *job, size_t threads)
+{
+    enum { FEW_PANELS = 4, TURNED_PANELS = 12, FEW_ROWS = 96 };
+    const bool in_place = packs_block(job);
+    const size_t many = 12 * threads;
+    cut_panels(job, many, in_place ? FEW_PANELS : TURNED_PANELS);
+    cut_blocks(job, many, FEW_ROWS);
+    cut_panels(job, in_place ? many : 4 * threads, 1);
+}
+
+// As many tasks as keep all threads busy, and let threads of different speed finish together.
 static void plan(const mh_context *context, mh_matmul_job *job)
 {
-    const bool packs = job->product->pack_left != NULL;
-    const size_t enough = (packs ? 2 : 4) * context->threads, least = job->product->rows;
     job->workers = worth_threads(job) ? context->threads : 1;
-    job->rows = mh_smaller(job->product->block, mh_round_up(job->c.shape[0], least));
+    job->rows = mh_smaller(job->product->block, mh_round_up(job->c.shape[0], job->product->rows));
     job->panels = mh_panels_of(job->c.shape[1]);
     if (job->a.shape[1] > MH_MATMUL_DEPTH)
         job->panels = mh_smaller(job->panels, MH_MATMUL_PANELS);
     count_tasks(job);
-    if (job->workers == 1)
-        return;
-    if (!packs && job->blocks > 1 && job->blocks * job->groups < enough) {
-        const size_t blocks = (enough + job->groups - 1) / job->groups;
-        job->rows = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, MH_MAX_LANES);
-        count_tasks(job);
-    }
-    for (; packs && halves(job, context->threads); count_tasks(job))
-        job->rows = mh_round_up(job->rows / 2, least);
-    for (; job->panels > 1 && job->blocks * job->groups < enough; count_tasks(job))
-        job->panels = (job->panels + 1) / 2;
+    if (job->workers > 1 && job->product->pack_left)
+        cut_packed(job, context->threads);
+    else if (job->workers > 1)
+        cut_rows(job, context->threads);
 }
 
 static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_scratch *to)
