@@ -124,7 +124,7 @@ static void loops_with_pauses(void **state)
     (void)state;
     mh_context *context = make_context(2), *many = make_context(4);
     for (long i = 0; i < 300; i++) {
-        sleep_us(i % 100);
+        sleep_us(i % 200);
         assert_true(run_and_check(context, 5));
         assert_true(run_and_check(many, 9));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A pool of threads that run one parallel loop at a time.
 //
-// Workers wait for work by spinning for a few microseconds and then sleeping, so that loops in
+// Workers wait for work by spinning for some microseconds and then sleeping, so that loops in
 // quick succession start at the price of a cache miss and an idle program costs nothing.
 // Turns are handed out one by one from an atomic counter. The calling thread is worker 0.
 //
