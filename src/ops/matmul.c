@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // mh_matmul, and matrices packed beforehand; matmul_job.h tells how it is done.
-#include "ops/matmul_job.h"
+#include "ops/matmul_operands.h"
 #include "ops/tensor_check.h"
 
 mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,

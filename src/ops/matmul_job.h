@@ -107,8 +107,11 @@ static inline void *mh_matmul_row(const mh_tensor *t, const mh_matmul_part *p, s
 void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p);
 void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, float *finished);
 
-// A task that packs panel number `panel` of job->b into job->right.
-void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);
+// As many tasks as keep all threads busy, and let threads of different speed finish together.
+void mh_matmul_plan(const mh_context *context, mh_matmul_job *job);
+
+// What the tasks need, from an arena.
+void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena);
 
 // How numbers that are operands of such products, and nothing else, are best kept: as bf16 where
 // they are rounded to that anyway. The bits of the products are the same.

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// How a matrix product is cut into tasks, and the memory that they need.
+#include "ops/matmul_operands.h"
+
+// Below this many multiply-adds waking threads costs more than it gives.
+static bool worth_threads(const mh_matmul_job *job)
+{
+    return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
+}
+
+static void count_tasks(mh_matmul_job *job)
+{
+    const size_t panels = mh_panels_of(job->c.shape[1]);
+    job->blocks = (job->c.shape[0] + job->rows - 1) / job->rows;
+    job->groups = (panels + job->panels - 1) / job->panels;
+}
+
+// Whether to halve blocks that are packed: to keep all threads busy, unless they are much shorter
+// than B is wide; and further if they are not, so that threads of different speed finish together.
+static bool halves(const mh_matmul_job *job, size_t threads)
+{
+    const size_t tasks = job->blocks * job->groups, width = job->panels * MH_PANEL;
+    if (job->rows <= job->product->rows || tasks >= 8 * threads)
+        return false;
+    return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
+}
+
+// Where the left operand is packed, smaller blocks come first: smaller groups of panels pack each
+// block once more.
+static void cut_packed(mh_matmul_job *job, size_t threads)
+{
+    for (; halves(job, threads); count_tasks(job))
+        job->rows = mh_round_up(job->rows / 2, job->product->rows);
+    for (; job->panels > 1 && job->blocks * job->groups < 2 * threads; count_tasks(job))
+        job->panels = (job->panels + 1) / 2;
+}
+
+// Groups of at least so many panels, small enough for as many tasks as there should be.
+static void cut_panels(mh_matmul_job *job, size_t tasks, size_t least)
+{
+    const size_t groups = (tasks + job->blocks - 1) / job->blocks;
+    const size_t even = (mh_panels_of(job->c.shape[1]) + groups - 1) / groups;
+    job->panels = mh_smaller(job->panels, mh_larger(even, least));
+    count_tasks(job);
+}
+
+// Blocks that are small enough, of whole strips and whole lines of the cache, as C may be turned.
+// One block stays one: each panel is packed by the task that uses it then.
+static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
+{
+    enum { EVEN = 48 };
+    const size_t blocks = (tasks + job->groups - 1) / job->groups;
+    const size_t even = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, EVEN);
+    if (job->blocks > 1)
+        job->rows = mh_smaller(job->rows, mh_larger(even, least));
+    count_tasks(job);
+}
+
+// Rows of A that are taken where they are may be taken by several groups of panels. Groups of few
+// panels, and blocks of few rows, gain less from panels that were brought into the cache ahead, so
+// that they come last. Rows that are turned first are turned for each group.
+static void cut_rows(mh_matmul_job *job, size_t threads)
+{
+    enum { FEW_PANELS = 4, TURNED_PANELS = 12, FEW_ROWS = 96 };
+    const bool in_place = mh_matmul_packs_block(job);
+    const size_t many = 12 * threads;
+    cut_panels(job, many, in_place ? FEW_PANELS : TURNED_PANELS);
+    cut_blocks(job, many, FEW_ROWS);
+    cut_panels(job, in_place ? many : 4 * threads, 1);
+}
+
+void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
+{
+    job->workers = worth_threads(job) ? context->threads : 1;
+    job->rows = mh_smaller(job->product->block, mh_round_up(job->c.shape[0], job->product->rows));
+    job->panels = mh_panels_of(job->c.shape[1]);
+    if (job->a.shape[1] > MH_MATMUL_DEPTH)
+        job->panels = mh_smaller(job->panels, MH_MATMUL_PANELS);
+    count_tasks(job);
+    if (job->workers > 1 && job->product->pack_left)
+        cut_packed(job, context->threads);
+    else if (job->workers > 1)
+        cut_rows(job, context->threads);
+}
+
+static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_scratch *to)
+{
+    const mh_product *product = job->product;
+    const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
+    const size_t width = mh_round_up(depth, job->kernels->lanes);
+    const size_t rows = mh_round_up(mh_smaller(job->c.shape[0], job->rows), product->rows);
+    const size_t panels = job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
+    mh_matmul_scratch s;
+    s.rows = mh_matmul_packs_block(job) ? NULL : mh_arena_take(arena, rows * width, sizeof(float));
+    s.left = mh_left_take(product, arena, rows, depth);
+    s.turned = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
+    s.staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
+    s.panel = mh_right_take(product, arena, depth, MH_PANEL);
+    s.sums = mh_arena_take(arena, panels * mh_round_up(job->rows, product->rows) * MH_PANEL,
+                           sizeof(float));
+    s.finished = mh_arena_take(arena, job->turned ? product->block * MH_PANEL : 0, sizeof(float));
+    s.row_sums = mh_arena_take(arena, job->row_sums ? job->rows : 0, sizeof(float));
+    if (to)
+        *to = s;
+}
+
+void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena)
+{
+    job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
+    for (size_t i = 0; i < job->workers; i++)
+        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    job->right = NULL;
+    if (!job->packed && job->blocks > 1) // with one block each panel is used once
+        job->right = mh_arena_take(arena, mh_panels_of(job->c.shape[1]),
+                                   mh_panel_bytes(job->product, job->a.shape[1]));
+}
