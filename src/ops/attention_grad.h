@@ -87,6 +87,9 @@ void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t
 // A task of the straight way, as that of attention_straight.c: where queries see all of a few keys.
 void mh_grad_straight(void *job, size_t task, size_t worker);
 
+// dq, dk and dv any other way.
+void mh_grad_chunks(mh_context *context, const mh_grad_job *job);
+
 // Loads rows first .. of a sequence and head into the worker's block.
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
                         size_t first, mh_grad_scratch *scratch);

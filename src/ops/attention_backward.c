@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// mh_attention_backward: its arguments are checked, the work is planned and given memory, and done
+// by attention_grad.c and its neighbours.
+#include "base/fpenv.h"
+#include "base/sizes.h"
+#include "ops/attention_grad.h"
+#include "ops/tensor_check.h"
+
+// ---- checks ------------------------------------------------------------------------------------
+
+static mh_status check_like(mh_context *context, const char *name, const mh_tensor *t,
+                            const mh_tensor *like, const char *like_name)
+{
+    char found[128], expected[128];
+    if (t->rank != like->rank || !mh_tensor_same_shape(t, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
+                       name, mh_tensor_describe(t, found, sizeof found), like_name,
+                       mh_tensor_describe(like, expected, sizeof expected));
+    return MH_OK;
+}
+
+static mh_status check_float_like(mh_context *context, const char *name, const mh_tensor *t,
+                                  const mh_tensor *like, const char *like_name)
+{
+    mh_status status = t ? mh_check_float(context, name, t, -1) : MH_OK;
+    return t && !status ? check_like(context, name, t, like, like_name) : status;
+}
+
+static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
+                                const mh_tensor *like, const char *like_name)
+{
+    mh_status status = mh_check_f32(context, name, t, -1);
+    return status ? status : check_like(context, name, t, like, like_name);
+}
+
+static mh_status check_sums(mh_context *context, const mh_attention_problem *p,
+                            const mh_attention_gradients *g)
+{
+    mh_status status = MH_OK;
+    for (size_t i = 0; g->dmasks && i < p->options.mask_count && !status; i++) {
+        if (g->dmasks[i] && p->options.masks[i].kind != MH_MASK_ADD)
+            status = mh_fail(context, MH_ERROR_ARGUMENT,
+                             "dmasks[%zu]: only an MH_MASK_ADD has a gradient", i);
+        else if (g->dmasks[i])
+            status = check_f32_like(context, "dmasks", g->dmasks[i], &p->options.masks[i].tensor,
+                                    "the mask");
+    }
+    if (status || !g->dsinks)
+        return status;
+    if (!p->options.sinks)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dsinks: there are no sinks");
+    mh_tensor sinks = mh_tensor_1d(NULL, MH_F32, p->H);
+    return check_f32_like(context, "dsinks", g->dsinks, &sinks, "the sinks");
+}
+
+static mh_status check(mh_context *context, const mh_attention_options *options, const mh_tensor *q,
+                       const mh_tensor *k, const mh_tensor *v, const mh_tensor *out,
+                       const mh_tensor *dout, const mh_attention_gradients *gradients,
+                       mh_attention_problem *problem)
+{
+    mh_status status = mh_attention_check(context, options, q, k, v, out, problem);
+    if (status)
+        return status;
+    problem->options.weights = NULL;
+    if (!problem->options.lse)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "lse: found NULL, expected what forward wrote");
+    if (!dout || !gradients)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL", dout ? "gradients" : "dout");
+    if (gradients->struct_size != sizeof *gradients)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "gradients.struct_size: found %zu, expected %zu",
+                       gradients->struct_size, sizeof *gradients);
+    status = check_float_like(context, "dout", dout, out, "out");
+    if (!status)
+        status = check_float_like(context, "dq", gradients->dq, q, "q");
+    if (!status)
+        status = check_float_like(context, "dk", gradients->dk, k, "k");
+    if (!status)
+        status = check_float_like(context, "dv", gradients->dv, v, "v");
+    return status ? status : check_sums(context, problem, gradients);
+}
+
+static void plan(const mh_context *context, const mh_attention_problem *p, const mh_tensor *dout,
+                 const mh_attention_gradients *gradients, mh_grad_job *job)
+{
+    *job = (mh_grad_job){.gradients = *gradients, .dout = *dout};
+    mh_attention_job_plan(context, p, &job->forward);
+    const size_t lanes = job->forward.kernels->lanes;
+    job->key_width = (p->E + lanes - 1) / lanes * lanes;
+    job->workers = job->forward.workers;
+    job->straight = job->forward.straight && !job->forward.product->pack_left;
+    job->rows = p->heads_per_group * p->T;
+    bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
+    job->shares = waves ? job->workers + 1 : job->workers;
+}
+
+static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scratch *to)
+{
+    const mh_attention_problem *p = job->forward.problem;
+    const mh_product *product = job->forward.product;
+    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t widest = mh_larger(width, value_width), tile = MH_KEY_TILE;
+    const size_t strip = job->forward.strip * tile;
+    const size_t keys = job->forward.chunk_tiles * tile;
+    mh_grad_scratch s;
+    memset(&s, 0, sizeof s);
+    s.queries = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
+    s.douts = mh_arena_take(arena, MH_GRAD_ROWS * value_width, sizeof(float));
+    s.weights = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.scores = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.turned = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.slope = mh_arena_take(arena, strip, sizeof(float));
+    s.bias = mh_arena_take(arena, strip, sizeof(float));
+    s.dq = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
+    s.left_queries = mh_left_take(product, arena, MH_GRAD_ROWS, p->E);
+    s.left_douts = mh_left_take(product, arena, MH_GRAD_ROWS, p->Ev);
+    s.right_queries = mh_right_take_packed(product, arena, MH_GRAD_ROWS, width);
+    s.right_douts = mh_right_take_packed(product, arena, MH_GRAD_ROWS, value_width);
+    s.left = mh_left_take(product, arena, MH_GRAD_ROWS, tile);
+    s.clean_right = mh_right_take_packed(product, arena, tile, widest);
+    s.sums = mh_arena_take(arena, product->rows * widest, sizeof(float));
+    s.turn = mh_arena_take(arena, mh_larger(p->E, p->Ev) * tile, sizeof(float));
+    s.clean = mh_arena_take(arena, tile * widest, sizeof(float));
+    s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
+    s.dk = mh_arena_take(arena, keys * width, sizeof(float));
+    s.dv = mh_arena_take(arena, keys * value_width, sizeof(float));
+    for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
+        s.tiles[i].rows = mh_arena_take(arena, tile * width, sizeof(float));
+        s.tiles[i].packed = mh_right_take_packed(product, arena, tile, width);
+        s.tiles[i].keys_turned = mh_right_take(product, arena, p->E, tile);
+        s.tiles[i].values_turned = mh_right_take(product, arena, p->Ev, tile);
+    }
+    if (to)
+        *to = s;
+}
+
+static void layout(mh_grad_job *job, mh_arena *arena)
+{
+    job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
+    for (size_t i = 0; i < job->workers; i++)
+        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    job->dq_shares = mh_arena_take(arena, job->shares * job->rows, job->key_width * sizeof(float));
+}
+
+// ---- the calls ---------------------------------------------------------------------------------
+
+static void backward(mh_context *context, const mh_grad_job *job)
+{
+    const mh_attention_gradients *g = &job->gradients;
+    if (job->straight)
+        mh_attention_run(context, job->workers, job->forward.tasks, mh_grad_straight, (void *)job);
+    else if (g->dq || g->dk || g->dv)
+        mh_grad_chunks(context, job);
+    if (g->dmasks)
+        mh_grad_masks(context, job);
+    if (g->dsinks)
+        mh_grad_sinks(context, job);
+}
+
+mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
+                                const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                                const mh_tensor *out, const mh_tensor *dout,
+                                const mh_attention_gradients *gradients)
+{
+    mh_attention_problem problem;
+    mh_grad_job job;
+    mh_arena arena = {0};
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &problem);
+    if (!status) {
+        plan(context, &problem, dout, gradients, &job);
+        layout(&job, &arena);
+        status = mh_attention_take_workspace(context, &problem.options, &arena);
+    }
+    if (!status) {
+        layout(&job, &arena);
+        backward(context, &job);
+    }
+    mh_fpenv_leave(saved);
+    return status;
+}
+
+mh_status mh_attention_backward_workspace(mh_context *context, const mh_attention_options *options,
+                                          const mh_tensor *q, const mh_tensor *k,
+                                          const mh_tensor *v, const mh_tensor *out,
+                                          const mh_tensor *dout,
+                                          const mh_attention_gradients *gradients, size_t *bytes)
+{
+    mh_attention_problem problem;
+    mh_grad_job job;
+    mh_arena arena = {0};
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &problem);
+    if (status)
+        return status;
+    plan(context, &problem, dout, gradients, &job);
+    layout(&job, &arena);
+    return mh_attention_workspace_bytes(context, &arena, bytes);
+}
