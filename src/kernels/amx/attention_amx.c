@@ -252,7 +252,8 @@ void mh_soften_amx(const mh_weight_step *step)
     finish(&s);
 }
 
-// multiply_step for two groups and two blocks, with a row of the softmax behind each product.
+// A step of k with its loads, for two groups and two blocks, and a row of the softmax behind each
+// product.
 MH_ALWAYS_INLINE void multiply_softening(const operands *o, softening *s)
 {
     STREAM_TILE(6, o->b);
