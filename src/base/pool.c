@@ -42,8 +42,9 @@ enum { SPIN_NANOSECONDS = 100000, YIELD_NANOSECONDS = 3000, PAUSES_PER_LOOK = 8 
 
 typedef struct worker {
     mh_pool *pool;
-    size_t number; // 1, 2, ...: the caller is 0
+    size_t number; // the caller is 0, and has no thread here
     pthread_t thread;
+    _Alignas(64) atomic_size_t taken; // of this worker's share of the turns
 } worker;
 
 struct mh_pool {
@@ -57,15 +58,15 @@ struct mh_pool {
     mh_task_fn task; // the loop; written only while it is closed and empty
     void *arg;
     size_t count;
+    size_t shares; // as many as workers, or turns if there are fewer
 
     // Each of these is written by many threads, hence a cache line of its own.
     _Alignas(64) atomic_uint state;
-    _Alignas(64) atomic_size_t next; // the next turn to hand out
     _Alignas(64) atomic_uint sleepers;
     _Alignas(64) atomic_uint caller_sleeps;
     atomic_bool stop;
 
-    worker workers[];
+    worker workers[]; // wanted + 1, the caller first
 };
 
 // ---- fork -------------------------------------------------------------------------------
@@ -157,15 +158,26 @@ static void leave_loop(mh_pool *pool)
         wake(&pool->caller_sleeps, 1);
 }
 
+// Of n shares of the turns, share i is i, i + n, i + 2 n, ... Looks before it takes, as the shares
+// of others are mostly used up.
+static bool next_turn(mh_pool *pool, size_t share, size_t *turn)
+{
+    atomic_size_t *taken = &pool->workers[share].taken;
+    if (share + atomic_load_explicit(taken, memory_order_relaxed) * pool->shares >= pool->count)
+        return false;
+    *turn = share + atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * pool->shares;
+    return *turn < pool->count;
+}
+
+// The worker's own share first, then what is left of the others'. In a loop that comes again each
+// has the same turns, and likely what they read in its own caches; and while all are equally fast
+// they are at neighbouring turns, which often have something in common.
 static void take_turns(mh_pool *pool, size_t number)
 {
     mh_fpenv saved = mh_fpenv_enter();
-    for (;;) {
-        size_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (i >= pool->count)
-            break;
-        pool->task(pool->arg, i, number);
-    }
+    for (size_t i = 0, turn; i < pool->shares; i++)
+        while (next_turn(pool, (number + i) % pool->shares, &turn))
+            pool->task(pool->arg, turn, number);
     mh_fpenv_leave(saved);
 }
 
@@ -206,7 +218,7 @@ static int start_workers(mh_pool *pool)
     int error = 0;
     pool->forks = atomic_load(&forks);
     for (pool->started = 0; pool->started < pool->wanted; pool->started++) {
-        worker *w = &pool->workers[pool->started];
+        worker *w = &pool->workers[pool->started + 1];
         *w = (worker){.pool = pool, .number = pool->started + 1};
         error = pthread_create(&w->thread, NULL, work, w);
         if (error)
@@ -223,7 +235,7 @@ static void stop_workers(mh_pool *pool)
     atomic_store(&pool->stop, true);
     atomic_fetch_add(&pool->state, NEXT_LOOP); // whoever is about to sleep on it will not
     wake(&pool->state, MH_MAX_THREADS);
-    for (size_t i = 0; i < pool->started; i++)
+    for (size_t i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
 }
 
@@ -243,7 +255,7 @@ mh_status mh_pool_create(mh_context *context, size_t threads, mh_pool **pool)
     pthread_once(&fork_once, watch_forks);
     if (fork_error)
         return mh_fail(context, MH_ERROR_MEMORY, "out of memory: pthread_atfork failed");
-    size_t bytes = sizeof(mh_pool) + (threads - 1) * sizeof(worker);
+    size_t bytes = sizeof(mh_pool) + threads * sizeof(worker);
     mh_pool *made = mh_alloc(context, bytes);
     if (!made)
         return MH_ERROR_MEMORY;
@@ -277,12 +289,11 @@ void mh_pool_free(mh_pool *pool)
 // Wakes no more than the turns can use, and counts on those who are awake.
 static void open_loop(mh_pool *pool)
 {
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     unsigned closed = atomic_load(&pool->state);
     atomic_store(&pool->state, (closed + NEXT_LOOP) | OPEN);
     size_t asleep = atomic_load(&pool->sleepers);
     size_t awake = asleep < pool->started ? pool->started - asleep : 0;
-    size_t useful = pool->count - 1 < pool->started ? pool->count - 1 : pool->started;
+    size_t useful = pool->shares - 1;
     if (useful > awake)
         wake(&pool->state, (unsigned)(useful - awake));
 }
@@ -311,10 +322,11 @@ void mh_pool_run(mh_pool *pool, size_t count, mh_task_fn task, void *arg)
     pool->task = task;
     pool->arg = arg;
     pool->count = count;
-    bool alone = count < 2 || pool->started == 0;
-    if (alone)
-        atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    else
+    pool->shares = count <= pool->started ? count : pool->started + 1;
+    for (size_t i = 0; i < pool->shares; i++)
+        atomic_store_explicit(&pool->workers[i].taken, 0, memory_order_relaxed);
+    const bool alone = pool->shares < 2;
+    if (!alone)
         open_loop(pool);
     take_turns(pool, 0);
     if (!alone)
