@@ -331,6 +331,34 @@ static void short_sequences(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
+// The same with heads so wide that keys are turned in parts.
+static void short_and_wide(mh_context *context, mh_dtype dtype)
+{
+    enum { LENGTH = 11, WIDE = 300 };
+    problem p = {.context = context, .dtype = dtype};
+    test_rng rng = {12};
+    test_tensor ones = test_tensor_dense(MH_BOOL, 1, (size_t[]){LENGTH});
+    memset(ones.view.data, 1, LENGTH);
+    const mh_mask mask = {.kind = MH_MASK_KEEP, .tensor = ones.view};
+    for (size_t width = WIDE; width <= 512; width += 512 - WIDE) {
+        p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, T, width});
+        p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, width});
+        p.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, width});
+        test_fill_normal(&rng, &p.q.view, 0.2);
+        test_fill_normal(&rng, &p.k.view, 1);
+        test_fill_normal(&rng, &p.v.view, 1);
+        p.options = mh_attention_options_default();
+        test_tensor found = attend_all(&p);
+        p.options.masks = &mask;
+        p.options.mask_count = 1;
+        test_tensor expected = attend_all(&p);
+        same_and_free("short and wide", &p, &expected.view, found);
+        test_tensor_free(&expected);
+        teardown(&p);
+    }
+    test_tensor_free(&ones);
+}
+
 // ---- further outputs, memory, layout -----------------------------------------------------------
 
 static void further_outputs(mh_context *context, mh_dtype dtype)
@@ -497,6 +525,7 @@ int main(void)
         {"rows", rows},
         {"neighbours", neighbours},
         {"short_sequences", short_sequences},
+        {"short_and_wide", short_and_wide},
         {"further_outputs", further_outputs},
         {"bits_of_further_outputs", bits_of_further_outputs},
         {"own_workspace", own_workspace},

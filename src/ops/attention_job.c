@@ -68,7 +68,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->workers = job->tasks > 1 || job->split ? threads : 1; // any thread may take a task
     job->keep_scale = (float)(1 / (1 - (double)p->options.dropout));
     job->modified = p->options.softcap > 0 || p->options.alibi || p->additive;
-    job->straight = mh_attention_is_straight(kernels, p);
+    job->straight = mh_attention_is_straight(p);
     if (job->straight)
         plan_straight(job, threads);
 }

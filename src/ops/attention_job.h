@@ -111,7 +111,7 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
                                       mh_arena *arena);
 
 // Whether a problem can take the straight way, and a task of it.
-bool mh_attention_is_straight(const mh_kernels *kernels, const mh_attention_problem *problem);
+bool mh_attention_is_straight(const mh_attention_problem *problem);
 void mh_attention_straight(void *job, size_t task, size_t worker);
 
 // The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many

@@ -189,7 +189,7 @@ MH_ALWAYS_INLINE void write_tile(const bool turned, __m512i words[SIDE], char *t
     for (size_t i = 0; i < SIDE; i++)
         turn[i] = _mm512_castsi512_ps(words[i]);
     if (turned)
-        vf_transpose(SIDE, turn);
+        vf_transpose(turn);
     for (size_t i = 0; i < SIDE; i++)
         _mm512_storeu_ps(tile + i * TILE_ROW, turn[i]);
 }

@@ -115,26 +115,22 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// Rows of eight exchanged with columns: pairs, then quads, then halves. Of rows from `most` (4 or
-// 8) on it is known that they are 0.
-static inline void vf_transpose(const size_t most, vf r[VL])
+// Four columns of eight rows, from column c on. Rows 4 apart are brought together while they are
+// loaded, which leaves pairs and quads to be exchanged. Rows from `most` (4 or 8) on are taken for
+// 0.
+static inline void vf_load_columns(const size_t most, const float *const row[VL], size_t c,
+                                   vf column[4])
 {
-    vf t[VL], u[VL];
-    for (size_t i = 0; i < most; i += 2) {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-    for (size_t i = 0; i < most; i += 4) {
-        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
-        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
-        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
-        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
-    }
-    for (size_t i = 0; i < 4; i++) {
-        vf low = u[i], high = most > 4 ? u[i + 4] : _mm256_setzero_ps();
-        r[i] = _mm256_permute2f128_ps(low, high, 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
-    }
+    vf r[4];
+    for (size_t i = 0; i < 4; i++)
+        r[i] = _mm256_set_m128(most > 4 ? _mm_loadu_ps(row[i + 4] + c) : _mm_setzero_ps(),
+                               _mm_loadu_ps(row[i] + c));
+    const vf low01 = _mm256_unpacklo_ps(r[0], r[1]), high01 = _mm256_unpackhi_ps(r[0], r[1]);
+    const vf low23 = _mm256_unpacklo_ps(r[2], r[3]), high23 = _mm256_unpackhi_ps(r[2], r[3]);
+    column[0] = _mm256_shuffle_ps(low01, low23, _MM_SHUFFLE(1, 0, 1, 0));
+    column[1] = _mm256_shuffle_ps(low01, low23, _MM_SHUFFLE(3, 2, 3, 2));
+    column[2] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(1, 0, 1, 0));
+    column[3] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
 static inline uint64_t vb_nonzero_bits(size_t n, const uint8_t *x)

@@ -106,30 +106,50 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// Rows of sixteen exchanged with columns: pairs, quads, then 128-bit lanes in two rounds. Of rows
-// from `most` (8 or 16) on it is known that they are 0.
-static inline void vf_transpose(const size_t most, vf r[VL])
+// In each 128-bit lane, four rows of four numbers exchanged with columns: pairs, then quads.
+static inline void vf_turn_quads(const vf r[4], vf column[4])
 {
-    vf t[VL], u[VL];
-    for (size_t i = 0; i < most; i += 2) {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    const vf low01 = _mm512_unpacklo_ps(r[0], r[1]), high01 = _mm512_unpackhi_ps(r[0], r[1]);
+    const vf low23 = _mm512_unpacklo_ps(r[2], r[3]), high23 = _mm512_unpackhi_ps(r[2], r[3]);
+    column[0] = _mm512_shuffle_ps(low01, low23, _MM_SHUFFLE(1, 0, 1, 0));
+    column[1] = _mm512_shuffle_ps(low01, low23, _MM_SHUFFLE(3, 2, 3, 2));
+    column[2] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(1, 0, 1, 0));
+    column[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
+}
+
+// Four columns of sixteen rows, from column c on. Rows 4 apart are brought together while they are
+// loaded, which leaves half the shuffles that a transpose in registers takes. Rows from `most` (8,
+// 12 or 16) on are taken for 0.
+static inline void vf_load_columns(const size_t most, const float *const row[VL], size_t c,
+                                   vf column[4])
+{
+    vf r[4];
+    for (size_t i = 0; i < 4; i++) {
+        r[i] = _mm512_zextps128_ps512(_mm_loadu_ps(row[i] + c));
+        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 4] + c), 1);
+        if (most > 8)
+            r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 8] + c), 2);
+        if (most > 12)
+            r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 12] + c), 3);
     }
-    for (size_t i = 0; i < most; i += 4) {
-        u[i] = _mm512_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
-        u[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
-        u[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
-        u[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
-    }
+    vf_turn_quads(r, column);
+}
+
+// Sixteen rows exchanged with sixteen columns: quads, then 128-bit lanes in two rounds.
+static inline void vf_transpose(vf r[VL])
+{
+    vf quad[VL], half[VL];
+    for (size_t i = 0; i < VL; i += 4)
+        vf_turn_quads(r + i, quad + i);
     for (size_t i = 0; i < VL; i += 8) {
         for (size_t j = i; j < i + 4; j++) {
-            t[j] = i < most ? _mm512_shuffle_f32x4(u[j], u[j + 4], 0x88) : _mm512_setzero_ps();
-            t[j + 4] = i < most ? _mm512_shuffle_f32x4(u[j], u[j + 4], 0xDD) : _mm512_setzero_ps();
+            half[j] = _mm512_shuffle_f32x4(quad[j], quad[j + 4], 0x88);
+            half[j + 4] = _mm512_shuffle_f32x4(quad[j], quad[j + 4], 0xDD);
         }
     }
     for (size_t i = 0; i < 8; i++) {
-        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
+        r[i] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(half[i], half[i + 8], 0xDD);
     }
 }
 

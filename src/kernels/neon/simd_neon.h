@@ -108,14 +108,16 @@ static inline float vf_hsum(vf a)
     float32x2_t pairs = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(pairs, 0) + vget_lane_f32(pairs, 1);
 }
-static inline void vf_transpose(size_t most, vf r[VL])
+// Four columns of four rows, from column c on.
+static inline void vf_load_columns(size_t most, const float *const row[VL], size_t c, vf column[4])
 {
     (void)most; // few enough as it is
-    float32x4x2_t a = vtrnq_f32(r[0], r[1]), b = vtrnq_f32(r[2], r[3]);
-    r[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
-    r[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
-    r[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
-    r[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(row[0] + c), vld1q_f32(row[1] + c));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(row[2] + c), vld1q_f32(row[3] + c));
+    column[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    column[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    column[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    column[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline uint64_t vb_nonzero_bits(size_t n, const uint8_t *x)

@@ -72,7 +72,12 @@ static inline vf vf_blend(unsigned bits, vf yes, vf no) { return bits & 1u ? yes
 
 static inline float vf_hmax(vf a) { return a; }
 static inline float vf_hsum(vf a) { return a; }
-static inline void vf_transpose(size_t most, vf r[VL]) { (void)most, (void)r; }
+static inline void vf_load_columns(size_t most, const float *const row[VL], size_t c, vf column[4])
+{
+    (void)most;
+    for (size_t j = 0; j < 4; j++)
+        column[j] = row[0][c + j];
+}
 
 static inline uint64_t vb_nonzero_bits(size_t n, const uint8_t *x)
 {

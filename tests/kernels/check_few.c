@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// The products of short sequences: the bits of f32.multiply, also where k is cut into two calls,
+// and those of scale_row after it.
+#include "kernels/check.h"
+#include <string.h>
+
+typedef struct few {
+    const mh_kernels *kernels;
+    size_t m, n, k, lda, ldb, ldc;
+    float *a, *b, *factors, *c;
+} few;
+
+static few make_few(const mh_kernels *kernels, size_t m, size_t n, size_t k)
+{
+    few f = {kernels, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL};
+    const size_t a_size = (m - 1) * f.lda + k, b_size = (k - 1) * f.ldb + n;
+    f.a = check_floats(a_size), f.b = check_floats(b_size);
+    f.factors = check_floats(m), f.c = check_floats((m - 1) * f.ldc + n);
+    check_fill(a_size, 1, f.a);
+    check_fill(b_size, 1, f.b);
+    check_fill(m, 1, f.factors);
+    return f;
+}
+
+static void score(void *arg)
+{
+    const few *f = arg;
+    const size_t first = f->k / 3;
+    f->kernels->few_scores(f->m, f->n, first, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, false, f->c,
+                           (ptrdiff_t)f->ldc);
+    f->kernels->few_scores(f->m, f->n, f->k - first, f->a + first, (ptrdiff_t)f->lda,
+                           f->b + first * f->ldb, f->ldb, true, f->c, (ptrdiff_t)f->ldc);
+}
+
+static void output(void *arg)
+{
+    const few *f = arg;
+    f->kernels->few_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
+                            f->c, (ptrdiff_t)f->ldc);
+}
+
+static bool rows_agree(const few *f, bool scaled)
+{
+    bool same = true;
+    float *row = check_floats(f->n);
+    for (size_t i = 0; i < f->m; i++) {
+        f->kernels->f32.multiply(1, f->n, f->k, f->a + i * f->lda, (ptrdiff_t)f->lda, f->b, f->ldb,
+                                 row, f->n, false);
+        if (scaled)
+            f->kernels->scale_row(f->n, row, f->factors[i], row);
+        same &= !memcmp(row, f->c + i * f->ldc, f->n * sizeof *row);
+    }
+    return same;
+}
+
+check_result check_few(const check_run *run)
+{
+    const size_t lanes = run->kernels->lanes;
+    check_result result = {.ok = true, .unit = "Gflop/s"};
+    for (size_t m = 1; m <= MH_FEW_ROWS; m++) {
+        for (size_t vectors = 1; vectors <= 7; vectors++) {
+            few f = make_few(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);
+            score(&f);
+            result.ok &= rows_agree(&f, false);
+            output(&f);
+            result.ok &= rows_agree(&f, true);
+            check_release();
+        }
+    }
+    if (run->bench) {
+        few f = make_few(run->kernels, 10, 512, 10);
+        result.rate = 1e-9 * 2 * 10 * 512 * 10 * check_rate(output, &f);
+        check_release();
+    }
+    result.error = result.ok ? 0 : 2;
+    return result;
+}
