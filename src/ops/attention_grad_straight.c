@@ -69,6 +69,16 @@ static void multiply(const mh_grad_job *job, size_t rows, size_t columns, size_t
                           false);
 }
 
+// c (rows x columns, 16 apart) = a b, a (rows x inner), b (inner x columns, 16 apart).
+static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t inner,
+                  whole_rows a, const float *b, float *c)
+{
+    for (size_t i = 0; i < rows; i += MH_FEW_ROWS)
+        kernels->few_scores(mh_smaller(rows - i, MH_FEW_ROWS), columns, inner,
+                            a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS, false,
+                            c + i * MH_FEW_KEYS, MH_FEW_KEYS);
+}
+
 // c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).
 static void multiply_turned(const mh_grad_job *job, size_t keys, size_t rows, const float *a,
                             whole_rows b, size_t width, float *c, bool accumulate)
@@ -97,10 +107,8 @@ static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t a
         block->lse[r] = mh_grad_lse(p, (size_t[]){at[0], at[1], at[2] + r});
         scratch->live[r] = ~UINT64_C(0) >> (MH_KEY_TILE - keys);
     }
-    multiply(job, rows, columns, p->E, queries, x->keys_turned, MH_FEW_KEYS, scratch->weights,
-             MH_FEW_KEYS);
-    multiply(job, rows, columns, p->Ev, douts, x->values_turned, MH_FEW_KEYS, scratch->scores,
-             MH_FEW_KEYS);
+    score(kernels, rows, columns, p->E, queries, x->keys_turned, scratch->weights);
+    score(kernels, rows, columns, p->Ev, douts, x->values_turned, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
     kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_FEW_KEYS);
