@@ -193,6 +193,47 @@ static void window_forgets_at(const char *level, mh_dtype dtype)
     teardown(&f);
 }
 
+// What a window has forgotten is refused, whoever asks for it: more queries than were appended
+// last, scores of all keys, or going on from before.
+static void forgotten_is_refused_at(const char *level, mh_dtype dtype)
+{
+    enum { WINDOW = 64, SEEN = 300 };
+    fixture f = setup(level, 1, dtype);
+    f.options.window_left = WINDOW;
+    test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
+                                            &f.expected.view));
+    mh_kv_cache *cache = make_cache(&f, WINDOW);
+    for (size_t begin = 0; begin < SEEN; begin++)
+        go_on(&f, cache, begin, 1); // keys 0 .. 191 are gone then
+    mh_tensor q = tokens(&f.q.view, 200, 100), out = tokens(&f.out.view, 200, 100);
+    test_refused(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out),
+                 MH_ERROR_ARGUMENT, "forgotten those before 192");
+    test_tensor scores = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 1, SEEN});
+    f.options.weights = &scores.view;
+    f.options.weights_stage = MH_WEIGHTS_SCALED;
+    q = tokens(&f.q.view, SEEN - 1, 1), out = tokens(&f.out.view, SEEN - 1, 1);
+    test_refused(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out),
+                 MH_ERROR_ARGUMENT, "weights_stage");
+    f.options.weights = NULL;
+    test_tensor_free(&scores);
+    for (size_t b = 0; b < B; b++) {
+        test_refused(f.context, mh_kv_cache_truncate(f.context, cache, b, 128), MH_ERROR_ARGUMENT,
+                     "key 64 of sequence");
+        test_refused(f.context, mh_kv_cache_truncate(f.context, cache, b, 200), MH_ERROR_ARGUMENT,
+                     "key 136 of sequence");
+        test_ok(f.context, mh_kv_cache_truncate(f.context, cache, b, 192 + WINDOW));
+    }
+    memcpy(f.out.view.data, f.expected.view.data, mh_tensor_count(&f.out.view) * sizeof(float));
+    go_on(&f, cache, 192 + WINDOW, 30);
+    same_bits(&f);
+    for (size_t b = 0; b < B; b++)
+        test_ok(f.context, mh_kv_cache_truncate(f.context, cache, b, 0));
+    go_on(&f, cache, 0, 20);
+    same_bits(&f);
+    mh_kv_cache_free(cache);
+    teardown(&f);
+}
+
 static void truncation_at(const char *level, mh_dtype dtype)
 {
     fixture f = setup(level, 1, dtype);
@@ -214,8 +255,7 @@ static void truncation_at(const char *level, mh_dtype dtype)
     teardown(&f);
 }
 
-// ---- numbers that are none
-// -----------------------------------------------------------------------
+// ---- numbers that are none ---------------------------------------------------------------------
 
 static float *value_at(const fixture *f, size_t b, size_t token)
 {
@@ -275,8 +315,7 @@ static void odd_numbers_taken_back_at(const char *level, mh_dtype dtype)
     teardown(&odd);
 }
 
-// ---- all of that for all levels and dtypes
-// -------------------------------------------------------
+// ---- all of that for all levels and dtypes -----------------------------------------------------
 
 static void at_all(void (*test)(const char *level, mh_dtype dtype))
 {
@@ -289,6 +328,7 @@ static void at_all(void (*test)(const char *level, mh_dtype dtype))
 static void ragged(void **state) { (void)state, at_all(ragged_at); }
 static void beams(void **state) { (void)state, at_all(beams_at); }
 static void window_forgets(void **state) { (void)state, at_all(window_forgets_at); }
+static void forgotten_is_refused(void **state) { (void)state, at_all(forgotten_is_refused_at); }
 static void truncation(void **state) { (void)state, at_all(truncation_at); }
 static void odd_numbers(void **state) { (void)state, at_all(odd_numbers_at); }
 static void odd_numbers_taken_back(void **state) { (void)state, at_all(odd_numbers_taken_back_at); }
@@ -313,6 +353,32 @@ static void another_level(void **state)
             teardown(&f);
             teardown(&g);
         }
+}
+
+// Its memory is its own: what another context, with another allocator, changes is still that.
+static void another_allocator(void **state)
+{
+    (void)state;
+    test_memory mine = {0}, others = {0};
+    mh_context_options options = mh_context_options_default();
+    mh_context *context = NULL, *other = NULL;
+    options.threads = 1;
+    options.allocator = test_allocator(&mine);
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    options.allocator = test_allocator(&others);
+    assert_int_equal(mh_context_create(&options, &other, NULL, 0), MH_OK);
+    mh_kv_cache_options o = mh_kv_cache_options_default();
+    o.sequences = o.heads = o.key_width = 1;
+    mh_kv_cache *cache;
+    test_ok(context, mh_kv_cache_create(context, &o, &cache));
+    const size_t live = others.live;
+    test_ok(other, mh_kv_cache_select(other, cache, (size_t[]){0, 0}, 2));
+    assert_int_equal(others.live, live);
+    mh_context_free(other);
+    mh_kv_cache_free(cache);
+    mh_context_free(context);
+    assert_int_equal(mine.live, 0);
+    assert_int_equal(others.live, 0);
 }
 
 // ---- failing memory --------------------------------------------------------------------------
@@ -363,11 +429,18 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),         cmocka_unit_test(threads_of_one_query),
-        cmocka_unit_test(ragged),         cmocka_unit_test(beams),
-        cmocka_unit_test(window_forgets), cmocka_unit_test(truncation),
-        cmocka_unit_test(odd_numbers),    cmocka_unit_test(odd_numbers_taken_back),
-        cmocka_unit_test(another_level),  cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(threads_of_one_query),
+        cmocka_unit_test(ragged),
+        cmocka_unit_test(beams),
+        cmocka_unit_test(window_forgets),
+        cmocka_unit_test(truncation),
+        cmocka_unit_test(odd_numbers),
+        cmocka_unit_test(odd_numbers_taken_back),
+        cmocka_unit_test(another_level),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(another_allocator),
+        cmocka_unit_test(forgotten_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

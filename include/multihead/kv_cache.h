@@ -4,8 +4,7 @@
 //
 //     mh_kv_cache_append(context, cache, NULL, &k, &v);          // the prompt, or one token
 //     options.causal = MH_CAUSAL_BOTTOM_RIGHT;                   // the last query sees all keys
-//     mh_attention_cached(context, &options, &q, cache, &out);   // the bits of
-//     mh_attention_forward
+//     mh_attention_cached(context, &options, &q, cache, &out);   // mh_attention_forward's bits
 //
 // Prefilling, prefilling in pieces and going token by token give the same bits.
 #ifndef MULTIHEAD_KV_CACHE_H
@@ -62,7 +61,8 @@ MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
 MH_API mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                                     size_t count);
 
-// Forgets the keys of sequence b from `length` on; those before must still be there.
+// Forgets the keys of sequence b from `length` on; those that the next token would see must still be
+// there: all before, or those within the cache's window. Errors: MH_ERROR_ARGUMENT.
 MH_API mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b,
                                       size_t length);
 
@@ -71,7 +71,9 @@ MH_API size_t mh_kv_cache_bytes(const mh_kv_cache *cache);            // of keys
 
 // out = attention of q (B, H, T, E) over the cached keys and values, as mh_attention_forward does
 // it for k, v of each sequence's length; S is the longest. options->key_lengths, starts and
-// sequences are not for this call. A cache with a window needs options->window_left within it.
+// sequences are not for this call. A cache with a window needs MH_CAUSAL_BOTTOM_RIGHT,
+// options->window_left within it, and no more queries than tokens were appended last. Errors: as
+// mh_attention_forward.
 MH_API mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,
                                      const mh_tensor *q, const mh_kv_cache *cache,
                                      const mh_tensor *out);

@@ -360,6 +360,32 @@ static mh_status check_window(mh_context *context, const mh_kv_shape *shape,
     return MH_OK;
 }
 
+// Of a cache with a window: a first query further back than the last call of append would need keys
+// that were forgotten then.
+static mh_status check_forgotten(mh_context *context, const mh_attention_problem *p)
+{
+    const mh_weights_stage stage = p->options.weights_stage;
+    const bool shows_all =
+        p->options.weights && (stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED);
+    for (size_t b = 0; b < p->B && p->T > 0; b++) {
+        const size_t first = mh_kv_cache_first(p->cache, b);
+        if (first > 0 && shows_all)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "weights_stage: scores of all keys are asked for, but the cache has "
+                           "forgotten those before %zu of sequence %zu",
+                           first, b);
+        const mh_sequence sequence = mh_attention_sequence(p, b);
+        mh_interval keys;
+        mh_attention_interval(p, &sequence, 0, &keys);
+        if (first > 0 && keys.begin < first)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "q: found %zu queries, the first of which sees key %zu of sequence %zu, "
+                           "but the cache has forgotten those before %zu",
+                           p->T, keys.begin, b, first);
+    }
+    return MH_OK;
+}
+
 mh_status mh_attention_check_cached(mh_context *context, const mh_attention_options *options,
                                     const mh_tensor *q, const mh_kv_cache *cache,
                                     const mh_tensor *out, mh_attention_problem *problem)
@@ -386,5 +412,5 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
     status = mh_attention_check(context, &own, q, &k, &v, out, problem);
     problem->cache = cache;
     problem->value_stride = shape.value_stride;
-    return status;
+    return status ? status : check_forgotten(context, problem);
 }

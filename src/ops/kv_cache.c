@@ -10,16 +10,19 @@
 
 // ---- making and freeing ----------------------------------------------------------------------
 
+enum { MOST_HEADS = 1 << 20 };
+
 static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
 {
     if (!o || o->struct_size != sizeof *o)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kv_cache: expected options from mh_kv_cache_options_default()");
     const size_t value_width = o->value_width ? o->value_width : o->key_width;
-    if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > 1u << 20)
+    if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: found %zu sequences and %zu heads, expected at least 1",
-                       o->sequences, o->heads);
+                       "kv_cache: found %zu sequences and %zu heads, expected at least 1, and at "
+                       "most %d heads",
+                       o->sequences, o->heads, MOST_HEADS);
     if (o->key_width < 1 || o->key_width > 1024 || value_width > 1024)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kv_cache: found widths %zu and %zu, expected 1 to 1024", o->key_width,
@@ -74,10 +77,8 @@ void mh_kv_cache_free(mh_kv_cache *cache)
     for (size_t b = 0; cache->sequences && b < sequences; b++)
         mh_kv_empty(cache, &cache->sequences[b]);
     mh_kv_free_spare(cache);
-    if (cache->sequences)
-        allocator.release(allocator.user, cache->sequences, sequences * sizeof *cache->sequences);
-    if (cache->lengths)
-        allocator.release(allocator.user, cache->lengths, sequences * sizeof *cache->lengths);
+    mh_kv_release(cache, cache->sequences, sequences * sizeof *cache->sequences);
+    mh_kv_release(cache, cache->lengths, sequences * sizeof *cache->lengths);
     allocator.release(allocator.user, cache, sizeof *cache);
 }
 
@@ -188,8 +189,8 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     mh_status status = check_parents(context, cache, parents, count);
     if (status)
         return status;
-    mh_kv_sequence *lists = mh_alloc(context, count * sizeof *lists);
-    int64_t *lengths = lists ? mh_alloc(context, count * sizeof *lengths) : NULL;
+    mh_kv_sequence *lists = mh_kv_allocate(cache, count * sizeof *lists);
+    int64_t *lengths = lists ? mh_kv_allocate(cache, count * sizeof *lengths) : NULL;
     size_t made = 0;
     while (lengths && made < count &&
            mh_kv_share(cache, &cache->sequences[parents[made]], &lists[made])) {
@@ -201,13 +202,13 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     const size_t unwanted_count = done ? before : made;
     for (size_t b = 0; b < unwanted_count; b++)
         mh_kv_empty(cache, &unwanted[b]);
-    mh_free(context, unwanted, (done ? before : count) * sizeof *unwanted);
+    mh_kv_release(cache, unwanted, (done ? before : count) * sizeof *unwanted);
     if (!done) {
-        mh_free(context, lengths, count * sizeof *lengths);
+        mh_kv_release(cache, lengths, count * sizeof *lengths);
         return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory to reorder %zu sequences",
                        count);
     }
-    mh_free(context, cache->lengths, before * sizeof *lengths);
+    mh_kv_release(cache, cache->lengths, before * sizeof *lengths);
     cache->sequences = lists;
     cache->lengths = lengths;
     cache->options.sequences = count;
@@ -229,13 +230,14 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
             "truncate: found sequence %zu, length %zu, expected one of %zu sequences and "
             "no more than it has",
             b, length, cache->options.sequences);
-    mh_kv_sequence *sequence = &cache->sequences[b];
-    const size_t last = length / MH_KV_CHUNK;
-    if (length % MH_KV_CHUNK && !sequence->chunks[last])
+    // The next token will see the window's keys before it.
+    const int64_t window = cache->options.window;
+    const size_t seen = window < 0 || (uint64_t)window > length ? 0 : length - (size_t)window;
+    if (length > 0 && seen < mh_kv_cache_first(cache, b))
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "truncate: key %zu of sequence %zu is already forgotten", length - 1, b);
+                       "truncate: key %zu of sequence %zu is already forgotten", seen, b);
     const size_t kept = (length + MH_KV_CHUNK - 1) / MH_KV_CHUNK;
-    mh_kv_cut(cache, sequence, kept);
+    mh_kv_cut(cache, &cache->sequences[b], kept);
     cache->lengths[b] = (int64_t)length;
     return MH_OK;
 }
@@ -259,6 +261,11 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
         if ((size_t)cache->lengths[b] > shape.longest)
             shape.longest = (size_t)cache->lengths[b];
     return shape;
+}
+
+size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b)
+{
+    return cache->sequences[b].forgotten * MH_KV_CHUNK;
 }
 
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,

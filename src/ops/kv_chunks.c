@@ -4,12 +4,12 @@
 #include "base/sizes.h"
 #include <string.h>
 
-static void *allocate(const mh_kv_cache *cache, size_t bytes)
+void *mh_kv_allocate(const mh_kv_cache *cache, size_t bytes)
 {
     return cache->allocator.alloc(cache->allocator.user, bytes, 64);
 }
 
-static void release(const mh_kv_cache *cache, void *memory, size_t bytes)
+void mh_kv_release(const mh_kv_cache *cache, void *memory, size_t bytes)
 {
     if (memory)
         cache->allocator.release(cache->allocator.user, memory, bytes);
@@ -40,7 +40,7 @@ static mh_kv_chunk *take_chunk(mh_kv_cache *cache, size_t places)
 {
     mh_kv_chunk **spare = spare_of(cache, places), *chunk = *spare;
     if (!chunk)
-        return allocate(cache, chunk_bytes(cache, places));
+        return mh_kv_allocate(cache, chunk_bytes(cache, places));
     *spare = chunk->next;
     return chunk;
 }
@@ -92,12 +92,12 @@ static bool reserve(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t index)
     if (index < sequence->capacity)
         return true;
     size_t capacity = 2 * index + 8;
-    mh_kv_chunk **chunks = allocate(cache, capacity * sizeof *chunks);
+    mh_kv_chunk **chunks = mh_kv_allocate(cache, capacity * sizeof *chunks);
     if (!chunks)
         return false;
     if (sequence->count)
         memcpy(chunks, sequence->chunks, sequence->count * sizeof *chunks);
-    release(cache, sequence->chunks, sequence->capacity * sizeof *chunks);
+    mh_kv_release(cache, sequence->chunks, sequence->capacity * sizeof *chunks);
     sequence->chunks = chunks;
     sequence->capacity = capacity;
     return true;
@@ -132,11 +132,12 @@ void mh_kv_forget(mh_kv_cache *cache, size_t b)
 {
     mh_kv_sequence *sequence = &cache->sequences[b];
     const int64_t needed = cache->lengths[b] - cache->options.window;
-    for (size_t i = 0; cache->options.window >= 0 && i < sequence->count &&
-                       (int64_t)((i + 1) * MH_KV_CHUNK) <= needed;
-         i++) {
-        leave(cache, sequence->chunks[i]);
-        sequence->chunks[i] = NULL;
+    size_t *i = &sequence->forgotten;
+    for (; cache->options.window >= 0 && *i < sequence->count &&
+           (int64_t)((*i + 1) * MH_KV_CHUNK) <= needed;
+         ++*i) {
+        leave(cache, sequence->chunks[*i]);
+        sequence->chunks[*i] = NULL;
     }
 }
 
@@ -145,10 +146,11 @@ bool mh_kv_share(mh_kv_cache *cache, const mh_kv_sequence *from, mh_kv_sequence 
     *to = (mh_kv_sequence){0};
     if (from->count == 0)
         return true;
-    to->chunks = allocate(cache, from->count * sizeof *to->chunks);
+    to->chunks = mh_kv_allocate(cache, from->count * sizeof *to->chunks);
     if (!to->chunks)
         return false;
     to->count = to->capacity = from->count;
+    to->forgotten = from->forgotten;
     for (size_t i = 0; i < from->count; i++) {
         to->chunks[i] = from->chunks[i];
         if (to->chunks[i])
@@ -162,12 +164,13 @@ void mh_kv_cut(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t kept)
     for (size_t i = kept; i < sequence->count; i++)
         leave(cache, sequence->chunks[i]);
     sequence->count = mh_smaller(kept, sequence->count);
+    sequence->forgotten = mh_smaller(kept, sequence->forgotten);
 }
 
 void mh_kv_empty(mh_kv_cache *cache, mh_kv_sequence *sequence)
 {
     mh_kv_cut(cache, sequence, 0);
-    release(cache, sequence->chunks, sequence->capacity * sizeof *sequence->chunks);
+    mh_kv_release(cache, sequence->chunks, sequence->capacity * sizeof *sequence->chunks);
     *sequence = (mh_kv_sequence){0};
 }
 
@@ -176,6 +179,6 @@ void mh_kv_free_spare(mh_kv_cache *cache)
     for (size_t i = 0; i < MH_KV_CHUNK_SIZES; i++)
         for (mh_kv_chunk *chunk = cache->spare[i], *next; chunk; chunk = next) {
             next = chunk->next;
-            release(cache, chunk, chunk_bytes(cache, chunk->places));
+            mh_kv_release(cache, chunk, chunk_bytes(cache, chunk->places));
         }
 }

@@ -24,6 +24,7 @@ typedef struct mh_kv_chunk {
 typedef struct mh_kv_sequence {
     mh_kv_chunk **chunks; // NULL where forgotten
     size_t count, capacity;
+    size_t forgotten; // the first so many
 } mh_kv_sequence;
 
 struct mh_kv_cache {
@@ -36,6 +37,10 @@ struct mh_kv_cache {
     mh_kv_sequence *sequences;
     int64_t *lengths;
 };
+
+// Memory of the cache's own, whatever context it is used with.
+void *mh_kv_allocate(const mh_kv_cache *cache, size_t bytes);
+void mh_kv_release(const mh_kv_cache *cache, void *memory, size_t bytes); // NULL is fine
 
 // A head's tile in a chunk.
 void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t head);

@@ -45,6 +45,9 @@ typedef struct mh_kv_shape {
 
 mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 
+// The first key of a sequence that is not forgotten.
+size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b);
+
 // The tile of 64 keys from `begin` on; widened into keys and values (as in mh_kv_tile) if the cache
 // is not f32.
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
