@@ -8,29 +8,11 @@
 
 // ---- checks ------------------------------------------------------------------------------------
 
-static mh_status check_like(mh_context *context, const char *name, const mh_tensor *t,
-                            const mh_tensor *like, const char *like_name)
-{
-    char found[128], expected[128];
-    if (t->rank != like->rank || !mh_tensor_same_shape(t, like))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
-                       name, mh_tensor_describe(t, found, sizeof found), like_name,
-                       mh_tensor_describe(like, expected, sizeof expected));
-    return MH_OK;
-}
-
-static mh_status check_float_like(mh_context *context, const char *name, const mh_tensor *t,
-                                  const mh_tensor *like, const char *like_name)
-{
-    mh_status status = t ? mh_check_float(context, name, t, -1) : MH_OK;
-    return t && !status ? check_like(context, name, t, like, like_name) : status;
-}
-
 static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
-                                const mh_tensor *like, const char *like_name)
+                                const char *like_name, const mh_tensor *like)
 {
     mh_status status = mh_check_f32(context, name, t, -1);
-    return status ? status : check_like(context, name, t, like, like_name);
+    return status ? status : mh_check_like(context, name, t, like_name, like);
 }
 
 static mh_status check_sums(mh_context *context, const mh_attention_problem *p,
@@ -42,15 +24,15 @@ static mh_status check_sums(mh_context *context, const mh_attention_problem *p,
             status = mh_fail(context, MH_ERROR_ARGUMENT,
                              "dmasks[%zu]: only an MH_MASK_ADD has a gradient", i);
         else if (g->dmasks[i])
-            status = check_f32_like(context, "dmasks", g->dmasks[i], &p->options.masks[i].tensor,
-                                    "the mask");
+            status = check_f32_like(context, "dmasks", g->dmasks[i], "the mask",
+                                    &p->options.masks[i].tensor);
     }
     if (status || !g->dsinks)
         return status;
     if (!p->options.sinks)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dsinks: there are no sinks");
     mh_tensor sinks = mh_tensor_1d(NULL, MH_F32, p->H);
-    return check_f32_like(context, "dsinks", g->dsinks, &sinks, "the sinks");
+    return check_f32_like(context, "dsinks", g->dsinks, "the sinks", &sinks);
 }
 
 static mh_status check(mh_context *context, const mh_attention_options *options, const mh_tensor *q,
@@ -69,13 +51,13 @@ static mh_status check(mh_context *context, const mh_attention_options *options,
     if (gradients->struct_size != sizeof *gradients)
         return mh_fail(context, MH_ERROR_ARGUMENT, "gradients.struct_size: found %zu, expected %zu",
                        gradients->struct_size, sizeof *gradients);
-    status = check_float_like(context, "dout", dout, out, "out");
-    if (!status)
-        status = check_float_like(context, "dq", gradients->dq, q, "q");
-    if (!status)
-        status = check_float_like(context, "dk", gradients->dk, k, "k");
-    if (!status)
-        status = check_float_like(context, "dv", gradients->dv, v, "v");
+    status = mh_check_like(context, "dout", dout, "out", out);
+    if (!status && gradients->dq)
+        status = mh_check_like(context, "dq", gradients->dq, "q", q);
+    if (!status && gradients->dk)
+        status = mh_check_like(context, "dk", gradients->dk, "k", k);
+    if (!status && gradients->dv)
+        status = mh_check_like(context, "dv", gradients->dv, "v", v);
     return status ? status : check_sums(context, problem, gradients);
 }
 

@@ -301,18 +301,8 @@ static mh_status check_lse(mh_context *context, const mh_attention_problem *p)
 static mh_status copy_options(mh_context *context, const mh_attention_options *options,
                               mh_attention_options *out)
 {
-    if (!context)
-        return MH_ERROR_ARGUMENT;
     *out = mh_attention_options_default();
-    if (!options)
-        return MH_OK;
-    if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof *out)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "struct_size: found %zu, expected %zu as mh_attention_options_default() "
-                       "sets it",
-                       options->struct_size, sizeof *out);
-    memcpy(out, options, options->struct_size);
-    return MH_OK;
+    return mh_check_options(context, options, out, sizeof *out);
 }
 
 mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,

@@ -6,7 +6,6 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/sizes.h"
-#include "ops/elementwise.h"
 #include "ops/indices.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"

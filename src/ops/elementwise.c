@@ -7,7 +7,6 @@
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/rows.h"
-#include "ops/tensor_check.h"
 
 typedef struct elementwise_job {
     const mh_kernels *kernels;
@@ -117,16 +116,4 @@ void mh_elementwise(mh_context *context, mh_elementwise_fn part, const void *arg
     job.parts_per_task = 16 * MH_ELEMENTWISE_PART / part_length;
     mh_parallel_for(context, (job.parts + job.parts_per_task - 1) / job.parts_per_task, do_parts,
                     &job);
-}
-
-mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
-                        const char *like_name, const mh_tensor *like)
-{
-    char found[128], expected[128];
-    mh_status status = mh_check_float(context, name, x, -1);
-    if (!status && !mh_tensor_same_shape(x, like))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
-                         name, mh_tensor_describe(x, found, sizeof found), like_name,
-                         mh_tensor_describe(like, expected, sizeof expected));
-    return status;
 }

@@ -19,8 +19,4 @@ typedef void (*mh_elementwise_fn)(const mh_kernels *kernels, const void *arg, si
 void mh_elementwise(mh_context *context, mh_elementwise_fn part, const void *arg, int inputs,
                     int outputs, const mh_tensor *const *operands);
 
-// Checks that x is a float tensor of the shape of `like`; the message calls them by their names.
-mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
-                        const char *like_name, const mh_tensor *like);
-
 #endif

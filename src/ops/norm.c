@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/sizes.h"
-#include "ops/elementwise.h"
 #include "ops/tensor_check.h"
 #include <math.h>
 

@@ -9,7 +9,6 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/sizes.h"
-#include "ops/elementwise.h"
 #include "ops/norm.h"
 #include "ops/tensor_check.h"
 

@@ -9,7 +9,6 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/sizes.h"
-#include "ops/elementwise.h"
 #include "ops/frequencies.h"
 #include "ops/indices.h"
 #include "ops/rows.h"

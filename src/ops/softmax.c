@@ -54,19 +54,14 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
 
 static mh_status check(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
 {
-    char found[128], expected[128];
     mh_status status = mh_check_float(context, "x", x, -1);
     if (!status)
-        status = mh_check_float(context, "y", y, -1);
+        status = mh_check_like(context, "y", y, "x", x);
     if (status)
         return status;
     if (x->rank < 1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "x: found rank 0, expected 1 to %d",
                        MH_MAX_RANK);
-    if (!mh_tensor_same_shape(x, y))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "y: found %s, expected the shape of x, %s",
-                       mh_tensor_describe(y, found, sizeof found),
-                       mh_tensor_describe(x, expected, sizeof expected));
     if (axis < -x->rank || axis >= x->rank)
         return mh_fail(context, MH_ERROR_ARGUMENT, "axis: found %d, expected %d to %d", axis,
                        -x->rank, x->rank - 1);

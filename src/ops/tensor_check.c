@@ -64,6 +64,18 @@ mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t
     return status ? status : check_data(context, name, t);
 }
 
+mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
+                        const char *like_name, const mh_tensor *like)
+{
+    char found[128], expected[128];
+    mh_status status = mh_check_float(context, name, x, -1);
+    if (!status && !mh_tensor_same_shape(x, like))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
+                         name, mh_tensor_describe(x, found, sizeof found), like_name,
+                         mh_tensor_describe(like, expected, sizeof expected));
+    return status;
+}
+
 mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size)
 {
     size_t given;

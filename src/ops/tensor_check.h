@@ -16,6 +16,10 @@ mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor 
 // The same for f32 alone.
 mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank);
 
+// A float tensor of the shape of `like`; the message calls both by their names.
+mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
+                        const char *like_name, const mh_tensor *like);
+
 // An options struct that begins with its size, copied over the defaults in `out` (of `size` bytes);
 // NULL leaves them. Error: MH_ERROR_ARGUMENT for a size that cannot be.
 mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size);
