@@ -265,6 +265,12 @@ static void test_arguments(void **state)
     o.learning_rate = -1;
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "learning_rate");
     o = train_place_options(&place, folder);
+    o.average = SIZE_MAX; // and one more snapshot than that is kept
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "average");
+    o = train_place_options(&place, folder);
+    o.save_every.unit = (mh_unit)77;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "save_every");
+    o = train_place_options(&place, folder);
     o.data = "/nowhere/train.tsv";
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere/train.tsv");
     o = train_place_options(&place, "/nowhere/run");
@@ -340,6 +346,48 @@ static void test_damaged_checkpoint(void **state)
     mh_context_free(context);
 }
 
+// Puts another digit into the progress that a checkpoint's header tells.
+static void forge(const char *path, const char *name, char was, char digit)
+{
+    enum { SIZE = 8 }; // of the header, in front of it
+    char header[4096], pattern[32];
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    const size_t bytes = fread(header, 1, sizeof header - 1, file);
+    header[bytes] = '\0';
+    const int length = snprintf(pattern, sizeof pattern, "\"%s\":\"%c\"", name, was);
+    const char *found = strstr(header + SIZE, pattern);
+    assert_non_null(found);
+    assert_int_equal(fseek(file, (long)(found - header) + length - 2, SEEK_SET), 0);
+    assert_int_equal(fputc(digit, file), digit);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A checkpoint that is a good file, but was at a batch that the epoch has not, or waits for what
+// there is not.
+static void test_impossible_progress(void **state)
+{
+    (void)state;
+    char folder[96], path[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("impossible", folder));
+    mh_train_result result;
+    o.batch_tokens = 1 << 20; // an epoch is one batch
+    o.after = (mh_duration){3, MH_UPDATES};
+    o.valid = NULL;
+    test_ok(context, mh_train(context, &o, &result));
+    snprintf(path, sizeof path, "%s/checkpoint.safetensors", folder);
+    o.after.count = 6;
+    forge(path, "batch", '0', '9');
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT,
+                 "checkpoint.safetensors: \"batch\": found 9, expected at most 0");
+    forge(path, "batch", '9', '0');
+    forge(path, "pending", '0', '2');
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT,
+                 "checkpoint.safetensors: \"pending\": found 2, expected at most 1");
+    mh_context_free(context);
+}
+
 // ---- learning -----------------------------------------------------------------------------------
 
 typedef struct losses {
@@ -392,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_folder_is_locked),
         cmocka_unit_test(test_diverged),
         cmocka_unit_test(test_damaged_checkpoint),
+        cmocka_unit_test(test_impossible_progress),
         cmocka_unit_test(test_loss_falls),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -13,8 +13,58 @@
 #include <stdio.h>
 
 enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
+enum { AVERAGE_BELOW = 1000000 }; // one snapshot more than are averaged has a number
 
 // ---- options ------------------------------------------------------------------------------------
+
+static mh_status check_numbers(mh_context *context, const mh_train_options *o)
+{
+    const struct {
+        const char *name;
+        double found, least, below;
+    } numbers[] = {
+        {"batch_tokens", (double)o->batch_tokens, 1, INFINITY},
+        {"accumulate", (double)o->accumulate, 1, INFINITY},
+        {"average", (double)o->average, 1, AVERAGE_BELOW},
+        {"after", (double)o->after.count, 1, INFINITY},
+        {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
+        {"clip", o->clip, 0, INFINITY},
+        {"weight_decay", o->weight_decay, 0, INFINITY},
+        {"label_smoothing", o->label_smoothing, 0, 1},
+        {"beta1", o->beta1, 0, 1},
+        {"beta2", o->beta2, 0, 1},
+        {"epsilon", o->epsilon, 0, INFINITY},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const bool positive = numbers[i].least > 0;
+        char below[32] = "";
+        if (numbers[i].found >= numbers[i].least && numbers[i].found < numbers[i].below)
+            continue;
+        if (!isinf(numbers[i].below))
+            snprintf(below, sizeof below, " and less than %.0f", numbers[i].below);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %g, expected %s 0%s", numbers[i].name,
+                       numbers[i].found, positive ? "more than" : "at least", below);
+    }
+    return MH_OK;
+}
+
+static mh_status check_durations(mh_context *context, const mh_train_options *o)
+{
+    const struct {
+        const char *name;
+        mh_unit unit;
+    } durations[] = {
+        {"after", o->after.unit},
+        {"save_every", o->save_every.unit},
+        {"valid_every", o->valid_every.unit},
+    };
+    for (size_t i = 0; i < sizeof durations / sizeof *durations; i++)
+        if ((unsigned)durations[i].unit > MH_TOKENS)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found unit %u, expected epochs, updates or tokens",
+                           durations[i].name, (unsigned)durations[i].unit);
+    return MH_OK;
+}
 
 static mh_status check_options(mh_context *context, const mh_train_options *o)
 {
@@ -27,32 +77,11 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
-    const struct {
-        const char *name;
-        double found, least, below;
-    } numbers[] = {
-        {"batch_tokens", (double)o->batch_tokens, 1, INFINITY},
-        {"accumulate", (double)o->accumulate, 1, INFINITY},
-        {"average", (double)o->average, 1, INFINITY},
-        {"after", (double)o->after.count, 1, INFINITY},
-        {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
-        {"clip", o->clip, 0, INFINITY},
-        {"weight_decay", o->weight_decay, 0, INFINITY},
-        {"label_smoothing", o->label_smoothing, 0, 1},
-        {"beta1", o->beta1, 0, 1},
-        {"beta2", o->beta2, 0, 1},
-        {"epsilon", o->epsilon, 0, INFINITY},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!(numbers[i].found >= numbers[i].least && numbers[i].found < numbers[i].below))
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %g, expected %s 0%s",
-                           numbers[i].name, numbers[i].found,
-                           numbers[i].least > 0 ? "more than" : "at least",
-                           isinf(numbers[i].below) ? "" : " and less than 1");
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
-    return MH_OK;
+    mh_status status = check_numbers(context, o);
+    return status ? status : check_durations(context, o);
 }
 
 static mh_status open_folder(mh_run *run)

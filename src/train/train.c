@@ -50,6 +50,27 @@ static mh_status plan_epoch(mh_run *run)
     return mh_batches_plan(run->context, &run->examples, &options, run->planned, &run->plan);
 }
 
+// The checkpoint is a file like any other: what it says of the epoch may not fit it.
+static mh_status check_progress(mh_run *run)
+{
+    const struct {
+        const char *name;
+        uint64_t found, most;
+    } progress[] = {
+        {"batch", run->progress.batch, run->plan.count - 1},
+        {"pending", run->progress.pending,
+         run->valid.corpus.count ? MH_PENDING_VALIDATION : MH_PENDING_SAVE},
+    };
+    for (size_t i = 0; i < sizeof progress / sizeof *progress; i++)
+        if (progress[i].found > progress[i].most)
+            return mh_fail(run->context, MH_ERROR_FORMAT,
+                           "%.700s/" MH_CHECKPOINT_NAME ": \"%s\": found %" PRIu64
+                           ", expected at most %" PRIu64,
+                           run->options->folder, progress[i].name, progress[i].found,
+                           progress[i].most);
+    return MH_OK;
+}
+
 // Gradients of the next batches, at most `accumulate` of them within the epoch, as a mean over all
 // their tokens.
 static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
@@ -284,6 +305,8 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
         result->finished = over(&run) && !run.progress.pending;
         status = plan_epoch(&run);
     }
+    if (!status)
+        status = check_progress(&run);
     if (!status && !result->finished) {
         run.begun = mh_clock_seconds();
         status = mh_run_log_open(context, options->folder, run.progress.update, &run.log);
