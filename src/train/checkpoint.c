@@ -20,18 +20,12 @@ typedef struct field {
     bool real; // double; else uint64_t
 } field;
 
-#define WHOLE(name)                                                                                \
-    {                                                                                              \
-#name, offsetof(mh_progress, name), false                                                  \
-    }
-#define REAL(name)                                                                                 \
-    {                                                                                              \
-#name, offsetof(mh_progress, name), true                                                   \
-    }
+#define PLACE(name) #name, offsetof(mh_progress, name)
 static const field fields[] = {
-    WHOLE(update), WHOLE(epoch),    WHOLE(batch),   WHOLE(batches),
-    WHOLE(tokens), WHOLE(pending),  WHOLE(saves),   WHOLE(best_update),
-    WHOLE(stale),  REAL(best_bleu), REAL(loss_sum), WHOLE(loss_tokens),
+    {PLACE(update), false},   {PLACE(epoch), false},       {PLACE(batch), false},
+    {PLACE(batches), false},  {PLACE(tokens), false},      {PLACE(pending), false},
+    {PLACE(saves), false},    {PLACE(best_update), false}, {PLACE(stale), false},
+    {PLACE(best_bleu), true}, {PLACE(loss_sum), true},     {PLACE(loss_tokens), false},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, TEXT = 48 };
 
