@@ -207,12 +207,22 @@ static void refused(const mh_trace *t, const char *words)
 static void test_refusals(void **state)
 {
     (void)state;
+    const char *const missing[] = {"a", NULL, "c"};
     mh_trace t = good_trace();
     mh_trace_group *g = &t.groups[MH_TRACE_CROSS];
     test_ok(context, mh_trace_check(context, &t));
     refused(NULL, "NULL");
     t.struct_size--, refused(&t, "version"), t = good_trace();
     t.source.count--, refused(&t, "4 tokens for 5 keys"), t = good_trace();
+    t.target.text = missing, refused(&t, "target: token 1 is NULL"), t = good_trace();
+    // What no group uses is written and drawn all the same.
+    t.given.count = 3, refused(&t, "given: 3 tokens, but text is NULL"), t = good_trace();
+    g->weights = mh_tensor_4d(cross, MH_F32, L, H, T, T), *g = (mh_trace_group){g->weights};
+    t.groups[MH_TRACE_ENCODER] = *g, *g = (mh_trace_group){0};
+    t.source = t.target, t.target = (mh_trace_tokens){.count = 2, .text = missing};
+    refused(&t, "target: token 1 is NULL"), t = good_trace();
+    t.groups[MH_TRACE_DECODER].k = g->k;
+    refused(&t, "decoder.self: tensors without weights"), t = good_trace();
     g->v.data = NULL, refused(&t, "only together"), t = good_trace();
     g->k.shape[1] = 3, refused(&t, "divides"), t = good_trace();
     g->q.shape[3] = 1, refused(&t, "cross.k"), t = good_trace();

@@ -42,19 +42,24 @@ mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind)
     return side(trace, kind, true);
 }
 
-static mh_status check_tokens(mh_context *context, const char *group, const char *what,
-                              mh_trace_tokens tokens, size_t expected)
+// Lists that no group uses too: they are written and drawn as well.
+static mh_status check_texts(mh_context *context, const char *list, const mh_trace_tokens *tokens)
+{
+    if (tokens->count != 0 && tokens->text == NULL)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu tokens, but text is NULL", list,
+                       tokens->count);
+    for (size_t i = 0; i < tokens->count; i++)
+        if (tokens->text[i] == NULL)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: token %zu is NULL", list, i);
+    return MH_OK;
+}
+
+static mh_status check_count(mh_context *context, const char *group, const char *what,
+                             mh_trace_tokens tokens, size_t expected)
 {
     if (tokens.count != 0 && tokens.count != expected)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu tokens for %zu %s", group, tokens.count,
                        expected, what);
-    if (tokens.count != 0 && tokens.text == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: the tokens of the %s are NULL", group,
-                       what);
-    for (size_t i = 0; i < tokens.count; i++)
-        if (tokens.text[i] == NULL)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: token %zu of the %s is NULL", group, i,
-                           what);
     return MH_OK;
 }
 
@@ -220,11 +225,11 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     const char *name = mh_trace_kind_name(kind);
     mh_status status = check_weights(context, name, &g->weights);
     if (status == MH_OK)
-        status = check_tokens(context, name, "queries", mh_trace_queries(trace, kind),
-                              g->weights.shape[2]);
+        status = check_count(context, name, "queries", mh_trace_queries(trace, kind),
+                             g->weights.shape[2]);
     if (status == MH_OK)
         status =
-            check_tokens(context, name, "keys", mh_trace_keys(trace, kind), g->weights.shape[3]);
+            check_count(context, name, "keys", mh_trace_keys(trace, kind), g->weights.shape[3]);
     if (status == MH_OK)
         status = check_taps(context, name, g);
     if (status == MH_OK)
@@ -240,12 +245,18 @@ mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
         return MH_ERROR_ARGUMENT;
     if (trace == NULL || trace->struct_size != sizeof *trace)
         return mh_fail(context, MH_ERROR_ARGUMENT, "trace: NULL or of another version");
+    status = check_texts(context, "source", &trace->source);
+    if (status == MH_OK)
+        status = check_texts(context, "target", &trace->target);
+    if (status == MH_OK)
+        status = check_texts(context, "given", &trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++) {
         const mh_trace_group *g = &trace->groups[kind];
         if (g->weights.data != NULL) {
             any = true;
             status = check_group(context, trace, (mh_trace_kind)kind, warn);
-        } else if (g->q.data != NULL || g->out.data != NULL || g->mask.data != NULL) {
+        } else if (g->q.data != NULL || g->k.data != NULL || g->v.data != NULL ||
+                   g->out.data != NULL || g->mask.data != NULL) {
             return mh_fail(context, MH_ERROR_ARGUMENT, "%s: tensors without weights",
                            mh_trace_kind_name((mh_trace_kind)kind));
         }
