@@ -222,6 +222,26 @@ static void empty_batch(mh_context *context, mh_dtype dtype)
                                            &nothing, &nothing, &gradients));
 }
 
+// Keys that no head of a group looks at have gradients of 0.
+static void no_heads(mh_context *context, mh_dtype dtype)
+{
+    static const size_t lengths[][2] = {{2, 5}, {N, N}};
+    for (size_t n = 0; n < 2; n++) {
+        const size_t T = lengths[n][0], S = lengths[n][1];
+        grad_fixture f = grad_setup(context, dtype, T, S, E);
+        mh_tensor none = mh_tensor_4d(NULL, dtype, 1, 0, T, E);
+        mh_tensor no_lse = mh_tensor_3d(NULL, MH_F32, 1, 0, T);
+        grad_connect(&f);
+        f.options.lse = &no_lse;
+        f.gradients.dq = &none;
+        test_ok(context, mh_attention_backward(context, &f.options, &none, &f.k.view, &f.v.view,
+                                               &none, &none, &f.gradients));
+        rows_are(&f.dk, 0, S, is_zero);
+        rows_are(&f.dv, 0, S, is_zero);
+        grad_teardown(&f);
+    }
+}
+
 // Scores and biases of 1e30 are numbers: one key takes all, the others' gradients are 0, not NaN.
 static void huge_scores(mh_context *context, mh_dtype dtype)
 {
@@ -438,7 +458,7 @@ int main(void)
 {
     static check checks[] = {dead_keys,         dead_by_interval, empty_rows,  masked_pairs,
                              live_nan,          small_sizes,      empty_batch, huge_scores,
-                             saturated_softcap, dead_tail};
+                             saturated_softcap, dead_tail,        no_heads};
     const struct CMUnitTest tests[] = {
         {"dead_keys", run_check, NULL, NULL, &checks[0]},
         {"dead_by_interval", run_check, NULL, NULL, &checks[1]},
@@ -450,6 +470,7 @@ int main(void)
         {"huge_scores", run_check, NULL, NULL, &checks[7]},
         {"saturated_softcap", run_check, NULL, NULL, &checks[8]},
         {"dead_tail", run_check, NULL, NULL, &checks[9]},
+        {"no_heads", run_check, NULL, NULL, &checks[10]},
         cmocka_unit_test_setup_teardown(wrong_tensors, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(wrong_options, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(missing_arguments, test_open_context, test_close_context),

@@ -146,7 +146,7 @@ static void grad_group(const mh_grad_job *job, const mh_sequence *s, size_t grou
 {
     const mh_attention_problem *p = job->forward.problem;
     const size_t width = job->key_width, value_width = job->forward.value_width;
-    const size_t heads = p->heads_per_group, seen = s->T ? s->keys : 0;
+    const size_t heads = p->heads_per_group, seen = heads && s->T ? s->keys : 0;
     const straight_keys x = load_keys(job, s, group, scratch);
     for (size_t h = 0; h < heads; h++)
         for (size_t first = 0; first < s->T; first += MH_GRAD_ROWS)
