@@ -401,8 +401,29 @@ static void test_files_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_refused(replaced(cases[i].from, cases[i].to), cases[i].word);
     check_refused(blob_copy("", 0), "not valid JSON");
-    check_refused(blob_copy("[]", 2), "expected an object");
+    check_refused(blob_copy("[]", 2), "some/tokenizer.json: found a list, expected an object");
     check_refused(blob_copy("{}", 2), "expected an object");
+}
+
+// The file without all its lines of tokens and merges.
+static void test_no_tokens(void **state)
+{
+    (void)state;
+    mh_tokenizer *t = train(3);
+    blob b = saved_bytes(t);
+    mh_tokenizer_free(t);
+    size_t kept = 0;
+    for (size_t at = 0, length; at < b.size; at += length) {
+        const char *line = (const char *)b.bytes + at;
+        const char *end = memchr(line, '\n', b.size - at);
+        length = end ? (size_t)(end - line) + 1 : b.size - at;
+        if (strncmp(line, "    {\"id\"", 9) == 0 || strncmp(line, "      \"", 7) == 0)
+            continue;
+        memmove(b.bytes + kept, line, length);
+        kept += length;
+    }
+    b.size = kept;
+    check_refused(b, "no token for byte 0x00");
 }
 
 // A special token's name cannot be reached by merges, even if the file says so.
@@ -518,8 +539,9 @@ int main(void)
         cmocka_unit_test(test_training_refused), cmocka_unit_test(test_random_texts),
         cmocka_unit_test(test_long_texts),       cmocka_unit_test(test_no_injection),
         cmocka_unit_test(test_encode_refused),   cmocka_unit_test(test_files_refused),
-        cmocka_unit_test(test_file_injection),   cmocka_unit_test(test_same_merge_twice),
-        cmocka_unit_test(test_cut_and_flipped),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_tokens),        cmocka_unit_test(test_file_injection),
+        cmocka_unit_test(test_same_merge_twice), cmocka_unit_test(test_cut_and_flipped),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

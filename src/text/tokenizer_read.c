@@ -89,7 +89,8 @@ static mh_status place_names(reader *r)
         return FAIL(r, "%zu tokens, expected at most %d", room, MH_TOKENS_MAX);
     if (!mh_grow(r->context, &r->names, &r->name_capacity, room, sizeof *r->names))
         return MH_ERROR_MEMORY;
-    memset(r->names, 0, r->name_capacity * sizeof *r->names);
+    for (i = 0; i < r->name_capacity; i++) // none, if there is no token
+        r->names[i] = (token_name){0};
     json_object_foreach(r->vocab, name, value)
     {
         mh_status status = place_name(r, name, strlen(name), value, MH_TOKEN_TEXT);

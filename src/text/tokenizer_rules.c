@@ -120,8 +120,9 @@ static mh_status check_object(const mh_source *source, const char *where, json_t
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return mh_source_fail(source, MH_ERROR_FORMAT, "%.*s: found %s, expected an object",
-                              (int)strcspn(where, "."), where, mh_json_describe(object).text);
+        return mh_source_fail(source, MH_ERROR_FORMAT, "%.*s%sfound %s, expected an object",
+                              (int)strcspn(where, "."), where, *where ? ": " : "",
+                              mh_json_describe(object).text);
     // The type first: of a component that is unknown, the name says more than its settings.
     for (const rule *r = rules; r->member; r++) {
         mh_status status = check_value(source, where, r, json_object_get(object, r->member));
