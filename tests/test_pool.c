@@ -423,6 +423,38 @@ static void later_thread_failure(void **state)
     assert_true(in_child(some_threads_start, NULL));
 }
 
+// Turns that need 512 KiB of stack, and time, so that all threads take some.
+static void deep_turn(void *arg, size_t index, size_t worker)
+{
+    volatile char block[512 << 10];
+    (void)worker;
+    for (size_t i = 0; i < sizeof block; i += 1024)
+        block[i] = (char)index;
+    sleep_us(1000);
+    atomic_fetch_add((atomic_int *)arg, block[0] == (char)index);
+}
+
+static bool deep_turns_work(void *arg)
+{
+    set_default_stack((size_t)128 << 10); // musl's
+    (void)arg;
+    mh_context *context = make_context(4);
+    atomic_int good = 0;
+    mh_parallel_for(context, 64, deep_turn, &good);
+    mh_context_free(context);
+    return good == 64;
+}
+
+// Tasks of attention have some 100 KiB on the stack, whatever a thread has by default.
+static void stacks_suffice(void **state)
+{
+    (void)state;
+#if defined(UNDER_TSAN)
+    skip(); // it forbids threads in the child of a process that had some
+#endif
+    assert_true(in_child(deep_turns_work, NULL));
+}
+
 // ---- manners ------------------------------------------------------------------------------------
 
 static double cpu_seconds(void)
@@ -506,6 +538,7 @@ int main(void)
         cmocka_unit_test(fork_is_survived),
         cmocka_unit_test(thread_failure_is_reported),
         cmocka_unit_test(later_thread_failure),
+        cmocka_unit_test(stacks_suffice),
         cmocka_unit_test(idle_costs_nothing),
         cmocka_unit_test(signals_are_the_callers),
         cmocka_unit_test(contexts_do_not_interfere),

@@ -39,6 +39,7 @@
 
 enum { INSIDE = 0xFFFF, OPEN = 0x10000, NEXT_LOOP = 0x20000 };
 enum { SPIN_NANOSECONDS = 100000, YIELD_NANOSECONDS = 3000, PAUSES_PER_LOOK = 8 };
+enum { LEAST_STACK = 1 << 20 };
 
 typedef struct worker {
     mh_pool *pool;
@@ -210,6 +211,21 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &blocked, before);
 }
 
+// A task may have blocks of 100 KiB on its stack, more than musl's threads have by default.
+static int start(worker *w)
+{
+    pthread_attr_t attributes;
+    size_t stack;
+    int error = pthread_attr_init(&attributes);
+    if (error)
+        return error;
+    if (!pthread_attr_getstacksize(&attributes, &stack) && stack < LEAST_STACK)
+        pthread_attr_setstacksize(&attributes, LEAST_STACK);
+    error = pthread_create(&w->thread, &attributes, work, w);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
 // Starts workers until all run or one cannot be started, whose error is returned.
 static int start_workers(mh_pool *pool)
 {
@@ -220,7 +236,7 @@ static int start_workers(mh_pool *pool)
     for (pool->started = 0; pool->started < pool->wanted; pool->started++) {
         worker *w = &pool->workers[pool->started + 1];
         *w = (worker){.pool = pool, .number = pool->started + 1};
-        error = pthread_create(&w->thread, NULL, work, w);
+        error = start(w);
         if (error)
             break;
     }
