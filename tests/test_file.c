@@ -3,6 +3,7 @@
 // files, links and permissions kept, and every failure reported by name without leaving a
 // temporary behind.
 #include "base/file.h"
+#include "base/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +114,19 @@ static void expect_failure(mh_status status, const char *path, const char *reaso
         fail_msg("found \"%s\", expected \"%s\" and \"%s\"", message, path, reason);
 }
 
+// Takes the place of the C library's: the first `interruptions` calls fail.
+static int interruptions;
+
+int fsync(int fd)
+{
+    if (interruptions > 0) {
+        interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
 // ---- reading ------------------------------------------------------------------------------------
 
 static void mapping_reads(void **state)
@@ -206,6 +221,31 @@ static void abandoned_leaves_the_old(void **state)
     expect_text("file", "old");
     expect_entries(".", 1);
     mh_file_abandon(NULL);
+}
+
+static void interrupted_sync(void **state)
+{
+    (void)state;
+    interruptions = 2;
+    assert_int_equal(write_text("new", "text"), MH_OK);
+    assert_int_equal(interruptions, 0);
+    expect_text("new", "text");
+}
+
+// Without a descriptor for it, a new folder cannot be locked, and is not left behind.
+static void folder_without_descriptor(void **state)
+{
+    (void)state;
+    mh_folder opened;
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    mh_status status = mh_folder_open(context, "run", &opened);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    expect_failure(status, "run", "cannot be opened");
+    expect_entries(".", 0);
 }
 
 static void permissions_and_links_stay(void **state)
@@ -472,6 +512,8 @@ int main(void)
         IN_FOLDER(new_file_appears_at_commit),
         IN_FOLDER(large_and_small_pieces),
         IN_FOLDER(abandoned_leaves_the_old),
+        IN_FOLDER(interrupted_sync),
+        IN_FOLDER(folder_without_descriptor),
         IN_FOLDER(permissions_and_links_stay),
         IN_FOLDER(longest_name),
         IN_FOLDER(bad_places),

@@ -37,12 +37,8 @@ static void remove_temporaries(int descriptor)
     closedir(list);
 }
 
-mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder)
+static mh_status open_and_lock(mh_context *context, const char *path, mh_folder *folder)
 {
-    *folder = (mh_folder){-1, mkdir(path, 0777) == 0};
-    if (!folder->made && errno != EEXIST)
-        return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
-                       strerror(errno));
     const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
         return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be opened: %s", path,
@@ -50,6 +46,7 @@ mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folde
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
         const int error = errno;
         close(descriptor);
+        folder->made = folder->made && error != EWOULDBLOCK; // else somebody relies on it already
         return mh_fail(context, MH_ERROR_FILE, PATH ": %s", path,
                        error == EWOULDBLOCK ? "another process is at work in this folder"
                                             : strerror(error));
@@ -57,6 +54,18 @@ mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folde
     remove_temporaries(descriptor);
     folder->descriptor = descriptor;
     return MH_OK;
+}
+
+mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder)
+{
+    *folder = (mh_folder){-1, mkdir(path, 0777) == 0};
+    if (!folder->made && errno != EEXIST)
+        return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
+                       strerror(errno));
+    mh_status status = open_and_lock(context, path, folder);
+    if (status)
+        mh_folder_discard(folder, path);
+    return status;
 }
 
 void mh_folder_close(mh_folder *folder)

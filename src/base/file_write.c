@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files are mapped for reading and replaced as a whole when written:
+// Files are replaced as a whole:
 //
 //     folder/   model.safetensors          the old file, untouched until the rename
 //               .multihead-9f3c...  .tmp   the new one; fsync, rename over the old, fsync folder
@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,64 +25,6 @@
 
 // A path in a message: at its full 4 KB it would leave no room for the reason.
 #define PATH "%.700s"
-
-// ---- reading ------------------------------------------------------------------------------
-
-static const char *kind_of(mode_t mode)
-{
-    if (S_ISDIR(mode))
-        return "a directory";
-    if (S_ISFIFO(mode))
-        return "a pipe";
-    if (S_ISSOCK(mode))
-        return "a socket";
-    return "a device";
-}
-
-static mh_status map_open_file(mh_context *context, const char *path, int fd, mh_mapping *mapping)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be examined: %s", path,
-                       strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return mh_fail(context, MH_ERROR_FILE, PATH ": is %s, expected a regular file", path,
-                       kind_of(status.st_mode));
-    if (status.st_size == 0)
-        return MH_OK;
-    if ((uintmax_t)status.st_size > PTRDIFF_MAX)
-        return mh_fail(context, MH_ERROR_FILE, PATH ": too large to be mapped: %jd bytes", path,
-                       (intmax_t)status.st_size);
-    size_t size = (size_t)status.st_size;
-    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return mh_fail(context, errno == ENOMEM ? MH_ERROR_MEMORY : MH_ERROR_FILE,
-                       PATH ": %zu bytes cannot be mapped: %s", path, size, strerror(errno));
-    *mapping = (mh_mapping){data, size};
-    return MH_OK;
-}
-
-mh_status mh_file_map(mh_context *context, const char *path, mh_mapping *mapping)
-{
-    *mapping = (mh_mapping){NULL, 0};
-    // Without O_NONBLOCK, opening a pipe would wait for somebody who writes to it.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be opened: %s", path,
-                       strerror(errno));
-    mh_status status = map_open_file(context, path, fd, mapping);
-    close(fd);
-    return status;
-}
-
-void mh_file_unmap(mh_mapping *mapping)
-{
-    if (mapping->data)
-        munmap((void *)(uintptr_t)mapping->data, mapping->size);
-    *mapping = (mh_mapping){NULL, 0};
-}
-
-// ---- writing ------------------------------------------------------------------------------
 
 struct mh_file_writer {
     mh_context *context;
@@ -334,13 +275,22 @@ static mh_status close_file(mh_file_writer *writer)
     return close(fd) == 0 || errno == EINTR ? MH_OK : fail_with(writer, errno, "cannot be written");
 }
 
+static int sync_all(int fd) // network file systems may be interrupted
+{
+    int result;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
 static mh_status rename_temporary(mh_file_writer *writer)
 {
     if (renameat(writer->folder, writer->temporary, writer->folder, writer->base) != 0)
         return fail_with(writer, errno, "cannot be replaced");
     writer->temporary[0] = '\0';
     // Some file systems have no such thing as syncing a folder, and say EINVAL.
-    if (writer->folder_synced && fsync(writer->folder) != 0 && errno != EINVAL)
+    if (writer->folder_synced && sync_all(writer->folder) != 0 && errno != EINVAL)
         return fail_with(writer, errno, "is written, but may not survive a power failure");
     return MH_OK;
 }
@@ -351,7 +301,7 @@ static mh_status commit(mh_file_writer *writer)
         return fail_with(writer, writer->error, "cannot be written");
     bool renames = writer->folder >= 0;
     mh_status status = flush(writer);
-    if (!status && renames && fsync(writer->fd) != 0)
+    if (!status && renames && sync_all(writer->fd) != 0)
         status = fail_with(writer, errno, "cannot be written");
     if (!status)
         status = close_file(writer);
