@@ -46,20 +46,12 @@ mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width
 mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path)
 {
     mh_bytes svg;
-    mh_file_writer *writer = NULL;
     if (context != NULL && svg_path == NULL)
         return mh_fail(context, MH_ERROR_ARGUMENT, "the path of the image is NULL");
     mh_status status = mh_view_curve(context, path, &svg);
     if (status != MH_OK)
         return status;
-    status = mh_file_begin(context, svg_path, &writer);
-    if (status == MH_OK) {
-        status = mh_file_write(writer, svg.data, svg.size);
-        if (status == MH_OK)
-            status = mh_file_commit(writer);
-        else
-            mh_file_abandon(writer);
-    }
+    status = mh_file_replace(context, svg_path, svg.data, svg.size);
     mh_bytes_free(context, &svg);
     return status;
 }

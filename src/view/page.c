@@ -112,20 +112,12 @@ mh_status mh_view_page_write(mh_context *context, const mh_view_options *options
                              const mh_trace *trace, const char *path)
 {
     mh_bytes page;
-    mh_file_writer *writer = NULL;
     if (context != NULL && path == NULL)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mh_view_page_write: path is NULL");
     mh_status status = mh_view_page(context, options, trace, &page);
     if (status != MH_OK)
         return status;
-    status = mh_file_begin(context, path, &writer);
-    if (status == MH_OK) {
-        status = mh_file_write(writer, page.data, page.size);
-        if (status == MH_OK)
-            status = mh_file_commit(writer);
-        else
-            mh_file_abandon(writer);
-    }
+    status = mh_file_replace(context, path, page.data, page.size);
     mh_bytes_free(context, &page);
     return status;
 }
