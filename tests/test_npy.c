@@ -366,6 +366,11 @@ static void test_arguments(void **state)
     assert_int_equal(mh_npy_write(context, path, NULL), MH_ERROR_ARGUMENT);
     bad.dtype = MH_BF16;
     test_refused(context, mh_npy_write(context, path, &bad), MH_ERROR_UNSUPPORTED, "bf16");
+    char far[2000]; // the message keeps its end
+    memset(far, 'x', sizeof far);
+    strcpy(far + sizeof far - 5, ".npy");
+    test_refused(context, mh_npy_write(context, far, &bad), MH_ERROR_UNSUPPORTED,
+                 "xx.npy: .npy has no type for bf16");
     bad.dtype = (mh_dtype)99;
     test_refused(context, mh_npy_write(context, path, &bad), MH_ERROR_ARGUMENT, "dtype");
     bad = t;

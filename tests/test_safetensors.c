@@ -283,8 +283,12 @@ static void test_arguments(void **state)
                       none = {"k", NULL};
     assert_int_equal(mh_safetensors_write(NULL, path, &t, 1, NULL, 0), MH_ERROR_ARGUMENT);
     assert_int_equal(mh_safetensors_write(context, NULL, &t, 1, NULL, 0), MH_ERROR_ARGUMENT);
-    assert_int_equal(mh_safetensors_write(context, path, NULL, 1, NULL, 0), MH_ERROR_ARGUMENT);
-    assert_int_equal(mh_safetensors_write(context, path, &t, 1, NULL, 1), MH_ERROR_ARGUMENT);
+    test_refused(context, mh_safetensors_write(context, path, NULL, 1, NULL, 0), MH_ERROR_ARGUMENT,
+                 "tensors is NULL");
+    test_refused(context, mh_safetensors_write(context, path, &t, 1, NULL, 1), MH_ERROR_ARGUMENT,
+                 "metadata is NULL");
+    test_refused(context, mh_safetensors_write(context, path, NULL, 0, NULL, 1), MH_ERROR_ARGUMENT,
+                 "metadata is NULL");
     test_refused(context, mh_safetensors_write(context, path, &t, 1, twice, 2), MH_ERROR_ARGUMENT,
                  "two metadata keys \"k\"");
     test_refused(context, mh_safetensors_write(context, path, &t, 1, &broken, 1), MH_ERROR_ARGUMENT,

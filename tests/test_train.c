@@ -7,6 +7,7 @@
 #include "base/folder.h"
 #include "train/duration.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <multihead/view.h>
@@ -309,6 +310,38 @@ static void test_folder_is_locked(void **state)
     mh_context_free(context);
 }
 
+// Descriptors that a program started meanwhile would inherit.
+static size_t inherited(void)
+{
+    size_t count = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        const int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && !(flags & FD_CLOEXEC);
+    }
+    return count;
+}
+
+static bool compare_inherited(void *user, const mh_train_event *event)
+{
+    (void)event;
+    return inherited() == *(const size_t *)user;
+}
+
+static void test_nothing_is_inherited(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 2);
+    mh_train_options o = train_place_options(&place, folder_of("inherited", folder));
+    size_t before = inherited();
+    mh_train_result result;
+    o.event = compare_inherited;
+    o.user = &before;
+    test_ok(context, mh_train(context, &o, &result));
+    assert_false(result.stopped);
+    mh_context_free(context);
+}
+
 // A rate that no training survives: the checkpoint of before stands.
 static void test_diverged(void **state)
 {
@@ -438,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_model_is_not_replaced),
         cmocka_unit_test(test_folder_is_locked),
+        cmocka_unit_test(test_nothing_is_inherited),
         cmocka_unit_test(test_diverged),
         cmocka_unit_test(test_damaged_checkpoint),
         cmocka_unit_test(test_impossible_progress),

@@ -75,9 +75,9 @@ mh_status mh_npy_write(mh_context *context, const char *path, const mh_tensor *t
     if (status != MH_OK)
         return status;
     if (mh_npy_type(tensor->dtype) == NULL)
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "%s: .npy has no type for %s; convert it to f32 or write .safetensors", path,
-                       mh_dtype_name(tensor->dtype));
+        return mh_source_fail(&target, MH_ERROR_UNSUPPORTED,
+                              ".npy has no type for %s; convert it to f32 or write .safetensors",
+                              mh_dtype_name(tensor->dtype));
 
     void *buffer = mh_alloc(context, MH_STREAM_BYTES);
     if (buffer == NULL)

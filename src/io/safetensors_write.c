@@ -232,7 +232,7 @@ static mh_status check_job(const job *j)
                               MH_SAFETENSORS_METADATA_MAX);
     if ((j->tensors == NULL && j->tensor_count) || (j->metadata == NULL && j->metadata_count))
         return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "%s is NULL",
-                              j->tensors ? "metadata" : "tensors");
+                              j->tensors || !j->tensor_count ? "metadata" : "tensors");
     for (size_t i = 0; i < j->tensor_count; i++)
         if (mh_safetensors_type(j->tensors[i].tensor.dtype) == NULL)
             return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "tensor %zu: %d is no dtype", i,

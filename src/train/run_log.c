@@ -66,7 +66,7 @@ mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t upda
         status = cut_back(context, log->path, update);
     if (status)
         return status;
-    log->file = fopen(log->path, "a");
+    log->file = fopen(log->path, "ae");
     return log->file ? MH_OK : cannot_write(log);
 }
 
