@@ -8,6 +8,7 @@
 #include "train/duration.h"
 
 #include <fcntl.h>
+#include <fenv.h>
 #include <locale.h>
 #include <math.h>
 #include <multihead/view.h>
@@ -140,6 +141,25 @@ static void test_threads(void **state)
 }
 
 // Stopped at event n, then gone on with: for every n there is.
+// A caller that rounds otherwise gets the same model.
+static void test_environment(void **state)
+{
+    (void)state;
+    static const int modes[] = {FE_UPWARD, FE_TOWARDZERO};
+    fenv_t usual;
+    fegetenv(&usual);
+    for (size_t i = 0; i < 2; i++) {
+        char folder[96], name[32];
+        snprintf(name, sizeof name, "environment%zu", i);
+        fesetround(modes[i]);
+        run(folder_of(name, folder), 1, 0, NULL);
+        const int mode = fegetround();
+        fesetenv(&usual);
+        assert_int_equal(mode, modes[i]);
+        assert_true(train_runs_equal(folder, reference));
+    }
+}
+
 static void test_stopped_anywhere(void **state)
 {
     (void)state;
@@ -462,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_due),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_environment),
         cmocka_unit_test(test_stopped_anywhere),
         cmocka_unit_test(test_stopped_always),
         cmocka_unit_test(test_locale),

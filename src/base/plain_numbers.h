@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: MIT
-// Numbers in files have a decimal point, whatever locale the program has chosen that uses the
-// library: between enter and leave, printf and strtod write and read as in C, in this thread only.
+// Numbers in files have a decimal point and are rounded to nearest, whatever locale and rounding
+// mode the program has chosen that uses the library: between enter and leave, printf and strtod
+// write and read as in C, in this thread only. Of x86's two rounding modes glibc's printf obeys the
+// older one, which mh_fpenv_enter() leaves alone.
 //
 // The locale "C" as a whole is a constant of the C library, so that nothing is allocated;
 // LC_NUMERIC alone would be.
 #ifndef MH_BASE_PLAIN_NUMBERS_H
 #define MH_BASE_PLAIN_NUMBERS_H
 
+#include <fenv.h>
 #include <locale.h>
 
 typedef struct mh_plain_numbers {
     locale_t plain, before;
+    fenv_t environment;
 } mh_plain_numbers;
 
 static inline mh_plain_numbers mh_plain_numbers_enter(void)
 {
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return (mh_plain_numbers){plain, uselocale(plain)};
+    mh_plain_numbers saved = {.plain = plain, .before = uselocale(plain)};
+    fegetenv(&saved.environment);
+    fesetround(FE_TONEAREST);
+    return saved;
 }
 
 static inline void mh_plain_numbers_leave(mh_plain_numbers saved)
 {
+    fesetenv(&saved.environment);
     uselocale(saved.before);
     if (saved.plain)
         freelocale(saved.plain);

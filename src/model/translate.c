@@ -4,6 +4,7 @@
 // bit of a result, so the order is free to be the fast one.
 #include "base/checked.h"
 #include "base/context.h"
+#include "base/fpenv.h"
 #include "base/sizes.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
@@ -130,7 +131,9 @@ mh_status mh_translate(mh_context *context, const mh_translator *translator,
     mh_translations *t = status ? NULL : make_translations(context, count, own.n_best);
     if (!t)
         return status ? status : MH_ERROR_MEMORY;
+    mh_fpenv saved = mh_fpenv_enter();
     status = translate_texts(context, translator, &own, texts, t);
+    mh_fpenv_leave(saved);
     if (status) {
         mh_translations_free(t);
         return status;

@@ -7,6 +7,7 @@
 //
 // Taps write straight into the tensors of the trace, each into its layer.
 #include "base/context.h"
+#include "base/fpenv.h"
 #include "base/sizes.h"
 #include "model/store.h"
 #include "model/translate_texts.h"
@@ -274,7 +275,9 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
     *made =
         (mh_translation_trace){.store.allocator = context->allocator, .trace = mh_trace_default()};
     pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
+    mh_fpenv saved = mh_fpenv_enter();
     mh_status status = fill(&p, disabled_heads, source, target, count);
+    mh_fpenv_leave(saved);
     if (status) {
         mh_translation_trace_free(made);
         return status;

@@ -2,6 +2,7 @@
 // Parameters: declaring, finding and initialising them.
 #include "base/checked.h"
 #include "base/context.h"
+#include "base/fpenv.h"
 #include "base/rng.h"
 #include "nn/parameter_list.h"
 #include <math.h>
@@ -38,11 +39,20 @@ ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const c
     return mh_declare(list, prefix, name, 2, (size_t[]){rows, columns}, MH_INIT_UNIFORM, scale);
 }
 
+// Shapes and offsets are the same for everyone, and so are the scales of the initial values.
+static void declare_all(mh_parameter_list *list, void (*declare)(mh_parameter_list *, void *),
+                        void *module)
+{
+    mh_fpenv saved = mh_fpenv_enter();
+    declare(list, module);
+    mh_fpenv_leave(saved);
+}
+
 mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter_list *, void *),
                                void *module, mh_parameters *parameters)
 {
     mh_parameter_list list = {0};
-    declare(&list, module);
+    declare_all(&list, declare, module);
     const size_t list_bytes = list.count * sizeof *list.list;
     const size_t value_bytes = list.floats * sizeof(float);
     *parameters = (mh_parameters){.count = list.count, .floats = list.floats};
@@ -54,7 +64,7 @@ mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter
     }
     memset(parameters->values, 0, value_bytes);
     list = (mh_parameter_list){.list = memory};
-    declare(&list, module);
+    declare_all(&list, declare, module);
     parameters->list = memory;
     return MH_OK;
 }
@@ -98,6 +108,7 @@ static void fill_normal(uint64_t seed, uint64_t stream, float deviation, size_t 
 
 void mh_parameters_init(const mh_parameters *parameters, uint64_t seed)
 {
+    mh_fpenv saved = mh_fpenv_enter();
     for (size_t i = 0; i < parameters->count; i++) {
         const mh_parameter *p = &parameters->list[i];
         float *values = parameters->values + p->offset;
@@ -109,4 +120,5 @@ void mh_parameters_init(const mh_parameters *parameters, uint64_t seed)
             for (size_t n = 0; n < p->count; n++)
                 values[n] = p->init == MH_INIT_ONE;
     }
+    mh_fpenv_leave(saved);
 }

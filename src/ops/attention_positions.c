@@ -2,6 +2,9 @@
 // What positions mean: where a sequence's rows are, which keys a query may see, and what ALiBi
 // makes of the distance between them.
 #include "ops/attention_problem.h"
+
+#include "base/fpenv.h"
+
 #include <math.h>
 
 float mh_alibi_slope(size_t head, size_t heads)
@@ -15,14 +18,18 @@ float mh_alibi_slope(size_t head, size_t heads)
     // function takes part.
     size_t n = head < power ? head + 1 : 2 * (head - power) + 1;
     size_t steps = head < power ? power : 2 * power;
-    double slope = 1, factor = 0.00390625; // 2^-8
+    mh_fpenv saved = mh_fpenv_enter();
+    volatile double slope = 1;  // volatile: all of it is computed here
+    double factor = 0.00390625; // 2^-8
     for (size_t step = steps; n > 0; step /= 2, factor = sqrt(factor)) {
         if (n >= step) {
             n -= step;
             slope *= factor;
         }
     }
-    return (float)slope;
+    const volatile float result = (float)slope;
+    mh_fpenv_leave(saved);
+    return result;
 }
 
 mh_sequence mh_attention_sequence(const mh_attention_problem *p, size_t b)

@@ -102,6 +102,33 @@ static size_t count_rows(const entropy_job *job)
     return count;
 }
 
+static mh_status sum_losses(mh_context *context, entropy_job *job, double *loss, size_t *count)
+{
+    const size_t counted = count_rows(job), enough = 16 * 1024; // elements that are worth a task
+    const double divisor = job->o.reduction == MH_REDUCTION_MEAN ? (double)counted : 1;
+    if (job->N > 0 && job->V > 0) {
+        job->rows_per_task = (enough + job->V - 1) / job->V;
+        job->scale = (float)((double)job->o.gradient_scale / (counted ? divisor : 1));
+        mh_arena arena = {0};
+        layout(job, &arena, context->threads);
+        void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
+        if (!memory)
+            return mh_fail(context, MH_ERROR_MEMORY, "logits: no memory for rows of %zu numbers",
+                           job->V);
+        arena = (mh_arena){memory, arena.used, 0, false};
+        layout(job, &arena, context->threads);
+        mh_parallel_for(context, (job->N + job->rows_per_task - 1) / job->rows_per_task, some_rows,
+                        job);
+    }
+    double sum = 0;
+    for (size_t n = 0; n < job->N && job->V > 0; n++)
+        sum += job->losses[n];
+    *loss = sum / divisor;
+    if (count)
+        *count = counted;
+    return MH_OK;
+}
+
 mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *options,
                            const mh_tensor *logits, const mh_tensor *targets, double *loss,
                            size_t *count, const mh_tensor *dlogits)
@@ -118,29 +145,8 @@ mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *
     job.kernels = context->kernels;
     job.N = logits->shape[0];
     job.V = logits->shape[1];
-    const size_t counted = count_rows(&job), enough = 16 * 1024; // elements that are worth a task
-    const double divisor = job.o.reduction == MH_REDUCTION_MEAN ? (double)counted : 1;
-    if (job.N > 0 && job.V > 0) {
-        job.rows_per_task = (enough + job.V - 1) / job.V;
-        job.scale = (float)((double)job.o.gradient_scale / (counted ? divisor : 1));
-        mh_arena arena = {0};
-        layout(&job, &arena, context->threads);
-        void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
-        if (!memory)
-            return mh_fail(context, MH_ERROR_MEMORY, "logits: no memory for rows of %zu numbers",
-                           job.V);
-        arena = (mh_arena){memory, arena.used, 0, false};
-        layout(&job, &arena, context->threads);
-        mh_parallel_for(context, (job.N + job.rows_per_task - 1) / job.rows_per_task, some_rows,
-                        &job);
-    }
     mh_fpenv saved = mh_fpenv_enter();
-    double sum = 0;
-    for (size_t n = 0; n < job.N && job.V > 0; n++)
-        sum += job.losses[n];
-    *loss = sum / divisor;
+    status = sum_losses(context, &job, loss, count);
     mh_fpenv_leave(saved);
-    if (count)
-        *count = counted;
-    return MH_OK;
+    return status;
 }

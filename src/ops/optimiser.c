@@ -70,8 +70,7 @@ static void adamw_chunk(void *arg, size_t index, size_t worker)
 
 static mh_adamw_map adamw_map(const mh_adamw_options *o, uint64_t step)
 {
-    mh_fpenv saved = mh_fpenv_enter();
-    mh_adamw_map map = {
+    return (mh_adamw_map){
         .gradient_scale = (float)o->gradient_scale,
         .decay = (float)(1 - o->learning_rate * o->weight_decay),
         .beta1_rest = (float)(1 - o->beta1),
@@ -81,8 +80,6 @@ static mh_adamw_map adamw_map(const mh_adamw_options *o, uint64_t step)
         .root = (float)(1 / sqrt(1 - power(o->beta2, step))),
         .epsilon = (float)o->epsilon,
     };
-    mh_fpenv_leave(saved);
-    return map;
 }
 
 mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, uint64_t step,
@@ -108,6 +105,7 @@ mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, ui
         status = check_array(context, "v", n, v);
     if (status)
         return status;
+    mh_fpenv saved = mh_fpenv_enter();
     step_job job = {.kernels = context->kernels,
                     .adamw = adamw_map(&o, step),
                     .n = n,
@@ -116,6 +114,7 @@ mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, ui
                     .m = m,
                     .v = v};
     mh_parallel_for(context, chunks(n), adamw_chunk, &job);
+    mh_fpenv_leave(saved);
     return MH_OK;
 }
 
@@ -147,6 +146,7 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
         status = check_array(context, "velocity", n, velocity);
     if (status)
         return status;
+    mh_fpenv saved = mh_fpenv_enter();
     step_job job = {.kernels = context->kernels,
                     .sgd = {.gradient_scale = (float)o.gradient_scale,
                             .rate = (float)o.learning_rate,
@@ -158,6 +158,7 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
                     .parameter = parameter,
                     .m = o.momentum > 0 ? velocity : NULL};
     mh_parallel_for(context, chunks(n), sgd_chunk, &job);
+    mh_fpenv_leave(saved);
     return MH_OK;
 }
 
@@ -190,10 +191,8 @@ static mh_status add_squares(mh_context *context, size_t n, const float *gradien
     if (!job.sums)
         return MH_ERROR_MEMORY;
     mh_parallel_for(context, blocks, square_block, &job);
-    mh_fpenv saved = mh_fpenv_enter();
     for (size_t i = 0; i < blocks; i++)
         *sum += job.sums[i];
-    mh_fpenv_leave(saved);
     return MH_OK;
 }
 
@@ -208,18 +207,22 @@ mh_status mh_gradient_norm(mh_context *context, size_t arrays, const size_t *n,
                        !norm ? "norm"
                        : !n  ? "n"
                              : "gradients");
-    for (size_t i = 0; i < arrays; i++) {
-        mh_status status = add_squares(context, n[i], gradients[i], &sum);
-        if (status)
-            return status;
-    }
-    *norm = sqrt(sum);
-    return MH_OK;
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < arrays && !status; i++)
+        status = add_squares(context, n[i], gradients[i], &sum);
+    if (!status)
+        *norm = sqrt(sum);
+    mh_fpenv_leave(saved);
+    return status;
 }
 
 double mh_clip_factor(double norm, double max_norm)
 {
-    const double factor = max_norm / (norm + 1e-6);
+    mh_fpenv saved = mh_fpenv_enter();
+    volatile double factor = norm; // volatile: nothing is computed before or after
+    factor = max_norm / (factor + 1e-6);
+    mh_fpenv_leave(saved);
     return factor > 1 ? 1 : factor;
 }
 
@@ -236,8 +239,10 @@ mh_status mh_scale_gradients(mh_context *context, double factor, size_t n, float
     mh_status status = context ? check_array(context, "gradient", n, gradient) : MH_ERROR_ARGUMENT;
     if (status)
         return status;
+    mh_fpenv saved = mh_fpenv_enter();
     step_job job = {
         .kernels = context->kernels, .n = n, .parameter = gradient, .factor = (float)factor};
     mh_parallel_for(context, chunks(n), scale_chunk, &job);
+    mh_fpenv_leave(saved);
     return MH_OK;
 }

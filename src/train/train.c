@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/context.h"
+#include "base/fpenv.h"
 #include "train/card.h"
 #include "train/run.h"
 #include <inttypes.h>
@@ -293,12 +294,10 @@ static mh_status train(mh_run *run)
     return run->stopped && !status ? save_checkpoint(run) : status;
 }
 
-mh_status mh_train(mh_context *context, const mh_train_options *options, mh_train_result *result)
+static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
+                                   mh_train_result *result)
 {
     mh_run run = {.context = context, .options = options, .folder = {-1, false}};
-    if (mh_need(context, result, "result"))
-        return MH_ERROR_ARGUMENT;
-    *result = (mh_train_result){0};
     mh_status status = mh_run_prepare(&run);
     if (!status) {
         result->resumed = run.resumed;
@@ -321,5 +320,16 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
     result->best_bleu = run.progress.best_update ? run.progress.best_bleu : NAN;
     result->best_update = run.progress.best_update;
     mh_run_free(&run);
+    return status;
+}
+
+mh_status mh_train(mh_context *context, const mh_train_options *options, mh_train_result *result)
+{
+    if (mh_need(context, result, "result"))
+        return MH_ERROR_ARGUMENT;
+    *result = (mh_train_result){0};
+    mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for numbers that become text and back
+    mh_status status = prepare_and_train(context, options, result);
+    mh_fpenv_leave(saved);
     return status;
 }
