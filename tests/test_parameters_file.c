@@ -422,6 +422,41 @@ static void not_strict(void **state)
     mh_mha_free(mha);
 }
 
+// Many parameters and far more tensors, in a time that is not their product: or this never ends.
+static void many_tensors(void **state)
+{
+    (void)state;
+    enum { LAYERS = 800, SURPLUS = 100000, NAME = 16 };
+    mh_transformer_config config = mh_transformer_config_default();
+    config.kind = MH_ENCODER;
+    config.d_model = config.nhead = config.dim_feedforward = 1;
+    config.num_encoder_layers = LAYERS;
+    mh_transformer *transformer;
+    test_ok(context, mh_transformer_create(context, &config, &transformer));
+    const mh_parameters *p = mh_transformer_parameters(transformer);
+    const size_t count = p->count + SURPLUS;
+    mh_named_tensor *tensors = malloc(count * sizeof *tensors);
+    char(*names)[NAME] = malloc(SURPLUS * sizeof *names);
+    assert_true(tensors && names);
+    for (size_t i = 0; i < p->count; i++)
+        tensors[i] = (mh_named_tensor){p->list[i].name, mh_parameter_view(&p->list[i], p->values)};
+    for (size_t i = 0; i < SURPLUS; i++) {
+        snprintf(names[i], NAME, "surplus%zu", i);
+        tensors[p->count + i] = (mh_named_tensor){names[i], mh_tensor_1d(p->values, MH_F32, 0)};
+    }
+    mh_parameters_init(p, 3);
+    const float first = p->values[0];
+    test_ok(context, mh_safetensors_write(context, path, tensors, count, NULL, 0));
+    mh_parameters_init(p, 4);
+    mh_parameters_options o = mh_parameters_options_default();
+    o.strict = false;
+    test_ok(context, mh_parameters_load(context, p, path, &o));
+    assert_true(p->values[0] == first);
+    free(names);
+    free(tensors);
+    mh_transformer_free(transformer);
+}
+
 // Every allocation fails once.
 static void memory(void **state)
 {
@@ -456,7 +491,7 @@ int main(void)
         cmocka_unit_test(interleaved),   cmocka_unit_test(in_out),
         cmocka_unit_test(refusals),      cmocka_unit_test(refused_aliases),
         cmocka_unit_test(many_problems), cmocka_unit_test(not_strict),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(memory),        cmocka_unit_test(many_tensors),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

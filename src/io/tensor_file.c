@@ -200,9 +200,9 @@ bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
     return true;
 }
 
-bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor)
+bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index)
 {
-    if (mh_tensor_file_count(file) == 0 || name == NULL || tensor == NULL)
+    if (mh_tensor_file_count(file) == 0 || name == NULL)
         return false;
     mh_file_entry wanted = {.name = name};
     const mh_file_entry *key = &wanted;
@@ -210,8 +210,14 @@ bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor
         bsearch(&key, file->by_name, file->count, sizeof *file->by_name, compare_names);
     if (found == NULL)
         return false;
-    *tensor = (*found)->tensor;
+    *index = (size_t)(*found - file->entries);
     return true;
+}
+
+bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor)
+{
+    size_t i;
+    return mh_tensor_file_index(file, name, &i) && mh_tensor_file_at(file, i, tensor);
 }
 
 const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Which tensor of a file goes to which parameter; see parameters_match.h.
 #include "model/parameters_match.h"
+
+#include "io/tensor_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -84,11 +87,11 @@ static bool find(mh_match *m, const char *base, size_t base_size, const char *st
 {
     const char *prefix = m->options->prefix ? m->options->prefix : "";
     snprintf(p->name, sizeof p->name, "%s%.*s%s%s", prefix, (int)base_size, base, stem, ending);
-    if (!mh_tensor_file_find(m->file, p->name, &p->tensor))
+    size_t i;
+    if (!mh_tensor_file_index(m->file, p->name, &i))
         return false;
-    for (size_t i = 0; i < mh_tensor_file_count(m->file); i++)
-        m->used[i] |= !strcmp(mh_tensor_file_name(m->file, i), p->name);
-    return true;
+    m->used[i] = true;
+    return mh_tensor_file_at(m->file, i, &p->tensor);
 }
 
 // The part that a parameter is, and how much of its name comes before; NULL if it is no
