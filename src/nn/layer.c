@@ -181,11 +181,12 @@ mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *conf
 {
     const size_t D = config->d_model, rows = x->shape[0];
     const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
-    const mh_tensor b = mh_tensor_1d((float *)parameters + bias, MH_F32, D);
+    const bool biased = bias != MH_NO_PARAMETER;
+    const mh_tensor b = mh_tensor_1d(biased ? (float *)parameters + bias : NULL, MH_F32, D);
     const mh_tensor means = mh_tensor_1d(mean, MH_F32, rows);
     const mh_tensor rstds = mh_tensor_1d(rstd, MH_F32, rows);
-    return mh_layer_norm(context, x, &w, bias == MH_NO_PARAMETER ? NULL : &b,
-                         config->layer_norm_eps, y, &means, &rstds);
+    return mh_layer_norm(context, x, &w, biased ? &b : NULL, config->layer_norm_eps, y, &means,
+                         &rstds);
 }
 
 mh_status mh_layer_forward(mh_context *context, const mh_layer *layer, const float *parameters,

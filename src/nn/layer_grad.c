@@ -92,13 +92,11 @@ mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *con
     const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
     const mh_tensor means = mh_tensor_1d((float *)mean, MH_F32, rows);
     const mh_tensor rstds = mh_tensor_1d((float *)rstd, MH_F32, rows);
-    mh_tensor dw, db;
-    if (gradients) {
-        dw = mh_tensor_1d(gradients + weight, MH_F32, D);
-        db = mh_tensor_1d(gradients + bias, MH_F32, D);
-    }
+    const bool biased = gradients && bias != MH_NO_PARAMETER;
+    const mh_tensor dw = mh_tensor_1d(gradients ? gradients + weight : NULL, MH_F32, D);
+    const mh_tensor db = mh_tensor_1d(biased ? gradients + bias : NULL, MH_F32, D);
     return mh_layer_norm_backward(context, x, &w, &means, &rstds, dy, dx, gradients ? &dw : NULL,
-                                  gradients && bias != MH_NO_PARAMETER ? &db : NULL, !fresh);
+                                  biased ? &db : NULL, !fresh);
 }
 
 // du = f'(dsum), through the branch's dropout.
