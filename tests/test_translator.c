@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static train_place place;
 
@@ -146,6 +147,9 @@ static void test_files(void **state)
     check_copy(context, t, MH_BF16, "bf16");
     test_refused(context, mh_translator_save(context, t, place.root, MH_F16), MH_ERROR_ARGUMENT,
                  "f16");
+    char settings[96]; // a refusal leaves nothing behind
+    snprintf(settings, sizeof settings, "%s/config.json", place.root);
+    assert_int_not_equal(access(settings, F_OK), 0);
     test_refused(context, mh_translator_load(context, "/nowhere", MH_PRECISION_F32, &none),
                  MH_ERROR_FILE, "/nowhere/config.json");
     mh_translator_free(t);

@@ -2,6 +2,7 @@
 // Parameters from and to safetensors files. Loading takes two passes over the list of parameters,
 // both by mh_match_parameter(), which says what goes where: the first finds everything that is
 // wrong, the second copies, so that a refused file changes nothing.
+#include "model/parameters_file.h"
 #include "model/parameters_match.h"
 
 enum { PREFIX_MAX_BYTES = 256 };
@@ -113,22 +114,48 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 
 // ---- saving -------------------------------------------------------------------------------------
 
+// Views of all parameters in `values`, which are of that type; written.
+static mh_status write_all(mh_context *context, const mh_parameters *parameters, void *values,
+                           mh_dtype dtype, const char *path)
+{
+    const size_t bytes = (parameters->count + 1) * sizeof(mh_named_tensor);
+    mh_named_tensor *tensors = mh_alloc(context, bytes);
+    if (!tensors)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < parameters->count; i++) {
+        const mh_parameter *p = &parameters->list[i];
+        char *first = (char *)values + p->offset * mh_dtype_size(dtype);
+        tensors[i] = (mh_named_tensor){p->name, mh_tensor_view(first, dtype, p->rank, p->shape)};
+    }
+    const mh_metadata metadata = {"format", "pt"}; // by which others know (out, in) matrices
+    mh_status status =
+        mh_safetensors_write(context, path, tensors, parameters->count, &metadata, 1);
+    mh_free(context, tensors, bytes);
+    return status;
+}
+
+mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parameters,
+                                mh_dtype dtype, const char *path)
+{
+    if (dtype == MH_F32)
+        return write_all(context, parameters, parameters->values, MH_F32, path);
+    const size_t bytes = parameters->floats * mh_dtype_size(dtype);
+    void *values = mh_alloc(context, bytes);
+    if (!values)
+        return MH_ERROR_MEMORY;
+    const mh_tensor from = mh_tensor_1d(parameters->values, MH_F32, parameters->floats);
+    const mh_tensor to = mh_tensor_1d(values, dtype, parameters->floats);
+    mh_status status = mh_tensor_copy(context, &from, &to);
+    if (!status)
+        status = write_all(context, parameters, values, dtype, path);
+    mh_free(context, values, bytes);
+    return status;
+}
+
 mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters, const char *path)
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
     mh_status status = check_arguments(context, parameters, path, NULL);
-    if (status)
-        return status;
-    const size_t bytes = (parameters->count + 1) * sizeof(mh_named_tensor);
-    mh_named_tensor *tensors = mh_alloc(context, bytes);
-    if (!tensors)
-        return MH_ERROR_MEMORY;
-    for (size_t i = 0; i < parameters->count; i++)
-        tensors[i] = (mh_named_tensor){parameters->list[i].name,
-                                       mh_parameter_view(&parameters->list[i], parameters->values)};
-    const mh_metadata metadata = {"format", "pt"}; // by which others know (out, in) matrices
-    status = mh_safetensors_write(context, path, tensors, parameters->count, &metadata, 1);
-    mh_free(context, tensors, bytes);
-    return status;
+    return status ? status : mh_parameters_save_as(context, parameters, MH_F32, path);
 }

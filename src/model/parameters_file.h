@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Saving parameters rounded; everything else is in multihead/model.h.
+#ifndef MH_MODEL_PARAMETERS_FILE_H
+#define MH_MODEL_PARAMETERS_FILE_H
+
+#include <multihead/model.h>
+
+// mh_parameters_save() with f32, bf16 or f16 in the file; arguments are right.
+mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parameters,
+                                mh_dtype dtype, const char *path);
+
+#endif
