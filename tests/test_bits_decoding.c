@@ -220,8 +220,7 @@ static void decoding(void **state)
         }
 }
 
-// ---- both halves
-// ----------------------------------------------------------------------------------
+// ---- both halves --------------------------------------------------------------------------------
 
 // Encoder, then decoder token by token, from one sequence to several and back to one, with heads
 // switched off: the bits of the whole at once.

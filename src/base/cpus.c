@@ -11,6 +11,7 @@
 // Inside a container the path may be the host's while the mount shows only our part of the tree;
 // the folders that do not exist are then passed over on the way up to the mount, which is ours.
 #include "base/pool.h"
+#include "base/sizes.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -68,8 +69,6 @@ static size_t folder_cpus(const char *folder)
     return SIZE_MAX;
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
 // The smallest quota from `group` up to the mount itself.
 static size_t hierarchy_cpus(const char *mount, const char *hierarchy, const char *group)
 {
@@ -80,11 +79,11 @@ static size_t hierarchy_cpus(const char *mount, const char *hierarchy, const cha
         return SIZE_MAX;
     size_t top = strlen(mount) + strlen(hierarchy), cpus = SIZE_MAX;
     while (strlen(folder) > top) {
-        cpus = smaller(cpus, folder_cpus(folder));
+        cpus = mh_smaller(cpus, folder_cpus(folder));
         *strrchr(folder, '/') = '\0';
     }
     folder[top] = '\0';
-    return smaller(cpus, folder_cpus(folder));
+    return mh_smaller(cpus, folder_cpus(folder));
 }
 
 static bool lists_cpu(char *controllers)
@@ -108,8 +107,8 @@ static size_t line_cpus(const char *mount, char *line)
         return hierarchy_cpus(mount, "", group);
     if (!lists_cpu(controllers))
         return SIZE_MAX;
-    return smaller(hierarchy_cpus(mount, "/cpu", group),
-                   hierarchy_cpus(mount, "/cpu,cpuacct", group));
+    return mh_smaller(hierarchy_cpus(mount, "/cpu", group),
+                      hierarchy_cpus(mount, "/cpu,cpuacct", group));
 }
 
 size_t mh_cgroup_cpus(const char *membership, const char *mount)
@@ -119,7 +118,7 @@ size_t mh_cgroup_cpus(const char *membership, const char *mount)
         return SIZE_MAX;
     size_t cpus = SIZE_MAX;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        cpus = smaller(cpus, line_cpus(mount, line));
+        cpus = mh_smaller(cpus, line_cpus(mount, line));
     return cpus;
 }
 
@@ -134,6 +133,7 @@ static size_t affinity_cpus(void)
 
 size_t mh_usable_cpus(void)
 {
-    size_t cpus = smaller(affinity_cpus(), mh_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup"));
+    size_t cpus =
+        mh_smaller(affinity_cpus(), mh_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup"));
     return cpus ? cpus : 1;
 }

@@ -48,6 +48,8 @@ const char *const mh_isa_names[] = {
 #endif
     NULL,
 };
+_Static_assert(sizeof mh_isa_names / sizeof *mh_isa_names == sizeof levels / sizeof *levels + 1,
+               "every level has a name");
 
 const char *mh_isa_choose(const mh_cpu *cpu, const char *max_isa)
 {

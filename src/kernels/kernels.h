@@ -347,8 +347,7 @@ typedef struct mh_kernels {
     void (*rotate_pairs)(size_t n, const float *cosine, const float *sine, float sign,
                          const float *x, float *y);
 
-    // ---- sums and steps of the optimiser
-    // ----------------------------------------------------------
+    // ---- sums and steps of the optimiser --------------------------------------------------------
 
     void (*add_rows)(size_t n, const float *a, const float *b, float *y);     // y = a + b
     void (*add_scaled_row)(size_t n, float factor, const float *x, float *y); // y += factor x
