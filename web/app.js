@@ -246,7 +246,7 @@ function offerForm() {
 
 addEventListener('hashchange', () => {
   if (!current.trace) return;
-  applyState(current.trace, readHash(location.hash), VIEWS);
+  applyState(current.trace, {...LEFT_OUT, ...readHash(location.hash)}, VIEWS);
   draw();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {

@@ -145,6 +145,11 @@ class HeatmapStage {
   }
 
   resize() {
+    if (!this.stage.isConnected) {
+      // another view has taken the place
+      this.observer.disconnect();
+      return;
+    }
     const {rows, cols, rowLabels, colLabels} = this.matrix;
     const longest = labels =>
       Math.min(14, Math.max(1, ...labels.slice(0, 4000).map(l => l.length)));

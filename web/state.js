@@ -11,6 +11,7 @@ const state = {
   words: false,
   shade: 'root',
 };
+const LEFT_OUT = {token: -1, words: false, shade: 'root'}; // what an address need not say
 const NUMBERS = {layer: 0, head: -1, token: -1}; // and the least of each
 
 const headName = head => (head < 0 ? 'mean of heads' : `head ${head}`);

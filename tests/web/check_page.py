@@ -132,6 +132,14 @@ def check_keyboard(browser):
     assert w.page.get_attribute(".stage canvas", "data-drawn") != before
     w.page.keyboard.press("Enter")
     assert "token=3" in w.page.url
+    w.page.keyboard.press("0")
+    w.page.wait_for_timeout(100)
+    canvas = w.page.query_selector(".stage canvas")
+    before = canvas.get_attribute("data-drawn")
+    w.page.click('[data-view="overview"]')
+    w.ready("overview")
+    w.page.wait_for_timeout(100)
+    assert canvas.get_attribute("data-drawn") == before  # what is gone is not drawn
     w.close()
 
 
@@ -144,6 +152,14 @@ def check_permalink(browser):
     w.close()
     w = Watched(browser, url("sentence", "#view=__proto__&kind=constructor&layer=99999&head=-5&token=1e9&shade=toString&x=<b>"))
     w.ready("overview")
+    w.close()
+    w = Watched(browser, url("sentence", "#view=heatmap&kind=cross&layer=1&head=0&token=3&words=1&shade=row"))
+    w.ready("heatmap")
+    w.page.evaluate("location.hash = '#view=heatmap&kind=cross&layer=2&head=0'")
+    w.page.wait_for_function("document.getElementById('layer').value === '2'")
+    w.page.click('[data-view="lines"]')
+    w.ready("lines")
+    assert w.page.url.endswith("#view=lines&kind=cross&layer=2&head=0"), w.page.url # and nothing else
     w.close()
     w = Watched(browser, url("start"))
     w.ready("heatmap")
