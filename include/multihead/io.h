@@ -49,8 +49,9 @@ MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const cha
 
 // ---- writing ------------------------------------------------------------------------
 
-// Writes a tensor of any strides as .npy, version 1.0, C order. bf16 has no .npy type:
-// MH_ERROR_UNSUPPORTED.
+// Writes a tensor of any strides as .npy, version 1.0, C order. Errors: MH_ERROR_ARGUMENT;
+// MH_ERROR_UNSUPPORTED, because bf16 has no .npy type; MH_ERROR_FILE, MH_ERROR_MEMORY. After an
+// error the old file is still there.
 MH_API mh_status mh_npy_write(mh_context *context, const char *path, const mh_tensor *tensor);
 
 typedef struct mh_named_tensor {
@@ -63,7 +64,9 @@ typedef struct mh_metadata {
 } mh_metadata;
 
 // Writes tensors of any strides as safetensors, in the given order within each element size
-// (widest first, so that all are aligned). The same input gives the same bytes.
+// (widest first, so that all are aligned). The same input gives the same bytes. Names, keys and
+// values are UTF-8, and no two names or keys are the same. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_FILE, MH_ERROR_MEMORY. After an error the old file is still there.
 MH_API mh_status mh_safetensors_write(mh_context *context, const char *path,
                                       const mh_named_tensor *tensors, size_t tensor_count,
                                       const mh_metadata *metadata, size_t metadata_count);

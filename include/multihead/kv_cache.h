@@ -47,22 +47,24 @@ MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine
 
 // Appends keys k (B, G, T, E) and values v (B, G, T, Ev), f32, bf16 or f16: T tokens a sequence, or
 // the first counts[b] of them (counts may be NULL). What is there is never copied to make room.
-// On an error nothing has changed.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; nothing has changed
+// then.
 MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                                     const mh_tensor *k, const mh_tensor *v);
 
 // Sequence b goes on from where sequence parents[b] is now, for beam search. Sequences share what
 // they have in common; only the last, unfinished piece is copied, when one of them goes on.
-// On an error nothing has changed.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; nothing has changed then.
 MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
                                      const size_t *parents);
 
 // The same, and there are `count` sequences then, fewer or more than before, but at least 1.
+// Errors: the same.
 MH_API mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                                     size_t count);
 
-// Forgets the keys of sequence b from `length` on; those that the next token would see must still be
-// there: all before, or those within the cache's window. Errors: MH_ERROR_ARGUMENT.
+// Forgets the keys of sequence b from `length` on; those that the next token would see must still
+// be there: all before, or those within the cache's window. Errors: MH_ERROR_ARGUMENT.
 MH_API mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b,
                                       size_t length);
 

@@ -66,6 +66,7 @@ MH_API mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
 // allocates nothing; and what a backward pass reads.
 typedef struct mh_tape mh_tape;
 
+// The context's allocator must outlive it. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_tape_create(mh_context *context, mh_tape **tape);
 MH_API void mh_tape_free(mh_tape *tape); // NULL is fine
 MH_API size_t mh_tape_bytes(const mh_tape *tape);
@@ -322,7 +323,10 @@ MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transform
 typedef struct mh_decoding mh_decoding;
 
 // Starts with memory (S, B, D), of which sequence b has lengths[b] rows (NULL: all); `copies`
-// sequences for each, for beam search: sequence b * copies + i. Decoders and whole Transformers.
+// sequences for each, for beam search: sequence b * copies + i. Decoders and whole Transformers,
+// which must outlive it and keep their parameters, as must the context's allocator; memory is not
+// read again. Belongs to one thread at a time. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED
+// (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
                                     const mh_tensor *memory, const int64_t *lengths, size_t copies,
                                     mh_decoding **decoding);
@@ -343,7 +347,7 @@ MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
                                      const size_t *parents);
 
 // The same, and there are `count` sequences then, at least 1: some are done, others begin to
-// branch.
+// branch. Errors: the same.
 MH_API mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
                                     const size_t *parents, size_t count);
 

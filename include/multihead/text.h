@@ -98,6 +98,7 @@ MH_API mh_status mh_tokenizer_parse(mh_context *context, const char *name, const
                                     size_t size, mh_tokenizer **tokenizer);
 
 // Writes tokenizer.json, whole or not at all; always the same bytes for the same vocabulary.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_FILE, MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
                                    const char *path);
 
