@@ -287,9 +287,9 @@ typedef struct mh_kernels {
 
     // ---- elementwise ------------------------------------------------------------------------
 
-    void (*exp)(size_t n, const float *x, float *y); // within 1 ulp for every float
-    void (*log)(size_t n, const float *x, float *y); // x >= 0 and not denormal, inf or NaN
-    void (*tanh)(size_t n, const float *x, float *y);
+    void (*exp)(size_t n, const float *x, float *y);  // within 1 ulp for every float
+    void (*log)(size_t n, const float *x, float *y);  // x >= 0 and not denormal, inf or NaN
+    void (*tanh)(size_t n, const float *x, float *y); // the softcap's, by itself for its tests
     void (*widen_bf16)(size_t n, const uint16_t *x, float *y);
     void (*widen_f16)(size_t n, const uint16_t *x, float *y);
     void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
