@@ -156,6 +156,8 @@ static void forwards(void **state)
     REFUSE_FORWARD(c.options.attn_mask = &wrong, MH_ERROR_UNSUPPORTED, "attn_mask");
     REFUSE_FORWARD(c.options.attn_mask = &nothing, MH_ERROR_ARGUMENT, "attn_mask: data is NULL");
     REFUSE_FORWARD(c.options.attention.sequences = 1, MH_ERROR_ARGUMENT, "sequences");
+    REFUSE_FORWARD(c.options.attention.mask_count = 2, MH_ERROR_ARGUMENT, "masks");
+    REFUSE_FORWARD(c.options.attention.mask_count = SIZE_MAX, MH_ERROR_ARGUMENT, "masks");
     REFUSE_FORWARD((c.weights_or_none = &c.weights, c.weights.rank = 4), MH_ERROR_ARGUMENT,
                    "weights");
     REFUSE_FORWARD((c.weights_or_none = &c.weights, c.weights.shape[2] = S - 1), MH_ERROR_ARGUMENT,

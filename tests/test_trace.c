@@ -217,7 +217,8 @@ static void test_refusals(void **state)
     t.target.text = missing, refused(&t, "target: token 1 is NULL"), t = good_trace();
     // What no group uses is written and drawn all the same.
     t.given.count = 3, refused(&t, "given: 3 tokens, but text is NULL"), t = good_trace();
-    g->weights = mh_tensor_4d(cross, MH_F32, L, H, T, T), *g = (mh_trace_group){g->weights};
+    g->weights = mh_tensor_4d(cross, MH_F32, L, H, T, T),
+    *g = (mh_trace_group){.weights = g->weights};
     t.groups[MH_TRACE_ENCODER] = *g, *g = (mh_trace_group){0};
     t.source = t.target, t.target = (mh_trace_tokens){.count = 2, .text = missing};
     refused(&t, "target: token 1 is NULL"), t = good_trace();

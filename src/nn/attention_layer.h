@@ -63,13 +63,15 @@ typedef struct mh_attention_saved {
     uint8_t *wide_rule;                // and the causal rule and the window as a mask (T, S')
 } mh_attention_saved;
 
+enum { MH_OWN_MASKS = 6 }; // in options; the module's two go with them
+
 // One call.
 typedef struct mh_attention_call {
-    mh_tensor inputs[3];           // query, key, value: (rows, width), any float dtype
-    mh_batch queries, keys;        // key and value have the same
-    const mh_tensor *padding_mask; // (B, S) or NULL
-    const mh_tensor *mask;         // (T, S), (B * H, T, S) or NULL
-    const mh_attention_options *attention;
+    mh_tensor inputs[3];                   // query, key, value: (rows, width), any float dtype
+    mh_batch queries, keys;                // key and value have the same
+    const mh_tensor *padding_mask;         // (B, S) or NULL
+    const mh_tensor *mask;                 // (T, S), (B * H, T, S) or NULL
+    const mh_attention_options *attention; // at most MH_OWN_MASKS masks, or NULL
     mh_kv_cache *cache;
     bool cached; // the cache has everything already: nothing is projected but the queries
     int64_t first;

@@ -69,7 +69,7 @@ static mh_mask take_rule(const mh_attention_call *call, size_t extra, uint8_t *m
     return (mh_mask){MH_MASK_DROP, mh_tensor_2d(memory, MH_U8, (size_t)T, (size_t)S + extra)};
 }
 
-enum { MOST_MASKS = 8 };
+enum { MOST_MASKS = MH_OWN_MASKS + 2 };
 
 static mh_status gather_masks(mh_context *context, const mh_attention_layer *layer,
                               const mh_attention_call *call, const mh_attention_saved *saved,
@@ -79,9 +79,6 @@ static mh_status gather_masks(mh_context *context, const mh_attention_layer *lay
     const mh_tensor *given[2] = {call->padding_mask, call->mask};
     void *const memory[2] = {saved->wide_padding, saved->wide_mask};
     size_t count = options->mask_count;
-    if (count + 2 > MOST_MASKS)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "masks: found %zu, expected at most %d", count,
-                       MOST_MASKS - 2);
     if (count)
         memcpy(masks, options->masks, count * sizeof *masks);
     for (int i = 0; i < 2; i++) {

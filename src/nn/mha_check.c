@@ -25,6 +25,11 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.sequences: found %zu, expected 0: a module's batch is not packed",
                        own->attention.sequences);
+    const size_t masks = own->attention.mask_count;
+    if (masks > MH_OWN_MASKS || (masks && !own->attention.masks))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "attention.masks: found %zu%s, expected at most %d", masks,
+                       own->attention.masks ? "" : " at NULL", MH_OWN_MASKS);
     const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
     if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
