@@ -42,9 +42,8 @@ struct mh_tensor_file {
     size_t aligned_size;
 };
 
-// The number of the tensor called `name`, for mh_tensor_file_at; false if there is none. Exported
-// for libmultihead-model, but not part of the public API.
-MH_API bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index);
+// The number of the tensor called `name`, for mh_tensor_file_at; false if there is none.
+bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index);
 
 // Room for `count` entries, `metadata_count` pairs and `text_size` bytes of strings, none of
 // which may exceed what the file's own bytes justify. What was taken, mh_tensor_file_free gives
