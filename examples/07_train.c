@@ -19,13 +19,15 @@ enum { B = 16, T = 16, V = 16, D = 64, ANSWERS = 4, ROWS = B * T };
 
 // What is learned besides the attention itself.
 enum { TOKENS, POSITIONS, READ, READ_BIAS, OWN };
+enum { TOKENS_SIZE = V * D, POSITIONS_SIZE = T * D, BIAS_SIZE = ANSWERS * V };
+enum { READ_SIZE = BIAS_SIZE * D, READ_AT = TOKENS_SIZE + POSITIONS_SIZE };
+enum { BIAS_AT = READ_AT + READ_SIZE, OWN_FLOATS = BIAS_AT + BIAS_SIZE };
 static const mh_parameter own_list[OWN] = {
-    {"tokens", 2, {V, D}, 0, V *D, MH_INIT_NORMAL, 1.0f},
-    {"positions", 2, {T, D}, V *D, T *D, MH_INIT_NORMAL, 1.0f},
-    {"read.weight", 2, {ANSWERS * V, D}, (V + T) * D, ANSWERS *V *D, MH_INIT_UNIFORM, 0.125f},
-    {"read.bias", 1, {ANSWERS * V}, (V + T + ANSWERS * V) * D, ANSWERS *V, MH_INIT_ZERO, 0},
+    {"tokens", 2, {V, D}, 0, TOKENS_SIZE, MH_INIT_NORMAL, 1.0f},
+    {"positions", 2, {T, D}, TOKENS_SIZE, POSITIONS_SIZE, MH_INIT_NORMAL, 1.0f},
+    {"read.weight", 2, {ANSWERS * V, D}, READ_AT, READ_SIZE, MH_INIT_UNIFORM, 0.125f},
+    {"read.bias", 1, {ANSWERS * V}, BIAS_AT, BIAS_SIZE, MH_INIT_ZERO, 0},
 };
-enum { OWN_FLOATS = (V + T + ANSWERS * V) * D + ANSWERS * V };
 
 static int64_t ids[ROWS], places[ROWS], targets[ROWS * ANSWERS];
 static float x[ROWS * D], place[ROWS * D], y[ROWS * D], dx[ROWS * D], dy[ROWS * D]; // (B, T, D)
