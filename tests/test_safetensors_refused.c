@@ -120,6 +120,12 @@ static void test_prefix_refused(void **state)
     refuse(blob_safetensors_claiming(strlen(good) + 31, good, 30), "but the file has only");
     refuse(blob_safetensors_claiming(0, "{}", 0), "does not start with '{'");
     refuse(blob_copy("1234567", 7), "neither .npy nor .safetensors");
+    refuse(blob_copy("PK\3\4-\0\0\0\0\0", 10), "is a ZIP archive (.npz, or PyTorch's .pt or .bin)");
+    refuse(blob_copy("\x80\2\x8a\nl\xfc\x9c\x46", 8), "is a Python pickle");
+    refuse(blob_copy("GGUF\3\0\0\0", 8), "is GGUF, expected .npy (numpy.save)");
+    refuse(blob_copy("\x89HDF\r\n\x1a\n", 8), "is HDF5");
+    refuse(blob_copy("\x1f\x8b\x08\0\0\0\0\1", 8), "is gzip");
+    refuse(blob_copy("ABCDEFGH", 8), "header of 5208208757389214273 bytes");
 }
 
 // A header made of `count` times `piece` between a beginning and an end.

@@ -16,6 +16,7 @@
 
 typedef struct mh_npy_header {
     mh_dtype dtype;
+    bool big_endian;    // the numbers' bytes are in the other order than this machine's
     bool fortran_order; // the first dimension is the contiguous one
     int rank;
     size_t shape[MH_MAX_RANK];

@@ -162,15 +162,12 @@ static mh_status read_descr(cursor *c, mh_npy_header *header)
                               advice(descr));
     char order = descr.text[0];
     bool one_byte = mh_dtype_size(header->dtype) == 1;
-    if (order == '<' || order == '=' || (one_byte && (order == '|' || order == '>')))
+    header->big_endian = order == '>' && !one_byte;
+    if (order == '<' || order == '=' || order == '>' || (one_byte && order == '|'))
         return MH_OK;
-    if (order == '>')
-        return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                              "dtype %s is big-endian; save it with astype('<%.2s')", quoted.text,
-                              descr.text + 1);
     return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                          "dtype %s: expected '<' (little-endian) in front; save it with "
-                          "astype('<%.2s')",
+                          "dtype %s: expected '<' or '>' (the order of bytes) in front; save it "
+                          "with astype('<%.2s')",
                           quoted.text, descr.text + 1);
 }
 

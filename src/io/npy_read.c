@@ -71,7 +71,10 @@ mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file)
     status = mh_tensor_file_reserve(file, 1, 0, 0);
     if (status != MH_OK)
         return status;
-    file->entries[0] = (mh_file_entry){
-        .name = "", .bytes = source->bytes + start + size, .size = needed, .tensor = view};
+    file->entries[0] = (mh_file_entry){.name = "",
+                                       .bytes = source->bytes + start + size,
+                                       .size = needed,
+                                       .big_endian = header.big_endian,
+                                       .tensor = view};
     return MH_OK;
 }

@@ -15,6 +15,31 @@
 #include "io/safetensors_json.h"
 #include "io/tensor_file.h"
 
+// What a file that is not ours is by its first bytes, and what its owner can do. As the length of a
+// header, all of these are far too long.
+static mh_status refuse_length(const mh_source *source, uint64_t length)
+{
+    static const struct {
+        const char *magic, *kind;
+    } kinds[] = {
+        {"PK\3\4", "a ZIP archive (.npz, or PyTorch's .pt or .bin)"},
+        {"\x80\2", "a Python pickle, which is never run"},
+        {"GGUF", "GGUF"},
+        {"\x89HDF", "HDF5"},
+        {"\x1f\x8b", "gzip"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (memcmp(source->bytes, kinds[i].magic, strlen(kinds[i].magic)) == 0)
+            return mh_source_fail(source, MH_ERROR_FORMAT,
+                                  "is %s, expected .npy (numpy.save) or .safetensors "
+                                  "(safetensors.torch.save_file)",
+                                  kinds[i].kind);
+    return mh_source_fail(source, MH_ERROR_FORMAT,
+                          "header of %llu bytes, expected at most %zu (or this is neither .npy "
+                          "nor .safetensors)",
+                          (unsigned long long)length, MH_HEADER_BYTES_MAX);
+}
+
 static mh_status find_header(const mh_source *source, size_t *size)
 {
     uint64_t length = 0;
@@ -25,10 +50,7 @@ static mh_status find_header(const mh_source *source, size_t *size)
         length |= (uint64_t)source->bytes[i] << (8 * i);
     size_t left = source->size - MH_SAFETENSORS_PREFIX;
     if (length > MH_HEADER_BYTES_MAX)
-        return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "header of %llu bytes, expected at most %zu (or this is neither .npy "
-                              "nor .safetensors)",
-                              (unsigned long long)length, MH_HEADER_BYTES_MAX);
+        return refuse_length(source, length);
     if (length > left)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "header of %llu bytes, but the file has only %zu bytes left",
@@ -117,6 +139,7 @@ static mh_status fill(const mh_source *source, json_t *root, size_t data_start,
         mh_data_range range;
         if (is_metadata(key))
             continue;
+        *entry = (mh_file_entry){0};
         mh_status status = mh_safetensors_entry(source, key, value, source->size - data_start,
                                                 &entry->tensor, &range);
         if (status != MH_OK)

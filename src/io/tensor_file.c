@@ -5,7 +5,8 @@
 //
 // Tensors are used where they lie in the mapping, so opening costs no memory. Only where a
 // file's header has an odd length are its tensors at addresses that a double must not have; those
-// are copied once, side by side, each at a multiple of its element size.
+// are copied once, side by side, each at a multiple of its element size. So are tensors of a
+// big-endian machine, and their bytes turned round.
 #include "io/tensor_file.h"
 
 #include <stdlib.h>
@@ -38,9 +39,20 @@ mh_status mh_tensor_file_reserve(mh_tensor_file *file, size_t count, size_t meta
     return done ? MH_OK : MH_ERROR_MEMORY;
 }
 
-static bool is_aligned(const mh_file_entry *entry)
+static bool is_usable(const mh_file_entry *entry)
 {
-    return (uintptr_t)entry->bytes % mh_dtype_size(entry->tensor.dtype) == 0;
+    return !entry->big_endian && (uintptr_t)entry->bytes % mh_dtype_size(entry->tensor.dtype) == 0;
+}
+
+static void *copy_entry(const mh_file_entry *entry, unsigned char *to)
+{
+    const size_t width = mh_dtype_size(entry->tensor.dtype);
+    if (!entry->big_endian)
+        return memcpy(to, entry->bytes, entry->size);
+    for (size_t i = 0; i < entry->size; i += width)
+        for (size_t j = 0; j < width; j++)
+            to[i + j] = entry->bytes[i + width - 1 - j];
+    return to;
 }
 
 // Sets every tensor's data: the file's bytes, or a copy at `copies`, which may be NULL to only
@@ -54,11 +66,11 @@ static size_t place(mh_tensor_file *file, unsigned char *copies)
         const void *data = entry->bytes;
         if (entry->size == 0) {
             data = &nothing;
-        } else if (!is_aligned(entry)) {
+        } else if (!is_usable(entry)) {
             size_t step = mh_dtype_size(entry->tensor.dtype);
             used += (step - used % step) % step; // no more than 8 per tensor
             if (copies != NULL)
-                data = memcpy(copies + used, entry->bytes, entry->size);
+                data = copy_entry(entry, copies + used);
             used += entry->size;
         }
         entry->tensor.data = (void *)(uintptr_t)data;
@@ -71,13 +83,14 @@ static mh_status place_all(const mh_source *source, mh_tensor_file *file)
     size_t size = place(file, NULL);
     if (size == 0)
         return MH_OK;
-    file->aligned_size = size;
-    file->aligned = take(source->context, size, 1);
-    if (file->aligned == NULL)
+    file->copied_size = size;
+    file->copied = take(source->context, size, 1);
+    if (file->copied == NULL)
         return MH_ERROR_MEMORY;
-    place(file, file->aligned);
-    mh_log(source->context, MH_LOG_INFO, "%s: %zu bytes of tensors are not aligned and were copied",
-           source->name, size);
+    place(file, file->copied);
+    mh_log(source->context, MH_LOG_INFO,
+           "%s: %zu bytes of tensors are not aligned, or big-endian, and were copied", source->name,
+           size);
     return MH_OK;
 }
 
@@ -177,7 +190,7 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_free(context, file->by_name, file->count * sizeof *file->by_name);
     mh_free(context, file->metadata, file->metadata_count * sizeof *file->metadata);
     mh_free(context, file->text, file->text_size);
-    mh_free(context, file->aligned, file->aligned_size);
+    mh_free(context, file->copied, file->copied_size);
     if (file->mapping.data != NULL)
         mh_file_unmap(&file->mapping);
     mh_free(context, file, sizeof *file);

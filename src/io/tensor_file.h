@@ -3,12 +3,12 @@
 //
 //     mh_tensor_file_parse                 the one way in
 //       -> mh_npy_read | mh_safetensors_read    bytes -> entries in data order, metadata, text
-//       -> place (align, if need be), index by name
+//       -> place (copy, if need be), index by name
 //
 //     entries   [w1][b1][w2]...            in the order of the data
 //     by_name   [->b1][->w1][->w2]...      the same, sorted for bsearch
 //     text      "w1\0b1\0w2\0..."          all strings; no longer than the file's header
-//     aligned   copies of those tensors whose bytes lie at an odd address
+//     copied    those tensors whose bytes lie at an odd address, or in the other order
 #ifndef MH_IO_TENSOR_FILE_H
 #define MH_IO_TENSOR_FILE_H
 
@@ -21,6 +21,7 @@ typedef struct mh_file_entry {
     const char *name;
     const unsigned char *bytes; // in the file
     size_t size;                // of these bytes: checked to be what the shape needs
+    bool big_endian;            // .tensor.data is then a copy the other way round
     mh_tensor tensor;           // .data is set when all else is right
 } mh_file_entry;
 
@@ -38,8 +39,8 @@ struct mh_tensor_file {
     char *text;
     size_t text_size;
 
-    unsigned char *aligned;
-    size_t aligned_size;
+    unsigned char *copied;
+    size_t copied_size;
 };
 
 // The number of the tensor called `name`, for mh_tensor_file_at; false if there is none.
