@@ -249,6 +249,38 @@ static void test_longer(void **state)
     mh_context_free(context);
 }
 
+// As long as no translation has anything right, BLEU is 0: the lowest loss decides then.
+static bool tell_loss(void *user, const mh_train_event *event)
+{
+    double *lowest = user;
+    if (event->kind == MH_TRAIN_VALIDATED) {
+        assert_true(event->bleu == 0);
+        assert_true(event->best == (event->valid_loss < *lowest));
+        *lowest = fmin(*lowest, event->valid_loss);
+    }
+    return true;
+}
+
+static void test_equal_scores(void **state)
+{
+    (void)state;
+    char folder[96];
+    double lowest = INFINITY;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options options = train_place_options(&place, folder_of("equal", folder));
+    mh_train_result result;
+    options.after.count = 3;
+    options.valid_every = (mh_duration){1, MH_UPDATES};
+    options.event = tell_loss;
+    options.user = &lowest;
+    test_ok(context, mh_train(context, &options, &result));
+    assert_int_equal(result.best_update, 3);
+    options.after.count = 5; // the loss to beat is in the checkpoint
+    test_ok(context, mh_train(context, &options, &result));
+    assert_int_equal(result.best_update, 5);
+    mh_context_free(context);
+}
+
 // ---- refusals -----------------------------------------------------------------------------------
 
 static void test_other_settings(void **state)
@@ -261,7 +293,8 @@ static void test_other_settings(void **state)
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "seed: the run");
     options = train_place_options(&place, reference);
     options.data = place.valid;
-    test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "data: the run");
+    test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT,
+                 "data: the run was begun with other sentences");
     options = train_place_options(&place, reference);
     options.model.d_model = 32;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "model: the run");
@@ -291,6 +324,17 @@ static void test_arguments(void **state)
     o = train_place_options(&place, folder);
     o.save_every.unit = (mh_unit)77;
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "save_every");
+    o = train_place_options(&place, folder);
+    o.valid = NULL;
+    o.valid_targets = place.valid;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "valid_targets");
+    o.valid_targets = NULL;
+    o.patience = 2;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "patience: found 2");
+    o.example = "numbers";
+    o.data = NULL;
+    o.data_targets = place.data;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "data_targets");
     o = train_place_options(&place, folder);
     o.data = "/nowhere/train.tsv";
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere/train.tsv");
@@ -488,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_locale),
         cmocka_unit_test(test_finished_is_left_alone),
         cmocka_unit_test(test_longer),
+        cmocka_unit_test(test_equal_scores),
         cmocka_unit_test(test_other_settings),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_model_is_not_replaced),

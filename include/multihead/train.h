@@ -61,7 +61,7 @@ typedef struct mh_train_event {
 
     double valid_loss;        // a token, without smoothing
     double bleu, chrf, exact; // exact: the part of sentences that are right to the letter, 0 .. 1
-    bool best;
+    bool best;                // by BLEU; of equal ones, by valid_loss
 
     size_t pairs, valid_pairs, parameters, vocabulary, left_out;
     const char *precision; // "f32" or "bf16"

@@ -25,7 +25,8 @@ static const field fields[] = {
     {PLACE(update), false},   {PLACE(epoch), false},       {PLACE(batch), false},
     {PLACE(batches), false},  {PLACE(tokens), false},      {PLACE(pending), false},
     {PLACE(saves), false},    {PLACE(best_update), false}, {PLACE(stale), false},
-    {PLACE(best_bleu), true}, {PLACE(loss_sum), true},     {PLACE(loss_tokens), false},
+    {PLACE(best_bleu), true}, {PLACE(best_loss), true},    {PLACE(loss_sum), true},
+    {PLACE(loss_tokens), false},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, TEXT = 48 };
 
@@ -41,6 +42,8 @@ static void write_field(const mh_progress *progress, size_t i, char text[TEXT])
 static bool read_field(const char *text, mh_progress *progress, size_t i)
 {
     void *place = (char *)progress + fields[i].place;
+    if (!text && !strcmp(fields[i].name, "best_loss")) // of the first checkpoints, that had none
+        return true;
     return text && (fields[i].real ? mh_real_parse(text, place) : mh_whole_parse(text, place));
 }
 
@@ -110,12 +113,18 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
     for (size_t i = 0; i < settings->count; i++) {
         const mh_setting *now = &settings->list[i];
         const char *was = mh_tensor_file_metadata(r->file, now->name);
-        if (!was || strcmp(was, now->value) != 0)
-            return mh_source_fail(
-                &r->source, MH_ERROR_FORMAT,
-                "%s: the run was begun with %s, now it is %s; take another folder "
-                "for another run",
-                now->name, mh_quote_string(was ? was : "").text, mh_quote_string(now->value).text);
+        if (was && strcmp(was, now->value) == 0)
+            continue;
+        if (now->checksum)
+            return mh_source_fail(&r->source, MH_ERROR_FORMAT,
+                                  "%s: the run was begun with other sentences; take another folder "
+                                  "for another run",
+                                  now->name);
+        return mh_source_fail(&r->source, MH_ERROR_FORMAT,
+                              "%s: the run was begun with %s, now it is %s; take another folder "
+                              "for another run",
+                              now->name, mh_quote_string(was ? was : "").text,
+                              mh_quote_string(now->value).text);
     }
     return MH_OK;
 }

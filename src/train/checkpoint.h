@@ -18,6 +18,7 @@ enum { MH_SETTINGS_MOST = 32 };
 typedef struct mh_setting {
     const char *name;
     char value[48];
+    bool checksum; // of sentences: the value means nothing to people
 } mh_setting;
 
 typedef struct mh_settings {

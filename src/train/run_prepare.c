@@ -66,10 +66,9 @@ static mh_status check_durations(mh_context *context, const mh_train_options *o)
     return MH_OK;
 }
 
-static mh_status check_options(mh_context *context, const mh_train_options *o)
+// Which options go together.
+static mh_status check_sources(mh_context *context, const mh_train_options *o)
 {
-    if (!o || o->struct_size != sizeof *o)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options: expected mh_train_options_default()");
     if (!o->folder)
         return mh_fail(context, MH_ERROR_ARGUMENT, "folder: expected where the run is kept");
     if (!o->data == !o->example)
@@ -77,10 +76,27 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
+    if (o->example && (o->data_targets || o->valid))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, an example has its own",
+                       o->valid ? "valid" : "data_targets");
+    if (o->valid_targets && !o->valid)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "valid_targets: expected none without valid");
+    if (o->patience && !o->valid && !o->example)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "patience: found %zu, expected 0 without validation", o->patience);
+    return MH_OK;
+}
+
+static mh_status check_options(mh_context *context, const mh_train_options *o)
+{
+    if (!o || o->struct_size != sizeof *o)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "options: expected mh_train_options_default()");
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
-    mh_status status = check_numbers(context, o);
+    mh_status status = check_sources(context, o);
+    if (!status)
+        status = check_numbers(context, o);
     return status ? status : check_durations(context, o);
 }
 
@@ -200,13 +216,18 @@ static uint64_t fingerprint(const mh_examples *e)
            mh_mix(mh_hash_bytes((const char *)e->starts, (2 * e->count + 1) * sizeof *e->starts));
 }
 
+static void set_sentences(mh_run *run, const char *name, size_t count, const mh_examples *e)
+{
+    set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
+    run->settings.list[run->settings.count - 1].checksum = true;
+}
+
 static void collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
     const mh_translator_config *m = &o->model;
-    set(run, "data", "%016" PRIx64, fingerprint(&run->examples));
-    set(run, "valid", "%016" PRIx64,
-        run->valid.corpus.count ? fingerprint(&run->valid.examples) : UINT64_C(0));
+    set_sentences(run, "data", run->examples.count, &run->examples);
+    set_sentences(run, "valid", run->valid.corpus.count, &run->valid.examples);
     set(run, "seed", "%" PRIu64, o->seed);
     set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
     set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead, m->num_encoder_layers,

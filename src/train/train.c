@@ -229,13 +229,15 @@ static mh_status validate(mh_run *run, bool *cut)
     e->bleu = score.bleu;
     e->chrf = score.chrf;
     e->exact = score.exact;
-    e->best = !p->best_update || score.bleu > p->best_bleu;
+    e->best = !p->best_update || score.bleu > p->best_bleu ||
+              (score.bleu == p->best_bleu && score.loss < p->best_loss);
     if (e->best)
         status = save_model(run);
     if (status)
         return status;
     p->stale = e->best ? 0 : p->stale + 1;
     p->best_bleu = e->best ? score.bleu : p->best_bleu;
+    p->best_loss = e->best ? score.loss : p->best_loss;
     p->best_update = e->best ? p->update : p->best_update;
     tell(run, MH_TRAIN_VALIDATED);
     return mh_run_log_validated(&run->log, e);
