@@ -41,7 +41,7 @@ typedef struct attend {
     mh_attention_options options; // points into this struct
     mh_mask mask;
     mh_dtype dtype; // to compute in
-    bool explain, json;
+    bool explain, json, dropout, seed;
     int query_rank; // as in q's file: 2, 3 or 4
     mh_context *context;
 } attend;

@@ -98,6 +98,8 @@ static void check_options(struct argp_state *state, const attend *a)
         argp_error(state, "--out is missing (only --explain goes without an output)");
     if (a->json && !a->explain)
         argp_error(state, "--json is for --explain, which is missing");
+    if (a->seed && !a->dropout)
+        argp_error(state, "--seed is for --dropout, which is missing");
     if (gradients && !a->inputs[INPUT_GRAD_OUT].spec)
         argp_error(state,
                    "--dq, --dk, --dv, --dmask and --dsinks need --grad-out, which is missing");
@@ -156,9 +158,11 @@ static error_t parse_setting(int key, const char *argument, struct argp_state *s
         o->alibi = true;
         return 0;
     case KEY_DROPOUT:
+        a->dropout = true;
         o->dropout = parse_dropout(state, argument);
         return 0;
     case KEY_SEED:
+        a->seed = true;
         o->dropout_seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     case KEY_DTYPE:

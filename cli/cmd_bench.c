@@ -52,6 +52,8 @@ static void parse_suite(struct argp_state *state, const char *name, bench *b)
 static void check_options(struct argp_state *state, const bench *b)
 {
     bench_check_shapes(state, b);
+    if (b->filter && b->shape_count)
+        argp_error(state, "--case is for the list of cases, and --shape is in place of it");
     if (b->suite && !(b->suite->passes & b->passes)) {
         const choice *p = pass_choices;
         while (p->value != b->passes)

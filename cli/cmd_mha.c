@@ -150,6 +150,8 @@ static void check_inputs(struct argp_state *state, mha *m)
         m->random[0] = 1;
         m->random[1] = 128;
     }
+    if (m->seeded && m->model && !m->random[0])
+        argp_error(state, "--seed is for parameters or inputs at random; both come from files");
 }
 
 static void check_outputs(struct argp_state *state, const mha *m)
@@ -223,6 +225,7 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
         parse_random(state, argument, m->random);
         return 0;
     case KEY_SEED:
+        m->seeded = true;
         m->seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     default:

@@ -73,12 +73,28 @@ static const choice colour_choices[] = {
     {"auto", COLOUR_AUTO}, {"always", COLOUR_ALWAYS}, {"never", COLOUR_NEVER}, {NULL, 0}};
 static const choice bits_choices[] = {{"8", 8}, {"16", 16}, {NULL, 0}};
 
+// Options for a page or for text need one.
+static void check_shown(struct argp_state *state, const view *v)
+{
+    const bool page = v->files[FILE_PAGE].path, trace = v->files[FILE_TRACE].path;
+    const bool text = v->text || !(page || trace);
+    if (v->options.bits && !page)
+        argp_error(state, "--bits is for a page, and -o is missing");
+    if (v->title && !page && !trace)
+        argp_error(state, "--title is for a page or a trace, and -o and --trace-out are missing");
+    if ((v->options.width || v->colour != COLOUR_AUTO) && !text)
+        argp_error(state, "%s is for text, and --text is missing",
+                   v->options.width ? "--width" : "--color");
+}
+
 static void check_sense(struct argp_state *state, const view *v)
 {
     if (!!v->weights.spec + !!v->trace_path + !!v->run_folder != 1)
         argp_error(state, "expected either --weights, --trace or the folder of a run");
     if (v->run_folder)
         view_run_check(state, v);
+    else
+        check_shown(state, v);
     outputs_check(state, v->files, FILE_COUNT, v->text && !v->run_folder ? "--text" : NULL);
     if (v->trace_path && (v->tokens.path || v->key_tokens.path))
         argp_error(state, "%s: a trace has its own tokens",

@@ -39,7 +39,7 @@ typedef struct mha {
     int64_t random[2];    // B, T; 0: from files
     uint64_t seed;
     mh_causal causal;
-    bool rope_base, per_head, trace, values, json, no_times, list_presets;
+    bool seeded, rope_base, per_head, trace, values, json, no_times, list_presets;
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
 

@@ -157,7 +157,8 @@ static size_t parse_size(struct argp_state *state, const char *option, const cha
 
 static error_t parse_data(int key, char *argument, struct argp_state *state)
 {
-    mh_train_options *o = &((train *)state->input)->options;
+    train *t = state->input;
+    mh_train_options *o = &t->options;
     switch (key) {
     case KEY_DATA:
         o->data = argument;
@@ -181,6 +182,7 @@ static error_t parse_data(int key, char *argument, struct argp_state *state)
         o->tokenizer = argument;
         return 0;
     case KEY_MERGES:
+        t->merges = true;
         o->merges = (size_t)parse_integer(state, "--merges", argument, 0, 1 << 20);
         return 0;
     default:
@@ -190,7 +192,8 @@ static error_t parse_data(int key, char *argument, struct argp_state *state)
 
 static error_t parse_run(int key, char *argument, struct argp_state *state)
 {
-    mh_train_options *o = &((train *)state->input)->options;
+    train *t = state->input;
+    mh_train_options *o = &t->options;
     switch (key) {
     case 'o':
         o->folder = argument;
@@ -202,6 +205,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         o->save_every = parse_duration(state, "--save-freq", argument);
         return 0;
     case KEY_VALID_FREQ:
+        t->valid_freq = true;
         o->valid_every = parse_duration(state, "--valid-freq", argument);
         return 0;
     case KEY_PATIENCE:
@@ -301,14 +305,23 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     }
 }
 
-static void check_options(struct argp_state *state, const mh_train_options *o)
+static void check_options(struct argp_state *state, const train *t)
 {
+    const mh_train_options *o = &t->options;
     if (!o->folder)
         argp_error(state, "-o is missing: the folder for the run and its model");
     if (!o->data && !o->example)
         argp_error(state, "--data is missing; without data at hand try --example numbers");
-    if (o->example && (o->data || o->valid))
-        argp_error(state, "--example comes with its own data; leave out --data and --valid");
+    if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
+        argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
+                          "their targets");
+    if (o->valid_targets && !o->valid)
+        argp_error(state, "--valid-targets is for --valid, which is missing");
+    if ((o->patience || t->valid_freq) && !o->valid && !o->example)
+        argp_error(state, "%s is for validation, and --valid is missing",
+                   o->patience ? "--patience" : "--valid-freq");
+    if (t->merges && o->tokenizer)
+        argp_error(state, "--merges is for a tokenizer that is learnt, and --tokenizer has one");
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -321,7 +334,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     if (key == ARGP_KEY_ARG)
         return refuse_argument(state, argument);
     if (key == ARGP_KEY_END)
-        check_options(state, &t->options);
+        check_options(state, t);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (groups[i](key, argument, state) == 0)
             return 0;

@@ -10,7 +10,8 @@ typedef struct train {
     common_options common;
     mh_context *context;
     mh_train_options options;
-    int preset; // 0: none
+    int preset;              // 0: none
+    bool merges, valid_freq; // given
     train_progress progress;
     size_t bad_lines;
 } train;

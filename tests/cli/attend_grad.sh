@@ -44,6 +44,7 @@ run multihead attend $qkv --grad-out do.npy --dsinks dsinks.npy
 run multihead attend $qkv --dropout 1 --out o.npy
 run multihead attend $qkv --dropout x --out o.npy
 run multihead attend $qkv --seed -1 --out o.npy
+run multihead attend $qkv --seed 1 --out o.npy
 make_npy bool.npy bool 2 1
 make_npy wide.npy f32 1x2 1
 run multihead attend $qkv --mask bool.npy --grad-out do.npy --dmask dmask.npy

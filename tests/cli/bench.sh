@@ -15,6 +15,7 @@ run multihead bench --pass sideways
 run multihead bench --shape 1,2,2,4,5,6
 run multihead bench matmul --shape 1,2,2,4,5,6
 run multihead bench matmul --shape 1,2,causal
+run multihead bench matmul --shape 1,2,3 --case square
 run multihead bench --case quux --pass decode
 run multihead bench --case gpt3 --quick --pass backward
 

@@ -22,6 +22,7 @@ run multihead mha -m id.safetensors --heads 2 --query x.npy --out o.npy --weight
 run make_npy --show o.npy
 run make_npy --show w.npy
 run multihead mha -m id.safetensors --heads 2 --query x.npy --weights w.npy --per-head
+run multihead mha -m id.safetensors --heads 2 --query x.npy --seed 1 --weights w.npy
 run make_npy --show w.npy
 
 # the same parameters under other names, and in another order

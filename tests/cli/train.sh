@@ -57,6 +57,11 @@ run multihead train
 run multihead train -o run
 run multihead train --data pairs.tsv
 run multihead train --data pairs.tsv --example numbers -o run
+run multihead train --example numbers --targets pairs.tsv -o run
+run multihead train --data pairs.tsv --valid-targets dev.tsv -o run
+run multihead train --data pairs.tsv --patience 3 -o run
+run multihead train --data pairs.tsv --valid-freq 1e -o run
+run multihead train --data pairs.tsv --tokenizer run/tokenizer.json --merges 9 -o run
 run multihead train --example letters -o run
 run multihead train --data pairs.tsv --after 20 -o run
 run multihead train --data pairs.tsv --heads 3 -o heads
@@ -77,4 +82,4 @@ run multihead train -q --data pairs.tsv --targets dev.tsv -o run
 run multihead train -q $options --after 60u --seed 2 -o whole
 run multihead train -q $options --after 60u -o pairs.tsv
 run multihead train -q $options --after 60u -o no/such/folder
-run multihead train -q $options --tokenizer pairs.tsv --after 60u -o tokens
+run multihead train -q --data pairs.tsv --tokenizer pairs.tsv --after 60u -o tokens

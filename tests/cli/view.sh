@@ -53,6 +53,10 @@ run multihead view --weights w.npy --kind cross
 run multihead view --weights w.npy --kind any
 run multihead view --weights w.npy --bits 12
 run multihead view --weights w.npy --width 5
+run multihead view --weights w.npy --bits 8
+run multihead view --weights w.npy --title t
+run multihead view --weights w.npy --width 40 -o page.html
+run multihead view --weights w.npy --color never --trace-out t.safetensors
 run multihead view --weights w.npy -o none/page.html
 untouched page.html
 
