@@ -158,6 +158,11 @@ static void cross_entropies(void **state)
         entropy_case c = {.options = mh_cross_entropy_options_default()};
         double dlogits[N * V];
         c.options.label_smoothing = n % 2 ? 0.1f : 0;
+        float weight[V];
+        mh_tensor weights = mh_tensor_1d(weight, MH_F32, V);
+        for (size_t v = 0; v < V; v++)
+            weight[v] = (float)test_uniform(&rng, 0.1, 2);
+        c.options.weight = n % 5 < 2 ? &weights : NULL;
         c.options.reduction = n % 3 ? MH_REDUCTION_MEAN : MH_REDUCTION_SUM;
         for (size_t i = 0; i < N * V; i++)
             c.logits[i] = 2 * test_normal(&rng);

@@ -165,11 +165,13 @@ MH_API mh_status mh_rope(mh_context *context, const mh_rope_options *options, co
 typedef enum mh_reduction { MH_REDUCTION_MEAN, MH_REDUCTION_SUM } mh_reduction;
 
 typedef struct mh_cross_entropy_options {
-    size_t struct_size;     // sizeof(mh_cross_entropy_options)
-    float label_smoothing;  // 0; 0 to 1: this much of the target is shared out among all classes
-    int64_t ignore_index;   // -100: rows with this target count for nothing
-    mh_reduction reduction; // MH_REDUCTION_MEAN: over the rows that count
-    float gradient_scale;   // 1: dlogits is the gradient of gradient_scale * loss
+    size_t struct_size;      // sizeof(mh_cross_entropy_options)
+    float label_smoothing;   // 0; 0 to 1: this much of the target is shared out among all classes
+    int64_t ignore_index;    // -100: rows with this target count for nothing
+    mh_reduction reduction;  // MH_REDUCTION_MEAN: over the rows that count
+    float gradient_scale;    // 1: dlogits is the gradient of gradient_scale * loss
+    const mh_tensor *weight; // NULL: 1 each; (V) f32, finite, not negative: how much a class counts
+    const mh_tensor *losses; // NULL; (N) f32: gets each row's loss, as reduction="none" has it
 } mh_cross_entropy_options;
 
 static inline mh_cross_entropy_options mh_cross_entropy_options_default(void)
@@ -182,12 +184,13 @@ static inline mh_cross_entropy_options mh_cross_entropy_options_default(void)
     return options;
 }
 
-// loss = sum or mean over rows n of  -sum_v q_v log softmax(logits_n)_v  with
-// q_v = (1 - smoothing) [v = target_n] + smoothing / V, as PyTorch's F.cross_entropy has it.
-// logits (N, V), targets (N) i32 or i64: a class or ignore_index, anything else is
-// MH_ERROR_ARGUMENT. *count (or NULL) gets the number of rows that count; if there are none, the
-// mean is NaN and the sum 0. dlogits (N, V) or NULL: the gradient, 0 in ignored rows; it may be
-// logits if dtypes and strides are equal. Rows are summed in double, in order.
+// loss = sum or mean over rows n of  -sum_v weight_v q_v log softmax(logits_n)_v  with
+// q_v = (1 - smoothing) [v = target_n] + smoothing / V, as PyTorch's F.cross_entropy has it: the
+// mean divides by the sum of the targets' weights. logits (N, V), targets (N) i32 or i64: a class
+// or ignore_index, anything else is MH_ERROR_ARGUMENT. *count (or NULL) gets the number of rows
+// that count; if there are none, the mean is NaN and the sum 0. dlogits (N, V) or NULL: the
+// gradient, 0 in ignored rows; it may be logits if dtypes and strides are equal. A class of weight
+// 0 adds nothing, not even infinity. Rows are summed in double, in order.
 MH_API mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *options,
                                   const mh_tensor *logits, const mh_tensor *targets, double *loss,
                                   size_t *count, const mh_tensor *dlogits);

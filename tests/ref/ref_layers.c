@@ -141,26 +141,42 @@ static double log_sum_exp(size_t V, const double *x)
     return max + log(sum);
 }
 
+static double class_weight(const mh_cross_entropy_options *options, size_t v)
+{
+    const mh_tensor *w = options->weight;
+    return w ? (double)((const float *)w->data)[(ptrdiff_t)v * w->stride[0]] : 1;
+}
+
 size_t ref_cross_entropy(const mh_cross_entropy_options *options, size_t N, size_t V,
                          const double *logits, const int64_t *targets, double *loss,
                          double *dlogits)
 {
     const double smoothing = (double)options->label_smoothing;
     size_t count = 0;
-    double total = 0;
+    double total = 0, divisor = 0;
     for (size_t n = 0; n < N; n++)
-        count += targets[n] != options->ignore_index;
-    double divisor = options->reduction == MH_REDUCTION_MEAN ? (double)count : 1;
+        if (targets[n] != options->ignore_index) {
+            count++;
+            divisor += class_weight(options, (size_t)targets[n]);
+        }
+    if (options->reduction != MH_REDUCTION_MEAN)
+        divisor = 1;
     for (size_t n = 0; n < N; n++) {
         const double *x = logits + n * V;
         const bool counts = targets[n] != options->ignore_index;
         const double lse = log_sum_exp(V, x);
+        double all = 0; // of q, by which the whole softmax counts
+        for (size_t v = 0; v < V; v++)
+            all += class_weight(options, v) *
+                   ((1 - smoothing) * ((int64_t)v == targets[n]) + smoothing / (double)V);
         for (size_t v = 0; v < V; v++) {
-            double q = (1 - smoothing) * ((int64_t)v == targets[n]) + smoothing / (double)V;
+            double q = class_weight(options, v) *
+                       ((1 - smoothing) * ((int64_t)v == targets[n]) + smoothing / (double)V);
             total += counts && q > 0 ? -q * (x[v] - lse) : 0;
             if (dlogits)
                 dlogits[n * V + v] =
-                    counts ? (double)options->gradient_scale * (exp(x[v] - lse) - q) / divisor : 0;
+                    counts ? (double)options->gradient_scale * (all * exp(x[v] - lse) - q) / divisor
+                           : 0;
         }
     }
     *loss = total / divisor;
