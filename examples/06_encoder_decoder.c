@@ -25,10 +25,9 @@ static void must(mh_status status)
     exit(EXIT_FAILURE);
 }
 
-static mh_transformer *make(mh_transformer_kind kind)
+static mh_transformer *make(void)
 {
     mh_transformer_config config = mh_transformer_config_default();
-    config.kind = kind;
     config.d_model = D;
     config.nhead = H;
     config.num_encoder_layers = config.num_decoder_layers = 2;
@@ -39,30 +38,13 @@ static mh_transformer *make(mh_transformer_kind kind)
     return transformer;
 }
 
-// The encoder's part of the whole as a module of its own, to get the memory for decoding.
-static void encode(const mh_transformer *whole)
-{
-    mh_transformer *encoder = make(MH_ENCODER);
-    const mh_parameters *from = mh_transformer_parameters(whole);
-    const mh_parameters *to = mh_transformer_parameters(encoder);
-    for (size_t i = 0; i < to->count; i++) {
-        char name[80];
-        snprintf(name, sizeof name, "encoder.%s", to->list[i].name);
-        const mh_parameter *p = mh_parameters_find(from, name);
-        if (!p || p->count != to->list[i].count)
-            exit(EXIT_FAILURE);
-        memcpy(to->values + to->list[i].offset, from->values + p->offset, p->count * sizeof(float));
-    }
-    mh_tensor s = mh_tensor_3d(src, MH_F32, S, B, D), m = mh_tensor_3d(memory, MH_F32, S, B, D);
-    must(mh_transformer_forward(context, encoder, NULL, &s, NULL, &m));
-    mh_transformer_free(encoder);
-}
-
-// Token by token; returns how many of them are as in `out`, to the bit.
+// The encoder once, then the decoder token by token; returns how many of them are as in `out`, to
+// the bit.
 static int decode(const mh_transformer *whole)
 {
     mh_decoding *decoding;
-    mh_tensor m = mh_tensor_3d(memory, MH_F32, S, B, D);
+    mh_tensor s = mh_tensor_3d(src, MH_F32, S, B, D), m = mh_tensor_3d(memory, MH_F32, S, B, D);
+    must(mh_transformer_encode(context, whole, NULL, &s, &m));
     must(mh_decoding_create(context, whole, &m, NULL, 1, &decoding));
     const mh_tap tap = {
         .kind = MH_TAP_CROSS, .layer = 1, .weights = mh_tensor_4d(cross, MH_F32, B, H, 1, S)};
@@ -89,7 +71,7 @@ int main(void)
     for (size_t i = 0; i < T * B * D; i++)
         tgt[i] = (float)(i * 2246822519u % 2001) / 1000 - 1;
 
-    mh_transformer *whole = make(MH_TRANSFORMER);
+    mh_transformer *whole = make();
     mh_tensor s = mh_tensor_3d(src, MH_F32, S, B, D);
     mh_tensor t = mh_tensor_3d(tgt, MH_F32, T, B, D), y = mh_tensor_3d(out, MH_F32, T, B, D);
     mh_transformer_options options = mh_transformer_options_default();
@@ -98,7 +80,6 @@ int main(void)
     printf("  source (%d, %d, %d), target (%d, %d, %d): all target tokens at once\n", S, B, D, T, B,
            D);
 
-    encode(whole);
     const int same = decode(whole);
     printf("  one by one: %d of %d steps have the same bits\n", same, (int)T);
     printf("  where head 0 looks in the source for the last token:");

@@ -97,6 +97,7 @@ static void files_and_text(mh_context *c)
     REFUSED(mh_chrf(c, NULL, NULL, 0, 0, 0, 0, NULL));
     REFUSED(mh_parameters_load(c, NULL, NULL, NULL));
     REFUSED(mh_parameters_save(c, NULL, NULL));
+    REFUSED(mh_parameters_save_parts(c, NULL, 1, NULL, 0, NULL));
 }
 
 static void translators(mh_context *c)

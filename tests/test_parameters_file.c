@@ -89,6 +89,83 @@ static const float *values_of(const mh_parameters *parameters, const char *name)
     return parameters->values + p->offset;
 }
 
+// ---- several in one file ------------------------------------------------------------------------
+
+// Two modules and a moment of one of them, each found again by its prefix.
+static void parts_round_trip(void **state)
+{
+    (void)state;
+    mh_mha *one = make_mha(H, MH_QKV_STACKED), *two = make_mha(H, MH_QKV_STACKED);
+    const mh_parameters *p = mh_mha_parameters(one), *q = mh_mha_parameters(two);
+    const size_t bytes = p->floats * sizeof(float);
+    float *moment = malloc(bytes), *before = malloc(2 * bytes);
+    assert_true(moment && before && q->floats == p->floats);
+    mh_parameters m = *p;
+    m.values = moment;
+    mh_parameters_init(p, 1);
+    mh_parameters_init(q, 2);
+    mh_parameters_init(&m, 3);
+    memcpy(before, q->values, bytes);
+    memcpy(before + p->floats, moment, bytes);
+    const mh_parameters_part parts[] = {{"a.", p}, {"b.", q}, {"m.a.", &m}};
+    const mh_metadata step = {"step", "1500"};
+    test_ok(context, mh_parameters_save_parts(context, parts, 3, &step, 1, path));
+
+    mh_tensor_file *file;
+    test_ok(context, mh_tensor_file_open(context, path, &file));
+    assert_int_equal(mh_tensor_file_count(file), 2 * p->count + q->count);
+    assert_string_equal(mh_tensor_file_metadata(file, "step"), "1500");
+    assert_string_equal(mh_tensor_file_metadata(file, "format"), "pt");
+    mh_tensor_file_free(file);
+
+    mh_parameters_options o = mh_parameters_options_default();
+    memset(q->values, 0xFF, bytes);
+    memset(moment, 0xFF, bytes);
+    o.prefix = "b.";
+    test_ok(context, mh_parameters_load(context, q, path, &o));
+    o.prefix = "m.a.";
+    test_ok(context, mh_parameters_load(context, &m, path, &o));
+    assert_memory_equal(q->values, before, bytes);
+    assert_memory_equal(moment, before + p->floats, bytes);
+    free(moment);
+    free(before);
+    mh_mha_free(one);
+    mh_mha_free(two);
+}
+
+static void parts_refused(void **state)
+{
+    (void)state;
+    char prefix[300];
+    memset(prefix, 'p', sizeof prefix);
+    prefix[257] = 0;
+    mh_mha *mha = make_mha(H, MH_QKV_STACKED);
+    const mh_parameters *p = mh_mha_parameters(mha);
+    mh_parameters_part parts[] = {{"a.", p}, {"a.", p}};
+    const mh_metadata format = {"format", "np"};
+    test_refused(context, mh_parameters_save_parts(context, parts, 2, NULL, 0, path),
+                 MH_ERROR_ARGUMENT, "two tensors are called \"a.in_proj_weight\"");
+    parts[1].prefix = prefix;
+    test_refused(context, mh_parameters_save_parts(context, parts, 2, NULL, 0, path),
+                 MH_ERROR_ARGUMENT, "parts[1].prefix: found 257 bytes, expected at most 256");
+    parts[1].parameters = NULL;
+    test_refused(context, mh_parameters_save_parts(context, parts, 2, NULL, 0, path),
+                 MH_ERROR_ARGUMENT, "parts[1]: parameters is NULL");
+    test_refused(context, mh_parameters_save_parts(context, parts, 1, NULL, 1, path),
+                 MH_ERROR_ARGUMENT, "metadata is NULL");
+    test_refused(context, mh_parameters_save_parts(context, parts, 1, &format, SIZE_MAX, path),
+                 MH_ERROR_ARGUMENT, "metadata: found");
+    // the longest prefix, and a format of the caller's own, are fine
+    prefix[256] = 0;
+    parts[0].prefix = prefix;
+    mh_tensor_file *file;
+    test_ok(context, mh_parameters_save_parts(context, parts, 1, &format, 1, path));
+    test_ok(context, mh_tensor_file_open(context, path, &file));
+    assert_string_equal(mh_tensor_file_metadata(file, "format"), "np");
+    mh_tensor_file_free(file);
+    mh_mha_free(mha);
+}
+
 // ---- round trips --------------------------------------------------------------------------------
 
 static void check_round_trip(const mh_parameters *parameters)
@@ -492,6 +569,7 @@ int main(void)
         cmocka_unit_test(refusals),      cmocka_unit_test(refused_aliases),
         cmocka_unit_test(many_problems), cmocka_unit_test(not_strict),
         cmocka_unit_test(memory),        cmocka_unit_test(many_tensors),
+        cmocka_unit_test(parts_round_trip), cmocka_unit_test(parts_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

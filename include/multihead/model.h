@@ -12,6 +12,7 @@
 #ifndef MULTIHEAD_MODEL_H
 #define MULTIHEAD_MODEL_H
 
+#include <multihead/io.h>
 #include <multihead/nn.h>
 
 #ifdef __cplusplus
@@ -59,6 +60,26 @@ MH_API mh_status mh_parameters_load(mh_context *context, const mh_parameters *pa
 // MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters,
                                     const char *path);
+
+// Some parameters of a file, whose names begin with `prefix` there.
+typedef struct mh_parameters_part {
+    const char *prefix; // "encoder.", at most 256 bytes; NULL: ""
+    const mh_parameters *parameters;
+} mh_parameters_part;
+
+// The same for several modules, or a checkpoint of one, in one file; each part is loaded by its
+// prefix. An optimiser's moments are parts too, the parameters with other values:
+//
+//     mh_parameters m = *parameters, v = *parameters;
+//     m.values = moment1, v.values = moment2;
+//     const mh_parameters_part parts[] = {{"model.", parameters}, {"m.", &m}, {"v.", &v}};
+//     const mh_metadata step = {"step", "1500"};     // mh_tensor_file_metadata() reads it
+//     mh_parameters_save_parts(context, parts, 3, &step, 1, "checkpoint.safetensors");
+//
+// Errors: as above, and MH_ERROR_ARGUMENT for a name that two parts have.
+MH_API mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
+                                          size_t part_count, const mh_metadata *metadata,
+                                          size_t metadata_count, const char *path);
 
 #ifdef __cplusplus
 }

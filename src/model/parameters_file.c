@@ -5,6 +5,9 @@
 #include "model/parameters_file.h"
 #include "model/parameters_match.h"
 
+#include "base/checked.h"
+#include <stdio.h>
+
 enum { PREFIX_MAX_BYTES = 256 };
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -114,7 +117,100 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 
 // ---- saving -------------------------------------------------------------------------------------
 
-// Views of all parameters in `values`, which are of that type; written.
+// The tensors of a file and the text of their names.
+typedef struct saving {
+    size_t count, text_size, metadata_count;
+    mh_named_tensor *tensors; // (count)
+    char *text;               // (text_size)
+    mh_metadata *metadata;    // (metadata_count)
+} saving;
+
+static const char *prefix_of(const mh_parameters_part *part)
+{
+    return part->prefix ? part->prefix : "";
+}
+
+static mh_status check_parts(mh_context *context, const mh_parameters_part *parts, size_t count,
+                             saving *s)
+{
+    for (size_t i = 0; i < count; i++) {
+        const mh_parameters *p = parts[i].parameters;
+        if (!p)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "parts[%zu]: parameters is NULL", i);
+        const size_t prefix = strlen(prefix_of(&parts[i]));
+        if (prefix > PREFIX_MAX_BYTES)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "parts[%zu].prefix: found %zu bytes, expected at most %d", i, prefix,
+                           PREFIX_MAX_BYTES);
+        s->count += p->count;
+        s->text_size += p->count * (prefix + sizeof p->list->name); // both are small
+    }
+    return MH_OK;
+}
+
+static void fill(const mh_parameters_part *parts, size_t count, saving *s)
+{
+    char *text = s->text;
+    mh_named_tensor *t = s->tensors;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < parts[i].parameters->count; j++) {
+            const mh_parameters *p = parts[i].parameters;
+            *t++ = (mh_named_tensor){text, mh_parameter_view(&p->list[j], p->values)};
+            text += sprintf(text, "%s%s", prefix_of(&parts[i]), p->list[j].name) + 1;
+        }
+}
+
+// The caller's, and by what others know (out, in) matrices.
+static void fill_metadata(const mh_metadata *metadata, size_t count, saving *s)
+{
+    bool named = false;
+    for (size_t i = 0; i < count; i++) {
+        s->metadata[i] = metadata[i];
+        named |= metadata[i].key && strcmp(metadata[i].key, "format") == 0;
+    }
+    s->metadata_count = count + !named;
+    if (!named)
+        s->metadata[count] = (mh_metadata){"format", "pt"};
+}
+
+mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
+                                   size_t part_count, const mh_metadata *metadata,
+                                   size_t metadata_count, const char *path)
+{
+    if (!context)
+        return MH_ERROR_ARGUMENT;
+    if (!path || (!parts && part_count) || (!metadata && metadata_count))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL",
+                       !path                  ? "path"
+                       : !parts && part_count ? "parts"
+                                              : "metadata");
+    saving s = {0};
+    size_t metadata_bytes;
+    if (!mh_multiply_sizes(metadata_count, sizeof *s.metadata, &metadata_bytes) ||
+        !mh_add_sizes(metadata_bytes, sizeof *s.metadata, &metadata_bytes)) // and one of our own
+        return mh_fail(context, MH_ERROR_ARGUMENT, "metadata: found %zu pairs", metadata_count);
+    mh_status status = check_parts(context, parts, part_count, &s);
+    if (status)
+        return status;
+    const size_t tensor_bytes = (s.count + 1) * sizeof *s.tensors;
+    s.tensors = mh_alloc(context, tensor_bytes);
+    s.text = mh_alloc(context, s.text_size);
+    s.metadata = mh_alloc(context, metadata_bytes);
+    if (!s.tensors || !s.text || !s.metadata) {
+        status = MH_ERROR_MEMORY;
+    } else {
+        fill(parts, part_count, &s);
+        fill_metadata(metadata, metadata_count, &s);
+        status =
+            mh_safetensors_write(context, path, s.tensors, s.count, s.metadata, s.metadata_count);
+    }
+    mh_free(context, s.metadata, metadata_bytes);
+    mh_free(context, s.text, s.text_size);
+    mh_free(context, s.tensors, tensor_bytes);
+    return status;
+}
+
+// Views of all parameters in `values`, which are of another type; written.
 static mh_status write_all(mh_context *context, const mh_parameters *parameters, void *values,
                            mh_dtype dtype, const char *path)
 {
@@ -137,8 +233,9 @@ static mh_status write_all(mh_context *context, const mh_parameters *parameters,
 mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parameters,
                                 mh_dtype dtype, const char *path)
 {
+    const mh_parameters_part whole = {NULL, parameters};
     if (dtype == MH_F32)
-        return write_all(context, parameters, parameters->values, MH_F32, path);
+        return mh_parameters_save_parts(context, &whole, 1, NULL, 0, path);
     const size_t bytes = parameters->floats * mh_dtype_size(dtype);
     void *values = mh_alloc(context, bytes);
     if (!values)
