@@ -94,8 +94,9 @@ struct mh_attention_options {
     const float *sinks;                // (H) NULL: none; adds exp(sink_h) to the softmax's sum
 
     // Packed batches without padding: q, k, v, out, lse have B = 1 and hold `sequences`
-    // sequences one after the other; sequence b is rows starts[b] .. starts[b+1]-1. Per-batch
-    // options then count sequences; masks and weights are (sequences, H, longest T, longest S).
+    // sequences one after the other; sequence b is rows starts[b] .. starts[b+1]-1. Rows before the
+    // first start and from the last one on are not touched. Per-batch options then count sequences;
+    // masks and weights are (sequences, H, longest T, longest S).
     size_t sequences;            // 0: not packed
     const int64_t *query_starts; // (sequences + 1)
     const int64_t *key_starts;   // (sequences + 1)

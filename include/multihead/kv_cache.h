@@ -4,9 +4,10 @@
 //
 //     mh_kv_cache_append(context, cache, NULL, &k, &v);          // the prompt, or one token
 //     options.causal = MH_CAUSAL_BOTTOM_RIGHT;                   // the last query sees all keys
-//     mh_attention_cached(context, &options, &q, cache, &out);   // mh_attention_forward's bits
+//     mh_attention_cached(context, &options, &q, cache, &out);
 //
-// Prefilling, prefilling in pieces and going token by token give the same bits.
+// The bits are those of mh_attention_forward over all keys and values. Prefilling, prefilling in
+// pieces and going token by token give the same bits.
 #ifndef MULTIHEAD_KV_CACHE_H
 #define MULTIHEAD_KV_CACHE_H
 
@@ -52,14 +53,14 @@ MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine
 MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                                     const mh_tensor *k, const mh_tensor *v);
 
-// Sequence b goes on from where sequence parents[b] is now, for beam search. Sequences share what
-// they have in common; only the last, unfinished piece is copied, when one of them goes on.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; nothing has changed then.
+// Sequence b goes on from where sequence parents[b] is now, for beam search; parents (B). Sequences
+// share what they have in common; only the last, unfinished piece is copied, when one of them goes
+// on. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; nothing has changed then.
 MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
                                      const size_t *parents);
 
-// The same, and there are `count` sequences then, fewer or more than before, but at least 1.
-// Errors: the same.
+// The same, and there are `count` sequences then, fewer or more than before, but at least 1;
+// parents (count). Errors: the same.
 MH_API mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                                     size_t count);
 

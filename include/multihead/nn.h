@@ -322,32 +322,33 @@ MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transform
 // and the memory's keys and values, projected once.
 typedef struct mh_decoding mh_decoding;
 
-// Starts with memory (S, B, D), of which sequence b has lengths[b] rows (NULL: all); `copies`
-// sequences for each, for beam search: sequence b * copies + i. Decoders and whole Transformers,
-// which must outlive it and keep their parameters, as must the context's allocator; memory is not
-// read again. Belongs to one thread at a time. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED
-// (dtype), MH_ERROR_MEMORY.
+// Starts with memory (S, B, D), or (B, S, D) if the config is batch first, of which sequence b has
+// lengths[b] rows (NULL: all); `copies` sequences for each, for beam search: sequence b * copies +
+// i. Decoders and whole Transformers, which must outlive it and keep their parameters, as must the
+// context's allocator; memory is not read again. Belongs to one thread at a time. Errors:
+// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
                                     const mh_tensor *memory, const int64_t *lengths, size_t copies,
                                     mh_decoding **decoding);
 MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is fine
 
-// output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), the bits of a
-// forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with
-// weights (B * copies, heads, T, all tokens so far or S) and without k and v. After an error it is
-// as if the step had not been tried. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED,
-// MH_ERROR_MEMORY.
+// output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
+// the memory, the bits of a forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER
+// and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far or S) and without k and
+// v. After an error it is as if the step had not been tried. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                                   size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
 
 // Sequence i goes on from where sequence parents[i] is, with that one's memory; for beam search.
+// parents has as many numbers as there are sequences.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_MEMORY, after which only mh_decoding_free is left if layers
 // disagree (then every step says so).
 MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
                                      const size_t *parents);
 
-// The same, and there are `count` sequences then, at least 1: some are done, others begin to
-// branch. Errors: the same.
+// The same, parents (count), and there are `count` sequences then, at least 1: some are done,
+// others begin to branch. Errors: the same.
 MH_API mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
                                     const size_t *parents, size_t count);
 
