@@ -19,14 +19,15 @@ enum { B = 16, T = 16, V = 16, D = 64, ANSWERS = 4, ROWS = B * T };
 
 // What is learned besides the attention itself.
 enum { TOKENS, POSITIONS, READ, READ_BIAS, OWN };
-enum { TOKENS_SIZE = V * D, POSITIONS_SIZE = T * D, BIAS_SIZE = ANSWERS * V };
-enum { READ_SIZE = BIAS_SIZE * D, READ_AT = TOKENS_SIZE + POSITIONS_SIZE };
-enum { BIAS_AT = READ_AT + READ_SIZE, OWN_FLOATS = BIAS_AT + BIAS_SIZE };
-static const mh_parameter own_list[OWN] = {
-    {"tokens", 2, {V, D}, 0, TOKENS_SIZE, MH_INIT_NORMAL, 1.0f},
-    {"positions", 2, {T, D}, TOKENS_SIZE, POSITIONS_SIZE, MH_INIT_NORMAL, 1.0f},
-    {"read.weight", 2, {ANSWERS * V, D}, READ_AT, READ_SIZE, MH_INIT_UNIFORM, 0.125f},
-    {"read.bias", 1, {ANSWERS * V}, BIAS_AT, BIAS_SIZE, MH_INIT_ZERO, 0},
+static mh_parameter own_list[OWN] = {
+    {.name = "tokens", .rank = 2, .shape = {V, D}, .init = MH_INIT_NORMAL, .init_scale = 1},
+    {.name = "positions", .rank = 2, .shape = {T, D}, .init = MH_INIT_NORMAL, .init_scale = 1},
+    {.name = "read.weight",
+     .rank = 2,
+     .shape = {ANSWERS * V, D},
+     .init = MH_INIT_UNIFORM,
+     .init_scale = 0.125f}, // 1 / sqrt(D), as nn.Linear has it
+    {.name = "read.bias", .rank = 1, .shape = {ANSWERS * V}},
 };
 
 static int64_t ids[ROWS], places[ROWS], targets[ROWS * ANSWERS];
@@ -155,8 +156,10 @@ static double train(size_t heads, uint64_t steps, double *right)
     mh_mha *mha;
     must(mh_mha_create(context, &config, &mha));
     mh_parameters_init(mh_mha_parameters(mha), 1);
-    static float values[OWN_FLOATS];
-    const mh_parameters own_parameters = {OWN, own_list, OWN_FLOATS, values};
+    const size_t floats = mh_parameters_lay_out(own_list, OWN);
+    const mh_parameters own_parameters = {OWN, own_list, floats, malloc(floats * sizeof(float))};
+    if (!own_parameters.values)
+        exit(EXIT_FAILURE);
     mh_parameters_init(&own_parameters, 2);
     learned attention = learn(mh_mha_parameters(mha)), rest = learn(&own_parameters);
     mh_mha_options options = mh_mha_options_default();
@@ -177,6 +180,7 @@ static double train(size_t heads, uint64_t steps, double *right)
     mh_tape_free(options.tape);
     free(attention.gradients);
     free(rest.gradients);
+    free(own_parameters.values);
     mh_mha_free(mha);
     return loss;
 }

@@ -212,6 +212,42 @@ static void masked_rows(mh_context *context)
     mh_mha_free(mha);
 }
 
+// A module's own list is what mh_parameters_lay_out makes of its shapes; sizes that cannot be are
+// refused.
+static void own_parameters(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_mha_config config = mh_mha_config_default();
+    config.embed_dim = 12;
+    config.num_heads = 3;
+    config.add_bias_kv = true;
+    mh_mha *mha;
+    test_ok(context, mh_mha_create(context, &config, &mha));
+    const mh_parameters *p = mh_mha_parameters(mha);
+    mh_parameter list[16];
+    assert_true(p->count > 4 && p->count <= 16);
+    memcpy(list, p->list, p->count * sizeof *list);
+    for (size_t i = 0; i < p->count; i++)
+        list[i].offset = list[i].count = 77;
+    assert_int_equal(mh_parameters_lay_out(list, p->count), p->floats);
+    for (size_t i = 0; i < p->count; i++) {
+        assert_int_equal(list[i].offset, p->list[i].offset);
+        assert_int_equal(list[i].count, p->list[i].count);
+    }
+    assert_int_equal(mh_parameters_lay_out(list, 0), 0);
+    list[1].rank = 0;
+    assert_true(mh_parameters_lay_out(list, 2) == SIZE_MAX);
+    list[1].rank = 4;
+    assert_true(mh_parameters_lay_out(list, 2) == SIZE_MAX);
+    list[1] = (mh_parameter){.rank = 2, .shape = {SIZE_MAX / 2, 3}};
+    assert_true(mh_parameters_lay_out(list, 2) == SIZE_MAX);
+    list[1] = (mh_parameter){.rank = 1, .shape = {SIZE_MAX / 4}}; // of bytes, with the first
+    assert_true(mh_parameters_lay_out(list, 2) == SIZE_MAX);
+    mh_mha_free(mha);
+    mh_context_free(context);
+}
+
 static void rows_without_live_key(void **state)
 {
     (void)state;
@@ -334,11 +370,9 @@ static void rules_leave_further_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_inputs),
-        cmocka_unit_test(no_layers),
-        cmocka_unit_test(rows_without_live_key),
-        cmocka_unit_test(nan_stays_where_it_is),
-        cmocka_unit_test(rules_leave_further_keys),
+        cmocka_unit_test(empty_inputs),          cmocka_unit_test(no_layers),
+        cmocka_unit_test(own_parameters),        cmocka_unit_test(rows_without_live_key),
+        cmocka_unit_test(nan_stays_where_it_is), cmocka_unit_test(rules_leave_further_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,11 @@ typedef struct mh_parameter {
     float init_scale;
 } mh_parameter;
 
+// For parameters of your own, such as a classifier's last layer: sets offset and count of each in a
+// list from its rank and shape, one behind the other. Returns the floats of all, SIZE_MAX if a rank
+// is not 1 to 3 or the product does not fit. Example: examples/07_train.c.
+MH_API size_t mh_parameters_lay_out(mh_parameter *list, size_t count);
+
 // All parameters of a module; belongs to it. Gradients and optimiser states are arrays of as many
 // floats with the same offsets.
 typedef struct mh_parameters {

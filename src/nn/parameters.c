@@ -26,6 +26,25 @@ ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *na
     return (ptrdiff_t)p.offset;
 }
 
+size_t mh_parameters_lay_out(mh_parameter *list, size_t count)
+{
+    size_t floats = 0, bytes;
+    for (size_t i = 0; i < count; i++) {
+        mh_parameter *p = &list[i];
+        if (p->rank < 1 || p->rank > 3)
+            return SIZE_MAX;
+        p->offset = floats;
+        p->count = 1;
+        for (int d = 0; d < p->rank; d++)
+            if (!mh_multiply_sizes(p->count, p->shape[d], &p->count))
+                return SIZE_MAX;
+        if (!mh_add_sizes(floats, p->count, &floats) ||
+            !mh_multiply_sizes(floats, sizeof(float), &bytes))
+            return SIZE_MAX;
+    }
+    return floats;
+}
+
 ptrdiff_t mh_declare_vector(mh_parameter_list *list, const char *prefix, const char *name, size_t n,
                             mh_init init, double scale)
 {
