@@ -3,7 +3,7 @@
 # usage: check_install.sh [BUILD]
 # Installs into an empty folder, builds a small program against it the three ways users do
 # (pkg-config shared, pkg-config static, find_package), runs it, uninstalls, and looks whether
-# anything is left. PREFIX and DESTDIR differ, so the tree is also used where it was not
+# anything is left. add_subdirectory, the fourth way, is configured only. PREFIX and DESTDIR differ, so the tree is also used where it was not
 # configured for: it must be relocatable.
 set -eu
 cd "$(dirname "$0")/.."
@@ -67,10 +67,28 @@ for program in shared static b/cmake_model b/cmake_model_static; do
     LD_LIBRARY_PATH=$libdir "$tmp/$program" || fail "the program built as $program fails"
 done
 
+# As a part of another project it installs nothing, and has neither tests nor examples.
+mkdir "$tmp/whole"
+cat >"$tmp/whole/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.16)
+project(whole CXX)
+add_subdirectory($PWD part)
+foreach(target multihead::multihead multihead::multihead_static multihead::model)
+  if(NOT TARGET \${target})
+    message(FATAL_ERROR "no \${target}")
+  endif()
+endforeach()
+EOF
+cmake -S "$tmp/whole" -B "$tmp/w" >"$tmp/log" 2>&1 &&
+    cmake --install "$tmp/w" --prefix "$tmp/none" >>"$tmp/log" 2>&1 ||
+    { cat "$tmp/log" >&2; fail "add_subdirectory failed"; }
+[ ! -e "$tmp/none" ] || fail "a part of another project was installed: $(find "$tmp/none" -type f)"
+[ ! -e "$tmp/w/part/tests" ] || fail "a part of another project has tests"
+
 touch "$root/include/multihead/not_ours.h"
 make -s uninstall BUILD="$build" DESTDIR="$tmp/stage"
 [ -f "$root/include/multihead/not_ours.h" ] || fail "uninstall removed a file it did not install"
 rm -r "$root/include/multihead"
 left=$(find "$tmp/stage" ! -type d -o -name multihead)
 [ -z "$left" ] || fail "left behind: $left"
-echo "install: pkg-config shared and static, find_package and uninstall work"
+echo "install: pkg-config shared and static, find_package, add_subdirectory and uninstall work"
