@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// UTF-8, normalisation and sentences.
+// UTF-8, normalisation, plain relatives of typographic characters, and sentences.
 #include "parser_support.h"
 #include "text_support.h"
+
+#include "text/plain_text.h"
 
 #include <utf8proc.h>
 
@@ -144,6 +146,9 @@ static mh_status normalise_and_repair(void)
     mh_status status = mh_text_nfc(context, "some text, e\xCC\x81\xCC\xA3 and so on", 25, &out);
     if (status == MH_OK)
         status = mh_utf8_repair(context, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, &fixed);
+    mh_text_buffer_free(context, &fixed);
+    if (status == MH_OK)
+        status = mh_plain_text(context, UINT64_MAX, "some text", 9, &fixed);
     mh_text_buffer_free(context, &out);
     mh_text_buffer_free(context, &fixed);
     return status;
@@ -158,6 +163,59 @@ static void test_no_memory(void **state)
 // ---- sentences ------------------------------------------------------------------------------
 
 // `expected` has a | behind each piece.
+static void check_plain(uint64_t foreign, mh_text text, mh_text expected)
+{
+    mh_text_buffer out = {0};
+    test_ok(context, mh_plain_text(context, foreign, text.bytes, text.size, &out));
+    assert_int_equal(out.size, expected.size);
+    assert_memory_equal(out.bytes, expected.bytes, expected.size);
+    mh_text_buffer_free(context, &out);
+}
+
+static uint64_t foreign_to(const char *data, size_t size)
+{
+    mh_tokenizer *tokenizer;
+    const mh_text texts[2] = {{data, size}, {data, size}}; // twice: seldom pairs are not merged
+    test_ok(context, mh_tokenizer_train(context, NULL, texts, 2, &tokenizer));
+    const uint64_t foreign = mh_plain_foreign(tokenizer);
+    mh_tokenizer_free(tokenizer);
+    return foreign;
+}
+
+static void test_plain_text(void **state)
+{
+    (void)state;
+    static const struct {
+        mh_text text, plain;
+    } cases[] = {
+        {TEXT(""), TEXT("")},
+        {TEXT("plain, \"and\" it's left - alone...\n"),
+         TEXT("plain, \"and\" it's left - alone...\n")},
+        {TEXT(u8"d\u00E9j\u00E0 \U0001F600 \u4E2D"), TEXT(u8"d\u00E9j\u00E0 \U0001F600 \u4E2D")},
+        {TEXT(u8"L\u2019homme\u00A0?"), TEXT("L'homme ?")},
+        {TEXT(u8"\u00AB\u00A0Oui\u202F\u00BB"), TEXT("\" Oui \"")},
+        {TEXT(u8"\u201Ca\u201D \u2018b\u2019 \u201Ec\u201F"), TEXT("\"a\" 'b' \"c\"")},
+        {TEXT(u8"1\u2013 2\u2014 \u22123\u2026"), TEXT("1- 2- -3...")},
+        {TEXT(u8"\uFEFFof\uFB01ce co\u00ADop\u200B"), TEXT("office coop")},
+        {TEXT(u8" a\t\tb  \u2003\u3000 c\v\f\nd \u00A0"), TEXT(" a b c \nd ")},
+    };
+    const uint64_t all = foreign_to("nothing of that kind", 20);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_plain(all, cases[i].text, cases[i].plain);
+        check_plain(all, cases[i].plain, cases[i].plain); // once is enough
+    }
+    check_plain(0, TEXT(u8"L\u2019homme\u00A0?"), TEXT(u8"L\u2019homme\u00A0?"));
+
+    // What a model has learnt stays, and only that.
+    const mh_text data = TEXT(u8"l\u2019ami l\u2019homme\u00A0? non\u00A0?");
+    check_plain(foreign_to(data.bytes, data.size), TEXT(u8"l\u2019\u2018a\u00A0\u202F?\u2026"),
+                TEXT(u8"l\u2019'a\u00A0 ?..."));
+    mh_text_buffer out = {0};
+    test_refused(context, mh_plain_text(context, all, "a\xE2\x80", 3, &out), MH_ERROR_FORMAT,
+                 "byte 1 (0xe2) is not valid UTF-8");
+    mh_text_buffer_free(context, &out);
+}
+
 static void check_sentences(const char *text, size_t most, const char *expected)
 {
     char found[512] = "";
@@ -251,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_nfc_random),   cmocka_unit_test(test_nfc_many_marks),
         cmocka_unit_test(test_refused_text), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_sentences),    cmocka_unit_test(test_sentences_random),
+        cmocka_unit_test(test_plain_text),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

@@ -135,6 +135,33 @@ static void texts_are_cut_and_joined(void **state)
     mh_context_free(context);
 }
 
+// Typographic characters that the model has not learnt are read as plain ones; the trace is of what
+// was read.
+static void foreign_characters(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 1);
+    mh_translator *t = make_translator(context, 3);
+    mh_translate_options o = mh_translate_options_default();
+    o.attention = true;
+    static const char typeset[] = u8"\u00A0\u201Cl\u2019ami\u201D\u202F\t est\u00A0beau\u2026 ",
+                      plain[] = "\"l'ami\" est beau...";
+    const mh_text texts[] = {{typeset, sizeof typeset - 1}, {plain, sizeof plain - 1}};
+    mh_translations *both = translate(context, t, &o, texts, 2);
+    const mh_translation *found = mh_translations_at(both, 0, 0);
+    same_translation(found, mh_translations_at(both, 1, 0));
+    assert_int_equal(found->source->text.size, texts[1].size);
+    assert_memory_equal(found->source->text.bytes, plain, texts[1].size);
+    mh_translation_trace *trace;
+    test_ok(context, mh_translation_trace_create(context, t, NULL, texts[0], found->ids,
+                                                 found->count, &trace));
+    assert_string_equal(mh_translation_trace_view(trace)->title, plain);
+    mh_translation_trace_free(trace);
+    mh_translations_free(both);
+    mh_translator_free(t);
+    mh_context_free(context);
+}
+
 // ---- progress -----------------------------------------------------------------------------------
 
 static bool stop_soon(void *user, size_t done, size_t total)
@@ -200,8 +227,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_sorted),         cmocka_unit_test(company_changes_nothing),
-        cmocka_unit_test(texts_are_cut_and_joined), cmocka_unit_test(progress_may_stop),
-        cmocka_unit_test(batches_side_by_side),
+        cmocka_unit_test(texts_are_cut_and_joined), cmocka_unit_test(foreign_characters),
+        cmocka_unit_test(progress_may_stop),        cmocka_unit_test(batches_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

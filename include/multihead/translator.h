@@ -126,7 +126,7 @@ typedef struct mh_translation {
     const int32_t *ids;      // (T)
     const size_t *ends;      // (T)
     size_t count;            // T
-    const mh_tokens *source; // of the text, without blanks at its ends
+    const mh_tokens *source; // of the text as the model reads it, see mh_translate
     const float *attention;  // NULL, or (T, S), S = source->count: cross-attention when each token
                              // was chosen, averaged over heads, </s> left out, rows of sum 1
 } mh_translation;
@@ -134,12 +134,15 @@ typedef struct mh_translation {
 // Belongs to whoever asked for it; reading it is for any thread.
 typedef struct mh_translations mh_translations;
 
-// Translates `count` texts by beam search; `options` may be NULL. A text with more tokens than the
-// model's max_length is translated sentence by sentence (mh_sentence_length) and put together with
-// blanks between; one of blanks only has an empty translation. What comes out, scores to the bit,
-// does not depend on the batch size, on threads, or on the other texts. The context's allocator
-// must outlive the translations. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not
-// UTF-8, or a model with numbers that are none; MH_ERROR_MEMORY.
+// Translates `count` texts by beam search; `options` may be NULL. A text is read without blanks at
+// its ends, with one blank for a tab or for several, in normalisation form C, and with plain
+// quotes, dashes, blanks and so on for typographic ones that the tokenizer has no token for. One
+// with more tokens than the model's max_length is translated sentence by sentence
+// (mh_sentence_length) and put together with blanks between; one of blanks only has an empty
+// translation. What comes out, scores to the bit, does not depend on the batch size, on threads, or
+// on the other texts. The context's allocator must outlive the translations. Errors:
+// MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model with numbers that are
+// none; MH_ERROR_MEMORY.
 MH_API mh_status mh_translate(mh_context *context, const mh_translator *translator,
                               const mh_translate_options *options, const mh_text *texts,
                               size_t count, mh_translations **translations);
@@ -157,7 +160,7 @@ typedef struct mh_translation_trace mh_translation_trace;
 
 // One forward pass, the source and <s> with the target's `count` tokens given, and what every
 // attention in it did: encoder.self, decoder.self and cross with weights, q, k, v and out. Source
-// tokens are those of the text without blanks at its ends, and </s>. Row t of the target is named
+// tokens are those of the text as mh_translate reads it, and </s>. Row t of the target is named
 // by the token that is chosen there, target[t], the last by </s>; in decoder.self by the token that
 // is given there, <s> first. A token that begins with a blank begins a word, and has U+2581 in its
 // place. Title: the text; model: its sizes. Heads that are switched off (`disabled_heads` as in

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Texts to pieces. A text that fits the model is one piece; a longer one is cut at sentence ends,
-// a sentence that is too long where mh_sentence_length says, and if that does not help, between
-// tokens. A text's tokens are those of its pieces, one behind the other; blanks between pieces
-// belong to no token of their own.
+// Texts to pieces. A text is made plain (text/plain_text.h); one that fits the model is one piece;
+// a longer one is cut at sentence ends, a sentence that is too long where mh_sentence_length says,
+// and if that does not help, between tokens. A text's tokens are those of its pieces, one behind
+// the other; blanks between pieces belong to no token of their own.
 #include "base/sizes.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
 #include "text/grow.h"
+#include "text/plain_text.h"
 
 typedef struct cutter {
     mh_context *context;
     const mh_tokenizer *tokenizer;
+    uint64_t foreign;     // to the tokenizer
+    mh_text_buffer plain; // a text as the model can read it
     size_t limit;         // tokens of a piece
     mh_tokens tokens;     // of one piece
     int32_t *ids;         // of the whole text
@@ -97,8 +100,11 @@ static mh_status cut_text(cutter *c, size_t i, mh_text text, mh_piece_list *list
     if (valid != text.size)
         return mh_fail(c->context, MH_ERROR_FORMAT, "texts[%zu]: byte %zu is not UTF-8", i, valid);
     c->count = c->text.size = 0;
-    text = mh_trim_blanks(text);
-    mh_status status = encode(c, text);
+    mh_status status = mh_plain_text(c->context, c->foreign, text.bytes, text.size, &c->plain);
+    if (status)
+        return status;
+    text = mh_trim_blanks((mh_text){c->plain.bytes, c->plain.size});
+    status = encode(c, text);
     if (status)
         return status;
     if (c->tokens.count <= c->limit)
@@ -123,6 +129,7 @@ mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, con
 {
     cutter c = {.context = context,
                 .tokenizer = translator->tokenizer,
+                .foreign = translator->foreign,
                 .limit = translator->config.max_length - 1};
     mh_status status = MH_OK;
     for (size_t i = 0; i < t->count && !status; i++) {
@@ -137,5 +144,6 @@ mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, con
     mh_shrink(context, &c.ids, &c.ids_capacity, sizeof *c.ids);
     mh_shrink(context, &c.ends, &c.ends_capacity, sizeof *c.ends);
     mh_text_buffer_free(context, &c.text);
+    mh_text_buffer_free(context, &c.plain);
     return status;
 }

@@ -2,6 +2,7 @@
 // Translators made and freed, tokens to rows and rows to logits.
 #include "base/context.h"
 #include "model/translator_inside.h"
+#include "text/plain_text.h"
 #include <math.h>
 
 // ---- making and freeing -------------------------------------------------------------------------
@@ -82,7 +83,8 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
     *t = (mh_translator){.allocator = context->allocator,
                          .config = *config,
                          .precision = mh_translator_precision(context, precision),
-                         .tokenizer = tokenizer};
+                         .tokenizer = tokenizer,
+                         .foreign = mh_plain_foreign(tokenizer)};
     status = make_transformer(context, t);
     if (!status)
         status = make_positions(context, t);

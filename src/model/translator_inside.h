@@ -14,6 +14,7 @@ struct mh_translator {
     mh_tokenizer *tokenizer;
     mh_transformer *transformer;
     float *positions; // (max_length, D)
+    uint64_t foreign; // characters that the tokenizer has not learnt, for mh_plain_text
 };
 
 // What AUTO means for a translator: bf16 where that is much faster, at level amx, else f32. Never

@@ -5,6 +5,8 @@ translate() { multihead translate -m "$model" "$@"; }
 run translate "Où est la gare ?" "Merci beaucoup." "Je suis fatigué." "Tom parle français."
 run translate --beam 1 "Le chat noir dort." ""
 printf 'Bonjour !\n\nElle est partie.\n' | translate
+# as it is typeset, or pasted: no-break blanks, U+2019, tabs
+printf 'O\303\271 est la gare\302\240?\nL\342\200\231homme est l\303\240.\nMerci\t beaucoup.\n' | translate
 printf 'Le chat noir dort.\n' | translate --alignment hard | tr '\t' '|'
 translate --json --n-best 2 "Je t'aime." | check_json
 translate --disable-head cross.0.0 "Merci beaucoup."

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes what happens to text: each input is trained on, encoded, decoded, cut into sentences and
-// scored, as it is and repaired. Valid text must come back in normal form, invalid text be refused.
+// Fuzzes what happens to text: each input is trained on, encoded, decoded, made plain, cut into
+// sentences and scored, as it is and repaired. Valid text must come back in normal form, invalid
+// text be refused.
 #include "fuzz_context.h"
 #include "text_support.h"
+
+#include "text/plain_text.h"
 
 static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t size)
 {
@@ -24,6 +27,19 @@ static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t s
     mh_text_buffer_free(context, &back);
 }
 
+// Valid, no longer, and once is enough.
+static void make_plain(uint64_t foreign, const char *text, size_t size)
+{
+    mh_context *context = fuzz_context();
+    mh_text_buffer once = {0}, twice = {0};
+    if (mh_plain_text(context, foreign, text, size, &once) != MH_OK || once.size > size ||
+        mh_plain_text(context, foreign, once.bytes, once.size, &twice) != MH_OK ||
+        once.size != twice.size || memcmp(once.bytes, twice.bytes, once.size) != 0)
+        abort();
+    mh_text_buffer_free(context, &once);
+    mh_text_buffer_free(context, &twice);
+}
+
 static void use(const char *bytes, size_t size)
 {
     mh_context *context = fuzz_context();
@@ -35,6 +51,7 @@ static void use(const char *bytes, size_t size)
     if (mh_tokenizer_train(context, &options, &text, 1, &tokenizer) != MH_OK)
         abort();
     round_trip(tokenizer, bytes, size);
+    make_plain(mh_plain_foreign(tokenizer), bytes, size);
     mh_tokenizer_free(tokenizer);
     for (size_t at = 0, length, most = 4 + size % 50; at < size; at += length) {
         length = mh_sentence_length(bytes + at, size - at, most);
