@@ -2,7 +2,7 @@
 // Token by token is the same to the bit as all tokens at once: mh_decoding_step against
 // mh_transformer_forward with a causal target, one by one, in pieces and at once, for memories of
 // different lengths, several copies for beams, after reordering, with taps, in f32 and bf16, at
-// every instruction-set level; and the same for mh_mha with a cache.
+// every instruction-set level; and the same for an encoder alone, and for mh_mha with a cache.
 #include "nn_support.h"
 #include "ref/ref_tensor.h"
 
@@ -273,6 +273,86 @@ static void halves(void **state)
     mh_context_free(context);
 }
 
+// ---- an encoder alone ---------------------------------------------------------------------------
+
+// A language model: a prompt at once, then token by token, with heads switched off; after HALF
+// tokens from three sequences to four others. The bits of mh_transformer_forward with src_causal.
+static void language_model(mh_context *context, mh_precision precision, bool norm_first)
+{
+    enum { FROM = 3, TO = 4, PROMPT = 5, HALF = 66, LONG = 72 };
+    static const size_t parents[TO] = {2, 0, 0, 1};
+    static float tgt[TO * LONG * D], expected[TO * LONG * D], found[TO * LONG * D];
+    static float whole[TO * H * LONG * LONG], last[TO * H * LONG];
+    mh_transformer_config c = mh_transformer_config_default();
+    c.kind = MH_ENCODER;
+    c.d_model = D, c.nhead = H, c.dim_feedforward = F, c.num_encoder_layers = LAYERS;
+    c.batch_first = true;
+    c.norm_first = norm_first;
+    c.final_norm = norm_first;
+    c.precision = precision;
+    mh_transformer *t;
+    test_ok(context, mh_transformer_create(context, &c, &t));
+    nn_randomise(mh_transformer_parameters(t), 5);
+    test_rng rng = {8};
+    for (size_t i = 0; i < TO * LONG * D; i++)
+        tgt[i] = (float)test_normal(&rng);
+    const mh_tensor all = mh_tensor_3d(tgt, MH_F32, TO, LONG, D);
+    const mh_tensor results = mh_tensor_3d(found, MH_F32, TO, LONG, D);
+
+    bool disabled[LAYERS * H] = {[1] = true, [LAYERS * H - 1] = true};
+    mh_decoding *d;
+    test_ok(context, mh_decoding_create_causal(context, t, FROM, &d));
+    mh_decoding_disable_heads(d, disabled);
+    for (size_t at = 0; at < LONG; at += at ? 1 : PROMPT) {
+        mh_tensor x = mh_tensor_slice(all, 1, at, at ? 1 : PROMPT);
+        mh_tensor y = mh_tensor_slice(results, 1, at, at ? 1 : PROMPT);
+        x.shape[0] = y.shape[0] = at < HALF ? FROM : TO;
+        const mh_tap tap = {.kind = MH_TAP_ENCODER,
+                            .layer = LAYERS - 1,
+                            .weights = mh_tensor_4d(last, MH_F32, TO, H, 1, LONG)};
+        if (at == HALF)
+            test_ok(context, mh_decoding_select(context, d, parents, TO));
+        test_ok(context, mh_decoding_step(context, d, &tap, at == LONG - 1, &x, &y));
+    }
+    mh_decoding_free(d);
+
+    // At once, with each sequence's past.
+    static float past[TO * LONG * D];
+    memcpy(past, tgt, sizeof past);
+    for (size_t i = 0; i < TO; i++)
+        memcpy(past + i * LONG * D, tgt + parents[i] * LONG * D, HALF * D * sizeof *past);
+    const mh_tap tap = {.kind = MH_TAP_ENCODER,
+                        .layer = LAYERS - 1,
+                        .weights = mh_tensor_4d(whole, MH_F32, TO, H, LONG, LONG)};
+    mh_transformer_options o = mh_transformer_options_default();
+    o.src_causal = true;
+    o.disabled_heads = disabled;
+    o.taps = &tap;
+    o.tap_count = 1;
+    const mh_tensor src = mh_tensor_3d(past, MH_F32, TO, LONG, D);
+    const mh_tensor out = mh_tensor_3d(expected, MH_F32, TO, LONG, D);
+    test_ok(context, mh_transformer_forward(context, t, &o, &src, NULL, &out));
+    for (size_t i = 0; i < TO; i++) {
+        const size_t at = (i * LONG + HALF) * D;
+        nn_same_bits("after a selection", (LONG - HALF) * D, expected + at, found + at);
+        nn_same_bits("before it", HALF * D, expected + i * LONG * D, found + parents[i] * LONG * D);
+    }
+    for (size_t i = 0; i < TO * H; i++)
+        nn_same_bits("a tap", LONG, whole + (i * LONG + LONG - 1) * LONG, last + i * LONG);
+    mh_transformer_free(t);
+}
+
+static void language_models(void **state)
+{
+    (void)state;
+    for (size_t level = 0; test_level(level); level++)
+        for (int n = 0; n < 4; n++) {
+            mh_context *context = test_context(test_level(level), 1 + (size_t)n);
+            language_model(context, n % 2 ? MH_PRECISION_BF16 : MH_PRECISION_F32, n / 2);
+            mh_context_free(context);
+        }
+}
+
 // ---- multi-head attention with a cache ----------------------------------------------------------
 
 static void mha_with_cache(mh_context *context, bool rope)
@@ -336,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding),
         cmocka_unit_test(halves),
+        cmocka_unit_test(language_models),
         cmocka_unit_test(attention_with_a_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,28 @@ static mh_status use_transformer(mh_context *context, void *user)
     return status;
 }
 
+static mh_status use_language_model(mh_context *context, void *user)
+{
+    storage *s = user;
+    const mh_transformer_config config = nn_transformer_config(MH_ENCODER, D, H, F, 2);
+    const mh_tensor twice = mh_tensor_3d(s->steps, MH_F32, T, 2 * B, D);
+    static const size_t parents[2 * B] = {1, 1, 2, 2};
+    mh_transformer *t = NULL;
+    mh_decoding *d = NULL;
+    mh_status status = mh_transformer_create(context, &config, &t);
+    if (!status)
+        status = mh_decoding_create_causal(context, t, 2 * B, &d);
+    for (size_t i = 0; i < T && !status; i++) {
+        const mh_tensor step = mh_tensor_slice(twice, 0, i, 1);
+        status = mh_decoding_step(context, d, NULL, 0, &step, &step);
+        if (!status && i == 1)
+            status = mh_decoding_reorder(context, d, parents);
+    }
+    mh_decoding_free(d);
+    mh_transformer_free(t);
+    return status;
+}
+
 static mh_status use_mha(mh_context *context, void *user)
 {
     storage *s = user;
@@ -81,6 +103,7 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     static storage s;
     assert_true(test_failing_allocations(NULL, 2, use_transformer, &s) > 9);
+    assert_true(test_failing_allocations(NULL, 2, use_language_model, &s) > 9);
     assert_true(test_failing_allocations(NULL, 2, use_mha, &s) > 9);
 }
 

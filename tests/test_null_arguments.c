@@ -73,6 +73,7 @@ static void modules(mh_context *c)
     REFUSED(mh_transformer_encode(c, NULL, NULL, NULL, NULL));
     REFUSED(mh_transformer_backward(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
     REFUSED(mh_decoding_create(c, NULL, NULL, NULL, 0, NULL));
+    REFUSED(mh_decoding_create_causal(c, NULL, 0, NULL));
     REFUSED(mh_decoding_step(c, NULL, NULL, 0, NULL, NULL));
     REFUSED(mh_decoding_reorder(c, NULL, NULL));
     REFUSED(mh_decoding_select(c, NULL, NULL, 0));

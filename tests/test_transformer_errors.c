@@ -246,6 +246,17 @@ static void decodings(void **state)
     mh_decoding_create(*state, module, memory, lengths, copies, &d)
     test_refused(*state, CREATE(encoder.module, &c.src, NULL, 1), MH_ERROR_ARGUMENT, "transformer");
     assert_null(d);
+    test_refused(*state, mh_decoding_create_causal(*state, c.module, 1, &d), MH_ERROR_ARGUMENT,
+                 "expected an encoder with layers");
+    test_refused(*state, mh_decoding_create_causal(*state, encoder.module, 0, &d),
+                 MH_ERROR_ARGUMENT, "sequences: found 0");
+    assert_true(mh_decoding_create_causal(*state, encoder.module, SIZE_MAX / 8, &d) != MH_OK);
+    assert_null(d);
+    test_ok(*state, mh_decoding_create_causal(*state, encoder.module, B, &d));
+    mh_tap cross = {.kind = MH_TAP_CROSS};
+    test_refused(*state, mh_decoding_step(*state, d, &cross, 1, &c.tgt, &c.out), MH_ERROR_ARGUMENT,
+                 "taps[0].layer");
+    mh_decoding_free(d);
     test_refused(*state, CREATE(c.module, NULL, NULL, 1), MH_ERROR_ARGUMENT, "memory");
     test_refused(*state, CREATE(c.module, &bad, NULL, 1), MH_ERROR_UNSUPPORTED, "memory");
     test_refused(*state, CREATE(c.module, &c.src, NULL, 0), MH_ERROR_ARGUMENT, "copies: found 0");

@@ -337,6 +337,12 @@ MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *t
                                     mh_decoding **decoding);
 MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is fine
 
+// The same for an encoder alone, whose attention is then causal: a language model such as GPT.
+// `sequences` of them, all empty; tgt of the first step is the prompt. Steps give the bits of
+// mh_transformer_forward with src_causal, and taps are for MH_TAP_ENCODER.
+MH_API mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
+                                           size_t sequences, mh_decoding **decoding);
+
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
 // the memory, the bits of a forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER
 // and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far or S) and without k and

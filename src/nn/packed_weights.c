@@ -70,7 +70,8 @@ mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *tr
         return MH_ERROR_MEMORY;
     *p = (mh_packed_weights){.allocator = context->allocator, .capacity = capacity};
     mh_status status = MH_OK;
-    for (size_t i = 0; i < encoder.count && whole && !status; i++)
+    const bool both = whole || !decoder.count; // an encoder alone goes step by step itself
+    for (size_t i = 0; i < encoder.count && both && !status; i++)
         status = add_layer(context, transformer, &encoder.layers[i], false, false, p);
     for (size_t i = 0; i < decoder.count && !status; i++)
         status = add_layer(context, transformer, &decoder.layers[i], true, whole, p);

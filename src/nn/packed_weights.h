@@ -11,8 +11,8 @@
 // Immutable: any thread may read it.
 typedef struct mh_packed_weights mh_packed_weights;
 
-// A copy of what a step of the decoder multiplies with; with `whole`, also of what the encoder and
-// the memory are multiplied with. Error: MH_ERROR_MEMORY.
+// A copy of what a step of the decoder, or of an encoder alone, multiplies with; with `whole`, also
+// of what the encoder and the memory are multiplied with. Error: MH_ERROR_MEMORY.
 MH_API mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *transformer,
                                           bool whole, mh_packed_weights **packed);
 MH_API void mh_packed_weights_free(mh_packed_weights *packed); // NULL is fine
