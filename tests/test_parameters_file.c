@@ -563,12 +563,12 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),   cmocka_unit_test(dtypes),
-        cmocka_unit_test(aliases),       cmocka_unit_test(separate_widths),
-        cmocka_unit_test(interleaved),   cmocka_unit_test(in_out),
-        cmocka_unit_test(refusals),      cmocka_unit_test(refused_aliases),
-        cmocka_unit_test(many_problems), cmocka_unit_test(not_strict),
-        cmocka_unit_test(memory),        cmocka_unit_test(many_tensors),
+        cmocka_unit_test(round_trips),      cmocka_unit_test(dtypes),
+        cmocka_unit_test(aliases),          cmocka_unit_test(separate_widths),
+        cmocka_unit_test(interleaved),      cmocka_unit_test(in_out),
+        cmocka_unit_test(refusals),         cmocka_unit_test(refused_aliases),
+        cmocka_unit_test(many_problems),    cmocka_unit_test(not_strict),
+        cmocka_unit_test(memory),           cmocka_unit_test(many_tensors),
         cmocka_unit_test(parts_round_trip), cmocka_unit_test(parts_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
