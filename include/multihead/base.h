@@ -79,7 +79,8 @@ typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_
 // ---- context ----------------------------------------------------------------------
 
 // Everything that would otherwise be global: threads, instruction-set level, allocator,
-// log callback, scratch memory and the text of the last error.
+// log callback, scratch memory and the text of the last error. After fork() both processes may
+// go on with theirs: the child's has threads of its own.
 typedef struct mh_context mh_context;
 
 typedef struct mh_context_options {
