@@ -20,6 +20,7 @@ enum {
     KEY_OUTPUT = 0x200,
     KEY_PRESET = 0x300,
     KEY_PRESETS,
+    KEY_PREFIX,
     KEY_EMBED_DIM,
     KEY_HEADS,
     KEY_KV_HEADS,
@@ -48,6 +49,8 @@ static const struct argp_option option_table[] = {
      "q_linear, qkv_layer ...), which also tells its widths; --heads is needed. bias_k, bias_v and "
      "sinks are read if they are there. Default: drawn at random, as PyTorch does",
      0},
+    {"prefix", KEY_PREFIX, "TEXT", 0,
+     "what their names begin with in a file of a larger model: encoder.layers.0.self_attn.", 0},
     {"preset", KEY_PRESET, "NAME", 0,
      "the sizes of one layer of a known model, such as bert-base or gpt3", 0},
     {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
@@ -118,6 +121,8 @@ static const choice rope_choices[] = {{"half", false}, {"interleaved", true}, {N
 static void check_module(struct argp_state *state, const mha *m)
 {
     const mh_mha_config *c = &m->config;
+    if (m->prefix && !m->model)
+        argp_error(state, "--prefix is for --model, which is missing");
     if (m->preset && (m->model || c->embed_dim || c->num_heads))
         argp_error(state,
                    "--preset has sizes of its own: not with --model, --embed-dim or --heads");
@@ -238,6 +243,9 @@ static error_t parse_setting(int key, char *argument, struct argp_state *state, 
     switch (key) {
     case KEY_MODEL:
         m->model = argument;
+        return 0;
+    case KEY_PREFIX:
+        m->prefix = argument;
         return 0;
     case KEY_PRESET:
         m->preset = find_preset(state, argument);

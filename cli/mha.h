@@ -33,7 +33,8 @@ typedef struct preset {
 
 typedef struct mha {
     common_options common;
-    const char *model; // NULL: random parameters
+    const char *model;  // NULL: random parameters
+    const char *prefix; // of their names, or NULL
     const preset *preset;
     mh_mha_config config; // as given; complete once the module is made
     int64_t random[2];    // B, T; 0: from files

@@ -6,6 +6,7 @@
 #include "progress.h"
 
 #include <multihead/model.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- presets ----------------------------------------------------------------------------------
@@ -72,17 +73,30 @@ static const names known_names[] = {
     {"qkv_layer.weight", NULL, NULL, "linear_layer.weight", "qkv_layer.bias", "linear_layer.bias"},
 };
 
-static bool has(const mh_tensor_file *file, const char *name)
+// A file, and what the names of the layer's parameters begin with in it.
+typedef struct layer_file {
+    const mh_tensor_file *file;
+    const char *prefix;
+} layer_file;
+
+static bool find(const layer_file *f, const char *name, mh_tensor *tensor)
+{
+    char full[512];
+    const int size = snprintf(full, sizeof full, "%s%s", f->prefix, name);
+    return size > 0 && (size_t)size < sizeof full && mh_tensor_file_find(f->file, full, tensor);
+}
+
+static bool has(const layer_file *f, const char *name)
 {
     mh_tensor ignored;
-    return mh_tensor_file_find(file, name, &ignored);
+    return find(f, name, &ignored);
 }
 
 // The columns or rows (dim 1 or 0) of a matrix, 0 if it is not there.
-static size_t size_in(const mh_tensor_file *file, const char *name, int dim)
+static size_t size_in(const layer_file *f, const char *name, int dim)
 {
     mh_tensor t;
-    bool found = name && mh_tensor_file_find(file, name, &t) && t.rank == 2;
+    bool found = name && find(f, name, &t) && t.rank == 2;
     return found ? t.shape[dim] : 0;
 }
 
@@ -93,7 +107,7 @@ static void set_size(size_t *size, size_t found)
 }
 
 // G from the rows that make keys; H if that does not come out even.
-static size_t kv_heads_in(const mh_tensor_file *file, const names *n, const mh_mha_config *c)
+static size_t kv_heads_in(const layer_file *file, const names *n, const mh_mha_config *c)
 {
     const size_t E = c->embed_dim / c->num_heads;
     const size_t rows = size_in(file, n->k ? n->k : n->q, 0);
@@ -102,7 +116,7 @@ static size_t kv_heads_in(const mh_tensor_file *file, const names *n, const mh_m
 }
 
 // Fills in the sizes that were not given as options. What does not fit is found when it is loaded.
-static void read_sizes(const mh_tensor_file *file, mh_mha_config *c)
+static void read_sizes(const layer_file *file, mh_mha_config *c)
 {
     for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
         const names *n = &known_names[i];
@@ -146,15 +160,18 @@ static int read_config(mha *m)
     mh_status status = mh_tensor_file_open(m->context, m->model, &file);
     if (status != MH_OK)
         return complain_status(m->context, status, "--model");
-    read_sizes(file, &m->config);
+    const layer_file layer = {file, m->prefix ? m->prefix : ""};
+    read_sizes(&layer, &m->config);
     const int code = check_numbers(m, file);
     mh_tensor_file_free(file);
     if (m->config.embed_dim)
         return code;
     complain("--model %s: no parameters of an attention layer are known by these names; expected "
              "in_proj_weight and out_proj.weight as PyTorch has them, or W_q, W_k, W_v, W_o or "
-             "the like (docs/mha.md)",
-             m->model);
+             "the like (docs/mha.md)%s",
+             m->model,
+             m->prefix ? ", behind --prefix"
+                       : "; of a part of a larger model, --prefix says where");
     return EXIT_INPUT;
 }
 
@@ -172,6 +189,7 @@ static int fill_parameters(mha *m)
         return EXIT_DONE;
     }
     mh_parameters_options options = mh_parameters_options_default();
+    options.prefix = m->prefix;
     options.qkv = m->config.qkv;
     options.num_heads = m->config.num_heads;
     mh_status status = mh_parameters_load(m->context, parameters, m->model, &options);

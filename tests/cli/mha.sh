@@ -36,6 +36,15 @@ for model in tutorial linear layer; do
     run multihead mha -m $model.safetensors --heads 2 --query x.npy --out same.npy
     cmp o.npy same.npy && echo "same as o.npy"
 done
+# a layer of a larger model
+make_npy large.safetensors a.0.in_proj_weight f32 6x2 1 0 0 1 1 0 0 1 1 0 0 1 + \
+    a.0.out_proj.weight f32 2x2 $same + a.1.out_proj.weight f32 1x1 9 + b f32 1 3
+run multihead mha -m large.safetensors --prefix a.0. --heads 2 --query x.npy --out same.npy
+cmp o.npy same.npy && echo "same as o.npy"
+run multihead mha -m large.safetensors --heads 2 --query x.npy --out same.npy
+run multihead mha -m large.safetensors --prefix a.2. --heads 2 --query x.npy --out same.npy
+run multihead mha -m large.safetensors --prefix a.1. --heads 2 --embed-dim 2 --query x.npy --out same.npy
+run multihead mha --prefix a. --embed-dim 2 --heads 2 --query x.npy --out same.npy
 run multihead mha -m layer.safetensors --heads 2 --qkv interleaved --query x.npy --out same.npy
 cmp o.npy same.npy && echo "same as o.npy"
 
