@@ -18,9 +18,8 @@
 // key j of the tile is live. Also the columns of a panel of a packed matrix, at every level.
 enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 
-// What mh_product.multiply_ahead sends for on its way: MH_AHEAD * k bytes into the second-level
-// cache, in a whole block of strips the panel that comes next; and where the sums will go.
-enum { MH_AHEAD = 8 };
+// What mh_product.multiply_ahead sends for on its way: mh_product.ahead * k bytes into the
+// second-level cache, strip by strip the panel that comes next; and where the sums will go.
 typedef struct mh_ahead {
     const char *next;
     const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
@@ -129,6 +128,8 @@ typedef struct mh_product {
     size_t step;  // k is rounded up to it
     size_t block; // rows of A that are best packed at a time: whole strips that, as deep as a
                   // stretch of k, fit in the second-level cache
+    size_t ahead; // bytes of what comes next that a strip sends for, for each k: strips of 192 or
+                  // 256 rows make a panel
     size_t left_size, right_size; // bytes of an element of a packed operand
 
     // What a thread has to do before it packs a left operand or multiplies, and afterwards; and
@@ -176,8 +177,8 @@ typedef struct mh_product {
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                            const mh_ahead *ahead);
 
-    // The same with rows of f32 that are the transpose of the left operand, a (k x m, row stride
-    // lda); NULL where pack_left_turned is there for that.
+    // The same with rows of f32 that are the transpose of the left operand, a (k x m,
+    // row stride lda); NULL where pack_left_turned is there for that.
     void (*multiply_turned)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
                             const void *b, size_t ldb, float *c, size_t ldc, bool accumulate);
 

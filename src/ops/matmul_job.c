@@ -43,7 +43,8 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
         strip.ldx = (size_t)job->target.stride[0];
     }
     mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
-    ahead.next = panel.next + i * s->depth * MH_AHEAD;
+    const size_t sent = i * s->depth * product->ahead;
+    ahead.next = sent < mh_panel_bytes(product, s->depth) ? panel.next + sent : NULL;
     const mh_left left = mh_left_from(product, s->block, row);
     product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
                             left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,

@@ -8,6 +8,13 @@ static bool worth_threads(const mh_matmul_job *job)
     return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
 }
 
+// Parts of some, as even as they can be.
+static size_t even_part(size_t total, size_t most)
+{
+    const size_t parts = (total + most - 1) / most;
+    return (total + parts - 1) / parts;
+}
+
 static void count_tasks(mh_matmul_job *job)
 {
     const size_t panels = mh_panels_of(job->c.shape[1]);
@@ -69,13 +76,23 @@ static void cut_rows(mh_matmul_job *job, size_t threads)
     cut_panels(job, in_place ? many : 4 * threads, 1);
 }
 
+// Packed blocks take a quarter of a second-level cache of 2 MiB at most.
+static size_t largest_block(const mh_matmul_job *job)
+{
+    enum { BLOCK_BYTES = 512 * 1024 };
+    const mh_product *product = job->product;
+    const size_t depth = mh_larger(1, mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH));
+    const size_t strips = BLOCK_BYTES / (depth * product->left_size * product->rows);
+    return product->pack_left ? mh_smaller(product->block, strips * product->rows) : product->block;
+}
+
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
 {
     job->workers = worth_threads(job) ? context->threads : 1;
-    job->rows = mh_smaller(job->product->block, mh_round_up(job->c.shape[0], job->product->rows));
+    job->rows = mh_smaller(largest_block(job), mh_round_up(job->c.shape[0], job->product->rows));
     job->panels = mh_panels_of(job->c.shape[1]);
     if (job->a.shape[1] > MH_MATMUL_DEPTH)
-        job->panels = mh_smaller(job->panels, MH_MATMUL_PANELS);
+        job->panels = even_part(job->panels, MH_MATMUL_PANELS);
     count_tasks(job);
     if (job->workers > 1 && job->product->pack_left)
         cut_packed(job, context->threads);

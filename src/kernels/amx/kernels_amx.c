@@ -40,11 +40,13 @@ static void stay_awake(void) { _tile_dpbf16ps(7, 4, 5); }
 
 // ---- the product -------------------------------------------------------------------------------
 
+enum { AHEAD = 16 }; // mh_product.ahead
+
 // What a step of 32 columns sends for: a part of what comes next, and a row of where sums will go.
 // All rows at once would keep the operands waiting; up to a fifth of the time is saved.
 MH_ALWAYS_INLINE void send_for_next(mh_ahead *ahead)
 {
-    enum { NEXT = STEP * MH_AHEAD / 2 };
+    enum { NEXT = STEP * AHEAD / 2 };
     for (size_t line = 0; ahead->next && line < NEXT; line += TILE_ROW, ahead->next += TILE_ROW)
         MH_PREFETCH_FAR(ahead->next);
     for (size_t line = 0; ahead->rows && line < ahead->bytes; line += TILE_ROW)
@@ -286,10 +288,34 @@ static void pack_right_turned(size_t k, size_t n, const float *b, ptrdiff_t ldb,
     pack_right_from(false, true, k, n, b, ldb, to, columns);
 }
 
+// Up to 32 columns of two rows, which come first, or 0: a row each of two tiles.
+MH_ALWAYS_INLINE void pack_pair(const uint16_t *even, __mmask32 n_even, __mmask32 n_odd,
+                                ptrdiff_t ldb, size_t width, char *tiles)
+{
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i upper = _mm512_maskz_loadu_epi16(n_even, even);
+    const __m512i lower = _mm512_maskz_loadu_epi16(n_odd, even + ldb);
+    const __m512i low = _mm512_unpacklo_epi16(upper, lower);
+    const __m512i high = _mm512_unpackhi_epi16(upper, lower);
+    _mm512_storeu_si512(tiles, _mm512_permutex2var_epi64(low, first, high));
+    if (width > SIDE)
+        _mm512_storeu_si512(tiles + TILE, _mm512_permutex2var_epi64(low, second, high));
+}
+
 static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                             size_t columns)
 {
-    pack_right_from(true, false, k, n, b, ldb, to, columns);
+    for (size_t i = 0; i < (k + STEP - 1) / STEP * STEP; i += 2, b += i < k ? 2 * ldb : 0) {
+        char *tiles = (char *)to + i / STEP * (columns / SIDE) * TILE + i % STEP / 2 * TILE_ROW;
+        const __mmask32 even = i < k ? (__mmask32)-1 : 0, odd = i + 1 < k ? even : 0;
+        size_t j = 0;
+        for (; j + STEP <= n; j += STEP, tiles += 2 * TILE)
+            pack_pair(b + j, even, odd, ldb, STEP, tiles);
+        const __mmask32 rest = ((__mmask32)1 << (n - j)) - 1;
+        if (j < n)
+            pack_pair(b + j, even & rest, odd & rest, ldb, n - j, tiles);
+    }
 }
 
 static void pack_right_turned_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
@@ -368,6 +394,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .group = SIDE,
                                .step = STEP,
                                .block = 512,
+                               .ahead = AHEAD,
                                .left_size = sizeof(uint16_t),
                                .right_size = sizeof(uint16_t),
                                .enter = enter,
