@@ -177,7 +177,13 @@ typedef struct mh_product {
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                            const mh_ahead *ahead);
 
-    // The same with rows of f32 that are the transpose of the left operand, a (k x m,
+    // c += a b with few rows of a, packed, m <= group, and rows of bf16 as they stand, b (k x n,
+    // row stride ldb): bit for bit what multiply makes of b packed, but for which NaN it is. NULL:
+    // there is no such thing.
+    void (*multiply_few)(size_t m, size_t n, size_t k, const void *a, const uint16_t *b,
+                         ptrdiff_t ldb, float *c, size_t ldc);
+
+    // The same as multiply with rows of f32 that are the transpose of the left operand, a (k x m,
     // row stride lda); NULL where pack_left_turned is there for that.
     void (*multiply_turned)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
                             const void *b, size_t ldb, float *c, size_t ldc, bool accumulate);

@@ -48,7 +48,7 @@ typedef struct mh_matmul_scratch {
     float *turned;   // (depth, 64): a panel of B as f32, before it is packed
     float *staging;  // (64, depth): columns of B that need converting
     void *panel;     // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;     // (panels, block, 64); one panel where K is one stretch
+    float *sums;     // (panels, block, 64); one panel where K is one stretch and rows are not few
     float *finished; // (64, block): a panel of sums turned, if C is
     float *row_sums; // (block), if they are wanted
 } mh_matmul_scratch;
@@ -59,7 +59,8 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool turned;                    // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
-    bool plain;                     // it is the sums, which are made there
+    bool few;                       // rows of A; B is taken as it stands
+    bool plain;                     // C is the sums, which are made there
     const mh_packed_matrix *packed; // B, or NULL
     float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
     mh_linear_options options;      // how the sums become C

@@ -86,14 +86,27 @@ static size_t largest_block(const mh_matmul_job *job)
     return product->pack_left ? mh_smaller(product->block, strips * product->rows) : product->block;
 }
 
+// Tasks of few rows: wide enough for long runs of B's rows, and so narrow that the sums stay in the
+// first-level cache.
+static size_t few_rows_panels(const mh_matmul_job *job)
+{
+    enum { FEWEST = 8, MOST = 64 };
+    const size_t share = job->workers > 1 ? job->panels / (2 * job->workers) : MOST;
+    return mh_smaller(job->panels, mh_smaller(MOST, mh_larger(FEWEST, share)));
+}
+
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
 {
     job->workers = worth_threads(job) ? context->threads : 1;
     job->rows = mh_smaller(largest_block(job), mh_round_up(job->c.shape[0], job->product->rows));
     job->panels = mh_panels_of(job->c.shape[1]);
-    if (job->a.shape[1] > MH_MATMUL_DEPTH)
+    if (job->few)
+        job->panels = few_rows_panels(job);
+    else if (job->a.shape[1] > MH_MATMUL_DEPTH)
         job->panels = even_part(job->panels, MH_MATMUL_PANELS);
     count_tasks(job);
+    if (job->few)
+        return;
     if (job->workers > 1 && job->product->pack_left)
         cut_packed(job, context->threads);
     else if (job->workers > 1)
@@ -106,7 +119,7 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
     const size_t width = mh_round_up(depth, job->kernels->lanes);
     const size_t rows = mh_round_up(mh_smaller(job->c.shape[0], job->rows), product->rows);
-    const size_t panels = job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
+    const size_t panels = job->few || job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
     mh_matmul_scratch s;
     s.rows = mh_matmul_packs_block(job) ? NULL : mh_arena_take(arena, rows * width, sizeof(float));
     s.left = mh_left_take(product, arena, rows, depth);

@@ -247,6 +247,50 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
     check_release();
 }
 
+// bf16 numbers of which most are about 1, some denormal or so small that products are, and few
+// huge, inf or NaN.
+static void fill_odd_halves(size_t n, uint32_t seed, uint16_t *x)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = ((uint32_t)i + seed) * UINT32_C(2654435761) >> 8;
+        const uint16_t signed_fraction = bits & 0x807F;
+        x[i] = bits % 7 == 0     ? signed_fraction
+               : bits % 11 == 0  ? signed_fraction | 0x2000
+               : bits % 997 == 0 ? signed_fraction | 0x7F00
+               : bits % 499 == 0 ? signed_fraction | 0x7F80
+                                 : signed_fraction | 0x3F00;
+    }
+}
+
+static bool same_or_nan(float x, float y)
+{
+    return isnan(x) ? isnan(y) : !memcmp(&x, &y, sizeof x);
+}
+
+// Few rows times b as it stands: the bits of b packed.
+static void check_few_rows(const mh_product *product, size_t m, size_t n, size_t k,
+                           check_result *result)
+{
+    const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, product->step);
+    const size_t columns = mh_round_up(n, MH_MAX_LANES);
+    uint16_t *a = check_halves((m - 1) * lda + k), *b = check_halves((k - 1) * ldb + n);
+    uint8_t *packed_a = check_bytes(product->group * depth * product->left_size);
+    uint8_t *packed_b = check_bytes(depth * columns * product->right_size);
+    float *expected = check_floats(product->group * columns), *found = check_floats(m * n);
+    fill_odd_halves((m - 1) * lda + k, 1, a);
+    fill_odd_halves((k - 1) * ldb + n, 77, b);
+    memset(found, 0, m * n * sizeof *found);
+    product->pack_left_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
+    product->pack_right_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
+    product->multiply(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected,
+                      columns, false);
+    product->multiply_few(m, n, k, packed_a, b, (ptrdiff_t)ldb, found, n);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            result->ok &= same_or_nan(found[i * n + j], expected[i * columns + j]);
+    check_release();
+}
+
 static check_result check_product(const check_run *run, const mh_product *product)
 {
     check_result result = {.ok = true, .unit = "GFLOP/s"};
@@ -262,6 +306,10 @@ static check_result check_product(const check_run *run, const mh_product *produc
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
                 check_forms(product, m, n, depths[d], &result);
+    for (size_t m = 1; m <= product->group && product->multiply_few; m += m < 4 ? 1 : 4)
+        for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
+            for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
+                check_few_rows(product, m, n, depths[d], &result);
     check_odd_numbers(product, &result);
     if (run->bench) {
         operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);

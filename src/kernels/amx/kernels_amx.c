@@ -288,7 +288,8 @@ static void pack_right_turned(size_t k, size_t n, const float *b, ptrdiff_t ldb,
     pack_right_from(false, true, k, n, b, ldb, to, columns);
 }
 
-// Up to 32 columns of two rows, which come first, or 0: a row each of two tiles.
+// Up to 32 columns of two rows, a whole line of the cache each, as a row of two tiles beside each
+// other. Masks say which numbers there are; the others are 0.
 MH_ALWAYS_INLINE void pack_pair(const uint16_t *even, __mmask32 n_even, __mmask32 n_odd,
                                 ptrdiff_t ldb, size_t width, char *tiles)
 {
@@ -413,6 +414,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .unpack_right = unpack_right,
                                .multiply = multiply,
                                .multiply_ahead = multiply_ahead,
+                               .multiply_few = mh_multiply_few_amx,
                                .soften = mh_soften_amx,
                                .multiply_softening = multiply_softening};
     table->bf16_peak = bf16_peak;

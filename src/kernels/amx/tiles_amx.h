@@ -117,6 +117,10 @@ MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const op
         LOAD_TILE(5, next->a + next->group);
 }
 
+// See few_rows_amx.c: mh_product.multiply_few.
+void mh_multiply_few_amx(size_t m, size_t n, size_t k, const void *a, const uint16_t *b,
+                         ptrdiff_t ldb, float *c, size_t ldc);
+
 // See attention_amx.c. The second does mh_product.multiply_softening where that pays, and returns
 // whether it did.
 void mh_soften_amx(const mh_weight_step *step);
