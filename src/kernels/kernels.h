@@ -29,7 +29,7 @@ typedef struct mh_ahead {
 
 // The longest vector of any level, for buffers that hold one vector a row; and the rows that are
 // taken at a time if sequences are short.
-enum { MH_MAX_LANES = 16, MH_FEW_ROWS = 12 };
+enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12 };
 
 // How raw products x become the scores y of one query over the keys of one tile:
 //     y = scale * x;  y = cap * tanh(y / cap) if cap > 0;  y += bias_j if bias;
@@ -209,13 +209,14 @@ typedef struct mh_kernels {
 
     size_t lanes; // floats of a vector
 
-    // Products of short sequences, up to MH_FEW_ROWS rows, in the bits of f32.multiply. The first
+    // Products of short sequences, up to MH_SHORT_ROWS rows, in the bits of f32.multiply. The first
     // may go on from C: the sums of k cut into several calls are those of one. The second makes of
     // each row what scale_row would, given its factor.
-    void (*few_scores)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                       size_t ldb, bool more, float *c, ptrdiff_t ldc);
-    void (*few_outputs)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                        size_t ldb, const float *factors, float *c, ptrdiff_t ldc);
+    void (*short_scores)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
+                         const float *b, size_t ldb, bool more, float *c, ptrdiff_t ldc);
+    void (*short_outputs)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
+                          const float *b, size_t ldb, const float *factors, float *c,
+                          ptrdiff_t ldc);
 
     // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_finish_map. y
     // may be x or the residual.

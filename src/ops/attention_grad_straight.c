@@ -73,10 +73,10 @@ static void multiply(const mh_grad_job *job, size_t rows, size_t columns, size_t
 static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t inner,
                   whole_rows a, const float *b, float *c)
 {
-    for (size_t i = 0; i < rows; i += MH_FEW_ROWS)
-        kernels->few_scores(mh_smaller(rows - i, MH_FEW_ROWS), columns, inner,
-                            a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS, false,
-                            c + i * MH_FEW_KEYS, MH_FEW_KEYS);
+    for (size_t i = 0; i < rows; i += MH_SHORT_ROWS)
+        kernels->short_scores(mh_smaller(rows - i, MH_SHORT_ROWS), columns, inner,
+                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS, false,
+                              c + i * MH_FEW_KEYS, MH_FEW_KEYS);
 }
 
 // c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).

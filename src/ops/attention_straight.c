@@ -26,10 +26,10 @@ typedef struct operands {
     _Alignas(64) float keys[PART * MH_FEW_KEYS]; // (columns, 16)
     _Alignas(64) float packed_values[MH_FEW_KEYS * MOST_WIDTH];
     _Alignas(64) float staging[MH_FEW_KEYS * MOST_WIDTH]; // of keys and values
-    _Alignas(64) float queries[MH_FEW_ROWS * MOST_WIDTH];
-    _Alignas(64) float out[MH_FEW_ROWS * MOST_WIDTH];
-    _Alignas(64) float scores[MH_FEW_ROWS * MH_KEY_TILE];
-    _Alignas(64) float sums[MH_FEW_ROWS * MH_MAX_LANES];
+    _Alignas(64) float queries[MH_SHORT_ROWS * MOST_WIDTH];
+    _Alignas(64) float out[MH_SHORT_ROWS * MOST_WIDTH];
+    _Alignas(64) float scores[MH_SHORT_ROWS * MH_KEY_TILE];
+    _Alignas(64) float sums[MH_SHORT_ROWS * MH_MAX_LANES];
 } operands;
 
 // Whether options leave all keys of a sequence alive, and the scores as they are.
@@ -99,8 +99,8 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
     for (size_t c = 0; c < p->E || c == 0; c += PART) {
         const size_t part = mh_smaller(p->E - c, PART);
         turn_keys(job, c, part, x);
-        kernels->few_scores(count, columns, part, queries + c, stride, x->keys, MH_FEW_KEYS, c > 0,
-                            x->scores, MH_KEY_TILE);
+        kernels->short_scores(count, columns, part, queries + c, stride, x->keys, MH_FEW_KEYS,
+                              c > 0, x->scores, MH_KEY_TILE);
     }
     for (size_t r = 0; r < count; r++)
         max[r] = -INFINITY;
@@ -113,7 +113,7 @@ static void find_factors(const mh_attention_job *job, const size_t at[3], size_t
                          const float *max, const operands *x, float *factors)
 {
     const mh_tensor *lse = job->problem->options.lse;
-    float sums[MH_FEW_ROWS], logs[MH_FEW_ROWS] = {0};
+    float sums[MH_SHORT_ROWS], logs[MH_SHORT_ROWS] = {0};
     mh_attention_sums(job, count, x->sums, sums, logs);
     for (size_t r = 0; r < count; r++) {
         factors[r] = 1 / (sums[r] == 0 ? NAN : sums[r]);
@@ -131,13 +131,13 @@ static void attend_rows(const mh_attention_job *job, size_t head, size_t first, 
     const mh_tensor *t = &job->problem->out;
     const size_t Ev = job->problem->Ev, width = job->value_width;
     size_t at[3] = {x->sequence->batch, head, x->sequence->query_begin + first};
-    float max[MH_FEW_ROWS], factors[MH_FEW_ROWS];
+    float max[MH_SHORT_ROWS], factors[MH_SHORT_ROWS];
     weigh_rows(job, at, count, max, x);
     find_factors(job, at, count, max, x, factors);
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1 && Ev == width;
     float *out = plain ? (float *)mh_element(t, 3, at) : x->out;
-    kernels->few_outputs(count, width, x->sequence->keys, x->scores, MH_KEY_TILE, x->values,
-                         x->value_stride, factors, out, plain ? t->stride[2] : (ptrdiff_t)width);
+    kernels->short_outputs(count, width, x->sequence->keys, x->scores, MH_KEY_TILE, x->values,
+                           x->value_stride, factors, out, plain ? t->stride[2] : (ptrdiff_t)width);
     for (size_t r = 0; r < count && !plain; r++, at[2]++)
         mh_row_write(kernels, t->dtype, (void *)mh_element(t, 3, at), t->stride[3], Ev,
                      out + r * width);
@@ -153,7 +153,7 @@ void mh_attention_straight(void *arg, size_t task, size_t worker)
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
-        const size_t blocks = (sequence.T + MH_FEW_ROWS - 1) / MH_FEW_ROWS;
+        const size_t blocks = (sequence.T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
         x.sequence = &sequence;
         x.group = i % p->G;
         x.turned = SIZE_MAX;

@@ -268,8 +268,8 @@ static bool same_or_nan(float x, float y)
 }
 
 // Few rows times b as it stands: the bits of b packed.
-static void check_few_rows(const mh_product *product, size_t m, size_t n, size_t k,
-                           check_result *result)
+static void check_short_rows(const mh_product *product, size_t m, size_t n, size_t k,
+                             check_result *result)
 {
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, product->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
@@ -309,7 +309,7 @@ static check_result check_product(const check_run *run, const mh_product *produc
     for (size_t m = 1; m <= product->group && product->multiply_few; m += m < 4 ? 1 : 4)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
-                check_few_rows(product, m, n, depths[d], &result);
+                check_short_rows(product, m, n, depths[d], &result);
     check_odd_numbers(product, &result);
     if (run->bench) {
         operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);

@@ -4,15 +4,15 @@
 #include "kernels/check.h"
 #include <string.h>
 
-typedef struct few {
+typedef struct product {
     const mh_kernels *kernels;
     size_t m, n, k, lda, ldb, ldc;
     float *a, *b, *factors, *c;
-} few;
+} product;
 
-static few make_few(const mh_kernels *kernels, size_t m, size_t n, size_t k)
+static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k)
 {
-    few f = {kernels, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL};
+    product f = {kernels, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * f.lda + k, b_size = (k - 1) * f.ldb + n;
     f.a = check_floats(a_size), f.b = check_floats(b_size);
     f.factors = check_floats(m), f.c = check_floats((m - 1) * f.ldc + n);
@@ -24,22 +24,22 @@ static few make_few(const mh_kernels *kernels, size_t m, size_t n, size_t k)
 
 static void score(void *arg)
 {
-    const few *f = arg;
+    const product *f = arg;
     const size_t first = f->k / 3;
-    f->kernels->few_scores(f->m, f->n, first, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, false, f->c,
-                           (ptrdiff_t)f->ldc);
-    f->kernels->few_scores(f->m, f->n, f->k - first, f->a + first, (ptrdiff_t)f->lda,
-                           f->b + first * f->ldb, f->ldb, true, f->c, (ptrdiff_t)f->ldc);
+    f->kernels->short_scores(f->m, f->n, first, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, false, f->c,
+                             (ptrdiff_t)f->ldc);
+    f->kernels->short_scores(f->m, f->n, f->k - first, f->a + first, (ptrdiff_t)f->lda,
+                             f->b + first * f->ldb, f->ldb, true, f->c, (ptrdiff_t)f->ldc);
 }
 
 static void output(void *arg)
 {
-    const few *f = arg;
-    f->kernels->few_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
-                            f->c, (ptrdiff_t)f->ldc);
+    const product *f = arg;
+    f->kernels->short_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
+                              f->c, (ptrdiff_t)f->ldc);
 }
 
-static bool rows_agree(const few *f, bool scaled)
+static bool rows_agree(const product *f, bool scaled)
 {
     bool same = true;
     float *row = check_floats(f->n);
@@ -53,13 +53,13 @@ static bool rows_agree(const few *f, bool scaled)
     return same;
 }
 
-check_result check_few(const check_run *run)
+check_result check_short(const check_run *run)
 {
     const size_t lanes = run->kernels->lanes;
     check_result result = {.ok = true, .unit = "Gflop/s"};
-    for (size_t m = 1; m <= MH_FEW_ROWS; m++) {
+    for (size_t m = 1; m <= MH_SHORT_ROWS; m++) {
         for (size_t vectors = 1; vectors <= 7; vectors++) {
-            few f = make_few(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);
+            product f = make_product(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);
             score(&f);
             result.ok &= rows_agree(&f, false);
             output(&f);
@@ -68,7 +68,7 @@ check_result check_few(const check_run *run)
         }
     }
     if (run->bench) {
-        few f = make_few(run->kernels, 10, 512, 10);
+        product f = make_product(run->kernels, 10, 512, 10);
         result.rate = 1e-9 * 2 * 10 * 512 * 10 * check_rate(output, &f);
         check_release();
     }
