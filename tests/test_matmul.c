@@ -52,6 +52,7 @@ static void multiply(mh_context *context, matrices *m, bool packed)
     mh_packed_matrix *b = NULL;
     test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &m->b.view, &b));
     test_ok(context, mh_matmul_packed(context, &m->a.view, b, &m->c.view));
+    assert_int_equal(mh_matmul_packed(NULL, &m->a.view, b, &m->c.view), MH_ERROR_ARGUMENT);
     mh_packed_matrix_free(b);
 }
 

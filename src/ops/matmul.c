@@ -41,6 +41,8 @@ mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
 mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_packed_matrix *b,
                            const mh_tensor *c)
 {
+    if (!context)
+        return MH_ERROR_ARGUMENT;
     if (!b)
         return mh_fail(context, MH_ERROR_ARGUMENT, "b: found NULL, expected a packed matrix");
     if (b->isa != context->isa)
