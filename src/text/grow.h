@@ -23,9 +23,10 @@ static inline uint64_t mh_mix(uint64_t x) // the finaliser of splitmix64
     return x ^ (x >> 31);
 }
 
-static inline uint64_t mh_hash_bytes(const char *bytes, size_t size)
+// Another seed is another hash: texts made to collide do so under one of them only.
+static inline uint64_t mh_hash_bytes(uint64_t seed, const char *bytes, size_t size)
 {
-    uint64_t hash = size * UINT64_C(0x9E3779B97F4A7C15), word;
+    uint64_t hash = seed ^ size * UINT64_C(0x9E3779B97F4A7C15), word;
     for (; size >= sizeof word; bytes += sizeof word, size -= sizeof word) {
         memcpy(&word, bytes, sizeof word);
         hash = mh_mix(hash ^ word) + UINT64_C(0x9E3779B97F4A7C15);

@@ -34,6 +34,7 @@ typedef struct mh_merge {
 
 struct mh_tokenizer {
     mh_context *context; // whose memory it is
+    uint64_t seed;       // of the hashes
     mh_token_entry *tokens;
     size_t count, capacity;
     mh_text_buffer bytes; // of all tokens, one after the other

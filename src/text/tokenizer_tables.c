@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Tokens and merges of a tokenizer, and the two hash tables that find them: open addressing,
-// linear probing, at most half full. Results never depend on the order of a table.
+// linear probing, at most half full. Results never depend on the order of a table, which is another
+// in every tokenizer: a file whose tokens all fall on one slot would take minutes to read.
 #include "text/tokenizer.h"
 
+#include <sys/random.h>
+
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
+
+static uint64_t random_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = (uint64_t)(uintptr_t)&seed; // early in a machine's life; the address will do
+    return seed;
+}
 
 mh_tokenizer *mh_tokenizer_create(mh_context *context)
 {
@@ -11,6 +22,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     if (t) {
         memset(t, 0, sizeof *t);
         t->context = context;
+        t->seed = random_seed();
         t->pad = t->bos = t->eos = -1;
     }
     return t;
@@ -33,7 +45,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
 // The slot that holds the token of these bytes, or the free one where it would be.
 static size_t find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
 {
-    size_t mask = t->by_bytes_size - 1, slot = (size_t)mh_hash_bytes(bytes, size) & mask;
+    size_t mask = t->by_bytes_size - 1, slot = (size_t)mh_hash_bytes(t->seed, bytes, size) & mask;
     for (; t->by_bytes[slot] != 0; slot = (slot + 1) & mask) {
         size_t id = t->by_bytes[slot] - 1;
         if (t->tokens[id].size == size && memcmp(mh_token_bytes(t, id), bytes, size) == 0)
@@ -92,7 +104,7 @@ bool mh_tokenizer_add(mh_tokenizer *t, mh_token_kind kind, const char *bytes, si
 static size_t pair_slot(const mh_tokenizer *t, uint32_t left, uint32_t right)
 {
     size_t mask = t->by_pair_size - 1;
-    size_t slot = (size_t)mh_mix((uint64_t)left << 32 | right) & mask;
+    size_t slot = (size_t)mh_mix(t->seed ^ ((uint64_t)left << 32 | right)) & mask;
     for (; t->by_pair[slot] != 0; slot = (slot + 1) & mask) {
         const mh_merge *m = &t->merges[t->by_pair[slot] - 1];
         if (m->left == left && m->right == right)

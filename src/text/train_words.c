@@ -6,7 +6,7 @@
 
 static size_t find_slot(const mh_train_words *w, const char *word, size_t size)
 {
-    size_t mask = w->slot_count - 1, slot = (size_t)mh_hash_bytes(word, size) & mask;
+    size_t mask = w->slot_count - 1, slot = (size_t)mh_hash_bytes(0, word, size) & mask;
     for (; w->slots[slot] != 0; slot = (slot + 1) & mask) {
         const mh_train_word *found = &w->words[w->slots[slot] - 1];
         if (found->size == size && memcmp(w->bytes.bytes + found->begin, word, size) == 0)

@@ -212,8 +212,9 @@ static void set_duration(mh_run *run, const char *name, mh_duration d)
 static uint64_t fingerprint(const mh_examples *e)
 {
     const size_t ids = e->starts[2 * e->count];
-    return mh_hash_bytes((const char *)e->ids, ids * sizeof *e->ids) ^
-           mh_mix(mh_hash_bytes((const char *)e->starts, (2 * e->count + 1) * sizeof *e->starts));
+    return mh_hash_bytes(0, (const char *)e->ids, ids * sizeof *e->ids) ^
+           mh_mix(
+               mh_hash_bytes(0, (const char *)e->starts, (2 * e->count + 1) * sizeof *e->starts));
 }
 
 static void set_sentences(mh_run *run, const char *name, size_t count, const mh_examples *e)
