@@ -2,8 +2,8 @@
 // The rules of beam.h.
 #include "model/beam.h"
 #include "base/arena.h"
+#include "base/power.h"
 #include "base/sizes.h"
-#include <math.h>
 #include <stdlib.h>
 
 struct mh_beam_option {
@@ -54,9 +54,12 @@ void mh_beam_free(mh_context *context, mh_beam *beam)
 
 // ---- finished hypotheses ------------------------------------------------------------------------
 
+// log-probability / tokens^penalty; the usual power, 1, exactly.
 static double normalise(const mh_beam *b, double log_probability, size_t tokens)
 {
-    return log_probability / pow((double)tokens, b->penalty);
+    if (b->penalty == 1)
+        return log_probability / (double)tokens;
+    return log_probability * mh_exp_below_0(-b->penalty * mh_log_above_1((double)tokens));
 }
 
 // In order of score; of equal ones the first to come is first.
