@@ -19,6 +19,7 @@ typedef struct line_stream {
     bool prompts; // somebody types them
     char *bytes;
     size_t begin, size, capacity; // what is not taken yet: bytes[begin .. size)
+    size_t searched;              // of these, how many have no newline
     bool ended;
     mh_text *items; // (count): the lines taken last, valid until the next are
     size_t count, item_capacity;

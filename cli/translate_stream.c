@@ -64,12 +64,16 @@ static int take_complete(line_stream *s, size_t most)
 {
     int code = EXIT_DONE;
     while (s->begin < s->size && s->count < most && code == EXIT_DONE) {
-        const char *newline = memchr(s->bytes + s->begin, '\n', s->size - s->begin);
-        if (!newline && !s->ended)
+        const size_t from = s->begin + s->searched;
+        const char *newline = memchr(s->bytes + from, '\n', s->size - from);
+        if (!newline && !s->ended) {
+            s->searched = s->size - s->begin;
             break;
+        }
         const size_t end = newline ? (size_t)(newline - s->bytes) : s->size;
         code = add_line(s, end);
         s->begin = newline ? end + 1 : end;
+        s->searched = 0;
     }
     return code;
 }
