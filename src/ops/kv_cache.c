@@ -76,7 +76,7 @@ void mh_kv_cache_free(mh_kv_cache *cache)
     const size_t sequences = cache->options.sequences;
     for (size_t b = 0; cache->sequences && b < sequences; b++)
         mh_kv_empty(cache, &cache->sequences[b]);
-    mh_kv_free_spare(cache);
+    mh_kv_free_slabs(cache);
     mh_kv_release(cache, cache->sequences, sequences * sizeof *cache->sequences);
     mh_kv_release(cache, cache->lengths, sequences * sizeof *cache->lengths);
     allocator.release(allocator.user, cache, sizeof *cache);
@@ -274,6 +274,11 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
     const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
     return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
                            mh_kv_tile_at(cache, chunk, head), chunk->finite[head], keys, values);
+}
+
+const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin)
+{
+    return mh_kv_tile_at(cache, cache->sequences[b].chunks[begin / MH_KV_CHUNK], head);
 }
 
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,

@@ -36,11 +36,40 @@ void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t h
     return chunk->data + head * mh_kv_form_bytes(&cache->form, chunk->places);
 }
 
+static void make_spare(mh_kv_cache *cache, mh_kv_chunk *chunk)
+{
+    mh_kv_chunk **spare = spare_of(cache, chunk->places);
+    chunk->next = *spare;
+    *spare = chunk;
+}
+
+// New spare chunks, to be taken in the order in which they lie; false if there is no memory.
+static bool add_slab(mh_kv_cache *cache, size_t places)
+{
+    enum { HEADER = 64, MOST_BYTES = 4 << 20 };
+    const size_t chunk = chunk_bytes(cache, places);
+    const size_t wanted = mh_smaller(cache->slab_bytes / 4, MOST_BYTES);
+    const size_t count = mh_larger(wanted / chunk, 1), bytes = HEADER + count * chunk;
+    mh_kv_slab *slab = mh_kv_allocate(cache, bytes);
+    if (!slab)
+        return false;
+    *slab = (mh_kv_slab){cache->slabs, bytes};
+    cache->slabs = slab;
+    cache->slab_bytes += bytes;
+    for (size_t i = count; i-- > 0;) {
+        mh_kv_chunk *spare = (mh_kv_chunk *)((char *)slab + HEADER + i * chunk);
+        spare->places = places;
+        make_spare(cache, spare);
+    }
+    return true;
+}
+
 static mh_kv_chunk *take_chunk(mh_kv_cache *cache, size_t places)
 {
-    mh_kv_chunk **spare = spare_of(cache, places), *chunk = *spare;
-    if (!chunk)
-        return mh_kv_allocate(cache, chunk_bytes(cache, places));
+    mh_kv_chunk **spare = spare_of(cache, places), *chunk;
+    if (!*spare && !add_slab(cache, places))
+        return NULL;
+    chunk = *spare;
     *spare = chunk->next;
     return chunk;
 }
@@ -71,9 +100,7 @@ static void leave(mh_kv_cache *cache, mh_kv_chunk *chunk)
 {
     if (!chunk || --chunk->references > 0)
         return;
-    mh_kv_chunk **spare = spare_of(cache, chunk->places);
-    chunk->next = *spare;
-    *spare = chunk;
+    make_spare(cache, chunk);
     cache->held -= chunk_bytes(cache, chunk->places);
 }
 
@@ -174,11 +201,10 @@ void mh_kv_empty(mh_kv_cache *cache, mh_kv_sequence *sequence)
     *sequence = (mh_kv_sequence){0};
 }
 
-void mh_kv_free_spare(mh_kv_cache *cache)
+void mh_kv_free_slabs(mh_kv_cache *cache)
 {
-    for (size_t i = 0; i < MH_KV_CHUNK_SIZES; i++)
-        for (mh_kv_chunk *chunk = cache->spare[i], *next; chunk; chunk = next) {
-            next = chunk->next;
-            mh_kv_release(cache, chunk, chunk_bytes(cache, chunk->places));
-        }
+    for (mh_kv_slab *slab = cache->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        mh_kv_release(cache, slab, slab->bytes);
+    }
 }
