@@ -19,9 +19,11 @@
 enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 
 // What mh_product.multiply_ahead sends for on its way: mh_product.ahead * k bytes into the
-// second-level cache, strip by strip the panel that comes next; and where the sums will go.
+// second-level cache, strip by strip the panel that comes next; and where the sums will go. Where
+// operands are read once, as keys by one query, f32 products send for as many bytes as they read.
 typedef struct mh_ahead {
     const char *next;
+    bool once;
     const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
     size_t rows, bytes;
     ptrdiff_t stride;

@@ -83,9 +83,23 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
     }
 }
 
-// Scores, mask, softmax step and weighted values of at most as many rows as the product takes.
+// A product; what `next` is, if it is known, comes into the cache meanwhile.
+static void multiply(const mh_kernels *kernels, size_t m, size_t n, size_t k, mh_left a,
+                     const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
+                     const void *next)
+{
+    const mh_ahead ahead = {.next = next, .once = true};
+    if (next)
+        kernels->f32.multiply_ahead(m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate, &ahead);
+    else
+        kernels->f32.multiply(m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate);
+}
+
+// Scores, mask, softmax step and weighted values of at most as many rows as the product takes. If
+// `next` is known, the values are sent for while keys are read, and it while values are.
 static void attend_rows(const mh_attention_job *job, const mh_strip *strip, const mh_key_tile *tile,
-                        const uint64_t *live, const float *bias, mh_attention_scratch *scratch)
+                        const uint64_t *live, const float *bias, const void *next,
+                        mh_attention_scratch *scratch)
 {
     const mh_kernels *kernels = job->kernels;
     const size_t width = job->value_width, rows = strip->rows;
@@ -99,8 +113,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const size_t used = mh_tile_used(any);
     const mh_left queries = mh_left_from(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
-    kernels->f32.multiply(rows, mh_round_up(used, kernels->lanes), job->problem->E, queries.data,
-                          queries.stride, tile->keys, tile->columns, scores, MH_KEY_TILE, false);
+    multiply(kernels, rows, mh_round_up(used, kernels->lanes), job->problem->E, queries, tile->keys,
+             tile->columns, scores, MH_KEY_TILE, false, next ? tile->values : NULL);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -124,8 +138,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     if (!tile->finite && !full)
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
-        kernels->f32.multiply(rows, width, used, scores, MH_KEY_TILE, tile->values, width,
-                              strip->state.acc, width, true);
+        multiply(kernels, rows, width, used, (mh_left){scores, MH_KEY_TILE}, tile->values, width,
+                 strip->state.acc, width, true, next);
 }
 
 void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
@@ -134,13 +148,13 @@ void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh
     const size_t most = job->kernels->f32.rows;
     for (size_t r = 0; r < group->rows; r += most) {
         const mh_strip strip = mh_strip_from(job, group, r, most);
-        attend_rows(job, &strip, tile, live + r, bias + r * MH_KEY_TILE, scratch);
+        attend_rows(job, &strip, tile, live + r, bias + r * MH_KEY_TILE, NULL, scratch);
     }
 }
 
 // One strip of the group and one tile.
 static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tile,
-                         mh_attention_scratch *scratch)
+                         const void *next, mh_attention_scratch *scratch)
 {
     uint64_t live[MH_MAX_STRIP];
     if (!mh_mask_tile(job->problem, job->kernels, strip->sequence, scratch->rows + strip->first,
@@ -151,16 +165,30 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
     if (!tile->keys)
         mh_attention_load_tile(job, strip->sequence, tile, tile->keys_memory, tile->values_memory,
                                scratch);
-    attend_rows(job, strip, tile, live, scratch->bias, scratch);
+    attend_rows(job, strip, tile, live, scratch->bias, next, scratch);
+}
+
+// Where a cache has the tile behind this one, or this one if it is the last; NULL where there are
+// so many rows that it makes no difference.
+static const void *find_next(const mh_attention_job *job, const mh_strip *group,
+                             const mh_key_tile *tile, size_t left)
+{
+    const mh_kv_cache *cache = job->problem->cache;
+    if (!cache || group->rows > 2 * job->strip)
+        return NULL;
+    tile += left > 1;
+    return mh_kv_cache_at(cache, group->sequence->index, tile->group, tile->begin);
 }
 
 void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
                       size_t count, mh_attention_scratch *scratch)
 {
     memset(group->state.acc, 0, group->rows * job->value_width * sizeof(float));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        const void *next = find_next(job, group, &tiles[i], count - i);
         for (size_t r = 0; r < group->rows; r += job->strip) {
             const mh_strip strip = mh_strip_from(job, group, r, job->strip);
-            attend_strip(job, &strip, &tiles[i], scratch);
+            attend_strip(job, &strip, &tiles[i], next, scratch);
         }
+    }
 }

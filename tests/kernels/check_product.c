@@ -60,8 +60,12 @@ static void multiply(const operands *o, bool accumulate)
     const void *a = p->pack_left ? o->packed_a : o->a, *b = p->pack_right ? o->packed_b : o->b;
     const size_t lda = p->pack_left ? mh_round_up(o->k, p->step) : o->lda;
     const size_t ldb = p->pack_right ? o->n : o->ldb;
-    const mh_ahead ahead = {(const char *)o->c, (const char *)o->c, o->m, o->n * sizeof *o->c,
-                            (ptrdiff_t)(o->ldc * sizeof *o->c)};
+    const mh_ahead ahead = {.next = (const char *)o->c,
+                            .once = o->k % 2,
+                            .target = (const char *)o->c,
+                            .rows = o->m,
+                            .bytes = o->n * sizeof *o->c,
+                            .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
     if (o->m % 2) // either way, with the same sums
         p->multiply(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
     else
