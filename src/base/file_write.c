@@ -10,17 +10,15 @@
 #include "base/file.h"
 
 #include "base/context.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 // A path in a message: at its full 4 KB it would leave no room for the reason.
@@ -105,15 +103,7 @@ static int follow_links(char target[PATH_MAX])
 
 static void name_temporary(char *name, size_t size)
 {
-    static atomic_uint counter; // two names in one clock tick, should getrandom() fail
-    uint64_t random;
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
-        struct timespec time;
-        clock_gettime(CLOCK_REALTIME, &time);
-        random =
-            (uint64_t)time.tv_nsec << 32 ^ (uint64_t)getpid() << 8 ^ atomic_fetch_add(&counter, 1);
-    }
-    snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)random);
+    snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)mh_unforeseen());
 }
 
 // Opens the folder; `base` becomes what comes after it.

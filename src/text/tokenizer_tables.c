@@ -4,17 +4,9 @@
 // in every tokenizer: a file whose tokens all fall on one slot would take minutes to read.
 #include "text/tokenizer.h"
 
-#include <sys/random.h>
+#include "base/random.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
-
-static uint64_t random_seed(void)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-        seed = (uint64_t)(uintptr_t)&seed; // early in a machine's life; the address will do
-    return seed;
-}
 
 mh_tokenizer *mh_tokenizer_create(mh_context *context)
 {
@@ -22,7 +14,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     if (t) {
         memset(t, 0, sizeof *t);
         t->context = context;
-        t->seed = random_seed();
+        t->seed = mh_unforeseen();
         t->pad = t->bos = t->eos = -1;
     }
     return t;

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// A number that nobody can foresee: for names of temporary files and seeds of hash tables, never for
+// results.
+#ifndef MH_BASE_RANDOM_H
+#define MH_BASE_RANDOM_H
+
+#include <multihead/base.h>
+#include <stdint.h>
+
+MH_API uint64_t mh_unforeseen(void); // thread-safe
+
+#endif
