@@ -117,8 +117,11 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 
 // ---- saving -------------------------------------------------------------------------------------
 
-// The tensors of a file and the text of their names.
+// The tensors of a file and the text of their names; of one part, the values may be a copy of
+// another type.
 typedef struct saving {
+    mh_dtype dtype;
+    void *copy; // or NULL: the parameters' own
     size_t count, text_size, metadata_count;
     mh_named_tensor *tensors; // (count)
     char *text;               // (text_size)
@@ -154,9 +157,11 @@ static void fill(const mh_parameters_part *parts, size_t count, saving *s)
     mh_named_tensor *t = s->tensors;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < parts[i].parameters->count; j++) {
-            const mh_parameters *p = parts[i].parameters;
-            *t++ = (mh_named_tensor){text, mh_parameter_view(&p->list[j], p->values)};
-            text += sprintf(text, "%s%s", prefix_of(&parts[i]), p->list[j].name) + 1;
+            const mh_parameter *p = &parts[i].parameters->list[j];
+            char *values = s->copy ? s->copy : (char *)parts[i].parameters->values;
+            char *first = values + p->offset * mh_dtype_size(s->dtype);
+            *t++ = (mh_named_tensor){text, mh_tensor_view(first, s->dtype, p->rank, p->shape)};
+            text += sprintf(text, "%s%s", prefix_of(&parts[i]), p->name) + 1;
         }
 }
 
@@ -173,18 +178,11 @@ static void fill_metadata(const mh_metadata *metadata, size_t count, saving *s)
         s->metadata[count] = (mh_metadata){"format", "pt"};
 }
 
-mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
-                                   size_t part_count, const mh_metadata *metadata,
-                                   size_t metadata_count, const char *path)
+static mh_status save(mh_context *context, const mh_parameters_part *parts, size_t part_count,
+                      const mh_metadata *metadata, size_t metadata_count, mh_dtype dtype,
+                      void *copy, const char *path)
 {
-    if (!context)
-        return MH_ERROR_ARGUMENT;
-    if (!path || (!parts && part_count) || (!metadata && metadata_count))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL",
-                       !path                  ? "path"
-                       : !parts && part_count ? "parts"
-                                              : "metadata");
-    saving s = {0};
+    saving s = {.dtype = dtype, .copy = copy};
     size_t metadata_bytes;
     if (!mh_multiply_sizes(metadata_count, sizeof *s.metadata, &metadata_bytes) ||
         !mh_add_sizes(metadata_bytes, sizeof *s.metadata, &metadata_bytes)) // and one of our own
@@ -210,24 +208,18 @@ mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part
     return status;
 }
 
-// Views of all parameters in `values`, which are of another type; written.
-static mh_status write_all(mh_context *context, const mh_parameters *parameters, void *values,
-                           mh_dtype dtype, const char *path)
+mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
+                                   size_t part_count, const mh_metadata *metadata,
+                                   size_t metadata_count, const char *path)
 {
-    const size_t bytes = (parameters->count + 1) * sizeof(mh_named_tensor);
-    mh_named_tensor *tensors = mh_alloc(context, bytes);
-    if (!tensors)
-        return MH_ERROR_MEMORY;
-    for (size_t i = 0; i < parameters->count; i++) {
-        const mh_parameter *p = &parameters->list[i];
-        char *first = (char *)values + p->offset * mh_dtype_size(dtype);
-        tensors[i] = (mh_named_tensor){p->name, mh_tensor_view(first, dtype, p->rank, p->shape)};
-    }
-    const mh_metadata metadata = {"format", "pt"}; // by which others know (out, in) matrices
-    mh_status status =
-        mh_safetensors_write(context, path, tensors, parameters->count, &metadata, 1);
-    mh_free(context, tensors, bytes);
-    return status;
+    if (!context)
+        return MH_ERROR_ARGUMENT;
+    if (!path || (!parts && part_count) || (!metadata && metadata_count))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL",
+                       !path                  ? "path"
+                       : !parts && part_count ? "parts"
+                                              : "metadata");
+    return save(context, parts, part_count, metadata, metadata_count, MH_F32, NULL, path);
 }
 
 mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parameters,
@@ -235,17 +227,17 @@ mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parame
 {
     const mh_parameters_part whole = {NULL, parameters};
     if (dtype == MH_F32)
-        return mh_parameters_save_parts(context, &whole, 1, NULL, 0, path);
+        return save(context, &whole, 1, NULL, 0, MH_F32, NULL, path);
     const size_t bytes = parameters->floats * mh_dtype_size(dtype);
-    void *values = mh_alloc(context, bytes);
-    if (!values)
+    void *copy = mh_alloc(context, bytes);
+    if (!copy)
         return MH_ERROR_MEMORY;
     const mh_tensor from = mh_tensor_1d(parameters->values, MH_F32, parameters->floats);
-    const mh_tensor to = mh_tensor_1d(values, dtype, parameters->floats);
+    const mh_tensor to = mh_tensor_1d(copy, dtype, parameters->floats);
     mh_status status = mh_tensor_copy(context, &from, &to);
     if (!status)
-        status = write_all(context, parameters, values, dtype, path);
-    mh_free(context, values, bytes);
+        status = save(context, &whole, 1, NULL, 0, dtype, copy, path);
+    mh_free(context, copy, bytes);
     return status;
 }
 
