@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the fuzzers into build-fuzz/ and runs each for some time on one core, $JOBS (1) at once:
+# Builds the fuzzers into $BUILD (build-fuzz) and runs each for some time on one core, $JOBS (1) at
+# once:
 #   tests/fuzz/run.sh SECONDS [TARGET...]          for example: tests/fuzz/run.sh 60 fuzz_npy
-# What they find interesting is kept in build-fuzz/corpus/, so that the next run goes on from there;
-# an input that crashes one is kept in build-fuzz/crashes/ and the script fails.
+# What they find interesting is kept in $BUILD/corpus/, so that the next run goes on from there; an
+# input that crashes one is kept in $BUILD/crashes/ and the script fails.
 set -eu
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
 shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build-fuzz
+build=$root/${BUILD:-build-fuzz}
 
 mkdir -p "$build/crashes"
 cmake -S "$root" -B "$build" -DCMAKE_C_COMPILER="${CC:-clang}" -DMH_BUILD_FUZZERS=ON \
