@@ -5,7 +5,13 @@
 
 #define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MH_PRAGMA(text)  _Pragma(#text)
-#define MH_UNROLL(times) MH_PRAGMA(GCC unroll times) // the loop that follows
+
+// Unrolls the loop that follows; not where compiling that would take too long (CMakeLists.txt).
+#ifdef MH_NO_UNROLLING
+#define MH_UNROLL(times)
+#else
+#define MH_UNROLL(times) MH_PRAGMA(GCC unroll times)
+#endif
 
 // Brings the cache line of an address in that will be written soon.
 #define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)

@@ -18,20 +18,21 @@
 // key j of the tile is live. Also the columns of a panel of a packed matrix, at every level.
 enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 
+// What rows of numbers are made of.
+typedef enum mh_row_type { MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16 } mh_row_type;
+
 // What mh_product.multiply_ahead sends for on its way: mh_product.ahead * k bytes into the
-// second-level cache, strip by strip the panel that comes next; and where the sums will go. Where
-// operands are read once, as keys by one query, f32 products send for as many bytes as they read.
+// second-level cache, strip by strip the panel that comes next; and where the sums will go.
 typedef struct mh_ahead {
     const char *next;
-    bool once;
     const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
     size_t rows, bytes;
     ptrdiff_t stride;
 } mh_ahead;
 
-// The longest vector of any level, for buffers that hold one vector a row; and the rows that are
-// taken at a time if sequences are short.
-enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12 };
+// The longest vector of any level, for buffers that hold one vector a row; the rows that are taken
+// at a time if sequences are short; and how many rows are few.
+enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12, MH_FEW_ROWS = 3 };
 
 // How raw products x become the scores y of one query over the keys of one tile:
 //     y = scale * x;  y = cap * tanh(y / cap) if cap > 0;  y += bias_j if bias;
@@ -125,7 +126,7 @@ typedef struct mh_sgd_map {
 // are filled up with 0 there), n and the columns of B to whole vectors. Rows of C up to the next
 // multiple of `group` are written too, with anything.
 typedef struct mh_product {
-    size_t rows;  // of a call, at most: a strip
+    size_t rows;  // of a call, at most: a strip. f32.multiply alone takes any number
     size_t group; // rows of A that lie together; strips start at multiples of it
     size_t step;  // k is rounded up to it
     size_t block; // rows of A that are best packed at a time: whole strips that, as deep as a
@@ -179,11 +180,12 @@ typedef struct mh_product {
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                            const mh_ahead *ahead);
 
-    // c += a b with few rows of a, packed, m <= group, and rows of bf16 as they stand, b (k x n,
-    // row stride ldb): bit for bit what multiply makes of b packed, but for which NaN it is. NULL:
-    // there is no such thing.
-    void (*multiply_few)(size_t m, size_t n, size_t k, const void *a, const uint16_t *b,
-                         ptrdiff_t ldb, float *c, size_t ldc);
+    // multiply with few rows of a, m <= MH_FEW_ROWS, and rows of b as they stand, b (k x n, row
+    // stride ldb), which is read in long runs: bit for bit what multiply makes of b as an operand,
+    // but for which NaN it is. A product whose operands have a form takes rows of bf16 only.
+    void (*multiply_few)(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
+                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
+                         bool accumulate);
 
     // The same as multiply with rows of f32 that are the transpose of the left operand, a (k x m,
     // row stride lda); NULL where pack_left_turned is there for that.
@@ -210,6 +212,17 @@ typedef struct mh_kernels {
     mh_product f32, bf16;
 
     size_t lanes; // floats of a vector
+
+    // Attention by f32 products: rows of queries that go together through the scores, the softmax
+    // and the values of a tile of keys, each of which then is in the first-level cache while they
+    // do; and rows that pass a tile before the next one comes.
+    size_t query_strip, query_group;
+
+    // f32.multiply, m <= f32.rows, for a right operand that is read once, as keys by one query:
+    // rows of any type, and as many bytes of `next` as are read come into the second-level cache.
+    void (*multiply_once)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
+                          ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
+                          bool accumulate, const void *next);
 
     // Products of short sequences, up to MH_SHORT_ROWS rows, in the bits of f32.multiply. The first
     // may go on from C: the sums of k cut into several calls are those of one. The second makes of

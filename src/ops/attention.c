@@ -112,10 +112,10 @@ static void attend_span(const mh_attention_job *job, const mh_sequence *sequence
     for (size_t chunk = first_chunk; chunk * MH_KEY_CHUNK < span.end; chunk++) {
         mh_key_tile tiles[MH_CHUNK_TILES];
         size_t count = list_tiles(group, chunk_keys(span, chunk), scratch, tiles);
-        for (size_t begin = 0; begin < rows; begin += job->group_rows) {
+        for (size_t begin = 0, group_rows; begin < rows; begin += group_rows) {
             const mh_softmax_state total = mh_state_rows(job, &scratch->total, begin);
             const mh_softmax_state *state = chunk == first_chunk ? &total : &scratch->partial;
-            size_t group_rows = rows - begin < job->group_rows ? rows - begin : job->group_rows;
+            group_rows = mh_smaller(rows - begin, job->group_rows);
             attend_group(job, sequence, tiles, count, begin, group_rows, state, scratch);
             for (size_t r = 0; r < group_rows && chunk > first_chunk; r++)
                 merge_row(job, &total, r, state->max[r], state, r);

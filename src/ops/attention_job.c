@@ -53,7 +53,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->product = p->bf16 ? &kernels->bf16 : &kernels->f32;
     job->strip = job->product->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
-    job->group_rows = mh_round_up(24, job->strip);
+    job->group_rows = job->product->soften ? mh_round_up(24, job->strip) : kernels->query_group;
     job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->strip) &&
@@ -100,10 +100,10 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.clean_right = mh_right_take_packed(product, arena, MH_KEY_TILE, job->value_width);
     s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
-    s.scores = mh_arena_take(arena, 2 * job->strip * MH_KEY_TILE, sizeof(float));
+    const size_t strip = mh_larger(job->strip, job->kernels->query_strip);
+    s.scores = mh_arena_take(arena, 2 * strip * MH_KEY_TILE, sizeof(float));
     s.weights = mh_left_take(product, arena, job->strip, tiles * MH_KEY_TILE);
-    s.bias =
-        mh_arena_take(arena, (p->additive ? tiles : 1) * job->strip * MH_KEY_TILE, sizeof(float));
+    s.bias = mh_arena_take(arena, (p->additive ? tiles : 1) * strip * MH_KEY_TILE, sizeof(float));
     s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
     s.packed_queries = mh_left_take(product, arena, job->block_rows, p->E);
     if (p->options.weights && p->options.weights_average)

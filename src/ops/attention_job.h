@@ -3,8 +3,8 @@
 //
 //     for each sequence, key/value head and block of query rows          one task
 //         for each chunk of 512 keys                                     packed: second-level cache
-//             for each group of 24 query rows                            first-level cache
-//                 for each tile of 64 keys, for each strip of 6 rows     registers
+//             for each group of 24 to 96 query rows                      first-level cache
+//                 for each tile of 64 keys, for each strip of 6 to 24    registers
 //                     scores, mask, softmax step, weighted values
 //                 merge the chunk's state into the rows'
 //

@@ -132,7 +132,7 @@ static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STR
         if (!any)
             continue;
         mh_key_tile tile = p->tiles[i];
-        mh_attention_load_tile(p->job, p->strip->sequence, &tile, scratch->keys_f32,
+        mh_attention_load_tile(p->job, p->strip->sequence, false, &tile, scratch->keys_f32,
                                scratch->values_f32, scratch);
         mh_attend_tile(p->job, p->strip, &tile, few[i], bias_of(p, i), scratch);
     }
@@ -202,7 +202,7 @@ static void pack_read(const passage *p, mh_key_tile *tile)
     const mh_product *product = p->job->product;
     const size_t columns = mh_round_up(tile->count, p->job->kernels->lanes);
     const size_t width = p->job->value_width;
-    mh_attention_load_tile(p->job, p->strip->sequence, tile, p->scratch->keys_f32,
+    mh_attention_load_tile(p->job, p->strip->sequence, false, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
     product->pack_right(p->job->problem->E, columns, tile->keys, tile->columns, tile->keys_memory,
                         MH_KEY_TILE);
@@ -362,7 +362,7 @@ static void add_tile_carefully(const passage *p, size_t tile)
     mh_attention_scratch *scratch = p->scratch;
     const size_t width = p->job->value_width, keys = mh_tile_used(p->any[tile]);
     mh_key_tile source = p->tiles[tile];
-    mh_attention_load_tile(p->job, p->strip->sequence, &source, scratch->keys_f32,
+    mh_attention_load_tile(p->job, p->strip->sequence, false, &source, scratch->keys_f32,
                            scratch->values_f32, scratch);
     for (size_t r = 0; r < p->strip->rows; r++) {
         memcpy(scratch->clean, source.values, keys * width * sizeof(float));

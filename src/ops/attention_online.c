@@ -9,13 +9,13 @@
 #include <string.h>
 
 static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            const mh_key_tile *tile, float *keys, float *values,
+                            bool as_stored, const mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
     if (p->cache)
         return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
-                                keys, values);
+                                as_stored, keys, values);
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
     mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
     ptrdiff_t stride;
@@ -23,17 +23,17 @@ static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequ
                                        tile->count, p->Ev, scratch->staging, &stride);
     bool finite =
         job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
-    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
+    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
 }
 
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            mh_key_tile *tile, float *keys, float *values,
+                            bool as_stored, mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch)
 {
-    const mh_kv_tile source = read_tile(job, sequence, tile, keys, values, scratch);
+    const mh_kv_tile source = read_tile(job, sequence, as_stored, tile, keys, values, scratch);
     tile->keys = source.keys, tile->columns = source.columns;
     tile->values = source.values, tile->rows = tile->count;
-    tile->finite = source.finite;
+    tile->finite = source.finite, tile->type = source.type;
 }
 
 mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
@@ -84,13 +84,12 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
 }
 
 // A product; what `next` is, if it is known, comes into the cache meanwhile.
-static void multiply(const mh_kernels *kernels, size_t m, size_t n, size_t k, mh_left a,
-                     const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
+static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
+                     mh_left a, const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                      const void *next)
 {
-    const mh_ahead ahead = {.next = next, .once = true};
     if (next)
-        kernels->f32.multiply_ahead(m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate, &ahead);
+        kernels->multiply_once(type, m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate, next);
     else
         kernels->f32.multiply(m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate);
 }
@@ -113,8 +112,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const size_t used = mh_tile_used(any);
     const mh_left queries = mh_left_from(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
-    multiply(kernels, rows, mh_round_up(used, kernels->lanes), job->problem->E, queries, tile->keys,
-             tile->columns, scores, MH_KEY_TILE, false, next ? tile->values : NULL);
+    multiply(kernels, tile->type, rows, mh_round_up(used, kernels->lanes), job->problem->E, queries,
+             tile->keys, tile->columns, scores, MH_KEY_TILE, false, next ? tile->values : NULL);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -138,8 +137,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     if (!tile->finite && !full)
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
-        multiply(kernels, rows, width, used, (mh_left){scores, MH_KEY_TILE}, tile->values, width,
-                 strip->state.acc, width, true, next);
+        multiply(kernels, tile->type, rows, width, used, (mh_left){scores, MH_KEY_TILE},
+                 tile->values, width, strip->state.acc, width, true, next);
 }
 
 void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
@@ -152,42 +151,48 @@ void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh
     }
 }
 
-// One strip of the group and one tile.
+// One strip of the group and one tile. Where the tile is an edge the strip is taken by smaller
+// ones, which see less of it that is dead.
 static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tile,
                          const void *next, mh_attention_scratch *scratch)
 {
-    uint64_t live[MH_MAX_STRIP];
+    uint64_t live[MH_MAX_STRIP], any = 0, all = ~UINT64_C(0);
     if (!mh_mask_tile(job->problem, job->kernels, strip->sequence, scratch->rows + strip->first,
                       strip->rows, tile->begin, live, scratch->bias))
         return;
-    for (size_t r = 0; r < strip->rows; r++)
+    for (size_t r = 0; r < strip->rows; r++) {
         scratch->seen[strip->first + r] |= live[r] != 0;
+        any |= live[r], all &= live[r];
+    }
     if (!tile->keys)
-        mh_attention_load_tile(job, strip->sequence, tile, tile->keys_memory, tile->values_memory,
-                               scratch);
-    attend_rows(job, strip, tile, live, scratch->bias, next, scratch);
+        mh_attention_load_tile(job, strip->sequence, next != NULL, tile, tile->keys_memory,
+                               tile->values_memory, scratch);
+    if (next || mh_tile_full(all, any))
+        attend_rows(job, strip, tile, live, scratch->bias, next, scratch);
+    else
+        mh_attend_tile(job, strip, tile, live, scratch->bias, scratch);
 }
 
-// Where a cache has the tile behind this one, or this one if it is the last; NULL where there are
-// so many rows that it makes no difference.
+// Where a cache has the tile behind this one, or this one if it is the last.
 static const void *find_next(const mh_attention_job *job, const mh_strip *group,
                              const mh_key_tile *tile, size_t left)
 {
-    const mh_kv_cache *cache = job->problem->cache;
-    if (!cache || group->rows > 2 * job->strip)
-        return NULL;
     tile += left > 1;
-    return mh_kv_cache_at(cache, group->sequence->index, tile->group, tile->begin);
+    return mh_kv_cache_at(job->problem->cache, group->sequence->index, tile->group, tile->begin);
 }
 
+// Few rows read a cache once, as it stands.
 void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
                       size_t count, mh_attention_scratch *scratch)
 {
+    const size_t fewest = job->kernels->f32.rows;
+    const bool once = job->problem->cache && group->rows <= 2 * fewest;
+    const size_t most = once ? fewest : job->kernels->query_strip;
     memset(group->state.acc, 0, group->rows * job->value_width * sizeof(float));
     for (size_t i = 0; i < count; i++) {
-        const void *next = find_next(job, group, &tiles[i], count - i);
-        for (size_t r = 0; r < group->rows; r += job->strip) {
-            const mh_strip strip = mh_strip_from(job, group, r, job->strip);
+        const void *next = once ? find_next(job, group, &tiles[i], count - i) : NULL;
+        for (size_t r = 0; r < group->rows; r += most) {
+            const mh_strip strip = mh_strip_from(job, group, r, most);
             attend_strip(job, &strip, &tiles[i], next, scratch);
         }
     }

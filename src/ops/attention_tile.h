@@ -14,6 +14,7 @@ typedef struct mh_key_tile {
     const void *keys;                  // (E, columns), or NULL: not packed yet
     size_t columns;                    // 64, or fewer of a short cache
     const void *values;                // (64, value_width)
+    mh_row_type type;                  // of both, if they are not operands of a form of their own
     size_t rows;                       // that values has; further ones, if any, are 0
     bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
 } mh_key_tile;
@@ -50,9 +51,10 @@ mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequ
 mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
                                    mh_attention_scratch *scratch);
 
-// Keys and values of a tile as f32, where the cache has them or in the given memory.
+// Keys and values of a tile as f32, where the cache has them or in the given memory; `as_stored`:
+// in the cache, they may be of another type.
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            mh_key_tile *tile, float *keys, float *values,
+                            bool as_stored, mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch);
 
 // A group of rows against one tile, whose right operands are rows of f32; live (rows) are its keys

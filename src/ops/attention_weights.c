@@ -86,8 +86,8 @@ static const void *pack_keys(const mh_attention_job *job, const mh_sequence *seq
     float *memory = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
     mh_kv_tile source = {.keys = memory, .columns = MH_KEY_TILE};
     if (p->cache)
-        source = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, memory,
-                                  scratch->values_f32);
+        source = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, false,
+                                  memory, scratch->values_f32);
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
     *columns = job->product->pack_right ? MH_KEY_TILE : source.columns;

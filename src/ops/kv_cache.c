@@ -269,11 +269,12 @@ size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b)
 }
 
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
-                            size_t head, size_t begin, float *keys, float *values)
+                            size_t head, size_t begin, bool as_stored, float *keys, float *values)
 {
     const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
     return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
-                           mh_kv_tile_at(cache, chunk, head), chunk->finite[head], keys, values);
+                           mh_kv_tile_at(cache, chunk, head), chunk->finite[head], as_stored, keys,
+                           values);
 }
 
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin)

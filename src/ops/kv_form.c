@@ -172,21 +172,22 @@ void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, c
 }
 
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           size_t places, const void *tile, bool finite, float *keys, float *values)
+                           size_t places, const void *tile, bool finite, bool as_stored,
+                           float *keys, float *values)
 {
     const size_t E = form->key_width, used = mh_round_up(count, VECTOR);
     const void *stored = values_of(form, places, tile);
-    if (form->dtype == MH_F32)
-        return (mh_kv_tile){tile, places, stored, finite};
+    if (form->dtype == MH_F32 || (as_stored && finite && !is_operand(form)))
+        return (mh_kv_tile){tile, places, stored, finite, mh_row_type_of(form->dtype)};
     if (is_operand(form)) {
         const size_t width = form->value_stride;
         form->product.unpack_right(E, used, tile, MH_KEY_TILE, keys, MH_KEY_TILE);
         form->product.unpack_right(count, width, stored, width, values, width);
-        return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
+        return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
     }
     for (size_t e = 0; e < E; e++)
         mh_row_read(kernels, form->dtype, (const uint16_t *)tile + e * places, 1, used,
                     keys + e * MH_KEY_TILE);
     mh_row_read(kernels, form->dtype, stored, 1, count * form->value_stride, values);
-    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite};
+    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
 }

@@ -39,9 +39,10 @@ void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, c
 mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
                                    const void *tile, bool finite);
 
-// The first `count` places as f32: in place, or widened into keys and values.
+// The first `count` places as f32: in place, or widened into keys and values. In place and
+// `as_stored` if that is wished, the values are finite, and rows are what is stored.
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           size_t places, const void *tile, bool finite, float *keys,
-                           float *values);
+                           size_t places, const void *tile, bool finite, bool as_stored,
+                           float *keys, float *values);
 
 #endif

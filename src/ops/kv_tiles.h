@@ -9,7 +9,8 @@
 // The first chunk of a sequence that is still short has 16 or 32 places instead of 64.
 //
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
-// they are, and bf16 or f16 tiles are widened one by one. Where bf16 products have operands of a
+// they are, and bf16 or f16 tiles are widened one by one, or number by number where few queries
+// read them. Where bf16 products have operands of a
 // form of their own, keys and values of a bf16 cache are kept in that form, and used where they
 // are as well. Quantised tiles would be another form (kv_form.h), and nothing else.
 #ifndef MH_OPS_KV_TILES_H
@@ -22,10 +23,11 @@
 enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
 
 typedef struct mh_kv_tile {
-    const float *keys;   // (E, columns), of which up to 64 are of use
-    size_t columns;      // 16, 32 or 64
-    const float *values; // (64, value_stride)
-    bool finite;         // the values
+    const void *keys;   // (E, columns), of which up to 64 are of use
+    size_t columns;     // 16, 32 or 64
+    const void *values; // (64, value_stride)
+    bool finite;        // the values
+    mh_row_type type;   // of both
 } mh_kv_tile;
 
 // The same as right operands of a product.
@@ -49,9 +51,9 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b);
 
 // The tile of 64 keys from `begin` on; widened into keys and values (as in mh_kv_tile) if the cache
-// is not f32.
+// is not f32, unless rows `as_stored` will do and all values are finite.
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
-                            size_t head, size_t begin, float *keys, float *values);
+                            size_t head, size_t begin, bool as_stored, float *keys, float *values);
 
 // Where that tile lies, in whatever form, so that it can be sent for.
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);

@@ -117,8 +117,8 @@ static void multiply_block(void *arg, size_t index, size_t worker)
     mh_product_leave(job->product);
 }
 
-// Few rows times rows of bf16 as they stand: all columns of a task at a time, so that B's rows are
-// read in long runs.
+// Few rows times rows of B as they stand: all columns of a task at a time, so that these are read
+// in long runs.
 static void multiply_few(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
@@ -126,13 +126,12 @@ static void multiply_few(void *arg, size_t index, size_t worker)
     const size_t M = job->a.shape[0], K = job->a.shape[1], column = index * job->panels * MH_PANEL;
     const size_t columns = mh_smaller(job->c.shape[1] - column, job->panels * MH_PANEL);
     mh_product_enter(job->product);
-    memset(scratch->sums, 0, M * columns * sizeof *scratch->sums);
-    for (size_t k = 0; k < K; k += MH_MATMUL_DEPTH) {
+    for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_MATMUL_DEPTH);
         const mh_left left = mh_matmul_load_block(job, 0, M, k, depth, scratch);
-        job->product->multiply_few(M, columns, depth, left.data,
-                                   mh_element(&job->b, 2, (size_t[]){k, column}), job->b.stride[0],
-                                   scratch->sums, columns);
+        job->product->multiply_few(mh_row_type_of(job->b.dtype), M, columns, depth, left.data,
+                                   left.stride, mh_element(&job->b, 2, (size_t[]){k, column}),
+                                   job->b.stride[0], scratch->sums, columns, k > 0);
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
         mh_matmul_finish(job, &(mh_matmul_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),
@@ -157,13 +156,12 @@ static bool better_turned(const mh_matmul_job *job)
            job->c.shape[0] >= MH_MAX_LANES && job->c.shape[0] < job->c.shape[1];
 }
 
-// Whether A has few rows and B is of bf16 that can be taken as it stands: to pack it would take
-// longer than the product.
+// Whether A has few rows and B can be taken as it stands: to pack it would take longer than the
+// product.
 static bool has_few_rows(const mh_matmul_job *job)
 {
-    enum { FEW_ROWS = 3 };
-    return job->product->multiply_few && !job->packed && !job->row_sums &&
-           job->a.shape[0] <= FEW_ROWS && job->b.dtype == MH_BF16 && mh_runs_along(&job->b, 1);
+    return !job->packed && !job->row_sums && job->a.shape[0] <= MH_FEW_ROWS &&
+           mh_runs_along(&job->b, 1) && (!job->product->pack_left || job->b.dtype == MH_BF16);
 }
 
 // Whether C is the sums of one stretch and nothing else, so that they may be made where it is.

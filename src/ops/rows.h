@@ -6,8 +6,12 @@
 #include "kernels/kernels.h"
 #include <multihead/tensor.h>
 
-// Whether rows of this dtype can be read and written: f32, bf16, f16.
+// Whether rows of this dtype can be read and written: f32, bf16, f16; and what kernels call it.
 bool mh_rows_supported(mh_dtype dtype);
+static inline mh_row_type mh_row_type_of(mh_dtype dtype)
+{
+    return dtype == MH_F32 ? MH_ROW_F32 : dtype == MH_BF16 ? MH_ROW_BF16 : MH_ROW_F16;
+}
 
 // The address `steps` elements of t away from `row`. Addresses of single rows are asked for very
 // often, hence inline.

@@ -19,6 +19,7 @@ static const struct {
 } checks[] = {
     {"product_f32", check_product_f32},
     {"product_bf16", check_product_bf16},
+    {"product_rows", check_product_rows},
     {"short", check_short},
     {"finish_rows", check_finish_rows},
     {"transpose", check_transpose},

@@ -61,7 +61,6 @@ static void multiply(const operands *o, bool accumulate)
     const size_t lda = p->pack_left ? mh_round_up(o->k, p->step) : o->lda;
     const size_t ldb = p->pack_right ? o->n : o->ldb;
     const mh_ahead ahead = {.next = (const char *)o->c,
-                            .once = o->k % 2,
                             .target = (const char *)o->c,
                             .rows = o->m,
                             .bytes = o->n * sizeof *o->c,
@@ -272,7 +271,7 @@ static bool same_or_nan(float x, float y)
 }
 
 // Few rows times b as it stands: the bits of b packed.
-static void check_short_rows(const mh_product *product, size_t m, size_t n, size_t k,
+static void check_few_packed(const mh_product *product, size_t m, size_t n, size_t k,
                              check_result *result)
 {
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, product->step);
@@ -283,12 +282,12 @@ static void check_short_rows(const mh_product *product, size_t m, size_t n, size
     float *expected = check_floats(product->group * columns), *found = check_floats(m * n);
     fill_odd_halves((m - 1) * lda + k, 1, a);
     fill_odd_halves((k - 1) * ldb + n, 77, b);
-    memset(found, 0, m * n * sizeof *found);
     product->pack_left_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
     product->pack_right_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
     product->multiply(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected,
                       columns, false);
-    product->multiply_few(m, n, k, packed_a, b, (ptrdiff_t)ldb, found, n);
+    product->multiply_few(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb,
+                          found, n, false);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
             result->ok &= same_or_nan(found[i * n + j], expected[i * columns + j]);
@@ -310,10 +309,10 @@ static check_result check_product(const check_run *run, const mh_product *produc
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
                 check_forms(product, m, n, depths[d], &result);
-    for (size_t m = 1; m <= product->group && product->multiply_few; m += m < 4 ? 1 : 4)
+    for (size_t m = 1; m <= MH_FEW_ROWS && product->pack_left; m++)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
-                check_short_rows(product, m, n, depths[d], &result);
+                check_few_packed(product, m, n, depths[d], &result);
     check_odd_numbers(product, &result);
     if (run->bench) {
         operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);

@@ -10,6 +10,7 @@
 // done as fast as memory is read, and packing, which takes several times as long, is not needed:
 // 4096 x 4096 took 250 cycles a tile with it, takes 92 without, and 87 to be read.
 #include "kernels/amx/tiles_amx.h"
+#include <string.h>
 
 enum { LINE = 2 * SIDE }; // columns: a line of the cache
 
@@ -78,11 +79,15 @@ MH_ALWAYS_INLINE void leave_flushing(uint32_t saved)
     __asm__ volatile("ldmxcsr %0" : : "m"(saved) : "memory");
 }
 
-void mh_multiply_few_amx(size_t m, size_t n, size_t k, const void *a, const uint16_t *b,
-                         ptrdiff_t ldb, float *c, size_t ldc)
+void mh_multiply_few_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
+                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
+                         bool accumulate)
 {
     const uint32_t saved = enter_flushing();
     const char *tile = a;
+    (void)type, (void)lda; // bf16, packed
+    for (size_t i = 0; i < m && !accumulate; i++)
+        memset(c + i * ldc, 0, n * sizeof *c);
     for (size_t l = 0; l < k; l += STEP, tile += TILE) {
         float wide[SIDE][STEP];
         for (size_t i = 0; i < m * STEP; i += SIDE) {
@@ -90,7 +95,7 @@ void mh_multiply_few_amx(size_t m, size_t n, size_t k, const void *a, const uint
             _mm512_storeu_si512(&wide[0][0] + i,
                                 _mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
         }
-        const uint16_t *rows = b + (ptrdiff_t)l * ldb;
+        const uint16_t *rows = (const uint16_t *)b + (ptrdiff_t)l * ldb;
         if (k - l >= STEP)
             add_step(m, n, STEP, wide, rows, ldb, c, ldc);
         else

@@ -118,8 +118,9 @@ MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const op
 }
 
 // See few_rows_amx.c: mh_product.multiply_few.
-void mh_multiply_few_amx(size_t m, size_t n, size_t k, const void *a, const uint16_t *b,
-                         ptrdiff_t ldb, float *c, size_t ldc);
+void mh_multiply_few_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
+                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
+                         bool accumulate);
 
 // See attention_amx.c. The second does mh_product.multiply_softening where that pays, and returns
 // whether it did.

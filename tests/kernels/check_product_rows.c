@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// f32 products in other ways, whose bits have to be those of f32.multiply strip by strip: few rows
+// times a matrix as it stands, operands that are read once, and many rows in one call.
+#include "base/half.h"
+#include "base/sizes.h"
+#include "kernels/check.h"
+#include <string.h>
+
+// Rows of each type as they stand, and the same numbers as f32 rows of whole vectors.
+typedef struct typed_rows {
+    mh_row_type type;
+    const void *rows; // (k, ld)
+    size_t ld;
+    float *wide; // (k, columns)
+    size_t columns;
+} typed_rows;
+
+static typed_rows make_rows(mh_row_type type, size_t k, size_t n, size_t ld, size_t lanes)
+{
+    const size_t last = k ? (k - 1) * ld + n : 0;
+    typed_rows b = {.type = type, .ld = ld, .columns = mh_round_up(n, lanes)};
+    float *numbers = check_floats(last);
+    uint16_t *halves = check_halves(last);
+    check_fill(last, 1, numbers);
+    for (size_t i = 0; i < last; i++) {
+        halves[i] = type == MH_ROW_F16 ? mh_float_to_f16(numbers[i]) : mh_float_to_bf16(numbers[i]);
+        if (type != MH_ROW_F32)
+            numbers[i] =
+                type == MH_ROW_F16 ? mh_f16_to_float(halves[i]) : mh_bf16_to_float(halves[i]);
+    }
+    b.rows = type == MH_ROW_F32 ? (void *)numbers : halves;
+    b.wide = check_floats(k * b.columns);
+    memset(b.wide, 0, k * b.columns * sizeof(float));
+    for (size_t i = 0; i < k; i++)
+        memcpy(b.wide + i * b.columns, numbers + i * ld, n * sizeof(float));
+    return b;
+}
+
+// Whether two results agree to the last bit.
+static bool equal_rows(size_t m, size_t n, const float *x, size_t ldx, const float *y, size_t ldy)
+{
+    bool same = true;
+    for (size_t i = 0; i < m; i++)
+        same &= !memcmp(x + i * ldx, y + i * ldy, n * sizeof(float));
+    return same;
+}
+
+// Few rows of f32 times rows of every type: the bits of multiply.
+static void check_few(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
+                      bool accumulate, check_result *result)
+{
+    const size_t lda = k + 3;
+    const typed_rows b = make_rows(type, k, n, n + 5, kernels->lanes);
+    float *a = check_floats((m - 1) * lda + k);
+    float *expected = check_floats(m * b.columns), *found = check_floats(m * n);
+    check_fill((m - 1) * lda + k, 1, a);
+    memset(expected, 0, m * b.columns * sizeof(float));
+    for (size_t i = 0; i < m; i++) {
+        check_fill(n, 1, expected + i * b.columns);
+        memcpy(found + i * n, expected + i * b.columns, n * sizeof(float));
+    }
+    kernels->f32.multiply(m, b.columns, k, a, (ptrdiff_t)lda, b.wide, b.columns, expected,
+                          b.columns, accumulate);
+    kernels->f32.multiply_few(type, m, n, k, a, (ptrdiff_t)lda, b.rows, (ptrdiff_t)b.ld, found, n,
+                              accumulate);
+    result->ok &= equal_rows(m, n, found, n, expected, b.columns);
+    check_release();
+}
+
+// Right operands that are read once: the bits of multiply.
+static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
+                       bool accumulate, check_result *result)
+{
+    const typed_rows b = make_rows(type, k, n, n + kernels->lanes, kernels->lanes);
+    float *a = check_floats(m * k), *expected = check_floats(m * n), *found = check_floats(m * n);
+    check_fill(m * k, 1, a);
+    check_fill(m * n, 1, expected);
+    memcpy(found, expected, m * n * sizeof(float));
+    kernels->f32.multiply(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
+    kernels->multiply_once(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate,
+                           b.rows);
+    result->ok &= equal_rows(m, n, found, n, expected, n);
+    check_release();
+}
+
+// Many rows at a time: the bits of each strip by itself.
+static void check_many(const mh_kernels *kernels, size_t m, size_t n, size_t k,
+                       check_result *result)
+{
+    float *a = check_floats(m * k), *b = check_floats(k * n);
+    float *expected = check_floats(m * n), *found = check_floats(m * n);
+    check_fill(m * k, 1, a);
+    check_fill(k * n, 1, b);
+    for (size_t i = 0; i < m; i++)
+        kernels->f32.multiply(1, n, k, a + i * k, (ptrdiff_t)k, b, n, expected + i * n, n, false);
+    kernels->f32.multiply(m, n, k, a, (ptrdiff_t)k, b, n, found, n, false);
+    result->ok &= equal_rows(m, n, found, n, expected, n);
+    check_release();
+}
+
+check_result check_product_rows(const check_run *run)
+{
+    check_result result = {.ok = true};
+    const mh_kernels *kernels = run->kernels;
+    static const size_t depths[] = {0, 1, 7, 8, 9, 64, 100};
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+        for (int type = MH_ROW_F32; type <= MH_ROW_F16; type++) {
+            for (size_t m = 1; m <= MH_FEW_ROWS; m++)
+                for (size_t n = 1; n <= 1100; n += n < 40 ? 3 : 253)
+                    check_few(kernels, type, m, n, depths[d], n % 2, &result);
+            for (size_t m = 1; m <= kernels->f32.rows; m++)
+                for (size_t vectors = 1; vectors <= 19; vectors += vectors < 9 ? 1 : 5)
+                    check_once(kernels, type, m, vectors * kernels->lanes, depths[d], vectors % 2,
+                               &result);
+        }
+    for (size_t m = 1; m <= 5 * kernels->f32.rows; m++)
+        for (size_t vectors = 1; vectors <= 9; vectors += 2)
+            check_many(kernels, m, vectors * kernels->lanes, 33, &result);
+    return result;
+}
