@@ -66,23 +66,23 @@ static void turn_keys(const mh_attention_job *job, size_t column, size_t columns
     job->kernels->transpose(s->keys, columns, rows, stride, x->keys, MH_FEW_KEYS);
 }
 
-// Values as rows of whole vectors.
+// Values as rows of whole vectors: where they are, or as f32 without gaps, or packed.
 static void load_values(const mh_attention_job *job, operands *x)
 {
     const mh_attention_problem *p = job->problem;
     const mh_kernels *kernels = job->kernels;
     const mh_sequence *s = x->sequence;
     const size_t at[3] = {s->batch, x->group, s->key_begin};
+    const bool whole = p->Ev == job->value_width;
     ptrdiff_t stride;
-    const float *rows = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), s->keys, p->Ev,
-                                       x->staging, &stride);
-    x->values = rows;
+    x->values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), s->keys, p->Ev,
+                               whole ? x->packed_values : x->staging, &stride);
     x->value_stride = (size_t)stride;
-    if (p->Ev == job->value_width && stride >= 0 && rows != x->staging)
+    if (whole && stride >= 0)
         return;
+    kernels->pack_rows(s->keys, p->Ev, x->values, stride, x->packed_values, job->value_width);
     x->values = x->packed_values;
     x->value_stride = job->value_width;
-    kernels->pack_rows(s->keys, p->Ev, rows, stride, x->packed_values, job->value_width);
 }
 
 // (count, 16) scores of queries, then their weights before division; the maxima and the sums, lane
