@@ -52,6 +52,7 @@ class Effort(NamedTuple):
 
 FULL = Effort(5, 0.1, 0.005, 0.02)
 QUICK = Effort(3, 0.03, 0.002, 0.01)
+LONG = 2.0  # seconds
 
 
 # ---- measuring -------------------------------------------------------------------------------
@@ -91,7 +92,8 @@ def take_turn(run, guess, effort):
 def interleave(calls, best, effort):
     """The best Timing of each call, over rounds in which all take their turns; `best` so far.
 
-    A short call that never had its CPUs alone gets some more rounds."""
+    A short call that never had its CPUs alone gets some more rounds; one that takes so long that
+    its first time is good enough gets none."""
     start, enough = time.perf_counter(), 2 * effort.rounds * effort.turn * len(calls)
     for turn in range(3 * effort.rounds):
         hope = any(t.disturbed and t.seconds < effort.turn for t in best.values())
@@ -99,7 +101,8 @@ def interleave(calls, best, effort):
         if turn > 0 and late and not hope:
             break
         for name, run in calls.items():
-            best[name] = take_turn(run, best[name], effort)
+            if best[name].seconds < LONG:
+                best[name] = take_turn(run, best[name], effort)
     return best
 
 

@@ -234,7 +234,10 @@ def torch_linear(job, x, *_):
 
 def torch_prepacked(job, x, *_):
     """What torch.compile makes of a Linear with frozen weights: oneDNN's layout, kept"""
-    packed = torch.ops.mkldnn._reorder_linear_weight(x.weight, x.M)
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(x.weight, x.M)
+    except RuntimeError as why:  # bf16 without AVX-512
+        raise Unsupported(str(why).splitlines()[0]) from None
     return keeping(lambda: [torch.ops.mkldnn._linear_pointwise(x.a, packed, None, "none", [],
                                                                "")])
 
