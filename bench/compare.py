@@ -52,7 +52,7 @@ class Effort(NamedTuple):
 
 FULL = Effort(5, 0.1, 0.005, 0.02)
 QUICK = Effort(3, 0.03, 0.002, 0.01)
-LONG = 2.0  # seconds
+LONG = 10.0  # seconds; what a first call has to set up is little beside that
 
 
 # ---- measuring -------------------------------------------------------------------------------
