@@ -11,4 +11,44 @@ enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 re
 enum { QUERY_STRIP = 24, QUERY_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
 #include "kernels/generic/fill.inc"
 
-void mh_kernels_fill_avx2(mh_kernels *table) { fill_avx2(table); }
+// Ten rounds of Philox on the counters of four lanes, from counter[0] + first on: which of their 32
+// numbers are kept. The generic way has three instructions for a product of 64 bits, this has one.
+static uint32_t keep_bits_half(uint16_t threshold, const uint32_t key[2], const uint32_t counter[4],
+                               int first)
+{
+    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
+    const __m256i count = _mm256_setr_epi64x(first, first + 1, first + 2, first + 3);
+    __m256i x0 = _mm256_add_epi32(_mm256_set1_epi64x(counter[0]), count);
+    __m256i x1 = _mm256_set1_epi64x(counter[1]), x2 = _mm256_set1_epi64x(counter[2]);
+    __m256i x3 = _mm256_set1_epi64x(counter[3]);
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        const __m256i a = _mm256_mul_epu32(x0, m0), b = _mm256_mul_epu32(x2, m1);
+        const __m256i high_a = _mm256_srli_epi64(a, 32), high_b = _mm256_srli_epi64(b, 32);
+        x0 = _mm256_xor_si256(_mm256_xor_si256(high_b, x1), _mm256_set1_epi64x(k0));
+        x2 = _mm256_xor_si256(_mm256_xor_si256(high_a, x3), _mm256_set1_epi64x(k1));
+        x1 = b, x3 = a;
+    }
+    // Words 0 and 1 of a counter side by side, 2 and 3, then all four of counters 0 and 2, and of 1
+    // and 3; packing brings these together in order.
+    const __m256i low = _mm256_blend_epi32(x0, _mm256_slli_epi64(x1, 32), 0xAA);
+    const __m256i high = _mm256_blend_epi32(x2, _mm256_slli_epi64(x3, 32), 0xAA);
+    const __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);
+    const __m256i least = _mm256_set1_epi16((short)threshold);
+    const __m256i kept_even = _mm256_cmpeq_epi16(_mm256_max_epu16(even, least), even);
+    const __m256i kept_odd = _mm256_cmpeq_epi16(_mm256_max_epu16(odd, least), odd);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_packs_epi16(kept_even, kept_odd));
+}
+
+static uint64_t keep_bits_halves(uint16_t threshold, const uint32_t key[2],
+                                 const uint32_t counter[4])
+{
+    return keep_bits_half(threshold, key, counter, 0) |
+           (uint64_t)keep_bits_half(threshold, key, counter, 4) << 32;
+}
+
+void mh_kernels_fill_avx2(mh_kernels *table)
+{
+    fill_avx2(table);
+    table->keep_bits = keep_bits_halves;
+}
