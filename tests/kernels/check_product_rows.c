@@ -103,15 +103,16 @@ check_result check_product_rows(const check_run *run)
     check_result result = {.ok = true};
     const mh_kernels *kernels = run->kernels;
     static const size_t depths[] = {0, 1, 7, 8, 9, 64, 100};
+    static const mh_row_type types[] = {MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16};
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-        for (int type = MH_ROW_F32; type <= MH_ROW_F16; type++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             for (size_t m = 1; m <= MH_FEW_ROWS; m++)
-                for (size_t n = 1; n <= 1100; n += n < 40 ? 3 : 253)
-                    check_few(kernels, type, m, n, depths[d], n % 2, &result);
+                for (size_t n = 1; n <= 4200; n += n < 40 ? 3 : 1031)
+                    check_few(kernels, types[t], m, n, depths[d], n % 2, &result);
             for (size_t m = 1; m <= kernels->f32.rows; m++)
                 for (size_t vectors = 1; vectors <= 19; vectors += vectors < 9 ? 1 : 5)
-                    check_once(kernels, type, m, vectors * kernels->lanes, depths[d], vectors % 2,
-                               &result);
+                    check_once(kernels, types[t], m, vectors * kernels->lanes, depths[d],
+                               vectors % 2, &result);
         }
     for (size_t m = 1; m <= 5 * kernels->f32.rows; m++)
         for (size_t vectors = 1; vectors <= 9; vectors += 2)
