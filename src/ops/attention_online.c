@@ -83,7 +83,9 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
     }
 }
 
-// A product; what `next` is, if it is known, comes into the cache meanwhile.
+// A product; what `next` is, if it is known, comes into the cache meanwhile. If it is not, there
+// are many rows, and the operand is f32: the first group of a block has the most rows, so that a
+// tile which was loaded as it is stored never meets many.
 static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
                      mh_left a, const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                      const void *next)
