@@ -4,7 +4,8 @@
 #include "support.h"
 #include <math.h>
 
-enum { B = 2, H = 4, G = 2, E = 20, EV = 12, LENGTH = 1200 }; // three chunks of keys
+// Three chunks of keys, and values of three panels, the last of which is not full.
+enum { B = 2, H = 4, G = 2, E = 20, EV = 40, LENGTH = 1200 };
 
 typedef struct fixture {
     mh_context *context;

@@ -31,8 +31,8 @@ typedef struct mh_ahead {
 } mh_ahead;
 
 // The longest vector of any level, for buffers that hold one vector a row; the rows that are taken
-// at a time if sequences are short; and how many rows are few.
-enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12, MH_FEW_ROWS = 3 };
+// at a time if sequences are short; how many rows are few; and mh_kernels.panel for all columns.
+enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12, MH_FEW_ROWS = 3, MH_WHOLE_ROWS = 1 << 16 };
 
 // How raw products x become the scores y of one query over the keys of one tile:
 //     y = scale * x;  y = cap * tanh(y / cap) if cap > 0;  y += bias_j if bias;
@@ -218,8 +218,13 @@ typedef struct mh_kernels {
     // do; and rows that pass a tile before the next one comes.
     size_t query_strip, query_group;
 
+    // Columns of a right operand that are best kept together where it is read from memory once, a
+    // multiple of 16: those that a tile of rows takes in one go, or all.
+    size_t panel;
+
     // f32.multiply, m <= f32.rows, for a right operand that is read once, as keys by one query:
     // rows of any type, and as many bytes of `next` as are read come into the second-level cache.
+    // NULL, with rows of f32: none do.
     void (*multiply_once)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
                           ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
                           bool accumulate, const void *next);

@@ -132,7 +132,7 @@ static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STR
         if (!any)
             continue;
         mh_key_tile tile = p->tiles[i];
-        mh_attention_load_tile(p->job, p->strip->sequence, false, &tile, scratch->keys_f32,
+        mh_attention_load_tile(p->job, p->strip->sequence, MH_KV_F32, &tile, scratch->keys_f32,
                                scratch->values_f32, scratch);
         mh_attend_tile(p->job, p->strip, &tile, few[i], bias_of(p, i), scratch);
     }
@@ -165,8 +165,8 @@ static void find_kept(const passage *p, mh_key_tile *tile)
     const mh_kv_operands kept =
         mh_kv_cache_operands(p->job->problem->cache, p->job->product, p->strip->sequence->index,
                              tile->group, tile->begin);
-    tile->keys = kept.keys, tile->rows = MH_KEY_TILE;
-    tile->values = kept.values, tile->finite = kept.finite;
+    tile->keys.data = kept.keys, tile->rows = MH_KEY_TILE;
+    tile->values.data = kept.values, tile->finite = kept.finite;
 }
 
 // Straight from keys and values whose rows lie along memory; false if they don't.
@@ -202,25 +202,25 @@ static void pack_read(const passage *p, mh_key_tile *tile)
     const mh_product *product = p->job->product;
     const size_t columns = mh_round_up(tile->count, p->job->kernels->lanes);
     const size_t width = p->job->value_width;
-    mh_attention_load_tile(p->job, p->strip->sequence, false, tile, p->scratch->keys_f32,
+    mh_attention_load_tile(p->job, p->strip->sequence, MH_KV_ROWS, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
-    product->pack_right(p->job->problem->E, columns, tile->keys, tile->columns, tile->keys_memory,
-                        MH_KEY_TILE);
-    product->pack_right(tile->count, width, tile->values, width, tile->values_memory, width);
+    product->pack_right(p->job->problem->E, columns, tile->keys.data, tile->keys.columns,
+                        tile->keys_memory, MH_KEY_TILE);
+    product->pack_right(tile->count, width, tile->values.data, width, tile->values_memory, width);
 }
 
 static void pack_tile(const passage *p, mh_key_tile *tile)
 {
     if (p->job->problem->cache)
         find_kept(p, tile);
-    if (tile->keys)
+    if (tile->keys.data)
         return;
     if (!pack_rows(p, tile))
         pack_read(p, tile);
     const size_t numbers = mh_round_up(tile->count, p->job->product->step) * p->job->value_width;
-    tile->keys = tile->keys_memory, tile->values = tile->values_memory;
+    tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
     tile->rows = tile->count;
-    tile->finite = p->job->kernels->finite_halves(numbers, MH_BF16_EXPONENT, tile->values);
+    tile->finite = p->job->kernels->finite_halves(numbers, MH_BF16_EXPONENT, tile->values.data);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
@@ -242,11 +242,11 @@ static void multiply_keys(const passage *p, size_t tile, float *scores,
     const mh_left queries = mh_left_from(job->product, p->scratch->queries, p->strip->first);
     if (before)
         job->product->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
-                                         queries.stride, p->tiles[tile].keys, MH_KEY_TILE, scores,
-                                         MH_KEY_TILE, before);
+                                         queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE,
+                                         scores, MH_KEY_TILE, before);
     else
         job->product->multiply(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
-                               p->tiles[tile].keys, MH_KEY_TILE, scores, MH_KEY_TILE, false);
+                               p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
 }
 
 // Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
@@ -305,7 +305,7 @@ static bool weigh_tiles(const passage *p)
             continue;
         if (!p->scratch->packed)
             pack_queries(p);
-        if (!p->tiles[i].keys)
+        if (!p->tiles[i].keys.data)
             pack_tile(p, &p->tiles[i]);
         multiply_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
         step = weight_step(p, i, scores[found % 2], keep);
@@ -343,13 +343,13 @@ static void add_values(const passage *p)
         if (!p->any[i])
             continue;
         while (end < p->count && p->any[end] &&
-               (const char *)p->tiles[end].values ==
-                   (const char *)p->tiles[end - 1].values + tile_bytes)
+               (const char *)p->tiles[end].values.data ==
+                   (const char *)p->tiles[end - 1].values.data + tile_bytes)
             end++;
         const mh_left weights = weights_from(p, i);
         const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
         product->multiply(p->strip->rows, width, keys, weights.data, weights.stride,
-                          p->tiles[i].values, width, p->strip->state.acc, width, more);
+                          p->tiles[i].values.data, width, p->strip->state.acc, width, more);
         more = true;
     }
 }
@@ -362,10 +362,10 @@ static void add_tile_carefully(const passage *p, size_t tile)
     mh_attention_scratch *scratch = p->scratch;
     const size_t width = p->job->value_width, keys = mh_tile_used(p->any[tile]);
     mh_key_tile source = p->tiles[tile];
-    mh_attention_load_tile(p->job, p->strip->sequence, false, &source, scratch->keys_f32,
+    mh_attention_load_tile(p->job, p->strip->sequence, MH_KV_ROWS, &source, scratch->keys_f32,
                            scratch->values_f32, scratch);
     for (size_t r = 0; r < p->strip->rows; r++) {
-        memcpy(scratch->clean, source.values, keys * width * sizeof(float));
+        memcpy(scratch->clean, source.values.data, keys * width * sizeof(float));
         for (size_t j = 0; j < keys; j++)
             if (!(p->live[tile][r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));

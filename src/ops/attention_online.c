@@ -9,30 +9,33 @@
 #include <string.h>
 
 static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            bool as_stored, const mh_key_tile *tile, float *keys, float *values,
-                            mh_attention_scratch *scratch)
+                            mh_kv_reading reading, const mh_key_tile *tile, float *keys,
+                            float *values, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
     if (p->cache)
         return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
-                                as_stored, keys, values);
+                                reading, keys, values);
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
     mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
                                        tile->count, p->Ev, scratch->staging, &stride);
-    bool finite =
-        job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, job->value_width);
-    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
+    const size_t width = job->value_width;
+    const bool finite = job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, width);
+    return (mh_kv_tile){{keys, p->E, MH_KEY_TILE, MH_KEY_TILE},
+                        {values, MH_KEY_TILE, width, width},
+                        finite,
+                        MH_ROW_F32};
 }
 
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            bool as_stored, mh_key_tile *tile, float *keys, float *values,
+                            mh_kv_reading reading, mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch)
 {
-    const mh_kv_tile source = read_tile(job, sequence, as_stored, tile, keys, values, scratch);
-    tile->keys = source.keys, tile->columns = source.columns;
-    tile->values = source.values, tile->rows = tile->count;
+    const mh_kv_tile source = read_tile(job, sequence, reading, tile, keys, values, scratch);
+    tile->keys = source.keys, tile->values = source.values;
+    tile->rows = tile->count;
     tile->finite = source.finite, tile->type = source.type;
 }
 
@@ -73,7 +76,7 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
 {
     const size_t width = job->value_width;
     for (size_t r = 0; r < strip->rows; r++) {
-        memcpy(scratch->clean, tile->values, keys * width * sizeof(float));
+        mh_panels_read(&tile->values, keys, scratch->clean);
         for (size_t j = 0; j < keys; j++)
             if (!(live[r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
@@ -83,17 +86,36 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
     }
 }
 
-// A product; what `next` is, if it is known, comes into the cache meanwhile. If it is not, there
-// are many rows, and the operand is f32: the first group of a block has the most rows, so that a
-// tile which was loaded as it is stored never meets many.
+// What to send for while the panel at column j is read: `next` with the last one, else what comes
+// soon. Nothing for one row of f32: it is quick enough for the CPU to find the next lines itself.
+static const void *find_ahead(mh_row_type type, size_t m, size_t n, const mh_panels *b, size_t j,
+                              const char *panel, const void *next)
+{
+    enum { SOON = 2048 }; // bytes
+    if (b->width < b->columns && type == MH_ROW_F32 && m == 1)
+        return NULL;
+    return j + b->width < n ? panel + SOON : next;
+}
+
+// A product with the first n columns of b, panel by panel; what `next` is, if it is known, comes
+// into the cache meanwhile. If it is not, there are many rows, and the operand is f32: the first
+// group of a block has the most rows, so that a tile which was loaded as it is stored never meets
+// many.
 static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
-                     mh_left a, const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
+                     mh_left a, const mh_panels *b, float *c, size_t ldc, bool accumulate,
                      const void *next)
 {
-    if (next)
-        kernels->multiply_once(type, m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate, next);
-    else
-        kernels->f32.multiply(m, n, k, a.data, a.stride, b, ldb, c, ldc, accumulate);
+    const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
+    for (size_t j = 0; j < n; j += b->width) {
+        const size_t ldb = mh_panel_columns(b, j), columns = mh_smaller(ldb, n - j);
+        const void *panel = mh_panel_at(b, j, size);
+        if (next)
+            kernels->multiply_once(type, m, columns, k, a.data, a.stride, panel, ldb, c + j, ldc,
+                                   accumulate, find_ahead(type, m, n, b, j, panel, next));
+        else
+            kernels->f32.multiply(m, columns, k, a.data, a.stride, panel, ldb, c + j, ldc,
+                                  accumulate);
+    }
 }
 
 // Scores, mask, softmax step and weighted values of at most as many rows as the product takes. If
@@ -115,7 +137,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const mh_left queries = mh_left_from(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
     multiply(kernels, tile->type, rows, mh_round_up(used, kernels->lanes), job->problem->E, queries,
-             tile->keys, tile->columns, scores, MH_KEY_TILE, false, next ? tile->values : NULL);
+             &tile->keys, scores, MH_KEY_TILE, false, next ? tile->values.data : NULL);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -140,7 +162,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
         multiply(kernels, tile->type, rows, width, used, (mh_left){scores, MH_KEY_TILE},
-                 tile->values, width, strip->state.acc, width, true, next);
+                 &tile->values, strip->state.acc, width, true, next);
 }
 
 void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
@@ -166,9 +188,9 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         scratch->seen[strip->first + r] |= live[r] != 0;
         any |= live[r], all &= live[r];
     }
-    if (!tile->keys)
-        mh_attention_load_tile(job, strip->sequence, next != NULL, tile, tile->keys_memory,
-                               tile->values_memory, scratch);
+    if (!tile->keys.data)
+        mh_attention_load_tile(job, strip->sequence, next ? MH_KV_STORED : MH_KV_F32, tile,
+                               tile->keys_memory, tile->values_memory, scratch);
     if (next || mh_tile_full(all, any))
         attend_rows(job, strip, tile, live, scratch->bias, next, scratch);
     else

@@ -11,12 +11,12 @@
 typedef struct mh_key_tile {
     size_t group, begin, count;        // of which key/value head, its first key, how many
     void *keys_memory, *values_memory; // for the operands
-    const void *keys;                  // (E, columns), or NULL: not packed yet
-    size_t columns;                    // 64, or fewer of a short cache
-    const void *values;                // (64, value_width)
-    mh_row_type type;                  // of both, if they are not operands of a form of their own
-    size_t rows;                       // that values has; further ones, if any, are 0
-    bool finite; // no NaN or inf among the values: 0 * v is 0, dead keys need no care
+    mh_panels keys;   // (E, 64, or fewer of a short cache); no data: not packed yet
+    mh_panels values; // (64, value_width)
+    mh_row_type type; // of both, if they are not operands of a form of their own,
+                      // of which only the data is looked at
+    size_t rows;      // that values has; further ones, if any, are 0
+    bool finite;      // no NaN or inf among the values: 0 * v is 0, dead keys need no care
 } mh_key_tile;
 
 // Some rows of a block: row `first` and those after it, and their softmax.
@@ -51,10 +51,9 @@ mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequ
 mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
                                    mh_attention_scratch *scratch);
 
-// Keys and values of a tile as f32, where the cache has them or in the given memory; `as_stored`:
-// in the cache, they may be of another type.
+// Keys and values of a tile, where the cache has them or in the given memory.
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
-                            bool as_stored, mh_key_tile *tile, float *keys, float *values,
+                            mh_kv_reading reading, mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch);
 
 // A group of rows against one tile, whose right operands are rows of f32; live (rows) are its keys

@@ -68,31 +68,37 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 
 // The raw products of a strip, 0 where no row sees a key and none would show.
 static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t columns,
-                           const void *keys, size_t key_columns, mh_attention_scratch *scratch)
+                           const mh_panels *keys, mh_attention_scratch *scratch)
 {
     const mh_left queries = mh_left_from(job->product, scratch->queries, first);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
-    if (keys)
-        job->product->multiply(rows, columns, job->problem->E, queries.data, queries.stride, keys,
-                               key_columns, scratch->scores, MH_KEY_TILE, false);
+    for (size_t j = 0; keys && j < columns; j += keys->width)
+        job->product->multiply(rows, mh_smaller(keys->width, columns - j), job->problem->E,
+                               queries.data, queries.stride, mh_panel_at(keys, j, sizeof(float)),
+                               keys->width, scratch->scores + j, MH_KEY_TILE, false);
 }
 
-// The keys of a tile as a right operand of *columns.
-static const void *pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
-                             size_t tile, size_t count, size_t *columns,
-                             mh_attention_scratch *scratch)
+// The keys of a tile as a right operand: of a form of its own, which is one panel, or panels of
+// f32.
+static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                           size_t tile, size_t count, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
+    const bool has_form = job->product->pack_right;
     float *memory = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
-    mh_kv_tile source = {.keys = memory, .columns = MH_KEY_TILE};
+    mh_panels keys = {memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
     if (p->cache)
-        source = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, false,
-                                  memory, scratch->values_f32);
+        keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile,
+                                has_form ? MH_KV_ROWS : MH_KV_F32, memory, scratch->values_f32)
+                   .keys;
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
-    *columns = job->product->pack_right ? MH_KEY_TILE : source.columns;
-    return mh_right_pack_from(job->product, p->E, mh_round_up(count, job->kernels->lanes),
-                              source.keys, source.columns, *columns, scratch->keys[0]);
+    if (has_form) {
+        job->product->pack_right(p->E, mh_round_up(count, job->kernels->lanes), keys.data,
+                                 keys.columns, scratch->keys[0], MH_KEY_TILE);
+        keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
+    }
+    return keys;
 }
 
 // One head's rows of a piece over one tile; with an average, added up in scratch->average.
@@ -104,18 +110,17 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
     const bool shows_dead = stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED;
     const size_t columns =
         (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
-    const void *keys = NULL; // packed when the first strip needs them
-    size_t key_columns = MH_KEY_TILE;
+    mh_panels keys = {0}; // packed when the first strip needs them
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
         uint64_t any = mh_mask_tile(p, job->kernels, &piece->sequence, scratch->rows + first, strip,
                                     tile, live, scratch->bias);
         const bool needed = any || shows_dead;
-        if (needed && !keys)
-            keys = pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count,
-                             &key_columns, scratch);
-        multiply_strip(job, first, strip, columns, needed ? keys : NULL, key_columns, scratch);
+        if (needed && !keys.data)
+            keys =
+                pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count, scratch);
+        multiply_strip(job, first, strip, columns, needed ? &keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row

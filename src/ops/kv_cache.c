@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cache: making it, appending keys and values, sequences that share and forget, and what
 // attention reads. Its memory is kv_chunks.h's, what is in a tile kv_form.h's.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/kv_chunks.h"
@@ -107,9 +108,10 @@ static void append_head(void *arg, size_t index, size_t worker)
         const size_t place = length + t, at[3] = {b, head, t};
         mh_kv_chunk *chunk = cache->sequences[b].chunks[place / MH_KV_CHUNK];
         run = mh_smaller(MH_KV_CHUNK - place % MH_KV_CHUNK, count - t);
-        chunk->finite[head] &= mh_kv_form_write(
-            &cache->form, job->kernels, place % MH_KV_CHUNK, run, job->k, mh_element(job->k, 3, at),
-            job->v, mh_element(job->v, 3, at), chunk->places, mh_kv_tile_at(cache, chunk, head));
+        chunk->finite[head] &=
+            mh_kv_form_write(&cache->form, job->kernels, place % MH_KV_CHUNK, run, job->k,
+                             mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
+                             chunk->places, mh_kv_tile_at(cache, chunk, chunk->places, head));
     }
 }
 
@@ -269,23 +271,27 @@ size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b)
 }
 
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
-                            size_t head, size_t begin, bool as_stored, float *keys, float *values)
+                            size_t head, size_t begin, mh_kv_reading reading, float *keys,
+                            float *values)
 {
     const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
     return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
-                           mh_kv_tile_at(cache, chunk, head), chunk->finite[head], as_stored, keys,
-                           values);
+                           mh_kv_tile_at(cache, chunk, chunk->places, head), chunk->finite[head],
+                           reading, keys, values);
 }
 
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin)
 {
-    return mh_kv_tile_at(cache, cache->sequences[b].chunks[begin / MH_KV_CHUNK], head);
+    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
+    MH_PREFETCH_FAR(chunk);
+    return mh_kv_tile_at(cache, chunk, MH_KV_CHUNK, head);
 }
 
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
                                     size_t head, size_t begin)
 {
     const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
-    return mh_kv_form_operands(&cache->form, product, mh_kv_tile_at(cache, chunk, head),
+    return mh_kv_form_operands(&cache->form, product,
+                               mh_kv_tile_at(cache, chunk, chunk->places, head),
                                chunk->finite[head]);
 }

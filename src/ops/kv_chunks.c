@@ -31,9 +31,9 @@ static mh_kv_chunk **spare_of(mh_kv_cache *cache, size_t places)
     return &cache->spare[places == MH_KV_CHUNK ? 2 : places == MH_KV_CHUNK / 2];
 }
 
-void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t head)
+void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t places, size_t head)
 {
-    return chunk->data + head * mh_kv_form_bytes(&cache->form, chunk->places);
+    return (char *)chunk + header_bytes(cache) + head * mh_kv_form_bytes(&cache->form, places);
 }
 
 static void make_spare(mh_kv_cache *cache, mh_kv_chunk *chunk)
@@ -83,14 +83,13 @@ static mh_kv_chunk *make_chunk(mh_kv_cache *cache, size_t places, const mh_kv_ch
     *chunk = (mh_kv_chunk){.references = 1,
                            .places = places,
                            .used = like ? like->used : 0,
-                           .finite = (bool *)(chunk + 1),
-                           .data = (char *)chunk + header_bytes(cache)};
+                           .finite = (bool *)(chunk + 1)};
     for (size_t head = 0; head < cache->options.heads; head++) {
         chunk->finite[head] = like ? like->finite[head] : true;
         if (like)
             mh_kv_form_copy(&cache->form, like->used, like->places,
-                            mh_kv_tile_at(cache, like, head), places,
-                            mh_kv_tile_at(cache, chunk, head));
+                            mh_kv_tile_at(cache, like, like->places, head), places,
+                            mh_kv_tile_at(cache, chunk, places, head));
     }
     cache->held += chunk_bytes(cache, places);
     return chunk;

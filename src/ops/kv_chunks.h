@@ -20,8 +20,7 @@ typedef struct mh_kv_chunk {
     struct mh_kv_chunk *next; // of the spare ones
     size_t places;            // there are
     size_t used;              // that were ever written
-    bool *finite;             // (heads)
-    char *data;               // (heads, tile)
+    bool *finite;             // (heads); behind them the tiles of all heads
 } mh_kv_chunk;
 
 typedef struct mh_kv_slab {
@@ -52,8 +51,8 @@ struct mh_kv_cache {
 void *mh_kv_allocate(const mh_kv_cache *cache, size_t bytes);
 void mh_kv_release(const mh_kv_cache *cache, void *memory, size_t bytes); // NULL is fine
 
-// A head's tile in a chunk.
-void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t head);
+// A head's tile in a chunk of so many places, which is not looked at itself.
+void *mh_kv_tile_at(const mh_kv_cache *cache, const mh_kv_chunk *chunk, size_t places, size_t head);
 
 // Sequence b gets chunks of its own for its next `count` places. False if there is no memory; what
 // it holds has not changed then.

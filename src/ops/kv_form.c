@@ -19,6 +19,7 @@ mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_w
     form.value_stride = mh_round_up(value_width, VECTOR);
     form.element = mh_dtype_size(dtype);
     form.key_rows = key_width;
+    form.panel = kernels->panel;
     if (dtype == MH_BF16 && kernels->bf16.set_right_column) {
         form.product = kernels->bf16;
         form.key_rows = mh_round_up(key_width, form.product.step);
@@ -39,37 +40,57 @@ size_t mh_kv_form_bytes(const mh_kv_form *form, size_t places)
     return places * (form->key_rows + form->value_stride) * form->element;
 }
 
-static void *values_of(const mh_kv_form *form, size_t places, const void *tile)
+static mh_panels keys_of(const mh_kv_form *form, size_t places, const void *tile)
 {
-    return (char *)tile + places * form->key_rows * form->element;
+    return (mh_panels){tile, form->key_rows, places, mh_smaller(form->panel, places)};
+}
+
+static mh_panels values_of(const mh_kv_form *form, size_t places, const void *tile)
+{
+    const size_t stride = form->value_stride;
+    return (mh_panels){(const char *)tile + places * form->key_rows * form->element, places, stride,
+                       mh_smaller(form->panel, stride)};
+}
+
+// Where a number is.
+static void *element_of(const mh_kv_form *form, const mh_panels *p, size_t row, size_t column)
+{
+    const size_t start = column / p->width * p->width;
+    const size_t at = row * mh_panel_columns(p, start) + (column - start);
+    return (char *)mh_panel_at(p, start, form->element) + at * form->element;
 }
 
 // ---- f32 ----------------------------------------------------------------------------------------
 
 // Keys (count, E) into columns of a tile.
 static void write_keys(const mh_kv_form *form, const mh_kernels *kernels, size_t first,
-                       size_t count, const float *k, ptrdiff_t stride, size_t places, float *tile)
+                       size_t count, const float *k, ptrdiff_t stride, const mh_panels *keys)
 {
     const size_t E = form->key_width;
     for (size_t i = 0, run; i < count; i += run, k += (ptrdiff_t)run * stride) {
-        float *to = tile + first + i;
+        float *to = element_of(form, keys, 0, first + i);
         run = (first + i) % VECTOR ? 1 : mh_smaller(count - i, VECTOR);
         if ((first + i) % VECTOR == 0)
-            kernels->transpose(run, E, k, stride, to, places);
+            kernels->transpose(run, E, k, stride, to, keys->width);
         for (size_t e = 0; e < E && (first + i) % VECTOR; e++)
-            to[e * places] = k[e];
+            to[e * keys->width] = k[e];
     }
 }
 
 static bool write_values(const mh_kv_form *form, const mh_kernels *kernels, size_t first,
-                         size_t count, const float *v, ptrdiff_t stride, float *values)
+                         size_t count, const float *v, ptrdiff_t stride, const mh_panels *values)
 {
-    const size_t Ev = form->value_width, width = form->value_stride;
-    const size_t written = mh_round_up(Ev, kernels->lanes);
-    float *to = values + first * width;
-    for (size_t i = 0; i < count && written < width; i++)
-        memset(to + i * width + written, 0, (width - written) * sizeof *to);
-    return kernels->pack_rows(count, Ev, v, stride, to, width);
+    const size_t Ev = form->value_width;
+    bool finite = true;
+    for (size_t c = 0; c < Ev; c += values->width) {
+        const size_t width = mh_panel_columns(values, c), columns = mh_smaller(width, Ev - c);
+        const size_t written = mh_round_up(columns, kernels->lanes);
+        float *to = element_of(form, values, first, c);
+        for (size_t i = 0; i < count && written < width; i++)
+            memset(to + i * width + written, 0, (width - written) * sizeof *to);
+        finite &= kernels->pack_rows(count, columns, v + c, stride, to, width);
+    }
+    return finite;
 }
 
 // ---- bf16 and f16 -------------------------------------------------------------------------------
@@ -83,18 +104,22 @@ static bool all_finite(const mh_kv_form *form, const mh_kernels *kernels, size_t
 
 // One token.
 static bool write_narrow(const mh_kv_form *form, const mh_kernels *kernels, size_t place,
-                         const float *k, const float *v, size_t places, uint16_t *tile)
+                         const float *k, const float *v, const mh_panels *keys,
+                         const mh_panels *values)
 {
-    const size_t E = form->key_width, Ev = form->value_width, width = form->value_stride;
-    uint16_t key[MOST_WIDTH], *value = tile + E * places + place * width;
-    mh_row_write(kernels, form->dtype, key, 1, E, k);
+    const size_t E = form->key_width, Ev = form->value_width;
+    uint16_t row[MOST_WIDTH], *to = element_of(form, keys, 0, place);
+    mh_row_write(kernels, form->dtype, row, 1, E, k);
     for (size_t e = 0; e < E && place % VECTOR == 0; e++)
-        memset(tile + e * places + place, 0, VECTOR * sizeof *tile);
+        memset(to + e * keys->width, 0, VECTOR * sizeof *to);
     for (size_t e = 0; e < E; e++)
-        tile[e * places + place] = key[e];
-    mh_row_write(kernels, form->dtype, value, 1, Ev, v);
-    memset(value + Ev, 0, (width - Ev) * sizeof *value);
-    return all_finite(form, kernels, Ev, value); // rounding may have made an inf
+        to[e * keys->width] = row[e];
+    mh_row_write(kernels, form->dtype, row, 1, Ev, v);
+    memset(row + Ev, 0, (form->value_stride - Ev) * sizeof *row);
+    for (size_t c = 0; c < Ev; c += values->width)
+        memcpy(element_of(form, values, place, c), row + c,
+               mh_panel_columns(values, c) * sizeof *row);
+    return all_finite(form, kernels, Ev, row); // rounding may have made an inf
 }
 
 // ---- bf16 as operands ---------------------------------------------------------------------------
@@ -110,7 +135,7 @@ static bool write_operand(const mh_kv_form *form, const mh_kernels *kernels, siz
     mh_row_write(kernels, form->dtype, row, 1, E, k);
     form->product.set_right_column(E, row, place, tile, MH_KEY_TILE);
     mh_row_write(kernels, form->dtype, row, 1, Ev, v);
-    form->product.set_right_row(Ev, row, place, values_of(form, MH_KEY_TILE, tile),
+    form->product.set_right_row(Ev, row, place, (void *)values_of(form, MH_KEY_TILE, tile).data,
                                 form->value_stride);
     return all_finite(form, kernels, Ev, row);
 }
@@ -120,7 +145,7 @@ mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *pro
 {
     if (!is_operand(form) || product->multiply != form->product.multiply)
         return (mh_kv_operands){0};
-    return (mh_kv_operands){tile, values_of(form, MH_KEY_TILE, tile), finite};
+    return (mh_kv_operands){tile, values_of(form, MH_KEY_TILE, tile).data, finite};
 }
 
 // ---- tiles --------------------------------------------------------------------------------------
@@ -132,10 +157,12 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
                       size_t places, void *tile)
 {
     const size_t E = form->key_width, Ev = form->value_width;
-    float key[MOST_WIDTH], value[MOST_WIDTH], *stored = values_of(form, places, tile);
+    float key[MOST_WIDTH], value[MOST_WIDTH];
+    const mh_panels all_keys = keys_of(form, places, tile);
+    const mh_panels all_values = values_of(form, places, tile);
     if (form->dtype == MH_F32 && is_plain(keys) && is_plain(values)) {
-        write_keys(form, kernels, first, count, k, keys->stride[2], places, tile);
-        return write_values(form, kernels, first, count, v, values->stride[2], stored);
+        write_keys(form, kernels, first, count, k, keys->stride[2], &all_keys);
+        return write_values(form, kernels, first, count, v, values->stride[2], &all_values);
     }
     bool finite = true;
     for (size_t i = 0; i < count; i++) {
@@ -145,49 +172,82 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
                     mh_row_offset(values, v, (ptrdiff_t)i * values->stride[2]), values->stride[3],
                     Ev, value);
         if (form->dtype != MH_F32) {
-            finite &= is_operand(form)
-                          ? write_operand(form, kernels, first + i, key, value, tile)
-                          : write_narrow(form, kernels, first + i, key, value, places, tile);
+            finite &= is_operand(form) ? write_operand(form, kernels, first + i, key, value, tile)
+                                       : write_narrow(form, kernels, first + i, key, value,
+                                                      &all_keys, &all_values);
             continue;
         }
-        write_keys(form, kernels, first + i, 1, key, (ptrdiff_t)E, places, tile);
-        finite &= write_values(form, kernels, first + i, 1, value, (ptrdiff_t)Ev, stored);
+        write_keys(form, kernels, first + i, 1, key, (ptrdiff_t)E, &all_keys);
+        finite &= write_values(form, kernels, first + i, 1, value, (ptrdiff_t)Ev, &all_values);
     }
     return finite;
+}
+
+// The first rows and columns of panels into others, whose width is a multiple of theirs: as f32 if
+// there are `kernels`, which can do that, or else as they are.
+static void move_panels(const mh_kv_form *form, const mh_kernels *kernels, size_t rows,
+                        size_t columns, const mh_panels *from, const mh_panels *to)
+{
+    const size_t size = kernels ? sizeof(float) : form->element;
+    for (size_t c = 0; c < columns; c += from->width) {
+        const size_t start = c / to->width * to->width;
+        const size_t from_width = mh_panel_columns(from, c);
+        const size_t to_width = mh_panel_columns(to, start);
+        const size_t used = mh_smaller(from_width, columns - c);
+        const bool gaps = used < from_width || used < to_width;
+        const size_t runs = gaps ? rows : 1, run = gaps ? used : rows * used;
+        const char *source = mh_panel_at(from, c, form->element);
+        char *target = (char *)mh_panel_at(to, start, size) + (c - start) * size;
+        for (size_t r = 0; r < runs; r++) {
+            if (kernels)
+                mh_row_read(kernels, form->dtype, source, 1, run, (float *)(void *)target);
+            else
+                memcpy(target, source, run * size);
+            source += from_width * form->element, target += to_width * size;
+        }
+    }
 }
 
 void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, const void *from,
                      size_t to_places, void *to)
 {
-    const size_t used = mh_round_up(count, VECTOR) * form->element;
     if (is_operand(form)) {
         memcpy(to, from, mh_kv_form_bytes(form, MH_KEY_TILE));
         return;
     }
-    for (size_t e = 0; e < form->key_width; e++)
-        memcpy((char *)to + e * to_places * form->element,
-               (const char *)from + e * from_places * form->element, used);
-    memcpy(values_of(form, to_places, to), values_of(form, from_places, from),
-           count * form->value_stride * form->element);
+    const mh_panels keys = keys_of(form, from_places, from),
+                    new_keys = keys_of(form, to_places, to);
+    const mh_panels values = values_of(form, from_places, from);
+    const mh_panels new_values = values_of(form, to_places, to);
+    move_panels(form, NULL, form->key_width, mh_round_up(count, VECTOR), &keys, &new_keys);
+    move_panels(form, NULL, count, form->value_stride, &values, &new_values);
 }
 
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           size_t places, const void *tile, bool finite, bool as_stored,
+                           size_t places, const void *tile, bool finite, mh_kv_reading reading,
                            float *keys, float *values)
 {
-    const size_t E = form->key_width, used = mh_round_up(count, VECTOR);
-    const void *stored = values_of(form, places, tile);
-    if (form->dtype == MH_F32 || (as_stored && finite && !is_operand(form)))
-        return (mh_kv_tile){tile, places, stored, finite, mh_row_type_of(form->dtype)};
+    const size_t E = form->key_width, width = form->value_stride;
+    const size_t used = mh_round_up(count, VECTOR);
+    const mh_panels rows_of_keys = {keys, E, MH_KEY_TILE, MH_KEY_TILE};
+    const mh_panels rows_of_values = {values, MH_KEY_TILE, width, width};
+    mh_kv_tile t = {keys_of(form, places, tile), values_of(form, places, tile), finite,
+                    mh_row_type_of(form->dtype)};
+    const bool in_rows = t.keys.width == t.keys.columns && t.values.width == t.values.columns;
+    if (!is_operand(form) && ((reading == MH_KV_STORED && finite) ||
+                              (form->dtype == MH_F32 && (reading != MH_KV_ROWS || in_rows))))
+        return t;
+    mh_kv_tile wide = {rows_of_keys, rows_of_values, finite, MH_ROW_F32};
     if (is_operand(form)) {
-        const size_t width = form->value_stride;
         form->product.unpack_right(E, used, tile, MH_KEY_TILE, keys, MH_KEY_TILE);
-        form->product.unpack_right(count, width, stored, width, values, width);
-        return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
+        form->product.unpack_right(count, width, t.values.data, width, values, width);
+        return wide;
     }
-    for (size_t e = 0; e < E; e++)
-        mh_row_read(kernels, form->dtype, (const uint16_t *)tile + e * places, 1, used,
-                    keys + e * MH_KEY_TILE);
-    mh_row_read(kernels, form->dtype, stored, 1, count * form->value_stride, values);
-    return (mh_kv_tile){keys, MH_KEY_TILE, values, finite, MH_ROW_F32};
+    if (reading != MH_KV_ROWS) {
+        wide.keys = (mh_panels){keys, E, t.keys.columns, t.keys.width};
+        wide.values = (mh_panels){values, t.values.rows, width, t.values.width};
+    }
+    move_panels(form, kernels, E, used, &t.keys, &wide.keys);
+    move_panels(form, kernels, count, width, &t.values, &wide.values);
+    return wide;
 }

@@ -11,6 +11,7 @@ typedef struct mh_kv_form {
     size_t key_width, value_width;
     size_t value_stride; // value_width in whole vectors of any level
     size_t key_rows;     // key_width, in whole steps of an operand
+    size_t panel;        // columns of keys and values that lie together, if they are no operands
     size_t element;      // bytes
     mh_product product;  // whose right operands keys and values are, or all 0
 } mh_kv_form;
@@ -39,10 +40,9 @@ void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, c
 mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
                                    const void *tile, bool finite);
 
-// The first `count` places as f32: in place, or widened into keys and values. In place and
-// `as_stored` if that is wished, the values are finite, and rows are what is stored.
+// The first `count` places: in place if they are as they are wanted, or read into keys and values.
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,
-                           size_t places, const void *tile, bool finite, bool as_stored,
+                           size_t places, const void *tile, bool finite, mh_kv_reading reading,
                            float *keys, float *values);
 
 #endif

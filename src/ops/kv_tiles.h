@@ -10,24 +10,59 @@
 //
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
 // they are, and bf16 or f16 tiles are widened one by one, or number by number where few queries
-// read them. Where bf16 products have operands of a
-// form of their own, keys and values of a bf16 cache are kept in that form, and used where they
-// are as well. Quantised tiles would be another form (kv_form.h), and nothing else.
+// read them. Keys and values lie in panels (mh_panels), of as many columns as the level likes, so
+// that memory is read in order. Where bf16 products have operands of a form of their own, keys and
+// values of a bf16 cache are kept in that form, and used where they are as well. Quantised tiles
+// would be another form (kv_form.h), and nothing else.
 #ifndef MH_OPS_KV_TILES_H
 #define MH_OPS_KV_TILES_H
 
+#include "base/sizes.h"
 #include "kernels/kernels.h"
 #include <multihead/kv_cache.h>
+#include <string.h>
 
 // Keys whose softmax is summed up before a merge; part of the bits of attention.
 enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
 
+// (rows, columns) of numbers: one panel of `width` columns after the other, each without gaps, the
+// last one perhaps narrower. Whole rows are one panel.
+//
+//     | row 0: columns 0 .. 15 | row 1: 0 .. 15 | .. | row 0: columns 16 .. 31 | row 1: ..
+typedef struct mh_panels {
+    const void *data;
+    size_t rows, columns, width;
+} mh_panels;
+
+// The panel that starts at a column: where it is, for numbers of some bytes, and its columns.
+static inline const void *mh_panel_at(const mh_panels *p, size_t column, size_t size)
+{
+    return (const char *)p->data + column * p->rows * size;
+}
+static inline size_t mh_panel_columns(const mh_panels *p, size_t column)
+{
+    return mh_smaller(p->width, p->columns - column);
+}
+
+// The first rows of f32 panels as whole rows.
+static inline void mh_panels_read(const mh_panels *p, size_t rows, float *to)
+{
+    for (size_t c = 0; c < p->columns; c += p->width) {
+        const size_t columns = mh_panel_columns(p, c);
+        const float *from = mh_panel_at(p, c, sizeof *from);
+        for (size_t r = 0; r < rows; r++)
+            memcpy(to + r * p->columns + c, from + r * columns, columns * sizeof *to);
+    }
+}
+
+// How a tile is wanted: as f32 in whole rows; as f32; or as it is stored, if its values are finite.
+typedef enum mh_kv_reading { MH_KV_ROWS, MH_KV_F32, MH_KV_STORED } mh_kv_reading;
+
 typedef struct mh_kv_tile {
-    const void *keys;   // (E, columns), of which up to 64 are of use
-    size_t columns;     // 16, 32 or 64
-    const void *values; // (64, value_stride)
-    bool finite;        // the values
-    mh_row_type type;   // of both
+    mh_panels keys;   // (E, 16, 32 or 64)
+    mh_panels values; // (64 or fewer, value_stride)
+    bool finite;      // the values
+    mh_row_type type; // of both
 } mh_kv_tile;
 
 // The same as right operands of a product.
@@ -50,12 +85,14 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 // The first key of a sequence that is not forgotten.
 size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b);
 
-// The tile of 64 keys from `begin` on; widened into keys and values (as in mh_kv_tile) if the cache
-// is not f32, unless rows `as_stored` will do and all values are finite.
+// The tile of 64 keys from `begin` on: where it is, or read into keys (E, 64) and values (64,
+// value_stride).
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
-                            size_t head, size_t begin, bool as_stored, float *keys, float *values);
+                            size_t head, size_t begin, mh_kv_reading reading, float *keys,
+                            float *values);
 
-// Where that tile lies, in whatever form, so that it can be sent for.
+// Where that tile lies, in whatever form, so that it can be sent for, unless its chunk is short;
+// the chunk is sent for itself, as to look at it would be to wait for it.
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);
 
 // The same tile as operands of a product; only those that a cache keeps, nothing is packed.

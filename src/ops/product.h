@@ -92,23 +92,14 @@ static inline float *mh_right_source(const mh_product *product, void *buffer, fl
     return product->pack_right ? staging : buffer;
 }
 
-// b (k x n, rows ldb apart) as a right operand of `columns`, packed into `buffer` if need be; if
-// not, its columns are ldb.
-static inline const void *mh_right_pack_from(const mh_product *product, size_t k, size_t n,
-                                             const float *b, size_t ldb, size_t columns,
-                                             void *buffer)
-{
-    if (!product->pack_right)
-        return b;
-    product->pack_right(k, n, b, ldb, buffer, columns);
-    return buffer;
-}
-
-// The same for rows of `columns`.
+// b (k x n, rows of `columns`) as a right operand, packed into `buffer` if need be.
 static inline const void *mh_right_pack(const mh_product *product, size_t k, size_t n,
                                         const float *b, size_t columns, void *buffer)
 {
-    return mh_right_pack_from(product, k, n, b, columns, columns, buffer);
+    if (!product->pack_right)
+        return b;
+    product->pack_right(k, n, b, columns, buffer, columns);
+    return buffer;
 }
 
 #endif

@@ -9,7 +9,8 @@
 #define MH_NAME(f) f##_avx2
 enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 registers
 enum { QUERY_STRIP = 24, QUERY_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
-enum { OUTPUT_ROWS = 2 };                    // of a tile of short.inc: 8 sums
+enum { PANEL = NV * VL }; // of caches: read in the order of memory, whatever the rows
+enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 #include "kernels/generic/fill.inc"
 
 // Ten rounds of Philox on the counters of four lanes, from counter[0] + first on: which of their 32
