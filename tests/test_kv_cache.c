@@ -138,6 +138,40 @@ static void ragged_at(const char *level, mh_dtype dtype)
     teardown(&f);
 }
 
+// Weights and scores where a sequence has far fewer keys than another, or none: beyond its length
+// there is nothing, which is what keys of 0 would give.
+static void short_beside_long_at(const char *level, mh_dtype dtype)
+{
+    static const mh_weights_stage stages[] = {MH_WEIGHTS_SOFTMAX, MH_WEIGHTS_SCALED};
+    static const int64_t lengths[] = {33, 3, 0};
+    fixture f = setup(level, 2, dtype);
+    mh_tensor q = tokens(&f.q.view, 0, 2), out = tokens(&f.out.view, 0, 2);
+    mh_tensor expected = tokens(&f.expected.view, 0, 2);
+    test_tensor w1 = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 2, 130});
+    test_tensor w2 = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 2, 130});
+    for (size_t i = 0; i < 6; i++) {
+        const int64_t counts[B] = {130, lengths[i / 2]};
+        const size_t rest = 130 - (size_t)counts[1];
+        mh_kv_cache *cache = make_cache(&f, -1);
+        mh_tensor k = tokens(&f.k.view, 0, 130), v = tokens(&f.v.view, 0, 130);
+        mh_tensor behind = mh_tensor_slice(tokens(&k, (size_t)counts[1], rest), 0, 1, 1);
+        test_ok(f.context, mh_kv_cache_append(f.context, cache, counts, &k, &v));
+        test_fill_constant(&behind, 0);
+        f.options.weights_stage = stages[i % 2];
+        f.options.weights = &w1.view;
+        f.options.key_lengths = NULL;
+        test_ok(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out));
+        f.options.weights = &w2.view;
+        f.options.key_lengths = counts;
+        test_ok(f.context, mh_attention_forward(f.context, &f.options, &q, &k, &v, &expected));
+        assert_memory_equal(w1.view.data, w2.view.data, mh_tensor_count(&w1.view) * sizeof(float));
+        mh_kv_cache_free(cache);
+    }
+    test_tensor_free(&w1);
+    test_tensor_free(&w2);
+    teardown(&f);
+}
+
 // Both beams continue sequence 1, then each goes its own way.
 static void beams_at(const char *level, mh_dtype dtype)
 {
@@ -327,6 +361,7 @@ static void at_all(void (*test)(const char *level, mh_dtype dtype))
 }
 
 static void ragged(void **state) { (void)state, at_all(ragged_at); }
+static void short_beside_long(void **state) { (void)state, at_all(short_beside_long_at); }
 static void beams(void **state) { (void)state, at_all(beams_at); }
 static void window_forgets(void **state) { (void)state, at_all(window_forgets_at); }
 static void forgotten_is_refused(void **state) { (void)state, at_all(forgotten_is_refused_at); }
@@ -392,10 +427,12 @@ static mh_status use_cache(mh_context *context, const fixture *f)
     mh_kv_cache *cache = NULL;
     mh_status status = mh_kv_cache_create(context, &options, &cache);
     for (int i = 0; i < 2 && !status; i++) {
-        size_t length = mh_kv_cache_length(cache, 0);
+        const size_t length = mh_kv_cache_length(cache, 0), bytes = mh_kv_cache_bytes(cache);
         status = mh_kv_cache_append(context, cache, NULL, &f->k.view, &f->v.view);
-        if (status) // nothing has changed, and the next try works
+        if (status) { // nothing has changed, and the next try works
             assert_int_equal(mh_kv_cache_length(cache, 0), length);
+            assert_int_equal(mh_kv_cache_bytes(cache), bytes);
+        }
     }
     if (!status)
         status = mh_kv_cache_reorder(context, cache, (size_t[]){1, 0});
@@ -433,6 +470,7 @@ int main(void)
         cmocka_unit_test(pieces),
         cmocka_unit_test(threads_of_one_query),
         cmocka_unit_test(ragged),
+        cmocka_unit_test(short_beside_long),
         cmocka_unit_test(beams),
         cmocka_unit_test(window_forgets),
         cmocka_unit_test(truncation),

@@ -47,8 +47,9 @@ MH_API mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_optio
 MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine
 
 // Appends keys k (B, G, T, E) and values v (B, G, T, Ev), f32, bf16 or f16: T tokens a sequence, or
-// the first counts[b] of them (counts may be NULL). What is there is never copied to make room.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; nothing has changed
+// the first counts[b] of them (counts may be NULL). What is there is not copied to make room, but
+// for the first 32 tokens of a sequence while it is short. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; what it holds has not changed
 // then.
 MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                                     const mh_tensor *k, const mh_tensor *v);

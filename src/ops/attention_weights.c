@@ -66,16 +66,20 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
             x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN
 }
 
-// The raw products of a strip, 0 where no row sees a key and none would show.
-static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t columns,
+// The raw products of a strip with `count` keys, 0 beyond them, and where no row sees a key and
+// none would show.
+static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t count,
                            const mh_panels *keys, mh_attention_scratch *scratch)
 {
     const mh_left queries = mh_left_from(job->product, scratch->queries, first);
+    const size_t columns = mh_round_up(count, job->kernels->lanes);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
     for (size_t j = 0; keys && j < columns; j += keys->width)
         job->product->multiply(rows, mh_smaller(keys->width, columns - j), job->problem->E,
                                queries.data, queries.stride, mh_panel_at(keys, j, sizeof(float)),
                                keys->width, scratch->scores + j, MH_KEY_TILE, false);
+    for (size_t r = 0; keys && r < rows; r++)
+        memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
 
 // The keys of a tile as a right operand: of a form of its own, which is one panel, or panels of
@@ -101,6 +105,13 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     return keys;
 }
 
+// Keys of a tile that are there: a cache has no more of a sequence than its length.
+static size_t keys_there(const mh_attention_problem *p, const mh_sequence *sequence, size_t tile)
+{
+    const size_t end = p->cache ? sequence->keys : sequence->S;
+    return tile < end ? mh_smaller(end - tile, MH_KEY_TILE) : 0;
+}
+
 // One head's rows of a piece over one tile; with an average, added up in scratch->average.
 static void weigh_tile(const mh_attention_job *job, const output_rows *piece, size_t head,
                        size_t tile, size_t count, mh_attention_scratch *scratch)
@@ -108,19 +119,18 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
     const mh_attention_problem *p = job->problem;
     const mh_weights_stage stage = p->options.weights_stage;
     const bool shows_dead = stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED;
-    const size_t columns =
-        (count + job->kernels->lanes - 1) / job->kernels->lanes * job->kernels->lanes;
+    const size_t there = keys_there(p, &piece->sequence, tile);
     mh_panels keys = {0}; // packed when the first strip needs them
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
         uint64_t any = mh_mask_tile(p, job->kernels, &piece->sequence, scratch->rows + first, strip,
                                     tile, live, scratch->bias);
-        const bool needed = any || shows_dead;
+        const bool needed = there && (any || shows_dead);
         if (needed && !keys.data)
             keys =
-                pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, count, scratch);
-        multiply_strip(job, first, strip, columns, needed ? &keys : NULL, scratch);
+                pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, there, scratch);
+        multiply_strip(job, first, strip, there, needed ? &keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row

@@ -154,10 +154,16 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
         return status;
     append_job job = {cache, context->kernels, counts, k, v};
     const size_t sequences = cache->options.sequences;
-    for (size_t b = 0; b < sequences; b++)
-        if (!mh_kv_make_room(cache, b, count_of(&job, b)))
-            return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
-                           count_of(&job, b));
+    for (size_t b = 0; b < sequences; b++) {
+        if (mh_kv_make_room(cache, b, count_of(&job, b)))
+            continue;
+        const size_t missing = count_of(&job, b);
+        for (size_t made = 0; made <= b; made++) // room for nothing
+            mh_kv_cut(cache, &cache->sequences[made],
+                      mh_round_up((size_t)cache->lengths[made], MH_KV_CHUNK) / MH_KV_CHUNK);
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
+                       missing);
+    }
     for (size_t b = 0; b < sequences; b++)
         mh_kv_forget(cache, b);
     mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
