@@ -32,6 +32,7 @@ static void configs(void **state)
     REFUSE_CONFIG(c.embed_dim = SIZE_MAX, "embed_dim");
     REFUSE_CONFIG(c.num_heads = 0, "num_heads: found 0");
     REFUSE_CONFIG(c.num_heads = 5, "num_heads: found 5, expected a divisor of embed_dim 12");
+    REFUSE_CONFIG((c.embed_dim = 2048, c.num_heads = 1), "expected heads of at most 1024");
     REFUSE_CONFIG(c.kv_heads = 2, "kv_heads: found 2, expected a divisor of num_heads 3");
     REFUSE_CONFIG(c.kv_heads = 6, "kv_heads");
     REFUSE_CONFIG(c.kdim = (size_t)1 << 40, "kdim");
@@ -234,6 +235,59 @@ static void backwards(void **state)
     call_free(&b);
 }
 
+// Hands out again what was released, if the size is the same.
+typedef struct reuse {
+    void *memory[64];
+    size_t sizes[64];
+} reuse;
+
+static void *take_again(void *user, size_t size, size_t alignment)
+{
+    reuse *r = user;
+    for (int i = 0; i < 64; i++)
+        if (r->memory[i] && r->sizes[i] == size) {
+            void *memory = r->memory[i];
+            r->memory[i] = NULL;
+            return memory;
+        }
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void keep(void *user, void *memory, size_t size)
+{
+    reuse *r = user;
+    for (int i = 0; i < 64 && memory; i++)
+        if (!r->memory[i]) {
+            r->memory[i] = memory, r->sizes[i] = size;
+            return;
+        }
+    free(memory);
+}
+
+// A tape of a module that is gone is not that of the one that has its place now.
+static void tape_of_the_dead(void **state)
+{
+    (void)state;
+    static reuse r;
+    mh_context_options options = mh_context_options_default();
+    options.threads = 1;
+    options.allocator = (mh_allocator){take_again, keep, &r};
+    mh_context *context;
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    const mh_mha_config config = nn_mha_config(D, H);
+    call a = call_create(context, &config);
+    test_ok(context, forward(&a));
+    const uintptr_t place = (uintptr_t)a.mha;
+    mh_mha_free(a.mha);
+    a.mha = nn_mha(context, &config, 1);
+    assert_int_equal((uintptr_t)a.mha, place);
+    test_refused(context, backward(&a), MH_ERROR_ARGUMENT, "tape");
+    call_free(&a);
+    mh_context_free(context);
+    for (int i = 0; i < 64; i++)
+        free(r.memory[i]);
+}
+
 static void caches_and_further_keys(void **state)
 {
     static const int64_t lengths[B] = {1, 2};
@@ -269,11 +323,9 @@ static void caches_and_further_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs),
-        cmocka_unit_test(forwards),
-        cmocka_unit_test(missing_tensors),
-        cmocka_unit_test(backwards),
-        cmocka_unit_test(caches_and_further_keys),
+        cmocka_unit_test(configs),          cmocka_unit_test(forwards),
+        cmocka_unit_test(missing_tensors),  cmocka_unit_test(backwards),
+        cmocka_unit_test(tape_of_the_dead), cmocka_unit_test(caches_and_further_keys),
     };
     return cmocka_run_group_tests(tests, test_open_context, test_close_context);
 }

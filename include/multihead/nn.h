@@ -345,9 +345,9 @@ MH_API mh_status mh_decoding_create_causal(mh_context *context, const mh_transfo
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
 // the memory, the bits of a forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER
-// and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far or S) and without k and
-// v. After an error it is as if the step had not been tried. Errors: MH_ERROR_ARGUMENT,
-// MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+// and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far, or the longest memory)
+// and without k and v. After an error it is as if the step had not been tried. Errors:
+// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                                   size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
 

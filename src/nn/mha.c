@@ -2,6 +2,7 @@
 // The multi-head attention module: nn.MultiheadAttention and more. Its inputs become rows here;
 // attention_layer_run.c does the work.
 #include "base/context.h"
+#include "base/random.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
 #include "ops/tensor_check.h"
@@ -28,7 +29,7 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     mh_mha *m = mh_alloc(context, sizeof *m);
     if (!m)
         return MH_ERROR_MEMORY;
-    *m = (mh_mha){.allocator = context->allocator, .layer = layer};
+    *m = (mh_mha){.allocator = context->allocator, .identity = mh_unforeseen() | 1, .layer = layer};
     status = mh_parameters_create(context, declare, &m->layer, &m->parameters);
     if (status) {
         mh_mha_free(m);
@@ -150,7 +151,7 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     }
     if (!status && own.tape) {
         memcpy(own.tape->memory, &saved, sizeof saved);
-        own.tape->owner = mha;
+        own.tape->owner = mha->identity;
     }
     return status;
 }

@@ -9,6 +9,7 @@
 
 struct mh_mha {
     mh_allocator allocator;
+    uint64_t identity; // not 0; addresses come again, this does not
     mh_attention_layer layer;
     mh_parameters parameters;
 };

@@ -75,7 +75,7 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
         status = check_gradients(context, inputs, wanted);
     if (status)
         return status;
-    if (!own.tape || own.tape->owner != mha)
+    if (!own.tape || own.tape->owner != mha->identity)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: expected one with a forward pass of this module");
     mh_mha_saved saved;

@@ -20,7 +20,7 @@ static void empty(mh_tape *tape)
         tape->allocator.release(tape->allocator.user, tape->memory, tape->size);
     tape->memory = NULL;
     tape->size = 0;
-    tape->owner = NULL;
+    tape->owner = 0;
 }
 
 static bool allocate(mh_tape *tape, size_t size)
@@ -50,7 +50,7 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
         *arena = (mh_arena){.base = memory, .size = needed};
         return memory ? MH_OK : MH_ERROR_MEMORY;
     }
-    tape->owner = NULL;
+    tape->owner = 0;
     if (tape->size < needed) {
         // A quarter more than before: batches differ by less, and new memory is slow to come.
         const size_t generous = tape->size + tape->size / 4;

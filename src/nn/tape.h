@@ -11,7 +11,7 @@ struct mh_tape {
     mh_allocator allocator;
     char *memory;
     size_t size;
-    const void *owner; // the module of the last forward, or NULL: nothing to go back through
+    uint64_t owner; // the identity of the last forward's module, or 0: nothing to go back through
 };
 
 // Memory of at least arena->used bytes, and *arena for the work pass in it: the tape's, or the

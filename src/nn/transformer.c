@@ -180,7 +180,7 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
     }
     if (!status && o->tape) {
         memcpy(o->tape->memory, &r, sizeof r);
-        o->tape->owner = t;
+        o->tape->owner = t->identity;
     }
     return status;
 }

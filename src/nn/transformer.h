@@ -7,6 +7,7 @@
 
 struct mh_transformer {
     mh_allocator allocator;
+    uint64_t identity; // as mh_mha's
     mh_transformer_config config;
     mh_parameters parameters;
     size_t encoder_count, decoder_count;

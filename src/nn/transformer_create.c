@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Transformers made and freed: their layers, and their parameters under PyTorch's names.
 #include "base/context.h"
+#include "base/random.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>
@@ -121,7 +122,8 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     mh_transformer *t = mh_alloc(context, sizeof *t);
     if (!t)
         return MH_ERROR_MEMORY;
-    *t = (mh_transformer){.allocator = context->allocator, .config = *config};
+    *t = (mh_transformer){
+        .allocator = context->allocator, .identity = mh_unforeseen() | 1, .config = *config};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
     if (!(t->layers = mh_alloc(context, layer_bytes(t))))

@@ -114,7 +114,7 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
         status = check_gradient(context, "dtgt", dtgt, tgt);
     if (status)
         return status;
-    if (!own.tape || own.tape->owner != transformer)
+    if (!own.tape || own.tape->owner != transformer->identity)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: expected one with a forward pass of this module");
     memcpy(&kept, own.tape->memory, sizeof kept);
