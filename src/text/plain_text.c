@@ -100,7 +100,7 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
 {
     *length = 1;
     if (is_ascii(*text))
-        return *text == '\t' || *text == '\v' || *text == '\f' ? " " : NULL;
+        return *text >= '\t' && *text <= '\r' ? " " : NULL; // tabs and line breaks
     const size_t r = find(text, size);
     if (r == NONE || !(foreign >> r & 1))
         return NULL;
