@@ -51,6 +51,11 @@ static int check_shapes(const attend *a)
     if (groups == 0 ? heads != 0 : heads % groups != 0)
         return array_complain(k, "%zu heads, expected a divisor of the %zu heads of --q %s", groups,
                               heads, q->spec);
+    for (const array *const *in = (const array *[]){q, v, NULL}; *in; in++) {
+        const size_t width = (*in)->tensor.shape[3];
+        if (width > 1024)
+            return array_complain(*in, "heads of width %zu, expected 1 to 1024", width);
+    }
     return EXIT_DONE;
 }
 

@@ -76,8 +76,8 @@ static const struct argp_option option_table[] = {
      "with respect to a float mask, in the mask's shape", 0},
     {"dsinks", KEY_OUTPUT + OUTPUT_DSINKS, "FILE", 0, "with respect to the sinks (H)", 0},
     {"explain", KEY_EXPLAIN, NULL, 0,
-     "print which kernels run, why, and the memory and work they take; without --out, that is "
-     "all",
+     "print which kernels run, why, and the memory and work they take; without an output, that "
+     "is all",
      0},
     {"json", KEY_JSON, NULL, 0, "print the explanation as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -123,9 +123,13 @@ static void parse_window(struct argp_state *state, const char *text, mh_attentio
 
 static float parse_softcap(struct argp_state *state, const char *text)
 {
-    float softcap = (float)parse_number(state, "--softcap", text);
+    const double number = parse_number(state, "--softcap", text);
+    const float softcap = (float)number;
     if (!(softcap >= 0))
         argp_error(state, "--softcap: found '%s', expected a number >= 0", text);
+    if (softcap == 0 && number > 0)
+        argp_error(state, "--softcap: found '%s', which a float holds as 0, and 0 stands for none",
+                   text);
     return softcap;
 }
 

@@ -30,6 +30,7 @@ run multihead attend $qkv --out o.npy --scale=" 1"
 run multihead attend $qkv --out o.npy --scale=nan
 run multihead attend $qkv --out o.npy --scale=1e39
 run multihead attend $qkv --out o.npy --softcap=-1
+run multihead attend $qkv --out o.npy --softcap=1e-50
 run multihead attend $qkv --out o.npy --softcap=inf
 run multihead attend $qkv --out o.npy --threads 0
 run multihead attend $qkv --out o.npy --threads 2x
@@ -83,6 +84,7 @@ make_npy wide.npy f32 1x1x5x3 1
 make_npy batch.npy f32 2x1x5x4 1
 make_npy heads.npy f32 1x3x5x4 1
 make_npy heads_v.npy f32 1x3x5x2 1
+make_npy wide_v.npy f32 1x1x5x2000 1
 make_npy keys.npy f32 1x1x6x2 1
 make_npy groups.npy f32 1x2x5x2 1
 run multihead attend --q int.npy --k k.npy --v v.npy --out o.npy
@@ -92,6 +94,7 @@ run multihead attend --q q.npy --k wide.npy --v v.npy --out o.npy
 run multihead attend --q q.npy --k batch.npy --v v.npy --out o.npy
 run multihead attend --q q.npy --k heads.npy --v v.npy --out o.npy
 run multihead attend --q q.npy --k heads.npy --v heads_v.npy --out o.npy
+run multihead attend --q q.npy --k k.npy --v wide_v.npy --out o.npy
 run multihead attend --q q.npy --k k.npy --v keys.npy --out o.npy
 run multihead attend --q q.npy --k k.npy --v groups.npy --out o.npy
 make_npy mask.npy bool 3x4 1
