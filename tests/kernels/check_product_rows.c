@@ -77,8 +77,10 @@ static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, si
     check_fill(m * n, 1, expected);
     memcpy(found, expected, m * n * sizeof(float));
     kernels->f32.multiply(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
+    const void *next =
+        type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 does without, too
     kernels->multiply_once(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate,
-                           b.rows);
+                           next);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }
