@@ -8,7 +8,8 @@
 
 // ---- config ----------------------------------------------------------------------------------
 
-enum { MOST = 1 << 20, MOST_WIDTH = 1024 }; // any width: products of three fit; a head's
+// Of any width, so that products of three fit in a size_t; and of a head's.
+enum { MOST = 1 << 20, MOST_WIDTH = 1024 };
 
 static size_t or_default(size_t value, size_t otherwise) { return value ? value : otherwise; }
 
