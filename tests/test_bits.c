@@ -331,32 +331,64 @@ static void short_sequences(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// The same with heads so wide that keys are turned in parts.
+// The same with heads so wide that the first keys' scores are sums of another kind: by a mask that
+// masks nothing, and as the beginning of a longer, padded sequence.
 static void short_and_wide(mh_context *context, mh_dtype dtype)
 {
-    enum { LENGTH = 11, WIDE = 300 };
+    enum { LENGTH = 11, PADDED = 90 };
+    static const size_t widths[] = {130, 300, 512};
+    const int64_t lengths[B] = {LENGTH, LENGTH, LENGTH};
     problem p = {.context = context, .dtype = dtype};
     test_rng rng = {12};
     test_tensor ones = test_tensor_dense(MH_BOOL, 1, (size_t[]){LENGTH});
     memset(ones.view.data, 1, LENGTH);
     const mh_mask mask = {.kind = MH_MASK_KEEP, .tensor = ones.view};
-    for (size_t width = WIDE; width <= 512; width += 512 - WIDE) {
-        p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, T, width});
-        p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, width});
-        p.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, width});
+    for (size_t n = 0; n < 3; n++) {
+        p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, T, widths[n]});
+        p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, PADDED, widths[n]});
+        p.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, PADDED, widths[n]});
         test_fill_normal(&rng, &p.q.view, 0.2);
         test_fill_normal(&rng, &p.k.view, 1);
         test_fill_normal(&rng, &p.v.view, 1);
+        const mh_tensor k = mh_tensor_slice(p.k.view, 2, 0, LENGTH);
+        const mh_tensor v = mh_tensor_slice(p.v.view, 2, 0, LENGTH);
         p.options = mh_attention_options_default();
-        test_tensor found = attend_all(&p);
+        test_tensor expected = attend(&p, p.q.view, k, v);
         p.options.masks = &mask;
         p.options.mask_count = 1;
-        test_tensor expected = attend_all(&p);
-        same_and_free("short and wide", &p, &expected.view, found);
+        same_and_free("short and wide", &p, &expected.view, attend(&p, p.q.view, k, v));
+        p.options = mh_attention_options_default();
+        p.options.key_lengths = lengths;
+        same_and_free("short and wide, padded", &p, &expected.view, attend_all(&p));
         test_tensor_free(&expected);
         teardown(&p);
     }
     test_tensor_free(&ones);
+}
+
+// A query that sees one key has weight 1 for it, whatever the order of sums.
+static void one_key_of_a_wide_head(mh_context *context, mh_dtype dtype)
+{
+    enum { LENGTH = 5, WIDE = 200 };
+    problem p = {.context = context, .dtype = dtype};
+    test_rng rng = {13};
+    p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, LENGTH, WIDE});
+    p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, WIDE});
+    p.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, WIDE});
+    test_fill_normal(&rng, &p.q.view, 3);
+    test_fill_normal(&rng, &p.k.view, 3);
+    test_fill_normal(&rng, &p.v.view, 1);
+    test_tensor weights = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, LENGTH, LENGTH});
+    p.options = mh_attention_options_default();
+    p.options.causal = MH_CAUSAL_TOP_LEFT;
+    p.options.weights = &weights.view;
+    test_tensor out = attend_all(&p);
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H && dtype == MH_F32; h++)
+            assert_true(ref_get(&weights.view, (size_t[]){b, h, 0, 0}) == 1);
+    test_tensor_free(&out);
+    test_tensor_free(&weights);
+    teardown(&p);
 }
 
 // ---- further outputs, memory, layout -----------------------------------------------------------
@@ -526,6 +558,7 @@ int main(void)
         {"neighbours", neighbours},
         {"short_sequences", short_sequences},
         {"short_and_wide", short_and_wide},
+        {"one_key_of_a_wide_head", one_key_of_a_wide_head},
         {"further_outputs", further_outputs},
         {"bits_of_further_outputs", bits_of_further_outputs},
         {"own_workspace", own_workspace},

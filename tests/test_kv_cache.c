@@ -14,15 +14,16 @@ typedef struct fixture {
     mh_attention_options options;
 } fixture;
 
-static fixture setup(const char *level, size_t threads, mh_dtype dtype)
+static fixture setup_shape(const char *level, size_t threads, mh_dtype dtype, size_t width,
+                           size_t length)
 {
     test_rng rng = {7};
     fixture f = {.context = test_context(level, threads), .dtype = dtype};
-    f.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, LENGTH, E});
-    f.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, E});
-    f.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, LENGTH, EV});
-    f.expected = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, LENGTH, EV});
-    f.out = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, LENGTH, EV});
+    f.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, length, width});
+    f.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, length, width});
+    f.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, length, EV});
+    f.expected = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, length, EV});
+    f.out = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, length, EV});
     test_fill_normal(&rng, &f.q.view, 1);
     test_fill_normal(&rng, &f.k.view, 1);
     test_fill_normal(&rng, &f.v.view, 1);
@@ -31,6 +32,11 @@ static fixture setup(const char *level, size_t threads, mh_dtype dtype)
     test_ok(f.context, mh_attention_forward(f.context, &f.options, &f.q.view, &f.k.view, &f.v.view,
                                             &f.expected.view));
     return f;
+}
+
+static fixture setup(const char *level, size_t threads, mh_dtype dtype)
+{
+    return setup_shape(level, threads, dtype, E, LENGTH);
 }
 
 static void teardown(fixture *f)
@@ -44,7 +50,8 @@ static void teardown(fixture *f)
 static mh_kv_cache *make_cache(const fixture *f, int64_t window)
 {
     mh_kv_cache_options options = mh_kv_cache_options_default();
-    options.sequences = B, options.heads = G, options.key_width = E, options.value_width = EV;
+    options.sequences = B, options.heads = G, options.value_width = EV;
+    options.key_width = f->k.view.shape[3];
     options.dtype = f->dtype;
     options.window = window;
     mh_kv_cache *cache;
@@ -72,24 +79,49 @@ static void same_bits(const fixture *f)
                         mh_tensor_count(&f->out.view) * sizeof(float));
 }
 
+// All tokens, `size` at a time.
+static void piece_by_piece(fixture *f, size_t size)
+{
+    const size_t length = f->q.view.shape[2];
+    mh_kv_cache *cache = make_cache(f, -1);
+    test_paint(&f->out);
+    for (size_t begin = 0; begin < length; begin += size)
+        go_on(f, cache, begin, length - begin < size ? length - begin : size);
+    same_bits(f);
+    assert_int_equal(mh_kv_cache_length(cache, 1), length);
+    mh_kv_cache_free(cache);
+}
+
+static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
+
 static void pieces(void **state)
 {
     (void)state;
-    static const mh_dtype dtypes[] = {MH_F32, MH_BF16, MH_F16};
     static const size_t sizes[] = {LENGTH, 100, 512, 1};
     for (size_t l = 0; test_level(l); l++) {
         for (int d = 0; d < 3; d++) {
             fixture f = setup(test_level(l), 1 + (size_t)d, dtypes[d]);
-            for (int s = 0; s < 4; s++) {
-                mh_kv_cache *cache = make_cache(&f, -1);
-                test_paint(&f.out);
-                for (size_t begin = 0; begin < LENGTH; begin += sizes[s])
-                    go_on(&f, cache, begin, LENGTH - begin < sizes[s] ? LENGTH - begin : sizes[s]);
-                same_bits(&f);
-                assert_int_equal(mh_kv_cache_length(cache, 1), LENGTH);
-                mh_kv_cache_free(cache);
-            }
+            for (int s = 0; s < 4; s++)
+                piece_by_piece(&f, sizes[s]);
             teardown(&f);
+        }
+    }
+}
+
+// In wide heads the scores of the first sixteen keys are sums of another kind.
+static void pieces_of_wide_heads(void **state)
+{
+    (void)state;
+    enum { SHORT = 130 };
+    static const size_t sizes[] = {SHORT, 7, 1}, widths[] = {136, 512};
+    for (size_t l = 0; test_level(l); l++) {
+        for (int d = 0; d < 3; d++) {
+            for (int w = 0; w < 2; w++) {
+                fixture f = setup_shape(test_level(l), 1 + (size_t)d, dtypes[d], widths[w], SHORT);
+                for (int s = 0; s < 3; s++)
+                    piece_by_piece(&f, sizes[s]);
+                teardown(&f);
+            }
         }
     }
 }
@@ -468,6 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces),
+        cmocka_unit_test(pieces_of_wide_heads),
         cmocka_unit_test(threads_of_one_query),
         cmocka_unit_test(ragged),
         cmocka_unit_test(short_beside_long),

@@ -229,14 +229,26 @@ typedef struct mh_kernels {
                           ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
                           bool accumulate, const void *next);
 
-    // Products of short sequences, up to MH_SHORT_ROWS rows, in the bits of f32.multiply. The first
-    // may go on from C: the sums of k cut into several calls are those of one. The second makes of
-    // each row what scale_row would, given its factor.
+    // Sums made of `lanes` chains, chain l of every lanes-th k from l on, which are added up from
+    // the first to the last. The one takes the operands of f32.multiply, m <= f32.rows; the other,
+    // in the same bits, any number of rows of a (m x k) and of b (n x k), and writes n rounded up
+    // to whole vectors, with anything in the excess.
+    void (*multiply_chains)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
+                            const float *b, size_t ldb, float *c, size_t ldc);
+    void (*dots)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
+                 ptrdiff_t ldb, float *c, ptrdiff_t ldc);
+
+    // Products of short sequences, up to MH_SHORT_ROWS rows, in the bits of f32.multiply. The
+    // second makes of each row what scale_row would, given its factor.
     void (*short_scores)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                         const float *b, size_t ldb, bool more, float *c, ptrdiff_t ldc);
+                         const float *b, size_t ldb, float *c, ptrdiff_t ldc);
     void (*short_outputs)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
                           const float *b, size_t ldb, const float *factors, float *c,
                           ptrdiff_t ldc);
+
+    // softmax_step for such rows, n <= 16, from max = -inf and sum = 0, and sum_lanes after it, in
+    // their bits: s (m x 64), max (m), sum (m).
+    void (*short_softmax)(size_t m, size_t n, float scale, float *s, float *max, float *sum);
 
     // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_finish_map. y
     // may be x or the residual.

@@ -53,7 +53,8 @@ static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequen
     ptrdiff_t stride;
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
                                          scratch->staging, &stride);
-    kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_turned, MH_FEW_KEYS);
+    if (p->E <= MH_WIDE_HEAD)
+        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_turned, MH_FEW_KEYS);
     kernels->transpose(count, p->Ev, values, stride, x.values_turned, MH_FEW_KEYS);
     return x;
 }
@@ -75,7 +76,7 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
 {
     for (size_t i = 0; i < rows; i += MH_SHORT_ROWS)
         kernels->short_scores(mh_smaller(rows - i, MH_SHORT_ROWS), columns, inner,
-                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS, false,
+                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS,
                               c + i * MH_FEW_KEYS, MH_FEW_KEYS);
 }
 
@@ -107,7 +108,11 @@ static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t a
         block->lse[r] = mh_grad_lse(p, (size_t[]){at[0], at[1], at[2] + r});
         scratch->live[r] = ~UINT64_C(0) >> (MH_KEY_TILE - keys);
     }
-    score(kernels, rows, columns, p->E, queries, x->keys_turned, scratch->weights);
+    if (p->E <= MH_WIDE_HEAD)
+        score(kernels, rows, columns, p->E, queries, x->keys_turned, scratch->weights);
+    else
+        kernels->dots(rows, keys, p->E, queries.data, queries.stride, x->keys.data, x->keys.stride,
+                      scratch->weights, MH_FEW_KEYS);
     score(kernels, rows, columns, p->Ev, douts, x->values_turned, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};

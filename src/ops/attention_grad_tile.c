@@ -167,8 +167,8 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
     float *scores = scratch->scores + first * MH_KEY_TILE;
     const mh_left queries = mh_left_from(product, scratch->block.queries, first);
     const mh_left douts = mh_left_from(product, scratch->block.douts, first);
-    product->multiply(count, columns, p->E, queries.data, queries.stride, tile->keys_turned,
-                      MH_KEY_TILE, weights, MH_KEY_TILE, false);
+    const mh_panels keys = {tile->keys_turned, p->E, MH_KEY_TILE, MH_KEY_TILE};
+    mh_attention_multiply_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
     product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_turned,
                       MH_KEY_TILE, scores, MH_KEY_TILE, false);
     if (job->forward.modified)

@@ -200,6 +200,37 @@ void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequ
     job->kernels->transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
 }
 
+size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                    mh_left queries, const mh_panels *keys, float *scores)
+{
+    const mh_product *product = &job->kernels->f32;
+    if (!mh_attention_has_chains(job->problem, begin))
+        return 0;
+    const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_FEW_KEYS), sizeof(float));
+    for (size_t r = 0; r < m; r += product->rows) {
+        const mh_left rows = mh_left_from(product, queries, r);
+        job->kernels->multiply_chains(mh_smaller(m - r, product->rows), part.columns,
+                                      job->problem->E, rows.data, rows.stride, part.data,
+                                      part.stride, scores + r * MH_KEY_TILE, MH_KEY_TILE);
+    }
+    return part.columns;
+}
+
+void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                mh_left queries, const mh_panels *keys, float *scores)
+{
+    const mh_product *product = job->product;
+    mh_panel_part part;
+    size_t j = 0;
+    if (!product->pack_right)
+        j = mh_attention_multiply_chains(job, begin, m, n, queries, keys, scores);
+    for (; j < n; j += part.columns) {
+        part = mh_panel_from(keys, j, n, sizeof(float));
+        product->multiply(m, part.columns, job->problem->E, queries.data, queries.stride, part.data,
+                          part.stride, scores + j, MH_KEY_TILE, false);
+    }
+}
+
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
                                     const mh_query_row *row, size_t tile, uint64_t live,
                                     const float *bias)

@@ -30,6 +30,10 @@ enum { MH_ROWS_AWAKE = 16 };
 // Up to this many keys of a tile are few.
 enum { MH_FEW_KEYS = 16 };
 
+// In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in chains
+// (mh_kernels.dots), so that short sequences need not turn their keys; part of the bits.
+enum { MH_WIDE_HEAD = 128 };
+
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
 typedef struct mh_softmax_state {
     float *max; // (rows)
@@ -132,6 +136,22 @@ void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *s
 // The keys of a tile of `count` keys of a sequence and key/value head, as f32 (E, 64).
 void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                             size_t tile, size_t count, float *to, mh_attention_scratch *scratch);
+
+// Whether keys of the tile at `begin` have scores that are summed in chains.
+static inline bool mh_attention_has_chains(const mh_attention_problem *problem, size_t begin)
+{
+    return problem->E > MH_WIDE_HEAD && begin == 0;
+}
+
+// The products of m queries with those of the first n keys (E, n) of the tile at `begin` that are
+// summed in chains, into scores (m, 64): none, or up to MH_FEW_KEYS. Returns how many.
+size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                    mh_left queries, const mh_panels *keys, float *scores);
+
+// The products with all n keys, as forward has them; keys are right operands of job->product: of a
+// form of its own, which is one panel, or panels of f32.
+void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                mh_left queries, const mh_panels *keys, float *scores);
 
 // How products become scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

@@ -97,24 +97,25 @@ static const void *find_ahead(mh_row_type type, size_t m, size_t n, const mh_pan
     return j + b->width < n ? panel + SOON : next;
 }
 
-// A product with the first n columns of b, panel by panel; what `next` is, if it is known, comes
-// into the cache meanwhile. If it is not, there are many rows, and the operand is f32: the first
-// group of a block has the most rows, so that a tile which was loaded as it is stored never meets
-// many.
-static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
-                     mh_left a, const mh_panels *b, float *c, size_t ldc, bool accumulate,
+// A product with the columns first .. n - 1 of b, panel by panel; what `next` is, if it is known,
+// comes into the cache meanwhile. If it is not, there are many rows, and the operand is f32: the
+// first group of a block has the most rows, so that a tile which was loaded as it is stored never
+// meets many.
+static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
+                     size_t k, mh_left a, const mh_panels *b, float *c, size_t ldc, bool accumulate,
                      const void *next)
 {
     const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
-    for (size_t j = 0; j < n; j += b->width) {
-        const size_t ldb = mh_panel_columns(b, j), columns = mh_smaller(ldb, n - j);
-        const void *panel = mh_panel_at(b, j, size);
+    mh_panel_part part;
+    for (size_t j = first; j < n; j += part.columns) {
+        part = mh_panel_from(b, j, n, size);
         if (next)
-            kernels->multiply_once(type, m, columns, k, a.data, a.stride, panel, ldb, c + j, ldc,
-                                   accumulate, find_ahead(type, m, n, b, j, panel, next));
+            kernels->multiply_once(type, m, part.columns, k, a.data, a.stride, part.data,
+                                   part.stride, c + j, ldc, accumulate,
+                                   find_ahead(type, m, n, b, j, part.data, next));
         else
-            kernels->f32.multiply(m, columns, k, a.data, a.stride, panel, ldb, c + j, ldc,
-                                  accumulate);
+            kernels->f32.multiply(m, part.columns, k, a.data, a.stride, part.data, part.stride,
+                                  c + j, ldc, accumulate);
     }
 }
 
@@ -136,8 +137,11 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const size_t used = mh_tile_used(any);
     const mh_left queries = mh_left_from(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
-    multiply(kernels, tile->type, rows, mh_round_up(used, kernels->lanes), job->problem->E, queries,
-             &tile->keys, scores, MH_KEY_TILE, false, next ? tile->values.data : NULL);
+    const size_t columns = mh_round_up(used, kernels->lanes);
+    const size_t chained =
+        mh_attention_multiply_chains(job, tile->begin, rows, columns, queries, &tile->keys, scores);
+    multiply(kernels, tile->type, rows, chained, columns, job->problem->E, queries, &tile->keys,
+             scores, MH_KEY_TILE, false, next ? tile->values.data : NULL);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -161,7 +165,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     if (!tile->finite && !full)
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
-        multiply(kernels, tile->type, rows, width, used, (mh_left){scores, MH_KEY_TILE},
+        multiply(kernels, tile->type, rows, 0, width, used, (mh_left){scores, MH_KEY_TILE},
                  &tile->values, strip->state.acc, width, true, next);
 }
 
@@ -188,8 +192,9 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         scratch->seen[strip->first + r] |= live[r] != 0;
         any |= live[r], all &= live[r];
     }
+    const bool stored = next && !mh_attention_has_chains(job->problem, tile->begin);
     if (!tile->keys.data)
-        mh_attention_load_tile(job, strip->sequence, next ? MH_KV_STORED : MH_KV_F32, tile,
+        mh_attention_load_tile(job, strip->sequence, stored ? MH_KV_STORED : MH_KV_F32, tile,
                                tile->keys_memory, tile->values_memory, scratch);
     if (next || mh_tile_full(all, any))
         attend_rows(job, strip, tile, live, scratch->bias, next, scratch);

@@ -66,18 +66,16 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
             x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN
 }
 
-// The raw products of a strip with `count` keys, 0 beyond them, and where no row sees a key and
-// none would show.
-static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t count,
-                           const mh_panels *keys, mh_attention_scratch *scratch)
+// The raw products of a strip with `count` keys of a tile, 0 beyond them, and where no row sees a
+// key and none would show.
+static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
+                           size_t count, const mh_panels *keys, mh_attention_scratch *scratch)
 {
     const mh_left queries = mh_left_from(job->product, scratch->queries, first);
     const size_t columns = mh_round_up(count, job->kernels->lanes);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
-    for (size_t j = 0; keys && j < columns; j += keys->width)
-        job->product->multiply(rows, mh_smaller(keys->width, columns - j), job->problem->E,
-                               queries.data, queries.stride, mh_panel_at(keys, j, sizeof(float)),
-                               keys->width, scratch->scores + j, MH_KEY_TILE, false);
+    if (keys)
+        mh_attention_multiply_keys(job, tile, rows, columns, queries, keys, scratch->scores);
     for (size_t r = 0; keys && r < rows; r++)
         memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
@@ -130,7 +128,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
         if (needed && !keys.data)
             keys =
                 pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, there, scratch);
-        multiply_strip(job, first, strip, there, needed ? &keys : NULL, scratch);
+        multiply_strip(job, first, strip, tile, there, needed ? &keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row

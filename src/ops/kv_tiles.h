@@ -44,6 +44,20 @@ static inline size_t mh_panel_columns(const mh_panels *p, size_t column)
     return mh_smaller(p->width, p->columns - column);
 }
 
+// The columns from `column` on that lie together, of the first n: where they are, how many, and how
+// far apart rows are.
+typedef struct mh_panel_part {
+    const void *data;
+    size_t columns, stride;
+} mh_panel_part;
+
+static inline mh_panel_part mh_panel_from(const mh_panels *p, size_t column, size_t n, size_t size)
+{
+    const size_t start = column / p->width * p->width, stride = mh_panel_columns(p, start);
+    return (mh_panel_part){(const char *)mh_panel_at(p, start, size) + (column - start) * size,
+                           mh_smaller(start + stride, n) - column, stride};
+}
+
 // The first rows of f32 panels as whole rows.
 static inline void mh_panels_read(const mh_panels *p, size_t rows, float *to)
 {

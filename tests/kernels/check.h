@@ -24,6 +24,7 @@ check_result check_product_f32(const check_run *run);
 check_result check_product_bf16(const check_run *run);
 check_result check_product_rows(const check_run *run);
 check_result check_short(const check_run *run);
+check_result check_chains(const check_run *run);
 check_result check_finish_rows(const check_run *run);
 check_result check_add_up_rows(const check_run *run);
 check_result check_transpose(const check_run *run);

@@ -21,6 +21,7 @@ static const struct {
     {"product_bf16", check_product_bf16},
     {"product_rows", check_product_rows},
     {"short", check_short},
+    {"chains", check_chains},
     {"finish_rows", check_finish_rows},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},

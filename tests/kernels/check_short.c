@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The products of short sequences: the bits of f32.multiply, also where k is cut into two calls,
-// and those of scale_row after it.
+// The products of short sequences: the bits of f32.multiply, and those of scale_row after it. Their
+// softmax: the bits of softmax_step and sum_lanes.
 #include "kernels/check.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct product {
@@ -25,11 +26,8 @@ static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_
 static void score(void *arg)
 {
     const product *f = arg;
-    const size_t first = f->k / 3;
-    f->kernels->short_scores(f->m, f->n, first, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, false, f->c,
+    f->kernels->short_scores(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->c,
                              (ptrdiff_t)f->ldc);
-    f->kernels->short_scores(f->m, f->n, f->k - first, f->a + first, (ptrdiff_t)f->lda,
-                             f->b + first * f->ldb, f->ldb, true, f->c, (ptrdiff_t)f->ldc);
 }
 
 static void output(void *arg)
@@ -53,10 +51,51 @@ static bool rows_agree(const product *f, bool scaled)
     return same;
 }
 
+// Rows of n scores, one of which has NaN, one +inf, and one nothing but -inf.
+static float *make_scores(size_t m, size_t n)
+{
+    float *s = check_floats(m * MH_KEY_TILE);
+    check_fill(m * MH_KEY_TILE, 30, s);
+    if (m > 4) {
+        s[MH_KEY_TILE + n / 2] = NAN;
+        s[2 * MH_KEY_TILE + n - 1] = INFINITY;
+        for (size_t j = 0; j < n; j++)
+            s[3 * MH_KEY_TILE + j] = -INFINITY;
+    }
+    return s;
+}
+
+static bool softmax_agrees(const mh_kernels *kernels, size_t m, size_t n)
+{
+    const size_t lanes = kernels->lanes;
+    float *s = make_scores(m, n), *expected = check_floats(m * MH_KEY_TILE), *acc = check_floats(1);
+    float *max = check_floats(m), *sum = check_floats(m), *step_max = check_floats(m);
+    float *step_sum = check_floats(m * lanes);
+    memcpy(expected, s, m * MH_KEY_TILE * sizeof *s);
+    memset(step_sum, 0, m * lanes * sizeof *step_sum);
+    for (size_t r = 0; r < m; r++)
+        step_max[r] = -INFINITY;
+    kernels->softmax_step(m, n, 0.7f, expected, 0, step_max, step_sum, acc, 0);
+    kernels->short_softmax(m, n, 0.7f, s, max, sum);
+    bool same = !memcmp(max, step_max, m * sizeof *max);
+    for (size_t r = 0; r < m; r++) {
+        const float all = kernels->sum_lanes(step_sum + r * lanes);
+        same &= !memcmp(&all, &sum[r], sizeof all);
+        same &= !memcmp(expected + r * MH_KEY_TILE, s + r * MH_KEY_TILE, n * sizeof *s);
+    }
+    return same;
+}
+
 check_result check_short(const check_run *run)
 {
     const size_t lanes = run->kernels->lanes;
     check_result result = {.ok = true, .unit = "Gflop/s"};
+    for (size_t m = 1; m <= MH_SHORT_ROWS; m++) {
+        for (size_t n = 1; n <= 16; n++) {
+            result.ok &= softmax_agrees(run->kernels, m, n);
+            check_release();
+        }
+    }
     for (size_t m = 1; m <= MH_SHORT_ROWS; m++) {
         for (size_t vectors = 1; vectors <= 7; vectors++) {
             product f = make_product(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);

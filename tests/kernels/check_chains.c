@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Sums made of chains: each chain is the product of every so many columns, taken by f32.multiply,
+// and rows with rows give the same bits as rows with columns.
+#include "kernels/check.h"
+#include <string.h>
+
+typedef struct product {
+    const mh_kernels *kernels;
+    size_t m, n, k, lda, ldb, ldc;
+    float *a, *b, *c; // (m, k), (n, k), (m, n in whole vectors)
+} product;
+
+static size_t whole_vectors(const product *f)
+{
+    return (f->n + f->kernels->lanes - 1) / f->kernels->lanes * f->kernels->lanes;
+}
+
+// Rows of a and b lie `apart` further apart than they are long.
+static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart)
+{
+    product f = {kernels, m, n, k, k + apart, k + 2 * apart, 0, NULL, NULL, NULL};
+    const size_t a_size = (m - 1) * f.lda + k, b_size = (n - 1) * f.ldb + k;
+    f.ldc = whole_vectors(&f) + 7;
+    f.a = check_floats(a_size), f.b = check_floats(b_size);
+    f.c = check_floats((m - 1) * f.ldc + whole_vectors(&f));
+    check_fill(a_size, 1, f.a);
+    check_fill(b_size, 1, f.b);
+    return f;
+}
+
+static void multiply_rows(void *arg)
+{
+    const product *f = arg;
+    f->kernels->dots(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb, f->c,
+                     (ptrdiff_t)f->ldc);
+}
+
+// b as columns (k, n in whole vectors).
+static float *turn(const product *f)
+{
+    const size_t columns = whole_vectors(f);
+    float *turned = check_floats(f->k * columns);
+    for (size_t p = 0; p < f->k; p++)
+        for (size_t j = 0; j < columns; j++)
+            turned[p * columns + j] = j < f->n ? f->b[j * f->ldb + p] : 0;
+    return turned;
+}
+
+// Row i with all columns, chain by chain, which `a` and `b` have room for.
+static void add_chains(const product *f, size_t i, const float *columns, float *a, float *b,
+                       float *chain, float *expected)
+{
+    const size_t lanes = f->kernels->lanes, n = whole_vectors(f);
+    for (size_t l = 0; l < lanes; l++) {
+        size_t length = 0;
+        for (size_t p = l; p < f->k; p += lanes, length++) {
+            a[length] = f->a[i * f->lda + p];
+            memcpy(b + length * n, columns + p * n, n * sizeof *b);
+        }
+        f->kernels->f32.multiply(1, n, length, a, (ptrdiff_t)f->k, b, n, chain, n, false);
+        for (size_t j = 0; j < n; j++)
+            expected[j] = l == 0 ? chain[j] : expected[j] + chain[j];
+    }
+}
+
+static bool agrees(const product *f)
+{
+    const size_t n = whole_vectors(f), rows = f->kernels->f32.rows;
+    const float *columns = turn(f);
+    float *a = check_floats(f->k), *b = check_floats(f->k * n), *chain = check_floats(n);
+    float *expected = check_floats(n), *found = check_floats(rows * n);
+    bool same = true;
+    for (size_t first = 0; first < f->m; first += rows) {
+        const size_t count = f->m - first < rows ? f->m - first : rows;
+        f->kernels->multiply_chains(count, n, f->k, f->a + first * f->lda, (ptrdiff_t)f->lda,
+                                    columns, n, found, n);
+        for (size_t r = 0; r < count; r++) {
+            add_chains(f, first + r, columns, a, b, chain, expected);
+            same &= !memcmp(expected, found + r * n, n * sizeof *expected);
+            same &= !memcmp(expected, f->c + (first + r) * f->ldc, f->n * sizeof *expected);
+        }
+    }
+    return same;
+}
+
+check_result check_chains(const check_run *run)
+{
+    static const size_t depths[] = {1, 7, 16, 37, 130};
+    check_result result = {.ok = true, .unit = "Gflop/s"};
+    for (size_t m = 1; m <= MH_SHORT_ROWS + 2; m++) {
+        for (size_t n = 1; n <= 19; n += 1 + m % 3) {
+            product f = make_product(run->kernels, m, n, depths[(m + n) % 5], 3);
+            multiply_rows(&f);
+            result.ok &= agrees(&f);
+            check_release();
+        }
+    }
+    if (run->bench) {
+        product f = make_product(run->kernels, 10, 10, 512, 0);
+        result.rate = 1e-9 * 2 * 10 * 10 * 512 * check_rate(multiply_rows, &f);
+        check_release();
+    }
+    result.error = result.ok ? 0 : 2;
+    return result;
+}
