@@ -22,12 +22,12 @@ typedef struct problem {
     test_tensor q, k, v; // (B, H, T, E), (B, G, S, E), (B, G, S, Ev)
 } problem;
 
-static problem setup(mh_context *context, mh_dtype dtype)
+static problem setup_width(mh_context *context, mh_dtype dtype, size_t width)
 {
     test_rng rng = {11};
     problem p = {.context = context, .dtype = dtype, .options = mh_attention_options_default()};
-    p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, T, E});
-    p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, S, E});
+    p.q = test_tensor_dense(dtype, 4, (size_t[]){B, H, T, width});
+    p.k = test_tensor_dense(dtype, 4, (size_t[]){B, G, S, width});
     p.v = test_tensor_dense(dtype, 4, (size_t[]){B, G, S, Ev});
     test_fill_normal(&rng, &p.q.view, 2);
     test_fill_normal(&rng, &p.k.view, 1);
@@ -35,6 +35,8 @@ static problem setup(mh_context *context, mh_dtype dtype)
     p.options.causal = MH_CAUSAL_BOTTOM_RIGHT;
     return p;
 }
+
+static problem setup(mh_context *context, mh_dtype dtype) { return setup_width(context, dtype, E); }
 
 static void teardown(problem *p)
 {
@@ -212,11 +214,12 @@ static test_tensor attend_packed(problem *p)
     return out;
 }
 
-// Padded queries have no place of their own at the bottom right, hence the other alignments.
+// Padded queries have no place of their own at the bottom right, hence the other alignments. The
+// last way has wide heads.
 static void padding(mh_context *context, mh_dtype dtype)
 {
-    for (int way = 0; way < 3; way++) {
-        problem p = setup(context, dtype);
+    for (int way = 0; way < 4; way++) {
+        problem p = setup_width(context, dtype, way == 3 ? 136 : E);
         p.options.causal = way == 0 ? MH_CAUSAL_NONE : MH_CAUSAL_OFFSET;
         p.options.offset = 40;
         if (way == 2)
@@ -383,9 +386,11 @@ static void one_key_of_a_wide_head(mh_context *context, mh_dtype dtype)
     p.options.causal = MH_CAUSAL_TOP_LEFT;
     p.options.weights = &weights.view;
     test_tensor out = attend_all(&p);
+    // Weights of bf16 are made on matrix units there, outputs of so few keys are not.
+    const bool on_tiles = dtype == MH_BF16 && !strcmp(mh_context_isa(context), "amx");
     for (size_t b = 0; b < B; b++)
-        for (size_t h = 0; h < H && dtype == MH_F32; h++)
-            assert_true(ref_get(&weights.view, (size_t[]){b, h, 0, 0}) == 1);
+        for (size_t h = 0; h < H; h++)
+            assert_true(on_tiles || ref_get(&weights.view, (size_t[]){b, h, 0, 0}) == 1);
     test_tensor_free(&out);
     test_tensor_free(&weights);
     teardown(&p);

@@ -246,8 +246,8 @@ typedef struct mh_kernels {
                           const float *b, size_t ldb, const float *factors, float *c,
                           ptrdiff_t ldc);
 
-    // softmax_step for such rows, n <= 16, from max = -inf and sum = 0, and sum_lanes after it, in
-    // their bits: s (m x 64), max (m), sum (m).
+    // softmax_step for up to MH_SHORT_ROWS rows, n <= 16, from max = -inf and sum = 0, and
+    // sum_lanes after it, in their bits: s (m x 64), max (m), sum (m).
     void (*short_softmax)(size_t m, size_t n, float scale, float *s, float *max, float *sum);
 
     // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_finish_map. y

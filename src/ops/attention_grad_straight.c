@@ -3,10 +3,11 @@
 // all keys, and these are one tile. The general way (attention_grad.c) would spend most of its time
 // on copies, masks and sums of one part.
 //
-//     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, turned K and V
+//     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, turned V, and K
+//                                                            unless heads are wide
 //     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands as they lie, if possible
 //
-// The kernels and their order are the general way's, and so are the bits.
+// The order of all sums is the general way's, and so are the bits.
 #include "base/sizes.h"
 #include "ops/attention_grad.h"
 #include "ops/rows.h"
@@ -18,7 +19,7 @@ typedef struct whole_rows {
     ptrdiff_t stride;
 } whole_rows;
 
-// The keys and values of a head: K, and both turned (E, 16).
+// The keys and values of a head: K, and both turned (E, 16), of wide heads the values only.
 typedef struct straight_keys {
     const mh_sequence *sequence;
     whole_rows keys;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cut of an attention call into tasks, its memory, and the two pieces that the forward and
-// the weights pass share: packing a key tile, and the map from products to scores.
+// The cut of an attention call into tasks, its memory, and what forward, weights and backward
+// share: loading a key tile, its products, and the map from products to scores.
 #include "ops/attention_job.h"
 #include "base/checked.h"
 #include "base/sizes.h"

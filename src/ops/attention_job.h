@@ -27,11 +27,11 @@ enum { MH_MAX_STRIP = 32 };
 // Rows of softmax that may pass before the product's unit is nudged.
 enum { MH_ROWS_AWAKE = 16 };
 
-// Up to this many keys of a tile are few.
+// Up to this many keys of a tile are few; part of the bits of attention.
 enum { MH_FEW_KEYS = 16 };
 
 // In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in chains
-// (mh_kernels.dots), so that short sequences need not turn their keys; part of the bits.
+// (mh_kernels.dots), so that short sequences need not turn their keys; part of the bits, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
@@ -143,13 +143,13 @@ static inline bool mh_attention_has_chains(const mh_attention_problem *problem, 
     return problem->E > MH_WIDE_HEAD && begin == 0;
 }
 
-// The products of m queries with those of the first n keys (E, n) of the tile at `begin` that are
-// summed in chains, into scores (m, 64): none, or up to MH_FEW_KEYS. Returns how many.
+// Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in chains: the
+// first MH_FEW_KEYS of its n columns, or none. Returns how many. Keys are panels of f32.
 size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                                     mh_left queries, const mh_panels *keys, float *scores);
 
-// The products with all n keys, as forward has them; keys are right operands of job->product: of a
-// form of its own, which is one panel, or panels of f32.
+// The products with all n keys, in forward's order of sums if they are f32; keys are right operands
+// of job->product: of a form of its own, which is one panel, or panels of f32.
 void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                                 mh_left queries, const mh_panels *keys, float *scores);
 

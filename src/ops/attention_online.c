@@ -192,6 +192,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         scratch->seen[strip->first + r] |= live[r] != 0;
         any |= live[r], all &= live[r];
     }
+    // Chains are made of f32 keys.
     const bool stored = next && !mh_attention_has_chains(job->problem, tile->begin);
     if (!tile->keys.data)
         mh_attention_load_tile(job, strip->sequence, stored ? MH_KV_STORED : MH_KV_F32, tile,
@@ -210,7 +211,7 @@ static const void *find_next(const mh_attention_job *job, const mh_strip *group,
     return mh_kv_cache_at(job->problem->cache, group->sequence->index, tile->group, tile->begin);
 }
 
-// Few rows read a cache once, as it stands.
+// Few rows read a cache once, as it stands, but for the first tile of wide heads.
 void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
                       size_t count, mh_attention_scratch *scratch)
 {

@@ -24,7 +24,7 @@ typedef struct operands {
     size_t value_stride;
     _Alignas(64) float turned_keys[MH_WIDE_HEAD * MH_FEW_KEYS]; // (E, 16), unless heads are wide
     _Alignas(64) float packed_values[MH_FEW_KEYS * MOST_WIDTH];
-    _Alignas(64) float staging[MH_FEW_KEYS * MOST_WIDTH]; // of keys and values
+    _Alignas(64) float staging[MH_FEW_KEYS * MOST_WIDTH]; // of values, then of keys
     _Alignas(64) float queries[MH_SHORT_ROWS * MOST_WIDTH];
     _Alignas(64) float out[MH_SHORT_ROWS * MOST_WIDTH];
     _Alignas(64) float scores[MH_SHORT_ROWS * MH_KEY_TILE];
@@ -148,7 +148,7 @@ void mh_attention_straight(void *arg, size_t task, size_t worker)
         x.sequence = &sequence;
         x.group = i % p->G;
         load_values(job, &x);
-        load_keys(job, &x);
+        load_keys(job, &x); // which stay in staging
         for (size_t h = 0; h < heads; h++)
             for (size_t block = 0; block < blocks; block++) {
                 const size_t first = block * sequence.T / blocks;

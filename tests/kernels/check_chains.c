@@ -16,15 +16,16 @@ static size_t whole_vectors(const product *f)
 }
 
 // Rows of a and b lie `apart` further apart than they are long.
-static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart)
+static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart,
+                            float magnitude)
 {
     product f = {kernels, m, n, k, k + apart, k + 2 * apart, 0, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * f.lda + k, b_size = (n - 1) * f.ldb + k;
     f.ldc = whole_vectors(&f) + 7;
     f.a = check_floats(a_size), f.b = check_floats(b_size);
     f.c = check_floats((m - 1) * f.ldc + whole_vectors(&f));
-    check_fill(a_size, 1, f.a);
-    check_fill(b_size, 1, f.b);
+    check_fill(a_size, magnitude, f.a);
+    check_fill(b_size, magnitude, f.b);
     return f;
 }
 
@@ -89,14 +90,17 @@ check_result check_chains(const check_run *run)
     check_result result = {.ok = true, .unit = "Gflop/s"};
     for (size_t m = 1; m <= MH_SHORT_ROWS + 2; m++) {
         for (size_t n = 1; n <= 19; n += 1 + m % 3) {
-            product f = make_product(run->kernels, m, n, depths[(m + n) % 5], 3);
-            multiply_rows(&f);
-            result.ok &= agrees(&f);
-            check_release();
+            for (int tiny = 0; tiny < 2; tiny++) { // products that become 0 have signs, too
+                product f =
+                    make_product(run->kernels, m, n, depths[(m + n) % 5], 3, tiny ? 1e-30f : 1);
+                multiply_rows(&f);
+                result.ok &= agrees(&f);
+                check_release();
+            }
         }
     }
     if (run->bench) {
-        product f = make_product(run->kernels, 10, 10, 512, 0);
+        product f = make_product(run->kernels, 10, 10, 512, 0, 1);
         result.rate = 1e-9 * 2 * 10 * 10 * 512 * check_rate(multiply_rows, &f);
         check_release();
     }
