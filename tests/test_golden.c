@@ -90,6 +90,13 @@ static uint64_t attention_f16(mh_context *context)
     return attention(context, options, (attention_shape){MH_F16, 1, 3, 1, 300, 300, 17, 33});
 }
 
+static uint64_t attention_wide(mh_context *context)
+{
+    mh_attention_options options = mh_attention_options_default();
+    options.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    return attention(context, options, (attention_shape){MH_F32, 1, 4, 2, 30, 90, 136, 40});
+}
+
 static uint64_t attention_decode(mh_context *context)
 {
     return attention(context, mh_attention_options_default(),
@@ -213,14 +220,23 @@ static const struct {
     const char *name;
     uint64_t (*compute)(mh_context *context);
 } results[] = {
-    {"attention_f32", attention_f32},       {"attention_bf16", attention_bf16},
-    {"attention_f16", attention_f16},       {"attention_decode", attention_decode},
-    {"attention_capped", attention_capped}, {"attention_alibi", attention_alibi},
-    {"attention_masked", attention_masked}, {"matmul_f32", matmul_f32},
-    {"matmul_bf16", matmul_bf16},           {"matmul_row", matmul_row},
-    {"softmax_rows", softmax_rows},         {"softmax_columns", softmax_columns},
-    {"log_softmax_rows", log_softmax_rows}, {"linear_f32", linear_f32},
-    {"linear_bf16", linear_bf16},           {"linear_f32_as_bf16", linear_f32_as_bf16},
+    {"attention_f32", attention_f32},
+    {"attention_bf16", attention_bf16},
+    {"attention_f16", attention_f16},
+    {"attention_wide", attention_wide},
+    {"attention_decode", attention_decode},
+    {"attention_capped", attention_capped},
+    {"attention_alibi", attention_alibi},
+    {"attention_masked", attention_masked},
+    {"matmul_f32", matmul_f32},
+    {"matmul_bf16", matmul_bf16},
+    {"matmul_row", matmul_row},
+    {"softmax_rows", softmax_rows},
+    {"softmax_columns", softmax_columns},
+    {"log_softmax_rows", log_softmax_rows},
+    {"linear_f32", linear_f32},
+    {"linear_bf16", linear_bf16},
+    {"linear_f32_as_bf16", linear_f32_as_bf16},
 };
 
 static const golden_hash *find(const char *level, const char *name)
