@@ -2,20 +2,49 @@
 // Parsing that the commands share; see arguments.h.
 #include "arguments.h"
 #include "messages.h"
+#include "option_names.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_THREADS = 1024 };
 
-const choice dtype_choices[] = {{"f32", MH_F32}, {"bf16", MH_BF16}, {"f16", MH_F16}, {NULL, 0}};
+const choice dtype_choices[] = {
+    {F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {F16_NAMES, MH_F16}, {NULL, 0}};
 const choice precision_choices[] = {
-    {"f32", MH_PRECISION_F32}, {"bf16", MH_PRECISION_BF16}, {NULL, 0}};
+    {F32_NAMES, MH_PRECISION_F32}, {BF16_NAMES, MH_PRECISION_BF16}, {NULL, 0}};
+
+// ---- refusing -------------------------------------------------------------------------
+
+static _Noreturn void refuse(const char *format, va_list arguments)
+{
+    complain_list(format, arguments);
+    fprintf(stderr, "Try '%s --help' for more information.\n", get_message_name());
+    exit(EXIT_USAGE);
+}
+
+void refuse_usage(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(format, arguments);
+}
+
+// Takes the place of the C library's, which adds two lines of advice and prints control characters
+// as they are.
+void argp_error(const struct argp_state *state, const char *format, ...)
+{
+    (void)state;
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(format, arguments);
+}
 
 // ---- numbers and choices --------------------------------------------------------------
 
@@ -70,16 +99,63 @@ int parse_choice(struct argp_state *state, const char *option, const char *text,
                  const choice *choices)
 {
     for (const choice *c = choices; c->name; c++)
-        if (strcmp(text, c->name) == 0)
+        if (is_name(text, c->name))
             return c->value;
     char expected[256] = "";
     for (const choice *c = choices; c->name; c++) {
         const char *joint = c == choices ? "" : c[1].name ? ", " : " or ";
         size_t used = strlen(expected);
-        snprintf(expected + used, sizeof expected - used, "%s%s", joint, c->name);
+        const int length = (int)strcspn(c->name, "|");
+        snprintf(expected + used, sizeof expected - used, "%s%.*s", joint, length, c->name);
     }
     argp_error(state, "%s: found '%s', expected %s", option, text, expected);
     return 0;
+}
+
+static bool counts(char c) { return !strchr("-_/. ", c); }
+
+bool is_name(const char *word, const char *names)
+{
+    while (*names) {
+        const char *w = word;
+        for (; *names && *names != '|'; names++) {
+            if (!counts(*names))
+                continue;
+            while (*w && !counts(*w))
+                w++;
+            if (tolower((unsigned char)*w) != tolower((unsigned char)*names))
+                break;
+            w++;
+        }
+        while (*w && !counts(*w))
+            w++;
+        if (!*w && (!*names || *names == '|'))
+            return true;
+        names += strcspn(names, "|");
+        names += *names == '|';
+    }
+    return false;
+}
+
+static const choice causal_choices[] = {
+    {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
+
+mh_causal parse_causal(struct argp_state *state, char *argument)
+{
+    // argp passes on "--causal=top-left"; of "--causal top-left" the next word is taken here.
+    if (!argument && state->next < state->argc && state->argv[state->next][0] != '-')
+        argument = state->argv[state->next++];
+    if (!argument)
+        return MH_CAUSAL;
+    return (mh_causal)parse_choice(state, "--causal", argument, causal_choices);
+}
+
+int complain_alignment(size_t queries, size_t keys)
+{
+    complain("--causal: %zu quer%s and %zu key%s need an alignment, expected --causal top-left "
+             "(query i sees keys 0..i) or bottom-right (the last query sees the last key)",
+             queries, queries == 1 ? "y" : "ies", keys, keys == 1 ? "" : "s");
+    return EXIT_USAGE;
 }
 
 error_t refuse_argument(struct argp_state *state, const char *argument)
@@ -160,6 +236,7 @@ static void pass_on_warning(void *user, mh_log_level level, const char *message)
 
 int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
 {
+    check_option_names(argp, argc, argv);
     if (argp_parse(argp, argc, argv, ARGP_NO_HELP, NULL, input) == 0)
         return EXIT_DONE;
     complain("out of memory for the command line");
@@ -211,16 +288,26 @@ static size_t edit_distance(const char *a, const char *b)
     return row[n];
 }
 
+// Whether `part` is one of the words of `name`, as mask is of attn-mask.
+static bool has_part(const char *name, const char *part)
+{
+    const size_t length = strlen(part);
+    for (const char *at = name; length > 1 && (at = strstr(at, part)); at++)
+        if ((at == name || at[-1] == '-') && (at[length] == 0 || at[length] == '-'))
+            return true;
+    return false;
+}
+
 const char *nearest_name(const char *word, const char *const *names)
 {
     const char *best = NULL;
-    size_t best_distance = 1 + strlen(word) / 2; // farther than that is no likeness
+    const size_t limit = 1 + strlen(word) / 2; // farther than that is no likeness
+    size_t best_distance = SIZE_MAX;
     for (const char *const *name = names; *name; name++) {
-        size_t distance = edit_distance(word, *name);
-        bool begins = *word && strncmp(word, *name, strlen(word)) == 0;
-        if (begins)
-            distance = 0;
-        if (distance < best_distance) {
+        const bool begins = *word && strncmp(word, *name, strlen(word)) == 0;
+        const size_t distance = begins ? 0 : edit_distance(word, *name);
+        const bool alike = distance < limit || has_part(*name, word) || has_part(word, *name);
+        if (alike && distance < best_distance) {
             best_distance = distance;
             best = *name;
         }

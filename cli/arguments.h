@@ -4,13 +4,13 @@
 //
 // A number is the whole text or an error: no blanks, no trailing letters, no overflow. All
 // errors end the program through argp_error with exit code 2 and name the option, what was
-// found and what was expected.
+// found and what was expected. That argp_error is ours, see arguments.c.
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
 #include "command.h"
 
-#include <multihead/tensor.h>
+#include <multihead/attention.h>
 
 // The options of every command; give its address as the input of the argp child.
 typedef struct common_options {
@@ -28,11 +28,20 @@ int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
 // A context as these options ask for it; its warnings become notes. Returns an exit code.
 int open_context(const common_options *options, mh_context **context);
 
-// A choice by name: the list is ended by a NULL name.
+// Ends the program with exit code 2 after saying what is wrong with the command line.
+_Noreturn void refuse_usage(const char *format, ...) MH_PRINTF(1, 2);
+
+// A choice by name: the list is ended by a NULL name. "f32|float32": the first name is the one that
+// messages show, the others mean the same.
 typedef struct choice {
     const char *name;
     int value;
 } choice;
+
+// What the spellings of element types have in common, for `choice` lists.
+#define F32_NAMES  "f32|float32|fp32|float|single"
+#define BF16_NAMES "bf16|bfloat16"
+#define F16_NAMES  "f16|float16|fp16|half"
 
 extern const choice dtype_choices[];     // f32, bf16, f16
 extern const choice precision_choices[]; // f32, bf16
@@ -47,8 +56,17 @@ int parse_choice(struct argp_state *state, const char *option, const char *text,
 void parse_integers(struct argp_state *state, const char *option, const char *text,
                     const char *form, int64_t low, int64_t high, size_t count, int64_t *values);
 
+// --causal, whose alignment may be left out: MH_CAUSAL then. What to say if it is needed is
+// complain_alignment(), which returns an exit code.
+mh_causal parse_causal(struct argp_state *state, char *argument);
+int complain_alignment(size_t queries, size_t keys);
+
 // Refuses an argument that is not an option; for the ARGP_KEY_ARG of commands without any.
 error_t refuse_argument(struct argp_state *state, const char *argument);
+
+// Whether a word is one of the names "a|b|c". Upper and lower case are the same, and - _ / . and
+// blanks do not count.
+bool is_name(const char *word, const char *names);
 
 // The name in the list that is most like `word`, NULL if none is near.
 const char *nearest_name(const char *word, const char *const *names);

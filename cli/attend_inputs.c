@@ -136,6 +136,8 @@ int attend_read_inputs(attend *a)
     const size_t *q = a->inputs[INPUT_Q].tensor.shape; // (B, H, T, E)
     const size_t keys = a->inputs[INPUT_K].tensor.shape[2];
     const size_t scores[4] = {q[0], q[1], q[2], keys};
+    if (a->options.causal == MH_CAUSAL && q[2] != keys)
+        return complain_alignment(q[2], keys);
     if (a->inputs[INPUT_MASK].spec)
         code = read_mask(a, scores);
     if (code == EXIT_DONE && a->inputs[INPUT_LENGTHS].spec)

@@ -32,17 +32,21 @@ enum {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Inputs", 1},
     {"q", KEY_INPUT + INPUT_Q, "FILE", 0, "queries (B,H,T,E)", 0},
+    ALIAS("query"),
     {"k", KEY_INPUT + INPUT_K, "FILE", 0, "keys (B,G,S,E), with H a multiple of G", 0},
+    ALIAS("key"),
     {"v", KEY_INPUT + INPUT_V, "FILE", 0, "values (B,G,S,Ev)", 0},
+    ALIAS("value"),
     {NULL, 0, NULL, 0, "Which keys a query sees", 2},
     {"mask", KEY_INPUT + INPUT_MASK, "FILE", 0,
      "broadcast as NumPy does to (B,H,T,S). Bool or integer: true or non-zero = may attend; "
      "float: added to the scores, -inf = may not attend",
      0},
-    {"causal", KEY_CAUSAL, "ALIGNMENT", 0,
+    {"causal", KEY_CAUSAL, "ALIGNMENT", OPTION_ARG_OPTIONAL,
      "no key after the query. top-left: query i sees keys 0..i; bottom-right: the last query "
-     "sees the last key",
+     "sees the last key; may be left out where T = S",
      0},
+    ALIAS("is-causal"),
     {"window", KEY_WINDOW, "LEFT,RIGHT", 0,
      "only so many keys before and after the query's own place; -1 = any number", 0},
     {"kv-lengths", KEY_INPUT + INPUT_LENGTHS, "FILE", 0,
@@ -56,6 +60,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Computing", 4},
     {"dropout", KEY_DROPOUT, "P", 0,
      "drop each weight with probability P and scale the others by 1/(1-P)", 0},
+    ALIAS("dropout-p"),
     {"seed", KEY_SEED, "N", 0, "which weights --dropout drops; default: 0", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "compute in f32, bf16 or f16: the inputs are converted first; default: f32", 0},
@@ -83,8 +88,6 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const choice causal_choices[] = {
-    {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
 static const choice empty_row_choices[] = {
     {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
 
@@ -142,12 +145,12 @@ static float parse_dropout(struct argp_state *state, const char *text)
 }
 
 // An option that is a setting, not a file.
-static error_t parse_setting(int key, const char *argument, struct argp_state *state, attend *a)
+static error_t parse_setting(int key, char *argument, struct argp_state *state, attend *a)
 {
     mh_attention_options *o = &a->options;
     switch (key) {
     case KEY_CAUSAL:
-        o->causal = (mh_causal)parse_choice(state, "--causal", argument, causal_choices);
+        o->causal = parse_causal(state, argument);
         return 0;
     case KEY_WINDOW:
         parse_window(state, argument, o);
@@ -223,7 +226,7 @@ static const struct argp attend_argp = {
            "  multihead attend --q q.npy --k k.npy --v v.npy --out o.npy\n"
            "  multihead attend --q m.safetensors:q --k m.safetensors:k --v m.safetensors:v \\\n"
            "      --causal bottom-right --window=128,0 --out o.npy --weights w.npy\n"
-           "  multihead attend --q q.npy --k k.npy --v v.npy --causal top-left --explain\n"
+           "  multihead attend --q q.npy --k k.npy --v v.npy --causal --explain\n"
            "  multihead attend --q q.npy --k k.npy --v v.npy --dropout 0.1 --seed 7 \\\n"
            "      --grad-out do.npy --dq dq.npy --dk dk.npy --dv dv.npy\n",
 };

@@ -56,11 +56,19 @@ static const struct argp_option option_table[] = {
     {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
     {"embed-dim", KEY_EMBED_DIM, "D", 0, "width of the model: of the output, of all heads together",
      0},
+    ALIAS("d-model"),
+    ALIAS("hidden-size"),
     {"heads", KEY_HEADS, "H", 0, "number of heads; a divisor of D", 0},
+    ALIAS("num-heads"),
+    ALIAS("nhead"),
+    ALIAS("n-head"),
+    ALIAS("num-attention-heads"),
     {"kv-heads", KEY_KV_HEADS, "G", 0,
      "heads of key and value, of which each serves H/G heads of the query (grouped-query "
      "attention); a divisor of H; default: H, or as many as --model has",
      0},
+    ALIAS("num-kv-heads"),
+    ALIAS("num-key-value-heads"),
     {"input-dim", KEY_INPUT_DIM, "N", 0, "width of the query; default: D", 0},
     {"kdim", KEY_KDIM, "N", 0, "width of the key; default: that of the query", 0},
     {"vdim", KEY_VDIM, "N", 0, "width of the value; default: that of the query", 0},
@@ -73,12 +81,16 @@ static const struct argp_option option_table[] = {
      "Llama, GPT-NeoX) or interleaved (2i and 2i + 1; GPT-J)",
      0},
     {"rope-base", KEY_ROPE_BASE, "X", 0, "pair i turns by position / X^(2i/E); default: 10000", 0},
+    ALIAS("rope-theta"),
     {"alibi", KEY_ALIBI, NULL, 0, "add ALiBi's bias to the scores: nearer keys score higher", 0},
     {NULL, 0, NULL, 0, "Inputs", 2},
     {"query", KEY_INPUT + INPUT_QUERY, "FILE", 0,
      "(T,B,N), with --batch-first (B,T,N), or unbatched (T,N)", 0},
+    ALIAS("q"),
     {"key", KEY_INPUT + INPUT_KEY, "FILE", 0, "the same with S for T; default: the query", 0},
+    ALIAS("k"),
     {"value", KEY_INPUT + INPUT_VALUE, "FILE", 0, "as long as the key; default: the key", 0},
+    ALIAS("v"),
     {"random", KEY_RANDOM, "BxT", 0,
      "B sequences of T tokens of normal random numbers in place of files; default with --preset: "
      "1x128",
@@ -91,10 +103,11 @@ static const struct argp_option option_table[] = {
      "float: added to the scores",
      0},
     {"attn-mask", KEY_INPUT + INPUT_MASK, "FILE", 0, "the same, (T,S) or (B*H,T,S)", 0},
-    {"causal", KEY_CAUSAL, "ALIGNMENT", 0,
+    {"causal", KEY_CAUSAL, "ALIGNMENT", OPTION_ARG_OPTIONAL,
      "no key after the query. top-left: query i sees keys 0..i; bottom-right: the last query "
-     "sees the last key",
+     "sees the last key; may be left out where T = S",
      0},
+    ALIAS("is-causal"),
     {NULL, 0, NULL, 0, "Outputs", 4},
     {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0,
      "the result (T,B,D), laid out as the query, float32 .npy; - is standard output", 0},
@@ -112,8 +125,6 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const choice causal_choices[] = {
-    {"top-left", MH_CAUSAL_TOP_LEFT}, {"bottom-right", MH_CAUSAL_BOTTOM_RIGHT}, {NULL, 0}};
 static const choice qkv_choices[] = {
     {"stacked", MH_QKV_STACKED}, {"interleaved", MH_QKV_INTERLEAVED}, {NULL, 0}};
 static const choice rope_choices[] = {{"half", false}, {"interleaved", true}, {NULL, 0}};
@@ -271,7 +282,7 @@ static error_t parse_setting(int key, char *argument, struct argp_state *state, 
         m->config.batch_first = true;
         return 0;
     case KEY_CAUSAL:
-        m->causal = (mh_causal)parse_choice(state, "--causal", argument, causal_choices);
+        m->causal = parse_causal(state, argument);
         return 0;
     case KEY_PER_HEAD:
         m->per_head = true;
@@ -334,7 +345,7 @@ static const struct argp mha_argp = {
         "      --random 30x5 --trace --values\n"
         "  multihead mha -m attn.safetensors --heads 8 --query q.npy --key k.npy --value v.npy \\\n"
         "      --out o.npy --weights w.npy\n"
-        "  multihead mha --embed-dim 512 --heads 8 --kv-heads 2 --rope half --causal top-left \\\n"
+        "  multihead mha --embed-dim 512 --heads 8 --kv-heads 2 --rope half --causal \\\n"
         "      --random 2x16 --trace\n"
         "  multihead mha --presets\n"
         "  multihead mha --preset gpt3 --trace\n",

@@ -29,6 +29,13 @@ typedef struct command {
 extern const command attend_command, bench_command, info_command, mha_command, score_command,
     serve_command, train_command, translate_command, view_command;
 
+// Another name of the option above it in a table, which help does not show: what PyTorch or Hugging
+// Face call the same thing.
+#define ALIAS(name)                                                                                \
+    {                                                                                              \
+        name, 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0                                       \
+    }
+
 // The commands a user sees, ended by NULL.
 extern const command *const commands[];
 

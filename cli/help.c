@@ -61,7 +61,7 @@ static void put_option(FILE *to, const struct argp_option *option)
     int column = has_short ? fprintf(to, "  -%c, ", option->key) : fprintf(to, "      ");
     column += fprintf(to, "--%s", option->name);
     if (option->arg)
-        column += fprintf(to, "=%s", option->arg);
+        column += fprintf(to, option->flags & OPTION_ARG_OPTIONAL ? "[=%s]" : "=%s", option->arg);
     if (column > TEXT_COLUMN - 2) {
         putc('\n', to);
         column = 0;

@@ -60,7 +60,8 @@ static void put_option(FILE *to, const struct argp_option *option)
     put_escaped(to, option->name, strlen(option->name));
     fputs("\\fR", to);
     if (option->arg)
-        fprintf(to, "=\\fI%s\\fR", option->arg);
+        fprintf(to, option->flags & OPTION_ARG_OPTIONAL ? "[=\\fI%s\\fR]" : "=\\fI%s\\fR",
+                option->arg);
     putc('\n', to);
     put_line(to, option->doc);
 }

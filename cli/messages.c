@@ -10,12 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LONGEST_MESSAGE = 8192 }; // a path has up to 4096
+
 static const char *message_name = "multihead";
 static bool quiet_messages;
 static volatile sig_atomic_t saving, interrupted, live_line;
 static const char erasing[] = "\r\033[K";
 
 void set_message_name(const char *name) { message_name = name; }
+const char *get_message_name(void) { return message_name; }
 void set_quiet(bool quiet) { quiet_messages = quiet; }
 bool is_quiet(void) { return quiet_messages; }
 
@@ -30,14 +33,47 @@ void erase_live_line(void)
     live_line = 0;
 }
 
+// The length of the UTF-8 character at `text`; 0 if it is a control character or not UTF-8.
+static size_t printable_length(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0x80)
+        return c[0] >= ' ' && c[0] != 0x7f;
+    const size_t length = c[0] >= 0xf8   ? 0
+                          : c[0] >= 0xf0 ? 4
+                          : c[0] >= 0xe0 ? 3
+                          : c[0] >= 0xc2 ? 2
+                                         : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    return c[0] == 0xc2 && c[1] < 0xa0 ? 0 : length; // U+0080 to U+009F are controls as well
+}
+
+static void put_printable(const char *text)
+{
+    while (*text) {
+        const size_t length = printable_length(text);
+        if (length)
+            fwrite(text, 1, length, stderr);
+        else
+            fprintf(stderr, "\\x%02x", (unsigned char)*text);
+        text += length ? length : 1;
+    }
+}
+
 static void say(const char *format, va_list arguments)
 {
+    char text[LONGEST_MESSAGE];
+    const int length = vsnprintf(text, sizeof text, format, arguments);
     fflush(stdout); // where both go to one terminal, keep the order
     erase_live_line();
     fprintf(stderr, "%s: ", message_name);
-    vfprintf(stderr, format, arguments);
-    putc('\n', stderr);
+    put_printable(text);
+    fputs(length >= LONGEST_MESSAGE ? " ...\n" : "\n", stderr);
 }
+
+void complain_list(const char *format, va_list arguments) { say(format, arguments); }
 
 void complain(const char *format, ...)
 {

@@ -7,14 +7,19 @@
 #define CLI_MESSAGES_H
 
 #include <multihead/base.h>
+#include <stdarg.h>
 
 // The name that starts each message; main.c sets it once. The string is borrowed.
 void set_message_name(const char *name);
+const char *get_message_name(void);
 void set_quiet(bool quiet);
 bool is_quiet(void);
 
+// Control characters, such as a file's name may hold, are printed as \x1b: a name cannot steer the
+// terminal. Each message is one line.
 void complain(const char *format, ...) MH_PRINTF(1, 2); // an error
-void note(const char *format, ...) MH_PRINTF(1, 2);     // a warning or a remark
+void complain_list(const char *format, va_list arguments);
+void note(const char *format, ...) MH_PRINTF(1, 2); // a warning or a remark
 
 // Tells that a line without its end stands on stderr, a terminal; a message erases it first.
 void set_live_line(bool shown);

@@ -175,6 +175,8 @@ int mha_read_inputs(mha *m)
     m->S = length_of(m, &m->key);
     m->extra = m->config.add_bias_kv;
     code = check_inputs(m);
+    if (code == EXIT_DONE && m->causal == MH_CAUSAL && m->T != m->S)
+        code = complain_alignment(m->T, m->S);
     if (code == EXIT_DONE)
         code = take_mask(m, &m->inputs[INPUT_PADDING], check_padding_mask,
                          &m->options.key_padding_mask);

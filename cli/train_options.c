@@ -81,10 +81,16 @@ static const struct argp_option option_table[] = {
      "or base (512, 8, 6+6, 2048), where other options say nothing else",
      0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
+    ALIAS("embed-dim"),
     {"heads", KEY_HEADS, "N", 0, "heads of each attention", 0},
+    ALIAS("num-heads"),
+    ALIAS("nhead"),
     {"encoder-layers", KEY_ENCODER_LAYERS, "N", 0, "layers of the encoder", 0},
+    ALIAS("num-encoder-layers"),
     {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
+    ALIAS("num-decoder-layers"),
     {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
+    ALIAS("dim-feedforward"),
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each sum, not before each sublayer", 0},
     {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
@@ -107,7 +113,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const choice weight_choices[] = {{"f32", MH_F32}, {"bf16", MH_BF16}, {NULL, 0}};
+static const choice weight_choices[] = {{F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {NULL, 0}};
 static const choice activation_choices[] = {{"relu", MH_RELU},
                                             {"gelu", MH_GELU},
                                             {"gelu_tanh", MH_GELU_TANH},

@@ -33,6 +33,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Search", 2},
     {"beam", KEY_BEAM, "N", 0, "hypotheses a sentence; 1: always the likeliest token. Default: 4",
      0},
+    ALIAS("num-beams"),
     {"length-penalty", KEY_PENALTY, "X", 0,
      "score = log-probability / tokens^X, 0 to 10; more prefers longer ones. Default: 1", 0},
     {"max-length-factor", KEY_FACTOR, "X", 0,

@@ -26,7 +26,6 @@ run multihead mha $module --random 3x --out o.npy
 run multihead mha $module --random 3x5x7 --out o.npy
 run multihead mha $module --random 99999999999999999999999999999999999999x5 --out o.npy
 run multihead mha $module --query x.npy --out o.npy --qkv mixed
-run multihead mha $module --query x.npy --out o.npy --causal
 run multihead mha $module --query x.npy --out o.npy --causal left
 run multihead mha $module --query x.npy --out o.npy --per-head
 run multihead mha $module --query x.npy --out o.npy --values
