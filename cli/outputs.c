@@ -3,9 +3,12 @@
 #include "outputs.h"
 #include "messages.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 const char *output_path(const char *argument)
 {
@@ -20,10 +23,33 @@ bool outputs_wanted(const output *outputs, int from, int count)
     return false;
 }
 
+// The path with its last part, as long as that is a symbolic link, replaced by what the link says:
+// the file that is written, which need not exist yet.
+static void follow_links(const char *path, char target[PATH_MAX])
+{
+    enum { MOST_LINKS = 40 };
+    char link[PATH_MAX];
+    snprintf(target, PATH_MAX, "%s", path);
+    for (int i = 0; i < MOST_LINKS; i++) {
+        const ssize_t length = readlink(target, link, sizeof link - 1);
+        if (length < 0)
+            return;
+        link[length] = 0;
+        char *slash = strrchr(target, '/');
+        char *end = link[0] == '/' || !slash ? target : slash + 1;
+        if (end - target + length >= PATH_MAX)
+            return;
+        memcpy(end, link, (size_t)length + 1);
+    }
+}
+
 // Whether two paths lead to the same file, however they are written.
-static bool same_file(const char *a, const char *b)
+static bool same_file(const char *path_a, const char *path_b)
 {
     struct stat sa, sb;
+    char a[PATH_MAX], b[PATH_MAX];
+    follow_links(path_a, a);
+    follow_links(path_b, b);
     if (strcmp(a, b) == 0)
         return true;
     if (stat(a, &sa) == 0 && stat(b, &sb) == 0)
@@ -42,13 +68,25 @@ static bool same_file(const char *a, const char *b)
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+    return n >= m && strcasecmp(text + n - m, end) == 0;
+}
+
+// Whether the name promises another format than .npy.
+static bool is_other_format(const char *path)
+{
+    static const char *const endings[] = {".safetensors", ".csv",    ".tsv",  ".txt", ".npz",
+                                          ".pt",          ".pth",    ".pkl",  ".bin", ".json",
+                                          ".h5",          ".pickle", ".gguf", ".mat", NULL};
+    for (const char *const *ending = endings; *ending; ending++)
+        if (ends_with(path, *ending))
+            return true;
+    return false;
 }
 
 void outputs_check_npy(struct argp_state *state, const output *outputs, int count)
 {
     for (int i = 0; i < count; i++)
-        if (outputs[i].path && ends_with(outputs[i].path, ".safetensors"))
+        if (outputs[i].path && is_other_format(outputs[i].path))
             argp_error(state, "%s: found '%s', expected a .npy file", outputs[i].option,
                        outputs[i].path);
 }

@@ -20,7 +20,8 @@ typedef struct output {
 // The path of an output as it is given on the command line.
 const char *output_path(const char *argument);
 
-// Ends the program if an output is no .npy.
+// Ends the program if the name of an output is that of another format than .npy, such as o.csv. A
+// name that says nothing about the format is fine.
 void outputs_check_npy(struct argp_state *state, const output *outputs, int count);
 
 // Ends the program if two outputs are one file, or if one is standard output while `talker` (NULL:

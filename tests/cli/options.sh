@@ -74,3 +74,27 @@ for name in "$red" "$odd" "$(printf 'c\303\264t\303\251.npy')"; do
     multihead attend $qkv --out o.npy --"$name" 2>&1
     multihead "$name" 2>&1
 done
+
+# outputs: the name of another format, and one file by two names
+for name in o.csv o.TXT o.npz o.pt o.pkl o.json o.safetensors; do
+    run multihead attend $qkv --out $name
+done
+run multihead mha --embed-dim 4 --heads 2 --query x.npy --weights w.csv
+run multihead attend $qkv --out o.data
+ln -s o.npy link.npy
+ln -s new.npy dangling.npy
+ln -s dangling.npy "$PWD/chain.npy"
+mkdir folder
+ln -s ../new.npy folder/up.npy
+ln -s "$PWD" here
+ln o.npy hard.npy
+run multihead attend $qkv --out o.npy --weights ./o.npy
+run multihead attend $qkv --out o.npy --weights link.npy
+run multihead attend $qkv --out o.npy --weights hard.npy
+run multihead attend $qkv --out new.npy --weights dangling.npy
+run multihead attend $qkv --out dangling.npy --weights chain.npy
+run multihead attend $qkv --out folder/up.npy --lse chain.npy
+run multihead attend $qkv --out here/new.npy --weights new.npy
+run make_npy --show o.npy
+ls new.npy 2>/dev/null || echo 'new.npy is not there'
+run multihead attend $qkv --out dangling.npy --weights link.npy --lse folder/new.npy
