@@ -146,6 +146,43 @@ int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int ra
     return EXIT_MEMORY;
 }
 
+static bool is_infinite(const mh_tensor *t, size_t i)
+{
+    switch (t->dtype) {
+    case MH_F64:
+        return isinf(((const double *)t->data)[i]);
+    case MH_F32:
+        return isinf(((const float *)t->data)[i]);
+    case MH_BF16:
+        return (((const uint16_t *)t->data)[i] & 0x7fff) == 0x7f80;
+    case MH_F16:
+        return (((const uint16_t *)t->data)[i] & 0x7fff) == 0x7c00;
+    default:
+        return false;
+    }
+}
+
+static size_t count_infinite(const mh_tensor *t)
+{
+    const size_t size = mh_tensor_count(t);
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += is_infinite(t, i);
+    return count;
+}
+
+// Rounding is what a narrower type asks for; that a number becomes infinite should be known. Both
+// fill their memory without gaps, if not in the same order.
+static void note_overflow(const array *a, const mh_tensor *from, const mh_tensor *to)
+{
+    if (is_quiet() || mh_dtype_size(to->dtype) >= mh_dtype_size(from->dtype))
+        return;
+    const size_t now = count_infinite(to), before = now ? count_infinite(from) : 0;
+    if (now > before)
+        note("%s %s: %zu of %zu numbers are beyond the range of %s and became infinite", a->option,
+             a->spec, now - before, mh_tensor_count(to), mh_dtype_name(to->dtype));
+}
+
 // Puts the array into memory of its own, converted and in C order.
 static int copy(mh_context *context, array *a, mh_dtype dtype)
 {
@@ -160,6 +197,7 @@ static int copy(mh_context *context, array *a, mh_dtype dtype)
         mh_free(context, to.data, size);
         return complain_status(context, status, a->option);
     }
+    note_overflow(a, &a->tensor, &to);
     mh_free(context, a->copy, a->copy_size);
     a->copy = to.data;
     a->copy_size = size;

@@ -3,9 +3,11 @@
 // them into what the library takes. The library checks shapes too; here the messages can name
 // the option and the file.
 #include "attend.h"
+#include "masked_queries.h"
 #include "messages.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const char *const tensor_words[4] = {"batch", "number of heads", "length", "head width"};
 
@@ -19,8 +21,6 @@ static int read_tensor(attend *a, array *in)
     if (in->tensor.rank < 2 || in->tensor.rank > 4)
         return array_complain(in, "expected 4 dimensions (batch, heads, length, width), or the "
                                   "last 3 or 2 of them");
-    if (in->tensor.dtype == MH_F64)
-        note("%s %s: float64 is converted to %s", in->option, in->spec, mh_dtype_name(a->dtype));
     if (in == &a->inputs[INPUT_Q])
         a->query_rank = in->tensor.rank;
     array_extend(in, 4);
@@ -124,6 +124,33 @@ static int read_grad_out(attend *a)
     return code;
 }
 
+// Says how many queries see no key, if options may be the reason: k without keys is no mistake.
+static void note_masked(const attend *a, const size_t shape[4])
+{
+    const mh_attention_options *o = &a->options;
+    const array *mask = &a->inputs[INPUT_MASK];
+    const struct {
+        bool given;
+        const char *name;
+    } rules[] = {{o->causal != MH_CAUSAL_NONE, "--causal"},
+                 {o->window_left >= 0 || o->window_right >= 0, "--window"},
+                 {o->key_lengths, "--kv-lengths"}};
+    char where[512] = "";
+    if (mask->spec)
+        snprintf(where, sizeof where, "%s %s", mask->option, mask->spec);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const size_t used = strlen(where);
+        if (rules[i].given)
+            snprintf(where + used, sizeof where - used, "%s%s", used ? ", " : "", rules[i].name);
+    }
+    const bool keeps = mask->spec && a->mask.kind == MH_MASK_KEEP;
+    if (*where)
+        note_masked_queries(a->context, o, shape, where,
+                            keeps ? " (true means may attend here; in nn.MultiheadAttention and "
+                                    "multihead mha it means masked)"
+                                  : "");
+}
+
 int attend_read_inputs(attend *a)
 {
     int code = EXIT_DONE;
@@ -148,5 +175,7 @@ int attend_read_inputs(attend *a)
     }
     if (code == EXIT_DONE && a->inputs[INPUT_GRAD_OUT].spec)
         code = read_grad_out(a);
+    if (code == EXIT_DONE)
+        note_masked(a, scores);
     return code;
 }

@@ -2,6 +2,7 @@
 // The arrays of `multihead mha`: query, key, value and masks from files, or the first three at
 // random, checked against the module and each other. The library checks shapes too; here the
 // messages can name the option and the file. All become f32 in C order.
+#include "masked_queries.h"
 #include "messages.h"
 #include "mha.h"
 
@@ -156,6 +157,45 @@ static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *
     return code;
 }
 
+// PyTorch's mask as the engine's, broadcast to (B, H, T, S).
+static mh_mask as_mask(const mh_tensor *tensor, mh_tensor wide)
+{
+    return (mh_mask){tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide};
+}
+
+// Says how many queries see no key. A learned key is seen by all.
+static void note_masked(const mha *m)
+{
+    const array *padding = &m->inputs[INPUT_PADDING], *mask = &m->inputs[INPUT_MASK];
+    const size_t shape[4] = {m->B, m->config.num_heads, m->T, m->S};
+    mh_attention_options o = m->options.attention;
+    mh_mask masks[2];
+    bool has_bool = false;
+    char where[64];
+    if ((!padding->spec && !mask->spec && m->causal == MH_CAUSAL_NONE) || m->extra)
+        return;
+    if (padding->spec) {
+        const mh_tensor *t = &padding->tensor;
+        masks[o.mask_count++] = as_mask(t, mh_tensor_4d(t->data, t->dtype, m->B, 1, 1, m->S));
+        has_bool |= t->dtype == MH_BOOL;
+    }
+    if (mask->spec) {
+        const mh_tensor *t = &mask->tensor;
+        masks[o.mask_count++] = as_mask(t, t->rank == 3 ? mh_tensor_split(*t, 0, m->B) : *t);
+        has_bool |= t->dtype == MH_BOOL;
+    }
+    o.masks = masks;
+    snprintf(where, sizeof where, "%s%s%s%s", padding->spec ? padding->option : "",
+             padding->spec && mask->spec ? ", " : "", mask->spec ? mask->option : "",
+             m->causal == MH_CAUSAL_NONE ? ""
+             : o.mask_count              ? ", --causal"
+                                         : "--causal");
+    note_masked_queries(m->context, &o, shape, where,
+                        has_bool ? " (true means masked here, as in nn.MultiheadAttention; in "
+                                   "multihead attend --mask it means may attend)"
+                                 : "");
+}
+
 // ---- all of it ----------------------------------------------------------------------------------
 
 int mha_read_inputs(mha *m)
@@ -184,6 +224,8 @@ int mha_read_inputs(mha *m)
         code = take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
     m->options.attention.causal = m->causal;
     m->options.per_head_weights = m->per_head;
+    if (code == EXIT_DONE)
+        note_masked(m);
     return code;
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Queries that see no key; see masked_queries.h.
+//
+// Counted from the masks before anything is computed: a row's log-sum-exp would tell as well, but
+// not beside sinks, and a module does not return it. A query is done with at the first key that it
+// sees, so that usual masks cost little.
+#include "masked_queries.h"
+#include "messages.h"
+
+#include <math.h>
+
+enum { MOST_MASKS = 4 };
+
+typedef struct scene {
+    const mh_attention_options *options;
+    size_t shape[4];             // (B, H, T, S)
+    mh_tensor masks[MOST_MASKS]; // broadcast to it
+} scene;
+
+static bool is_live(const mh_mask *mask, const mh_tensor *wide, ptrdiff_t at)
+{
+    if (mask->kind == MH_MASK_ADD)
+        return ((const float *)wide->data)[at] != -INFINITY;
+    return (((const unsigned char *)wide->data)[at] != 0) == (mask->kind == MH_MASK_KEEP);
+}
+
+static bool masks_allow(const scene *s, size_t b, size_t h, size_t i, int64_t j)
+{
+    for (size_t m = 0; m < s->options->mask_count; m++) {
+        const mh_tensor *wide = &s->masks[m];
+        const ptrdiff_t at = (ptrdiff_t)b * wide->stride[0] + (ptrdiff_t)h * wide->stride[1] +
+                             (ptrdiff_t)i * wide->stride[2] + (ptrdiff_t)j * wide->stride[3];
+        if (!is_live(&s->options->masks[m], wide, at))
+            return false;
+    }
+    return true;
+}
+
+static bool sees_a_key(const scene *s, size_t b, size_t h, size_t i)
+{
+    const mh_attention_options *o = s->options;
+    const int64_t keys = o->key_lengths ? o->key_lengths[b] : (int64_t)s->shape[3];
+    const int64_t offset =
+        o->causal == MH_CAUSAL_BOTTOM_RIGHT ? keys - (int64_t)s->shape[2] : o->offset;
+    const int64_t place = (int64_t)i + offset;
+    int64_t first = o->window_left >= 0 ? place - o->window_left : 0, end = keys;
+    if (o->window_right >= 0 && place + o->window_right + 1 < end)
+        end = place + o->window_right + 1;
+    if (o->causal != MH_CAUSAL_NONE && place + 1 < end)
+        end = place + 1;
+    for (int64_t j = first > 0 ? first : 0; j < end; j++)
+        if (masks_allow(s, b, h, i, j))
+            return true;
+    return false;
+}
+
+// Whether anything differs between sequences (dim 0) or heads (dim 1).
+static bool differs(const scene *s, int dim)
+{
+    bool found = dim == 0 && s->options->key_lengths;
+    for (size_t m = 0; m < s->options->mask_count; m++)
+        found |= s->masks[m].stride[dim] != 0;
+    return found;
+}
+
+void note_masked_queries(mh_context *context, const mh_attention_options *options,
+                         const size_t shape[4], const char *where, const char *hint)
+{
+    scene s = {.options = options, .shape = {shape[0], shape[1], shape[2], shape[3]}};
+    if (is_quiet() || options->mask_count > MOST_MASKS)
+        return;
+    for (size_t m = 0; m < options->mask_count; m++)
+        if (mh_tensor_broadcast(context, &options->masks[m].tensor, 4, shape, &s.masks[m]) != MH_OK)
+            return; // computing refuses it
+    const size_t B = shape[0] > 1 && !differs(&s, 0) ? 1 : shape[0];
+    const size_t H = shape[1] > 1 && !differs(&s, 1) ? 1 : shape[1];
+    size_t count = 0;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < shape[2]; i++)
+                count += !sees_a_key(&s, b, h, i);
+    if (count)
+        note("%s: %zu of %zu quer%s%s see%s no key%s", where, count, B * H * shape[2],
+             B * H * shape[2] == 1 ? "y" : "ies", H > 1 ? " of all heads" : "",
+             count == 1 ? "s" : "", hint);
+}
