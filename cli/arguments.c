@@ -152,9 +152,9 @@ mh_causal parse_causal(struct argp_state *state, char *argument)
 
 int complain_alignment(size_t queries, size_t keys)
 {
-    complain("--causal: %zu quer%s and %zu key%s need an alignment, expected --causal top-left "
+    complain("--causal: %zu %s and %zu %s need an alignment, expected --causal top-left "
              "(query i sees keys 0..i) or bottom-right (the last query sees the last key)",
-             queries, queries == 1 ? "y" : "ies", keys, keys == 1 ? "" : "s");
+             queries, plural(queries, "query", "queries"), keys, plural(keys, "key", "keys"));
     return EXIT_USAGE;
 }
 

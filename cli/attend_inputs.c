@@ -49,8 +49,8 @@ static int check_shapes(const attend *a)
             return EXIT_INPUT;
     size_t heads = q->tensor.shape[1], groups = k->tensor.shape[1];
     if (groups == 0 ? heads != 0 : heads % groups != 0)
-        return array_complain(k, "%zu heads, expected a divisor of the %zu heads of --q %s", groups,
-                              heads, q->spec);
+        return array_complain(k, "%zu %s, expected a divisor of the %zu of --q %s", groups,
+                              plural(groups, "head", "heads"), heads, q->spec);
     for (const array *const *in = (const array *[]){q, v, NULL}; *in; in++) {
         const size_t width = (*in)->tensor.shape[3];
         if (width > 1024)

@@ -25,9 +25,11 @@ int attention_check(const attention *a, const mh_translator_config *config)
     const size_t layers =
         o->kind == MH_TRACE_ENCODER ? config->num_encoder_layers : config->num_decoder_layers;
     if (o->layer >= (ptrdiff_t)layers)
-        complain("--layer: found %td, but the model has %zu such layers, from 0", o->layer, layers);
+        complain("--layer: found %td, but the model has %zu such %s, from 0", o->layer, layers,
+                 plural(layers, "layer", "layers"));
     else if (o->head >= (ptrdiff_t)config->nhead)
-        complain("--head: found %td, but the model has %zu heads, from 0", o->head, config->nhead);
+        complain("--head: found %td, but the model has %zu %s, from 0", o->head, config->nhead,
+                 plural(config->nhead, "head", "heads"));
     else
         return EXIT_DONE;
     return EXIT_USAGE;

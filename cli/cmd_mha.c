@@ -108,7 +108,7 @@ static const struct argp_option option_table[] = {
      "sees the last key; may be left out where T = S",
      0},
     ALIAS("is-causal"),
-    {NULL, 0, NULL, 0, "Outputs", 4},
+    {NULL, 0, NULL, 0, "Outputs; without any, the shapes of result and weights are printed", 4},
     {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0,
      "the result (T,B,D), laid out as the query, float32 .npy; - is standard output", 0},
     {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0,
@@ -170,14 +170,13 @@ static void check_inputs(struct argp_state *state, mha *m)
         argp_error(state, "--seed is for parameters or inputs at random; both come from files");
 }
 
-static void check_outputs(struct argp_state *state, const mha *m)
+static void check_outputs(struct argp_state *state, mha *m)
 {
-    if (m->per_head && !m->outputs[OUTPUT_WEIGHTS].path)
+    m->shapes = !m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT);
+    if (m->per_head && !m->outputs[OUTPUT_WEIGHTS].path && !m->shapes)
         argp_error(state, "--per-head is for --weights, which is missing");
     if ((m->values || m->json || m->no_times) && !m->trace)
         argp_error(state, "--values, --no-times and --json are for --trace, which is missing");
-    if (!m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT))
-        argp_error(state, "nothing to do: none of --out, --weights and --trace is given");
     outputs_check_npy(state, m->outputs, OUTPUT_COUNT);
     outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
 }
@@ -361,9 +360,13 @@ static int compute(mha *m)
     progress_text("computing");
     mh_status status =
         mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
-                       &out->tensor, weights->path ? &weights->tensor : NULL);
+                       &out->tensor, weights->tensor.data ? &weights->tensor : NULL);
     progress_clear();
-    return status == MH_OK ? EXIT_DONE : complain_status(m->context, status, NULL);
+    if (status != MH_OK)
+        return complain_status(m->context, status, NULL);
+    if (m->shapes)
+        show_shapes(m);
+    return EXIT_DONE;
 }
 
 static int run_module(mha *m)

@@ -113,8 +113,9 @@ static int open_model(translate *t)
         return complain_status(t->context, status, NULL);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
     if (t->options.alignment_layer >= (int)config->num_decoder_layers) {
-        complain("--alignment-layer: found %d, but the model has %zu decoder layers",
-                 t->options.alignment_layer, config->num_decoder_layers);
+        complain("--alignment-layer: found %d, but the model has %zu decoder %s",
+                 t->options.alignment_layer, config->num_decoder_layers,
+                 plural(config->num_decoder_layers, "layer", "layers"));
         return EXIT_USAGE;
     }
     code = attention_check(&t->attention, config);

@@ -79,8 +79,8 @@ void note_masked_queries(mh_context *context, const mh_attention_options *option
         for (size_t h = 0; h < H; h++)
             for (size_t i = 0; i < shape[2]; i++)
                 count += !sees_a_key(&s, b, h, i);
+    const size_t all = B * H * shape[2];
     if (count)
-        note("%s: %zu of %zu quer%s%s see%s no key%s", where, count, B * H * shape[2],
-             B * H * shape[2] == 1 ? "y" : "ies", H > 1 ? " of all heads" : "",
-             count == 1 ? "s" : "", hint);
+        note("%s: %zu of %zu %s%s %s no key%s", where, count, all, plural(all, "query", "queries"),
+             H > 1 ? " of all heads" : "", plural(count, "sees", "see"), hint);
 }

@@ -93,6 +93,11 @@ void note(const char *format, ...)
     va_end(arguments);
 }
 
+const char *plural(size_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
 int status_exit_code(mh_status status)
 {
     switch (status) {

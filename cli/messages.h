@@ -21,6 +21,9 @@ void complain(const char *format, ...) MH_PRINTF(1, 2); // an error
 void complain_list(const char *format, va_list arguments);
 void note(const char *format, ...) MH_PRINTF(1, 2); // a warning or a remark
 
+// One of two words, for messages that count: 1 head, 2 heads.
+const char *plural(size_t count, const char *one, const char *many);
+
 // Tells that a line without its end stands on stderr, a terminal; a message erases it first.
 void set_live_line(bool shown);
 void erase_live_line(void);

@@ -41,6 +41,7 @@ typedef struct mha {
     uint64_t seed;
     mh_causal causal;
     bool seeded, rope_base, per_head, trace, values, json, no_times, list_presets;
+    bool shapes; // nothing else is asked for: print the shapes of output and weights
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
 
@@ -69,7 +70,7 @@ int mha_make_module(mha *m);
 // Opens, checks and converts all inputs, or draws them, and puts them into m and m->options.
 int mha_read_inputs(mha *m);
 
-// Memory for the outputs; --weights only if it is asked for.
+// Memory for the outputs; weights only if they are asked for.
 int mha_allocate_outputs(mha *m);
 
 // ---- mha_trace.c ----------------------------------------------------------------------------
@@ -88,6 +89,9 @@ void show_step(mha *m, const char *step, const char *name, const mh_tensor *tens
                const char *how);
 void show_steps_end(const mha *m);
 void show_module(const mha *m, double seconds, double difference);
+
+// The shapes of output and weights, for those who ask for nothing else.
+void show_shapes(const mha *m);
 
 // Between the last two: the last query of the first sequence in numbers: attention (B, H, T, S),
 // heads (B, H, T, E), merged (B, T, H E) and out (B, T, D).

@@ -239,7 +239,7 @@ int mha_allocate_outputs(mha *m)
         weights[1] = m->B; // (B, T, S) are the last three
     output *o = &m->outputs[OUTPUT_OUT], *w = &m->outputs[OUTPUT_WEIGHTS];
     int code = array_allocate(m->context, o->option, MH_F32, rank, out, &o->tensor, &o->size);
-    if (code == EXIT_DONE && w->path)
+    if (code == EXIT_DONE && (w->path || m->shapes))
         code = array_allocate(m->context, w->option, MH_F32, weight_rank, weights + 4 - weight_rank,
                               &w->tensor, &w->size);
     return code;

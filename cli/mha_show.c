@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How the steps of `multihead mha --trace` are shown: a line each for people, or one JSON object
 // for programs. Lines appear as the steps are done: a large layer takes its time.
+#include "messages.h"
 #include "mha.h"
 
 #include <math.h>
@@ -65,12 +66,14 @@ void show_begin(const mha *m)
         printf("One attention layer of %s. ", m->preset->model);
     if (c->kv_heads < c->num_heads)
         snprintf(grouped, sizeof grouped, ", G = %zu of key and value", c->kv_heads);
-    printf("Multi-head attention: N = %zu numbers a token come in, D = %zu go out;\n"
-           "H = %zu heads of width E = D/H = %zu%s; %zu parameters, %.1f %s in f32.\n"
-           "Here: B = %zu sequence%s, T = %zu queries, S = %zu keys%s. Shapes are batch first.\n\n",
-           c->input_dim, c->embed_dim, c->num_heads, c->embed_dim / c->num_heads, grouped,
-           parameters, bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB", m->B,
-           m->B == 1 ? "" : "s", m->T, m->S, m->extra ? " and a learned one" : "");
+    printf("Multi-head attention: N = %zu %s per token in, D = %zu out;\n"
+           "H = %zu %s of width E = D/H = %zu%s; %zu parameters, %.1f %s in f32.\n",
+           c->input_dim, plural(c->input_dim, "number", "numbers"), c->embed_dim, c->num_heads,
+           plural(c->num_heads, "head", "heads"), c->embed_dim / c->num_heads, grouped, parameters,
+           bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB");
+    printf("Here: B = %zu %s, T = %zu %s, S = %zu %s%s. Shapes are batch first.\n\n", m->B,
+           plural(m->B, "sequence", "sequences"), m->T, plural(m->T, "query", "queries"), m->S,
+           plural(m->S, "key", "keys"), m->extra ? " and a learned one" : "");
     printf("%-18s %-10s %-22s %s%s\n", "step", "tensor", "shape", m->no_times ? "" : "time       ",
            "what happens");
 }
@@ -122,6 +125,24 @@ void show_module(const mha *m, double seconds, double difference)
                time_text(seconds, time, sizeof time), difference);
 }
 
+// ---- shapes alone -------------------------------------------------------------------------------
+
+void show_shapes(const mha *m)
+{
+    const mh_tensor *out = &m->outputs[OUTPUT_OUT].tensor;
+    const mh_tensor *weights = &m->outputs[OUTPUT_WEIGHTS].tensor;
+    const size_t H = m->config.num_heads;
+    const char *layout = !m->batched             ? "queries, width"
+                         : m->config.batch_first ? "batch, queries, width"
+                                                 : "queries, batch, width";
+    char shape[128], heads[64] = "";
+    if (!m->per_head)
+        snprintf(heads, sizeof heads, "; mean of %zu %s", H, plural(H, "head", "heads"));
+    printf("output   %-22s %s\n", shape_text(out, false, shape, sizeof shape), layout);
+    printf("weights  %-22s %s%squeries, keys%s\n", shape_text(weights, false, shape, sizeof shape),
+           m->batched ? "batch, " : "", m->per_head ? "heads, " : "", heads);
+}
+
 // ---- numbers ------------------------------------------------------------------------------------
 
 // The first numbers of a row.
@@ -168,7 +189,7 @@ static void show_heads(const mha *m, const mh_tensor *attention, const mh_tensor
         printf(m->json ? "}" : "\n");
     }
     if (!m->json && shown < H)
-        printf("  and %zu heads more\n", H - shown);
+        printf("  and %zu %s more\n", H - shown, plural(H - shown, "head", "heads"));
 }
 
 static void show_vector(const mha *m, const char *key, const char *label, const mh_tensor *t)

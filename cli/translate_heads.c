@@ -68,8 +68,9 @@ int heads_find(const head_list *list, const mh_translator_config *c, bool **disa
         head h;
         read_head(list->names[i], &h);
         if (h.layer >= layers[h.kind] || h.number >= H) {
-            complain("--disable-head: found '%s', but the model has %zu layers of %zu heads there",
-                     list->names[i], layers[h.kind], H);
+            complain("--disable-head: found '%s', but the model has %zu %s of %zu %s there",
+                     list->names[i], layers[h.kind], plural(layers[h.kind], "layer", "layers"), H,
+                     plural(H, "head", "heads"));
             return EXIT_USAGE;
         }
         (*disabled)[(first[h.kind] + h.layer) * H + h.number] = true;

@@ -63,8 +63,9 @@ static int check_tokens(const view *v, const token_list *list, const char *what,
 {
     if (!list->path || list->count == expected)
         return EXIT_DONE;
-    return array_complain(&v->weights, "has %zu %s, but %s %s has %zu tokens", expected, what,
-                          list->option, list->path, list->count);
+    return array_complain(&v->weights, "has %zu %s, but %s %s has %zu %s", expected, what,
+                          list->option, list->path, list->count,
+                          plural(list->count, "token", "tokens"));
 }
 
 static int read_weights(view *v)

@@ -104,7 +104,7 @@ static void test_given(void **state)
     mh_trace_file_free(file);
     t.given.count = 1;
     assert_int_equal(mh_trace_check(context, &t), MH_ERROR_ARGUMENT);
-    assert_non_null(strstr(mh_error_message(context), "decoder.self: 1 tokens for 2 queries"));
+    assert_non_null(strstr(mh_error_message(context), "decoder.self: 1 token for 2 queries"));
 }
 
 static void test_round_trip(void **state)
@@ -169,7 +169,7 @@ static const struct {
 #define WITH(metadata)                                                                             \
     "{\"__metadata__\":{" metadata                                                                 \
     "},\"cross\":{\"dtype\":\"U8\",\"shape\":[1,1,2,2],\"data_offsets\":[0,4]}}"
-    {WITH("\"source.tokens\":\"[\\\"a\\\"]\""), "1 tokens for 2 keys"},
+    {WITH("\"source.tokens\":\"[\\\"a\\\"]\""), "1 token for 2 keys"},
     {WITH("\"target.tokens\":\"[\\\"a\\\",\\\"b\\\",\\\"c\\\"]\""), "at most 2"},
     {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1"},
     {WITH("\"source.tokens\":\"{}\""), "expected a list"},

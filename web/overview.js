@@ -4,6 +4,8 @@
 const THUMBNAIL = 64; // pixels at most; larger heads show the darkest of several weights
 const AT_ONCE = 32;
 
+const counted = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
+
 const overview = {
   id: 'overview',
   name: 'Overview',
@@ -49,7 +51,7 @@ const overview = {
           el(
             'span',
             {class: 'muted'},
-            ` ${group.layers} layers × ${group.heads} heads, ${group.rows} × ${group.cols}`
+            ` ${counted(group.layers, 'layer')} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`
           )
         ),
         el('div', {class: 'scroll'}, grid)

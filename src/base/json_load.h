@@ -70,7 +70,8 @@ static inline mh_status mh_json_scan_text(const mh_source *source, const char *w
             depth--;
         if (depth > nesting)
             return mh_source_fail(source, MH_ERROR_FORMAT,
-                                  "%sbyte %zu: nesting deeper than %zu levels", what, i, nesting);
+                                  "%sbyte %zu: nesting deeper than %zu level%s", what, i, nesting,
+                                  nesting == 1 ? "" : "s");
         s->values += c == '{' || c == '[' || c == ',';
         s->members += c == ',' && depth == 1;
         i++;

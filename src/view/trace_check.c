@@ -58,8 +58,8 @@ static mh_status check_count(mh_context *context, const char *group, const char 
                              mh_trace_tokens tokens, size_t expected)
 {
     if (tokens.count != 0 && tokens.count != expected)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu tokens for %zu %s", group, tokens.count,
-                       expected, what);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu token%s for %zu %s", group,
+                       tokens.count, tokens.count == 1 ? "" : "s", expected, what);
     return MH_OK;
 }
 

@@ -9,6 +9,10 @@ run multihead mha --embed-dim 512 --heads 8 --random 32x10 $trace
 run multihead mha --embed-dim 512 --heads 1 --random 32x10 $trace
 run multihead mha --embed-dim 12 --heads 3 --random 2x4 --causal top-left --seed 7 $trace --values
 run multihead mha --embed-dim 8 --heads 2 --kdim 3 --vdim 4 --random 2x3 $trace
+run multihead mha --embed-dim 4 --heads 1 --random 1x1 $trace
+# nothing else asked for: the shapes
+run multihead mha --embed-dim 512 --heads 8 --random 32x10
+run multihead mha --embed-dim 512 --heads 8 --random 32x10 --batch-first --per-head
 run multihead mha --presets
 multihead mha --presets --json | check_json
 multihead mha --preset whisper-tiny --trace --values --json | check_json
@@ -55,6 +59,8 @@ run multihead mha -m id.safetensors --heads 2 --query first.npy --batch-first --
 run make_npy --show b.npy
 run multihead mha -m id.safetensors --heads 2 --query unbatched.npy --out u.npy --weights w.npy
 run make_npy --show u.npy
+run multihead mha -m id.safetensors --heads 2 --query unbatched.npy
+run multihead mha -m id.safetensors --heads 2 --query unbatched.npy --per-head
 run make_npy --show w.npy
 multihead mha -m id.safetensors --heads 2 --query x.npy --out - >stdout.npy
 cmp o.npy stdout.npy && echo "same as o.npy"

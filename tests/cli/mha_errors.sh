@@ -11,7 +11,6 @@ run multihead mha
 run multihead mha --embed-dim 4 --query x.npy --out o.npy
 run multihead mha --heads 2 --query x.npy --out o.npy
 run multihead mha $module --out o.npy
-run multihead mha $module --query x.npy
 run multihead mha --embed-dim 4 --heads 3 --query x.npy --out o.npy
 run multihead mha --embed-dim 0 --heads 3 --query x.npy --out o.npy
 run multihead mha --embed-dim 4x --heads 3 --query x.npy --out o.npy
