@@ -46,13 +46,14 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The module", 1},
     {"model", KEY_MODEL, "FILE", 0,
      "its parameters: a .safetensors file with PyTorch's names, or those of tutorials (W_q, "
-     "q_linear, qkv_layer ...), which also tells its widths; --heads is needed. bias_k, bias_v and "
-     "sinks are read if they are there. Default: drawn at random, as PyTorch does",
+     "q_linear, qkv_layer ...), which also tells its widths, or a directory with model.safetensors "
+     "as Hugging Face has it. --heads is needed unless config.json beside the file tells. bias_k, "
+     "bias_v and sinks are read if they are there. Default: drawn at random, as PyTorch does",
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
      "what their names begin with in a file of a larger model: encoder.layers.0.self_attn.", 0},
     {"preset", KEY_PRESET, "NAME", 0,
-     "the sizes of one layer of a known model, such as bert-base or gpt3", 0},
+     "the sizes of one layer of a known model, such as bert-base, gpt2 or ViT-B/16", 0},
     {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
     {"embed-dim", KEY_EMBED_DIM, "D", 0, "width of the model: of the output, of all heads together",
      0},
@@ -139,14 +140,14 @@ static void check_module(struct argp_state *state, const mha *m)
                    "--preset has sizes of its own: not with --model, --embed-dim or --heads");
     if (!m->preset && !m->model && !c->embed_dim)
         argp_error(state, "--embed-dim is missing (or --preset, or --model)");
-    if (!m->preset && !c->num_heads)
+    if (!m->preset && !m->model && !c->num_heads)
         argp_error(state, "--heads is missing: the number of heads cannot be told from widths");
     if (c->embed_dim && c->num_heads && c->embed_dim % c->num_heads)
         argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
                    c->embed_dim);
     if (m->preset && c->kv_heads)
         argp_error(state, "--preset has sizes of its own: not with --kv-heads");
-    if (c->kv_heads && c->num_heads % c->kv_heads)
+    if (c->kv_heads && m->heads_given && c->num_heads % c->kv_heads)
         argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
                    c->num_heads);
     if (m->rope_base && !c->rope)
@@ -223,6 +224,7 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_HEADS:
         c->num_heads = parse_size(state, "--heads", argument);
+        m->heads_given = true;
         return 0;
     case KEY_KV_HEADS:
         c->kv_heads = parse_size(state, "--kv-heads", argument);
@@ -327,7 +329,7 @@ static const struct argp mha_argp = {
     .options = option_table,
     .parser = parse_option,
     .children = children,
-    .args_doc = "((-m FILE | --embed-dim D) --heads H | --preset NAME) "
+    .args_doc = "(-m FILE | --embed-dim D --heads H | --preset NAME) "
                 "(--query FILE | --random BxT) [OPTION...]",
     .doc =
         "Multi-head attention with its projections, as torch.nn.MultiheadAttention computes it: "
@@ -412,6 +414,7 @@ static int run_mha(int argc, char **argv)
     if (m.context)
         outputs_free(m.context, m.outputs, OUTPUT_COUNT);
     mh_mha_free(m.module);
+    free(m.model_file);
     mh_context_free(m.context);
     return code;
 }

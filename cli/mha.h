@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What `multihead mha` works on, shared by its files: the options and the course of events are in
-// cmd_mha.c, the module's sizes and parameters in mha_module.c, the input arrays in mha_inputs.c,
+// cmd_mha.c, the files of a model in mha_files.c, what is in them in mha_layer.c, the module's
+// sizes and parameters in mha_module.c, presets in mha_presets.c, the input arrays in mha_inputs.c,
 // the computation step by step in mha_trace.c, and how its steps are shown in mha_show.c.
 //
 // Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, G of them for
@@ -28,12 +29,14 @@ enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_COUNT };
 // The attention layer of a well-known model.
 typedef struct preset {
     const char *name, *model;
+    const char *aliases; // other names, "a|b"; see is_name()
     size_t embed_dim, heads;
 } preset;
 
 typedef struct mha {
     common_options common;
-    const char *model;  // NULL: random parameters
+    const char *model;  // a file or a directory; NULL: random parameters
+    char *model_file;   // the file with the parameters, once it is found; for free()
     const char *prefix; // of their names, or NULL
     const preset *preset;
     mh_mha_config config; // as given; complete once the module is made
@@ -41,6 +44,7 @@ typedef struct mha {
     uint64_t seed;
     mh_causal causal;
     bool seeded, rope_base, per_head, trace, values, json, no_times, list_presets;
+    bool heads_given;
     bool shapes; // nothing else is asked for: print the shapes of output and weights
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
@@ -54,12 +58,29 @@ typedef struct mha {
     size_t B, T, S, extra;  // extra: learned keys that are added to the S
 } mha;
 
-// ---- mha_module.c ---------------------------------------------------------------------------
+static inline void set_size(size_t *size, size_t found) // unless it is given
+{
+    if (*size == 0)
+        *size = found;
+}
 
-// The presets, ended by a NULL name, and a table of their sizes on stdout.
-extern const preset presets[];
+// ---- mha_presets.c --------------------------------------------------------------------------
+
+// A preset by its name, however it is spelt, and a table of all of them on stdout.
 const preset *find_preset(struct argp_state *state, const char *name);
 void print_presets(bool json);
+
+// ---- mha_files.c ----------------------------------------------------------------------------
+
+// Finds the file of m->model, and the number of heads in config.json beside it unless it is given.
+int mha_find_files(mha *m);
+
+// ---- mha_layer.c ----------------------------------------------------------------------------
+
+// Fills in the sizes of m->config that were not given, from the shapes in m->model_file.
+int mha_read_sizes(mha *m);
+
+// ---- mha_module.c ---------------------------------------------------------------------------
 
 // Makes the module and fills its parameters, from the file or at random; m->config is complete
 // afterwards. Like all functions here that return int: an exit code, after saying what is wrong.
