@@ -191,12 +191,14 @@ static void check_options(struct argp_state *state, mha *m)
     check_outputs(state, m);
 }
 
-// "30x5": the batch and the length.
+// "30x5", or as a shape "30,5": the batch and the length.
 static void parse_random(struct argp_state *state, char *text, int64_t random[2])
 {
-    char *x = strchr(text, 'x');
-    if (!x)
-        argp_error(state, "--random: found '%s', expected BxT, such as 32x10", text);
+    char *x = strpbrk(text, "xX,");
+    if (!x || strpbrk(x + 1, "xX,"))
+        argp_error(state,
+                   "--random: found '%s', expected BxT, B sequences of T tokens, such as 32x10",
+                   text);
     *x = 0;
     random[0] = parse_integer(state, "--random, batch", text, 1, 1 << 30);
     random[1] = parse_integer(state, "--random, length", x + 1, 1, 1 << 30);

@@ -92,7 +92,12 @@ static int dispatch(int argc, char **argv)
         return EXIT_DONE;
     }
     if (word[0] == '-') {
-        complain("unknown option '%s'", word);
+        static const char *const options[] = {"--help", "--version", NULL};
+        const char *nearest = nearest_name(word, options);
+        if (nearest)
+            complain("unknown option '%s', did you mean '%s'?", word, nearest);
+        else
+            complain("unknown option '%s'", word);
         return try_help();
     }
     const command *c = find_command(word);

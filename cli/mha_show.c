@@ -3,8 +3,10 @@
 // for programs. Lines appear as the steps are done: a large layer takes its time.
 #include "messages.h"
 #include "mha.h"
+#include "terminal.h"
 
 #include <math.h>
+#include <unistd.h>
 
 enum { MOST_SHOWN = 6, MOST_HEADS = 16 };
 
@@ -32,6 +34,13 @@ static const char *time_text(double seconds, char *text, size_t size)
     else
         snprintf(text, size, "%.2f s", seconds);
     return text;
+}
+
+// Whether a line with all columns does not fit the terminal: what happens then has its own line.
+static bool is_narrow(void)
+{
+    enum { LONGEST_LINE = 115 };
+    return isatty(STDOUT_FILENO) && terminal_width(STDOUT_FILENO) < LONGEST_LINE;
 }
 
 // ---- the steps ----------------------------------------------------------------------------------
@@ -75,7 +84,7 @@ void show_begin(const mha *m)
            plural(m->B, "sequence", "sequences"), m->T, plural(m->T, "query", "queries"), m->S,
            plural(m->S, "key", "keys"), m->extra ? " and a learned one" : "");
     printf("%-18s %-10s %-22s %s%s\n", "step", "tensor", "shape", m->no_times ? "" : "time       ",
-           "what happens");
+           is_narrow() ? "" : "what happens");
 }
 
 void show_step(mha *m, const char *step, const char *name, const mh_tensor *tensor, double seconds,
@@ -96,7 +105,7 @@ void show_step(mha *m, const char *step, const char *name, const mh_tensor *tens
     printf("%-18s %-10s %-22s ", again ? "" : step, name, shape);
     if (!m->no_times)
         printf("%-10s ", time_text(seconds, time, sizeof time));
-    printf("%s\n", how);
+    printf(is_narrow() ? "\n    %s\n" : "%s\n", how);
     fflush(stdout);
 }
 
@@ -117,11 +126,11 @@ void show_module(const mha *m, double seconds, double difference)
         printf("}\n");
         return;
     }
-    printf("\nThe same in one call, mh_mha_forward, which never makes the (B,H,T,S) scores: ");
+    printf("\nThe same in one call, mh_mha_forward, which never makes the (B,H,T,S) scores:\n");
     if (m->no_times)
         printf("equal up to rounding.\n");
     else
-        printf("%s;\nlargest difference from the steps above: %.1e\n",
+        printf("%s; largest difference from the steps above: %.1e\n",
                time_text(seconds, time, sizeof time), difference);
 }
 

@@ -116,8 +116,21 @@ static bool check_long(const struct argp *argp, char *word, bool last)
     return !equals && needs_value(option);
 }
 
+// -heads: to getopt that is -h -e -a -d -s.
+static void refuse_single_hyphen(const struct argp *argp, const char *word)
+{
+    name_list shown = {.count = 0};
+    collect(argp, false, &shown);
+    const size_t length = strcspn(word + 1, "=");
+    for (size_t i = 0; i < shown.count && length > 1; i++)
+        if (strlen(shown.names[i]) == length && strncmp(word + 1, shown.names[i], length) == 0 &&
+            strcmp(shown.names[i], "help") != 0)
+            refuse_usage("unknown option '%s', did you mean '--%s'?", word, shown.names[i]);
+}
+
 static bool check_short(const struct argp *argp, const char *word, bool last)
 {
+    refuse_single_hyphen(argp, word);
     for (const char *letter = word + 1; *letter; letter++) {
         const struct argp_option *option = *letter > ' ' ? find_short(argp, *letter) : NULL;
         if (!option)

@@ -95,6 +95,8 @@ void outputs_check(struct argp_state *state, const output *outputs, int count, c
 {
     for (int i = 0; i < count; i++) {
         const char *path = outputs[i].path;
+        if (path && !*path)
+            argp_error(state, "%s: found '', expected the name of a file", outputs[i].option);
         if (path && talker && strcmp(path, STDOUT_PATH) == 0)
             argp_error(state, "%s and %s - cannot share standard output", talker,
                        outputs[i].option);

@@ -12,7 +12,7 @@ run multihead mha --embed-dim 8 --heads 2 --kdim 3 --vdim 4 --random 2x3 $trace
 run multihead mha --embed-dim 4 --heads 1 --random 1x1 $trace
 # nothing else asked for: the shapes
 run multihead mha --embed-dim 512 --heads 8 --random 32x10
-run multihead mha --embed-dim 512 --heads 8 --random 32x10 --batch-first --per-head
+run multihead mha --embed-dim 512 --heads 8 --random 32,10 --batch-first --per-head
 run multihead mha --presets
 multihead mha --presets --json | check_json
 multihead mha --preset whisper-tiny --trace --values --json | check_json

@@ -19,7 +19,8 @@ run multihead mha --preset gpt3 --heads 2 --trace
 run multihead mha $module --query x.npy --random 2x3 --out o.npy
 run multihead mha $module --key x.npy --out o.npy
 run multihead mha $module --random 3 --out o.npy
-run multihead mha $module --random 3,5 --out o.npy
+run multihead mha $module --random 3:5 --out o.npy
+run multihead mha $module --random 3,5,4 --out o.npy
 run multihead mha $module --random 0x5 --out o.npy
 run multihead mha $module --random 3x --out o.npy
 run multihead mha $module --random 3x5x7 --out o.npy

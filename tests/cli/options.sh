@@ -18,6 +18,7 @@ run multihead translate --beams 3
 run multihead mha --s
 run multihead mha --n
 run multihead mha --trace=yes
+run multihead mha -heads 8
 run multihead mha -qx
 run multihead mha -qm
 run multihead info -- --quux
@@ -74,6 +75,10 @@ for name in "$red" "$odd" "$(printf 'c\303\264t\303\251.npy')"; do
     multihead attend $qkv --out o.npy --"$name" 2>&1
     multihead "$name" 2>&1
 done
+
+run multihead --verison
+run multihead -v
+run multihead attend $qkv --out=
 
 # outputs: the name of another format, and one file by two names
 for name in o.csv o.TXT o.npz o.pt o.pkl o.json o.safetensors; do

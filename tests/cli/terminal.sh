@@ -19,3 +19,5 @@ on_terminal 80 "$translate --input lines.txt -o out.txt -q"
 on_terminal 80 "TERM=dumb $translate --input lines.txt -o out.txt"
 on_terminal 80 "multihead mha --embed-dim 4 --heads 2 --query x.npy --out o.npy"
 on_terminal 80 "multihead attend --q x.npy --k x.npy --v x.npy --out none/o.npy"
+on_terminal 80 "multihead mha --embed-dim 4 --heads 2 --query x.npy --trace --no-times --isa scalar" | sed "s/ *$//"
+on_terminal 120 "multihead mha --embed-dim 4 --heads 2 --query x.npy --trace --no-times --isa scalar" | head -n 6
