@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multihead serve: translate in the browser, and see what attention does.
 #include "messages.h"
+#include "model_path.h"
 #include "server.h"
 #include "translate.h"
 
@@ -17,7 +18,10 @@ enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
-    {"model", 'm', "DIR", 0, "its folder, such as 'multihead train -o DIR' makes", 0},
+    {"model", 'm', "MODEL", 0,
+     "its directory, such as 'multihead train -o DIR' makes, or the name of one in "
+     "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
+     0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "of products: f32 or bf16; default: bf16 at level amx, else f32", 0},
     {NULL, 0, NULL, 0, "The server", 2},
@@ -33,7 +37,8 @@ static const struct argp_option option_table[] = {
 typedef struct serve {
     common_options common;
     mh_context *context;
-    const char *folder;
+    const char *model; // NULL: the default
+    char *folder;
     mh_precision precision;
     bool opens;
     pid_t browser; // 0: none
@@ -50,12 +55,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         return refuse_argument(state, argument);
-    case ARGP_KEY_END:
-        if (!s->folder)
-            argp_error(state, "-m is missing: the folder of a model");
-        return 0;
     case 'm':
-        s->folder = argument;
+        s->model = argument;
         return 0;
     case KEY_DTYPE:
         s->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
@@ -81,7 +82,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 static const struct argp serve_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "-m DIR [--port N] [--open] [OPTION...]",
+    .args_doc = "[-m MODEL] [--port N] [--open] [OPTION...]",
     .doc =
         "Shows a page in which one types a sentence and sees its translation and what every "
         "head of every layer attends to. The address of the page is printed when all is ready. "
@@ -90,7 +91,7 @@ static const struct argp serve_argp = {
         "Programs may ask too: POST /translate with a JSON object {\"text\": \"...\"} gives one "
         "with translation, score, log_probability, and the data of the page.\v"
         "Examples:\n"
-        "  multihead serve -m models/fr-en --open\n"
+        "  multihead serve --open\n"
         "  multihead serve -m models/fr-en --port 0\n"
         "  curl -s localhost:8080/translate --json '{\"text\": \"Bonjour !\"}' | jq .translation",
     .children = children,
@@ -187,6 +188,8 @@ static int run_serve(int argc, char **argv)
                .precision = MH_PRECISION_AUTO,
                .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1}}};
     int code = parse_arguments(&serve_argp, argc, argv, &s);
+    if (code == EXIT_DONE)
+        code = model_path_find(s.model, &s.folder);
     if (code != EXIT_DONE)
         return code;
     char *name = model_name(s.folder); // nobody else needs to know where it is
@@ -208,6 +211,7 @@ static int run_serve(int argc, char **argv)
     mh_translator_free(s.translator);
     mh_context_free(s.context);
     free(name);
+    free(s.folder);
     return code;
 }
 

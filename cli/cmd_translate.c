@@ -2,6 +2,7 @@
 // multihead translate: sentences from the command line, a file or standard input, through a model.
 #include "lines.h"
 #include "messages.h"
+#include "model_path.h"
 #include "progress.h"
 #include "translate.h"
 
@@ -105,10 +106,14 @@ static int translate_stream(translate *t)
 
 static int open_model(translate *t)
 {
-    int code = open_context(&t->common, &t->context);
+    int code = model_path_find(t->model_name, &t->model_directory);
+    if (code == EXIT_DONE)
+        code = open_context(&t->common, &t->context);
     if (code != EXIT_DONE)
         return code;
-    mh_status status = mh_translator_load(t->context, t->model_path, t->precision, &t->translator);
+    t->attention.model = t->model_directory;
+    mh_status status =
+        mh_translator_load(t->context, t->model_directory, t->precision, &t->translator);
     if (status)
         return complain_status(t->context, status, NULL);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
@@ -177,6 +182,7 @@ static int run_translate(int argc, char **argv)
         code = t.output_path ? translate_to_file(&t) : translate_all(&t);
     mh_translator_free(t.translator);
     mh_context_free(t.context);
+    free(t.model_directory);
     free(t.disabled);
     free(t.heads.names);
     return code;

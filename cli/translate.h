@@ -77,7 +77,7 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
 typedef struct attention {
     bool shows;              // heatmaps behind each translation
     output page, trace;      // files
-    const char *model;       // its folder
+    const char *model;       // its directory
     mh_view_options options; // which part
 } attention;
 
@@ -98,8 +98,8 @@ char *model_name(const char *folder);
 
 typedef struct translate {
     common_options common;
-    const char *model_path, *input_path, *output_path;
-    char **texts; // (text_count), of the command line
+    const char *model_name, *input_path, *output_path; // model_name NULL: the default
+    char **texts;                                      // (text_count), of the command line
     size_t text_count;
     bool beam_given;
     mh_precision precision;
@@ -108,6 +108,7 @@ typedef struct translate {
     printing printing;
     attention attention;
 
+    char *model_directory;
     mh_context *context;
     mh_translator *translator;
     bool *disabled;

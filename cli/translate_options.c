@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The options of `multihead translate`; see translate.h.
+#include "model_path.h"
 #include "translate.h"
 
 enum {
@@ -25,9 +26,9 @@ enum {
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Model and texts", 1},
-    {"model", 'm', "DIR", 0,
-     "the model: a folder with config.json, tokenizer.json and "
-     "model.safetensors",
+    {"model", 'm', "MODEL", 0,
+     "a directory with config.json, tokenizer.json and model.safetensors, or the name of one in "
+     "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
     {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file; - is standard input", 0},
     {NULL, 0, NULL, 0, "Search", 2},
@@ -83,8 +84,6 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
 static void check_options(struct argp_state *state, translate *t)
 {
     mh_translate_options *o = &t->options;
-    if (!t->model_path)
-        argp_error(state, "--model is missing");
     if (t->input_path && t->text_count > 0)
         argp_error(state, "--input: there are texts on the command line already");
     if (!t->beam_given && o->beam < o->n_best)
@@ -106,7 +105,6 @@ static void check_options(struct argp_state *state, translate *t)
     const output files[] = {
         {.option = "-o", .path = t->output_path}, t->attention.page, t->attention.trace};
     outputs_check(state, files, 3, t->output_path ? NULL : "the translation");
-    t->attention.model = t->model_path;
     o->attention = t->printing.alignment != ALIGNMENT_NONE;
     t->printing.n_best = o->n_best;
 }
@@ -196,7 +194,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         check_options(state, t);
         return 0;
     case 'm':
-        t->model_path = argument;
+        t->model_name = argument;
         return 0;
     case 'o':
         t->output_path = output_path(argument);
@@ -223,16 +221,16 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 const struct argp translate_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "-m DIR [OPTION...] [TEXT...]",
+    .args_doc = "[-m MODEL] [OPTION...] [TEXT...]",
     .doc = "Translates sentences by beam search. Each TEXT is one; without any, each line of "
            "--input, or of standard input as it comes. A text too long for the model is translated "
            "sentence by sentence. The translation of a text depends on nothing but the text, the "
            "model, the search and --dtype and --isa: not on threads, batch or the other texts.\v"
            "Examples:\n"
-           "  multihead translate -m models/fr-en \"Il fait beau.\"\n"
-           "  multihead translate -m models/fr-en --input fr.txt -o en.txt\n"
-           "  multihead translate -m models/fr-en --n-best 3 --scores < fr.txt\n"
-           "  multihead translate -m models/fr-en --show-attention \"Il fait beau.\"\n"
-           "  multihead translate -m models/fr-en --attention page.html \"Il fait beau.\"",
+           "  multihead translate \"Il fait beau.\"\n"
+           "  multihead translate -m fr-en --input fr.txt -o en.txt\n"
+           "  multihead translate -m run --n-best 3 --scores < fr.txt\n"
+           "  multihead translate --show-attention \"Il fait beau.\"\n"
+           "  multihead translate --attention page.html \"Il fait beau.\"",
     .children = children,
 };

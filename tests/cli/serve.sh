@@ -2,8 +2,7 @@
 # `multihead serve`: what it refuses to start with, and serve_client's requests, friendly and not.
 mkdir model
 make_model model 5
-run multihead serve
-run multihead serve -m nowhere --port 0
+run multihead serve -m nowhere/model --port 0
 run multihead serve -m model --port 65536
 run multihead serve -m model --host 192.0.2.1
 

@@ -4,6 +4,8 @@ model=$(dirname "$script")/../../models/fr-en
 translate() { multihead translate -m "$model" "$@"; }
 run translate "Où est la gare ?" "Merci beaucoup." "Je suis fatigué." "Tom parle français."
 run translate --beam 1 "Le chat noir dort." ""
+(cd /; run multihead translate "Merci beaucoup.") # without -m
+(cd /; run multihead translate -m fr-en "Merci beaucoup.")
 printf 'Bonjour !\n\nElle est partie.\n' | translate
 # as it is typeset, or pasted: no-break blanks, U+2019, tabs
 printf 'O\303\271 est la gare\302\240?\nL\342\200\231homme est l\303\240.\nMerci\t beaucoup.\n' | translate

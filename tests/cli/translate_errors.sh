@@ -4,7 +4,6 @@ mkdir model
 make_model model 5
 
 # usage
-run multihead translate "le chat"
 run multihead translate -m model --input in.txt "le chat"
 run multihead translate -m model --beam 0 x
 run multihead translate -m model --beam 2 --n-best 3 x
@@ -22,7 +21,7 @@ run multihead translate -m model --alignment hard --alignment-layer 2 x
 run multihead translate -m model --alignment-layer 1 x
 
 # the model
-run multihead translate -m nowhere x
+run multihead translate -m nowhere/model x
 mkdir empty broken
 run multihead translate -m empty x
 cp model/* broken

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// Looking up a model by its name; see model_path.h.
+#include "model_path.h"
+#include "messages.h"
+#include "outputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// ---- directories of models --------------------------------------------------------------
+
+typedef struct path_list {
+    char **paths; // (count), to be freed
+    size_t count;
+    bool failed; // out of memory
+} path_list;
+
+static bool same_directory(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return strcmp(a, b) == 0 || (stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+                                 sa.st_ino == sb.st_ino);
+}
+
+// Appends a path that is not in the list yet; takes it.
+static void append_path(path_list *list, char *path)
+{
+    bool known = false;
+    for (size_t i = 0; path && i < list->count; i++)
+        known = known || same_directory(list->paths[i], path);
+    char **more =
+        known || !path ? NULL : realloc(list->paths, (list->count + 1) * sizeof *list->paths);
+    list->failed = list->failed || !path || (!known && !more);
+    if (!more) {
+        free(path);
+        return;
+    }
+    list->paths = more;
+    list->paths[list->count++] = path;
+}
+
+static void append_environment(path_list *list)
+{
+    const char *at = getenv("MULTIHEAD_MODELS");
+    while (at && *at) {
+        const size_t length = strcspn(at, ":");
+        if (length > 0)
+            append_path(list, strndup(at, length));
+        at += length + (at[length] != 0);
+    }
+}
+
+// What is in the parent of the executable's directory.
+static void append_beside_executable(path_list *list)
+{
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0 || length == sizeof path - 1)
+        return;
+    path[length] = 0;
+    for (int parts = 2; parts > 0; parts--) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+    append_path(list, join_path(path, "share/multihead/models"));
+    append_path(list, join_path(path, "models"));
+}
+
+static path_list list_places(void)
+{
+    path_list list = {0};
+    append_environment(&list);
+    append_path(&list, strdup("models"));
+    append_beside_executable(&list);
+    append_path(&list, strdup(MH_MODELS_DIRECTORY));
+    return list;
+}
+
+static void free_list(path_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+}
+
+// ---- models in them ---------------------------------------------------------------------
+
+static bool is_model(const char *directory)
+{
+    char *config = join_path(directory, "config.json");
+    const bool found = config && access(config, F_OK) == 0;
+    free(config);
+    return found;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static path_list list_models(const path_list *places)
+{
+    path_list models = {0};
+    for (size_t i = 0; i < places->count; i++) {
+        const size_t first = models.count;
+        DIR *entries = opendir(places->paths[i]);
+        for (struct dirent *entry; entries && (entry = readdir(entries));) {
+            char *path = *entry->d_name == '.' ? NULL : join_path(places->paths[i], entry->d_name);
+            if (path && is_model(path))
+                append_path(&models, path);
+            else
+                free(path);
+        }
+        if (entries)
+            closedir(entries);
+        if (models.count > first)
+            qsort(models.paths + first, models.count - first, sizeof *models.paths, compare_paths);
+    }
+    return models;
+}
+
+static char *find_by_name(const path_list *places, const char *name)
+{
+    for (size_t i = 0; i < places->count; i++) {
+        char *path = join_path(places->paths[i], name);
+        if (path && is_model(path))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+// ---- what is said of one that is not there ------------------------------------------------
+
+// "a, b, c"; free() it.
+static char *join_list(const path_list *list)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    for (size_t i = 0; stream && i < list->count; i++)
+        fprintf(stream, "%s%s", i ? ", " : "", list->paths[i]);
+    if (stream && fclose(stream) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int refuse_name(const path_list *places, const char *name)
+{
+    path_list models = list_models(places);
+    char *where = join_list(places), *there = join_list(&models);
+    int code = EXIT_INPUT;
+    if (!where || !there || models.failed) {
+        complain("out of memory");
+        code = EXIT_MEMORY;
+    } else if (name) {
+        complain("-m %s: neither a directory nor the name of a model in %s", name, where);
+    } else {
+        complain("-m is missing, and the default model, " DEFAULT_MODEL ", is not in %s; expected "
+                 "the directory of a model, for example -m models/" DEFAULT_MODEL,
+                 where);
+    }
+    if (code == EXIT_INPUT && models.count > 0)
+        complain("models found there: %s", there);
+    free(where);
+    free(there);
+    free_list(&models);
+    return code;
+}
+
+// A file instead of the directory that it is in.
+static int refuse_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        complain("-m %s: is a file, expected the directory of a model: -m %.*s", path,
+                 slash == path ? 1 : (int)(slash - path), path);
+    else
+        complain("-m %s: is a file, expected the directory of a model", path);
+    return EXIT_INPUT;
+}
+
+// ---- both -------------------------------------------------------------------------------
+
+static int find_name(const char *name, char **directory)
+{
+    path_list places = list_places();
+    *directory = places.failed ? NULL : find_by_name(&places, name ? name : DEFAULT_MODEL);
+    int code = EXIT_DONE;
+    if (places.failed) {
+        complain("out of memory");
+        code = EXIT_MEMORY;
+    } else if (!*directory) {
+        code = refuse_name(&places, name);
+    }
+    free_list(&places);
+    return code;
+}
+
+int model_path_find(const char *name, char **directory)
+{
+    struct stat status;
+    *directory = NULL;
+    if (!name)
+        return find_name(NULL, directory);
+    const bool exists = stat(name, &status) == 0;
+    if (!exists && !strchr(name, '/'))
+        return find_name(name, directory);
+    if (!exists) {
+        complain("-m %s: cannot be opened: %s", name, strerror(errno));
+        return EXIT_INPUT;
+    }
+    if (!S_ISDIR(status.st_mode))
+        return refuse_file(name);
+    *directory = strdup(name);
+    if (*directory)
+        return EXIT_DONE;
+    complain("out of memory");
+    return EXIT_MEMORY;
+}

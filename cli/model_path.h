@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The directory of the translation model that -m names.
+//
+// A path that exists is taken as it is. A plain name is looked up in the directories of models:
+//
+//     $MULTIHEAD_MODELS             a list with colons between
+//     models                        of the working directory
+//     ../share/multihead/models     from the executable: an installation, wherever it was moved
+//     ../models                     from the executable: a build directory
+//     PREFIX/share/multihead/models as configured
+#ifndef CLI_MODEL_PATH_H
+#define CLI_MODEL_PATH_H
+
+#define DEFAULT_MODEL "fr-en" // without -m: the model that ships
+
+// The directory of the model `name`, NULL standing for the default, in *directory, to be freed.
+// Returns an exit code after saying where it looked and which models there are.
+int model_path_find(const char *name, char **directory);
+
+#endif
