@@ -161,7 +161,12 @@ static const struct {
 } bad_files[] = {
     {"{}", "no weights"},
     {"{\"__metadata__\":{\"trace\":\"2\"}}", "trace version \"2\""},
-    {"{\"cross\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}", "rank 4"},
+    {"{\"cross\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}",
+     "found f32 (1, 1), expected 4 dimensions, (layers, heads, T, S)"},
+    {"{\"__metadata__\":{\"source.tokens\":\"[\\\"a\\\",\\\"b\\\"]\"},"
+     "\"encoder.self\":{\"dtype\":\"U8\",\"shape\":[1,1,1,2,2],\"data_offsets\":[0,4]}}",
+     "encoder.self: found u8 (1, 1, 1, 2, 2), expected 4 dimensions, (layers, heads, S, S): of a "
+     "batch, one sequence"},
     {"{\"cross\":{\"dtype\":\"I32\",\"shape\":[1,1,1,1],\"data_offsets\":[0,4]}}", "f32"},
     {"{\"cross\":{\"dtype\":\"F32\",\"shape\":[1,1,0,1],\"data_offsets\":[0,0]}}", "elements"},
     {"{\"cross.q\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1],\"data_offsets\":[0,4]}}",
@@ -171,11 +176,11 @@ static const struct {
     "},\"cross\":{\"dtype\":\"U8\",\"shape\":[1,1,2,2],\"data_offsets\":[0,4]}}"
     {WITH("\"source.tokens\":\"[\\\"a\\\"]\""), "1 token for 2 keys"},
     {WITH("\"target.tokens\":\"[\\\"a\\\",\\\"b\\\",\\\"c\\\"]\""), "at most 2"},
-    {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1"},
+    {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1 level"},
     {WITH("\"source.tokens\":\"{}\""), "expected a list"},
     {WITH("\"source.tokens\":\"[1,2]\""), "not a string"},
     {WITH("\"source.tokens\":\"[\\\"a\\\",\""), "not valid JSON"},
-    {WITH("\"source.words\":\"[true]\""), "1 members for 0 tokens"},
+    {WITH("\"source.words\":\"[true]\""), "found a list of 1, expected one for each of 0 tokens"},
     {WITH("\"source.tokens\":\"[\\\"a\\\",\\\"b\\\"]\",\"source.words\":\"[true,1]\""),
      "neither true nor false"},
     {"{\"cross.scale\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", "a number > 0"},

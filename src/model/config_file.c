@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.json: one object with the members of mh_translator_config, none left out and no others,
-// so that no two programs read different models from it.
+// so that no two programs read different models from it. The config.json of other programs is read
+// far enough to tell whose it is.
 #include "model/config_file.h"
 #include "base/context.h"
 #include "base/file.h"
@@ -13,7 +14,13 @@
 #include <stdlib.h>
 
 #define FORMAT_NAME "multihead translator"
-enum { FORMAT_VERSION = 1, NESTING_MAX = 1, TEXT_MAX = 4096, NUMBER_MAX = 1 << 24 };
+enum {
+    FORMAT_VERSION = 1,
+    NUMBER_MAX = 1 << 24,
+    TEXT_MAX = 4096,    // of what is written
+    FILE_MAX = 1 << 20, // of what is read: others list a thousand labels in theirs
+    NESTING_MAX = 16,
+};
 
 // The members that are sizes.
 static const struct {
@@ -57,6 +64,12 @@ static mh_status need(const mh_source *source, const json_t *root, const char *n
 static mh_status read_format(const mh_source *source, const json_t *root)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
+    const json_t *type = json_object_get(root, "model_type");
+    if (!format && json_is_string(type))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "is of a Hugging Face model of type %s; expected one that `multihead "
+                              "train` writes (format \"" FORMAT_NAME "\")",
+                              describe(type).text);
     if (!format || strcmp(format, FORMAT_NAME) != 0)
         return need(source, root, "format", "\"" FORMAT_NAME "\"");
     const json_t *version = json_object_get(root, "version");
@@ -115,9 +128,9 @@ mh_status mh_config_parse(mh_context *context, const char *name, const void *byt
     mh_json_scan scan = {0};
     json_t *root = NULL;
     *config = mh_translator_config_default();
-    if (size == 0 || size > TEXT_MAX)
+    if (size == 0 || size > FILE_MAX)
         return mh_source_fail(&source, MH_ERROR_FORMAT, "found %zu bytes, expected 1 to %d", size,
-                              TEXT_MAX);
+                              FILE_MAX);
     mh_status status = mh_json_scan_text(&source, "", bytes, size, NESTING_MAX, &scan);
     if (!status)
         status = mh_json_load(&source, "", bytes, size, &scan, &root);

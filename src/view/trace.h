@@ -42,6 +42,9 @@ mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind);
 mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t layer, size_t head,
                         size_t row, size_t count, float *to);
 
+// Refuses weights that are not (layers, heads, T, S), which all else relies on.
+mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *weights);
+
 // mh_trace_check, with its warning only if `warn`: whoever has a trace has heard it before.
 mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn);
 

@@ -79,11 +79,20 @@ static mh_status refuse(mh_context *context, const char *group, const char *tens
                    expected);
 }
 
+mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *w)
+{
+    static const char *const sides[] = {"S, S", "T, T", "T, S", "T, S"};
+    char expected[120];
+    if (w->data == NULL || w->rank == 4)
+        return MH_OK;
+    snprintf(expected, sizeof expected, "4 dimensions, (layers, heads, %s)%s", sides[kind],
+             w->rank == 5 ? ": of a batch, one sequence" : "");
+    return refuse(context, mh_trace_kind_name(kind), "", w, expected);
+}
+
 static mh_status check_weights(mh_context *context, const char *group, const mh_tensor *w)
 {
     size_t count, bytes;
-    if (w->rank != 4)
-        return refuse(context, group, "", w, "rank 4: (layers, heads, queries, keys)");
     if (!is_float(w->dtype) && w->dtype != MH_U8 && w->dtype != MH_U16)
         return refuse(context, group, "", w, "f32, f64, f16, bf16, u8 or u16");
     for (int d = 0; d < 4; d++)
@@ -223,7 +232,9 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
 {
     const mh_trace_group *g = &trace->groups[kind];
     const char *name = mh_trace_kind_name(kind);
-    mh_status status = check_weights(context, name, &g->weights);
+    mh_status status = mh_trace_check_rank(context, kind, &g->weights);
+    if (status == MH_OK)
+        status = check_weights(context, name, &g->weights);
     if (status == MH_OK)
         status = check_count(context, name, "queries", mh_trace_queries(trace, kind),
                              g->weights.shape[2]);

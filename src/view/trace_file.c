@@ -51,8 +51,8 @@ static mh_status load_list(const mh_source *source, const mh_tensor_file *file, 
     mh_status status = mh_json_scan_text(source, what, text, size, 1, &scan);
     if (status == MH_OK && scan.members >= most && scan.members > 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "metadata '%s': expected a list of at most %zu members, found %s",
-                              key, most, mh_quote_string(text).text);
+                              "metadata '%s': expected a list of at most %zu member%s, found %s",
+                              key, most, most == 1 ? "" : "s", mh_quote_string(text).text);
     if (status == MH_OK)
         status = mh_json_load(source, what, text, size, &scan, list);
     if (status == MH_OK && !json_is_array(*list))
@@ -94,9 +94,10 @@ static mh_status read_starts(mh_trace_file *f, const mh_source *source, const ch
     mh_status status = load_list(source, f->file, key, tokens->count, &list);
     size_t found = json_array_size(list);
     if (status == MH_OK && list != NULL && found != tokens->count)
-        status =
-            mh_source_fail(source, MH_ERROR_FORMAT, "metadata '%s': %zu members for %zu tokens",
-                           key, found, tokens->count);
+        status = mh_source_fail(
+            source, MH_ERROR_FORMAT,
+            "metadata '%s': found a list of %zu, expected one for each of %zu tokens", key, found,
+            tokens->count);
     if (status == MH_OK && found != 0 &&
         (f->starts[side] = mh_alloc(f->context, found * sizeof(bool))) == NULL)
         status = MH_ERROR_MEMORY;
@@ -147,12 +148,24 @@ static mh_status read_scale(const mh_source *source, const mh_tensor_file *file,
                           name, mh_tensor_describe(&found, shape, sizeof shape));
 }
 
+// Of a check's status and message: what is wrong is wrong with the file.
+static mh_status blame_file(const mh_source *source, mh_status status)
+{
+    char message[512];
+    if (status != MH_ERROR_ARGUMENT)
+        return status;
+    snprintf(message, sizeof message, "%s", mh_error_message(source->context));
+    return mh_source_fail(source, MH_ERROR_FORMAT, "%s", message);
+}
+
 static mh_status read_group(const mh_source *source, const mh_tensor_file *file, mh_trace_kind kind,
                             mh_trace_group *group)
 {
     char name[64];
     const char *prefix = mh_trace_kind_name(kind);
     mh_status status = find_tensor(source, file, prefix, &group->weights);
+    if (status == MH_OK)
+        status = blame_file(source, mh_trace_check_rank(source->context, kind, &group->weights));
     for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++) {
         snprintf(name, sizeof name, "%s.%s", prefix, mh_tap_names[tap]);
         status = find_tensor(source, file, name, mh_trace_tap(group, tap));
@@ -169,7 +182,7 @@ static size_t longest_sequence(const mh_trace *trace)
     size_t most = 0;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++) {
         const mh_tensor *w = &trace->groups[kind].weights;
-        for (int d = 2; w->data != NULL && w->rank == 4 && d < 4; d++)
+        for (int d = 2; w->data != NULL && d < 4; d++)
             if (w->shape[d] > most)
                 most = w->shape[d];
     }
@@ -196,17 +209,6 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
     return status;
 }
 
-// mh_trace_check with the file's name in front; what is wrong is wrong with the file.
-static mh_status check_all(const mh_trace_file *f, const mh_source *source)
-{
-    mh_status status = mh_trace_check(f->context, &f->trace);
-    if (status != MH_ERROR_ARGUMENT)
-        return status;
-    char message[512];
-    snprintf(message, sizeof message, "%s", mh_error_message(f->context));
-    return mh_source_fail(source, MH_ERROR_FORMAT, "%s", message);
-}
-
 // Takes the tensor file, also when it fails.
 static mh_status take(mh_context *context, const char *name, mh_tensor_file *tensors,
                       mh_trace_file **file)
@@ -220,7 +222,7 @@ static mh_status take(mh_context *context, const char *name, mh_tensor_file *ten
     *f = (mh_trace_file){.context = context, .file = tensors, .trace = mh_trace_default()};
     mh_status status = read_all(f, &source);
     if (status == MH_OK)
-        status = check_all(f, &source);
+        status = blame_file(&source, mh_trace_check(context, &f->trace));
     if (status == MH_OK)
         *file = f;
     else

@@ -29,6 +29,15 @@ head -c 1000 model/model.safetensors >broken/model.safetensors
 run multihead translate -m broken x
 printf '{"format": 1}' >broken/config.json
 run multihead translate -m broken x
+mkdir bert # with as many labels as a model of ImageNet has
+awk 'BEGIN {
+    printf "{\n  \"architectures\": [\"BertForSequenceClassification\"],\n  \"id2label\": {"
+    for (i = 0; i < 1000; i++)
+        printf "%s\"%d\": \"LABEL_%d\"", i ? ", " : "", i, i
+    print "},\n  \"model_type\": \"bert\",\n  \"num_attention_heads\": 12\n}"
+}' >bert/config.json
+run multihead translate -m bert x
+run multihead serve -m bert --port 0
 
 # texts
 printf 'le chat\nb\303(d\n' >bad.txt
