@@ -39,7 +39,8 @@ static int show(const attention *a, mh_context *context, const mh_trace *trace, 
 {
     mh_view_options options = a->options;
     mh_bytes text = {0};
-    options.width = terminal_width(STDOUT_FILENO);
+    if (options.width == 0)
+        options.width = terminal_width(STDOUT_FILENO);
     options.colour = to == stdout && terminal_has_colours();
     mh_status status = mh_view_text(context, &options, trace, &text);
     if (status)

@@ -175,6 +175,7 @@ static int run_translate(int argc, char **argv)
                    .attention = {.page = {.option = "--attention"},
                                  .trace = {.option = "--trace-out"},
                                  .options = mh_view_options_default()}};
+    t.attention.options.width = 0; // the terminal's
     int code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
         code = open_model(&t);

@@ -10,6 +10,8 @@
 
 enum {
     KEY_WEIGHTS = 0x100,
+    KEY_AXES,
+    KEY_SEQUENCE,
     KEY_TOKENS,
     KEY_KEY_TOKENS,
     KEY_TRACE,
@@ -28,14 +30,17 @@ enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"weights", KEY_WEIGHTS, "FILE", 0,
-     "attention weights (layers,heads,T,S); layers, or layers and heads, may be missing. FILE.npy "
-     "or FILE.safetensors:NAME; - is standard input",
+     "attention weights (T,S), (heads,T,S), (batch,heads,T,S) as 'multihead mha --per-head "
+     "--weights' writes, or (layers,batch,heads,T,S). FILE.npy or FILE.safetensors:NAME; - is "
+     "standard input",
      0},
+    {"axes", KEY_AXES, "NAMES", 0,
+     "what the first of 4 dimensions are: batch,heads or layers,heads; default: batch,heads", 0},
     {"tokens", KEY_TOKENS, "FILE", 0,
-     "names of the queries, and of the keys if there are as many: one token a line, or one line "
-     "with blanks between them",
+     "names of the queries, and of the keys if there are as many: one token per line, or one line "
+     "with blanks between them. If there is no such file, the words of the argument itself",
      0},
-    {"key-tokens", KEY_KEY_TOKENS, "FILE", 0, "names of the keys", 0},
+    {"key-tokens", KEY_KEY_TOKENS, "FILE", 0, "names of the keys, in the same way", 0},
     {"trace", KEY_TRACE, "FILE", 0, "a trace (docs/trace-format.md) in place of all these", 0},
     {"title", KEY_TITLE, "TEXT", 0, "title of the page", 0},
     {NULL, 0, NULL, 0, "Which part", 2},
@@ -43,6 +48,8 @@ static const struct argp_option option_table[] = {
      "encoder, decoder, cross or attention; default: the first of cross, encoder, decoder, "
      "attention that there is",
      0},
+    {"sequence", KEY_SEQUENCE, "N", 0,
+     "of a batch, from 0; default: the first in text, an overview in a page", 0},
     {"layer", KEY_LAYER, "N", 0, "from 0; default: the last in text, an overview in a page", 0},
     {"head", KEY_HEAD, "N", 0, "from 0; default: all", 0},
     {NULL, 0, NULL, 0, "Page", 3},
@@ -69,6 +76,8 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
                                       {"cross", MH_TRACE_CROSS},
                                       {"attention", MH_TRACE_ATTENTION},
                                       {NULL, 0}};
+static const choice axes_choices[] = {
+    {"batch,heads", AXES_BATCH}, {"layers,heads", AXES_LAYERS}, {NULL, 0}};
 static const choice colour_choices[] = {
     {"auto", COLOUR_AUTO}, {"always", COLOUR_ALWAYS}, {"never", COLOUR_NEVER}, {NULL, 0}};
 static const choice bits_choices[] = {{"8", 8}, {"16", 16}, {NULL, 0}};
@@ -96,6 +105,8 @@ static void check_sense(struct argp_state *state, const view *v)
     else
         check_shown(state, v);
     outputs_check(state, v->files, FILE_COUNT, v->text && !v->run_folder ? "--text" : NULL);
+    if (v->trace_path && v->axes != AXES_NONE)
+        argp_error(state, "--axes is for --weights");
     if (v->trace_path && (v->tokens.path || v->key_tokens.path))
         argp_error(state, "%s: a trace has its own tokens",
                    v->tokens.path ? "--tokens" : "--key-tokens");
@@ -118,6 +129,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_WEIGHTS:
         v->weights.spec = argument;
+        return 0;
+    case KEY_AXES:
+        v->axes = parse_choice(state, "--axes", argument, axes_choices);
+        return 0;
+    case KEY_SEQUENCE:
+        v->sequence = (ptrdiff_t)parse_integer(state, "--sequence", argument, 0, INT32_MAX);
         return 0;
     case KEY_TOKENS:
         v->tokens.path = argument;
@@ -176,7 +193,7 @@ static const struct argp view_argp = {
            "Of a training run's folder, RUN, it shows the curve of losses and BLEU: figures and "
            "blocks in the terminal, and an SVG image. The run may still be going on.\v"
            "Examples:\n"
-           "  multihead view --weights w.npy --tokens tokens.txt\n"
+           "  multihead view --weights w.npy --tokens \"The cat sat\"\n"
            "  multihead view --weights w.npy --tokens tokens.txt -o page.html\n"
            "  multihead view --trace t.safetensors --kind cross --layer 5 --head 0\n"
            "  multihead attend --q q.npy --k k.npy --v v.npy --weights w.npy &&\n"
@@ -217,6 +234,7 @@ static int run_view(int argc, char **argv)
 {
     view v = {.common = {.command = &view_command},
               .weights = {.option = "--weights"},
+              .sequence = -1,
               .tokens = {.option = "--tokens"},
               .key_tokens = {.option = "--key-tokens"},
               .files = {[FILE_PAGE] = {.option = "-o"}, [FILE_TRACE] = {.option = "--trace-out"}},

@@ -22,6 +22,7 @@ enum {
     KEY_KIND,
     KEY_VIEW_LAYER,
     KEY_HEAD,
+    KEY_WIDTH,
 };
 
 static const struct argp_option option_table[] = {
@@ -67,6 +68,7 @@ static const struct argp_option option_table[] = {
     {"layer", KEY_VIEW_LAYER, "N", 0,
      "from 0. Default: the last in heatmaps, an overview in the page", 0},
     {"head", KEY_HEAD, "N", 0, "from 0. Default: all", 0},
+    {"width", KEY_WIDTH, "N", 0, "columns of heatmaps. Default: the terminal's, or 80", 0},
     {NULL, 0, NULL, 0, "Speed", 5},
     {"batch", KEY_BATCH, "N", 0, "sentences at a time. Default: 32", 0},
     {"dtype", KEY_DTYPE, "NAME", 0,
@@ -99,6 +101,8 @@ static void check_options(struct argp_state *state, translate *t)
     if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
         !t->attention.page.path)
         argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
+    if (v->width && !t->attention.shows)
+        argp_error(state, "--width is for --show-attention, which is missing");
     if ((t->attention.page.path || t->attention.trace.path) && t->text_count != 1)
         argp_error(state, "%s: found %zu texts on the command line, expected one",
                    t->attention.page.path ? "--attention" : "--trace-out", t->text_count);
@@ -173,6 +177,9 @@ static error_t parse_attention(int key, char *argument, struct argp_state *state
         return 0;
     case KEY_HEAD:
         a->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_WIDTH:
+        a->options.width = (size_t)parse_integer(state, "--width", argument, 20, 10000);
         return 0;
     default:
         return parse_search(key, argument, state, t);

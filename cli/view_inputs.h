@@ -8,19 +8,24 @@
 #include "arrays.h"
 #include "view_files.h"
 
-// Tokens read from a file, which must stay in memory as long as they.
+// Tokens from a file or, if there is none of that name, the words of the argument itself. The text
+// must stay in memory as long as they.
 typedef struct token_list {
     const char *option, *path;
+    bool words; // the argument's own
     char *text;
     const char **tokens;
     size_t count;
 } token_list;
 
+enum { AXES_NONE, AXES_BATCH, AXES_LAYERS };
 enum { FILE_PAGE, FILE_TRACE, FILE_COUNT };
 
 typedef struct view {
     common_options common;
     array weights;
+    int axes;           // of weights with 4 dimensions: AXES_NONE ...
+    ptrdiff_t sequence; // -1: not given
     token_list tokens, key_tokens;
     const char *trace_path, *title;
     const char *run_folder; // NULL: attention is shown

@@ -15,6 +15,8 @@ void view_run_check(struct argp_state *state, const view *v)
         const char *option;
         bool given;
     } others[] = {
+        {"--axes", v->axes != AXES_NONE},
+        {"--sequence", v->sequence >= 0},
         {"--tokens", v->tokens.path},
         {"--key-tokens", v->key_tokens.path},
         {"--title", v->title},
@@ -52,14 +54,28 @@ static int write_curve(const view *v, const char *log, const char *path)
     return EXIT_DONE;
 }
 
-// Weights without --weights are an easy mistake.
+static bool is_page(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".html") == 0;
+}
+
+// Weights without --weights, and the page that was made of them, are easy mistakes.
 static int check_folder(const char *folder)
 {
     struct stat status;
-    if (stat(folder, &status) != 0 || S_ISDIR(status.st_mode))
-        return EXIT_DONE; // what is not there is missed when its log is opened
-    complain("%s: is a file, expected the folder of a run, or --weights or --trace before it",
-             folder);
+    const bool exists = stat(folder, &status) == 0;
+    if (exists && S_ISDIR(status.st_mode))
+        return EXIT_DONE;
+    if (exists && is_page(folder))
+        complain("%s is a page: open it in a browser", folder);
+    else if (exists)
+        complain("%s: is a file, expected the folder of a run, or --weights or --trace before it",
+                 folder);
+    else if (is_page(folder))
+        complain("%s: no such page; -o %s writes one of --weights or --trace", folder, folder);
+    else
+        return EXIT_DONE; // it is missed when its log is opened
     return EXIT_INPUT;
 }
 

@@ -178,6 +178,8 @@ static const struct {
     {WITH("\"target.tokens\":\"[\\\"a\\\",\\\"b\\\",\\\"c\\\"]\""), "at most 2"},
     {WITH("\"source.tokens\":\"[[[[[\""), "nesting deeper than 1 level"},
     {WITH("\"source.tokens\":\"{}\""), "expected a list"},
+    {WITH("\"cross.axes\":\"heads,batch\""),
+     "metadata 'cross.axes': found \"heads,batch\", expected \"layers,heads\" or \"batch,heads\""},
     {WITH("\"source.tokens\":\"[1,2]\""), "not a string"},
     {WITH("\"source.tokens\":\"[\\\"a\\\",\""), "not valid JSON"},
     {WITH("\"source.words\":\"[true]\""), "found a list of 1, expected one for each of 0 tokens"},

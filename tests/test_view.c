@@ -165,7 +165,7 @@ static void check_text(size_t width, bool colour)
     options.width = width;
     options.colour = colour;
     test_ok(context, mh_view_text(context, &options, &t, &text));
-    assert_non_null(strstr(text.data, "cross, layer 1 of 0 to 1"));
+    assert_non_null(strstr(text.data, "cross, layer 1 of 2 (from 0)"));
     assert_non_null(strstr(text.data, "head 2"));
     assert_null(strstr(text.data, "\xE2\x80\xAE"));
     assert_null(strchr(text.data, '\t'));

@@ -7,11 +7,15 @@ const current = {trace: null, group: null};
 let turn = 0; // a view that was started before the latest change stops
 
 const currentMatrix = () => current.group.matrix(state.layer, state.head, state.words);
-const currentTitle = () =>
-  `${current.group.name}, layer ${state.layer}, ${headName(state.head)}`;
+// Steps computes one head, never the mean of all.
+const shownHead = () => (state.view === 'steps' ? Math.max(0, state.head) : state.head);
+const placeName = (group, layer, head) => `${group.name}, ${group.axis} ${layer}, ${headName(head)}`;
+const currentTitle = () => placeName(current.group, state.layer, shownHead());
 
-// Changes what is shown.
+// Changes what is shown. Alignment opens with cross-attention, if there is any.
 function go(changes) {
+  if (changes.view === 'align' && state.kind !== 'cross' && current.trace.groups.has('cross'))
+    changes = {kind: 'cross', ...changes};
   if ('kind' in changes || 'words' in changes) changes = {token: -1, ...changes};
   applyState(current.trace, {...state, ...changes}, VIEWS);
   writeHash();
@@ -94,14 +98,14 @@ function drawControls() {
     );
   if (!overviewShown && state.view !== 'heads') {
     parts.push(
-      choose('layer', 'Layer', numbers(group.layers), state.layer, v => go({layer: Number(v)}))
+      choose('layer', capitalise(group.axis), numbers(group.layers), state.layer, v => go({layer: Number(v)}))
     );
     parts.push(
       choose(
         'head',
         'Head',
         [...(state.view === 'steps' ? [] : [[-1, 'mean']]), ...numbers(group.heads)],
-        state.view === 'steps' ? Math.max(0, state.head) : state.head,
+        shownHead(),
         v => go({head: Number(v)})
       )
     );

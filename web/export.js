@@ -112,7 +112,8 @@ function saveFile(name, blob) {
 
 // Saves what the view offers: {svg(): text, csv(): text}.
 async function exportView(view, format) {
-  const name = `attention-${state.view}-${state.kind}-${state.layer}-${state.head < 0 ? 'mean' : state.head}`;
+  const head = shownHead(),
+    name = `attention-${state.view}-${state.kind}-${state.layer}-${head < 0 ? 'mean' : head}`;
   if (format === 'csv') saveFile(`${name}.csv`, new Blob([await view.csv()], {type: 'text/csv'}));
   else {
     const svg = await view.svg();

@@ -158,7 +158,7 @@ const headsView = {
                   fill();
                 },
               },
-              c.name,
+              this.columnName(c),
               c.id === column ? (down ? ' ↓' : ' ↑') : ''
             )
           )
@@ -182,6 +182,7 @@ const headsView = {
       )
     );
   },
+  columnName: c => (c.id === 'layer' ? capitalise(current.group.axis) : c.name),
   row(r) {
     const open = () => go({view: 'heatmap', layer: r.layer, head: r.head});
     return el(
@@ -194,7 +195,7 @@ const headsView = {
             {class: 'n'},
             el(
               'button',
-              {class: 'plain', 'aria-label': `Show layer ${r.layer}, head ${r.head}`},
+              {class: 'plain', 'aria-label': `Show ${current.group.axis} ${r.layer}, head ${r.head}`},
               String(r.head)
             )
           );
@@ -211,7 +212,7 @@ const headsView = {
   async table() {
     const all = await this.rows(current.group);
     return [
-      COLUMNS.map(c => c.name + (c.unit ? ` (${c.unit})` : '')),
+      COLUMNS.map(c => this.columnName(c) + (c.unit ? ` (${c.unit})` : '')),
       ...all.map(r =>
         COLUMNS.map(c =>
           typeof r[c.id] === 'number' && c.id !== 'layer' && c.id !== 'head'

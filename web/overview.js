@@ -4,7 +4,6 @@
 const THUMBNAIL = 64; // pixels at most; larger heads show the darkest of several weights
 const AT_ONCE = 32;
 
-const counted = (count, word) => `${count} ${word}${count === 1 ? '' : 's'}`;
 
 const overview = {
   id: 'overview',
@@ -16,9 +15,9 @@ const overview = {
     host.append(all);
     for (const group of trace.groups.values()) {
       const grid = el('div', {class: 'grid'});
-      grid.style.gridTemplateColumns = `2.6rem repeat(${group.heads + 1}, minmax(46px, 1fr))`;
+      grid.style.gridTemplateColumns = `${group.axis === 'layer' ? 2.6 : 4.4}rem repeat(${group.heads + 1}, minmax(46px, 1fr))`;
       grid.style.maxWidth = `${(group.heads + 1) * 104 + 50}px`;
-      grid.append(el('span', {class: 'muted corner'}, 'layer'));
+      grid.append(el('span', {class: 'muted corner'}, group.axis));
       for (let h = 0; h < group.heads; h++)
         grid.append(el('span', {class: 'muted head'}, String(h)));
       grid.append(el('span', {class: 'muted head'}, 'mean'));
@@ -33,7 +32,7 @@ const overview = {
               {
                 class: 'thumb',
                 onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
-                'aria-label': `${group.name}, layer ${layer}, ${headName(head)}`,
+                'aria-label': placeName(group, layer, head),
               },
               canvas
             )
@@ -51,7 +50,7 @@ const overview = {
           el(
             'span',
             {class: 'muted'},
-            ` ${counted(group.layers, 'layer')} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`
+            ` ${counted(group.layers, group.axis)} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`
           )
         ),
         el('div', {class: 'scroll'}, grid)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is shown, and the address that says so: #view=heatmap&kind=cross&layer=3&head=5&token=7.
-// Layers, heads and tokens count from 0, as in the tensors; head -1 is the mean of all.
+// Layers, heads and tokens count from 0, as in the tensors; head -1 is the mean of all. Where the
+// first dimension is a batch, sequence=3 takes the place of layer=3.
 
 const state = {
   view: 'overview',
@@ -14,13 +15,15 @@ const state = {
 const LEFT_OUT = {token: -1, words: false, shade: 'root'}; // what an address need not say
 const NUMBERS = {layer: 0, head: -1, token: -1}; // and the least of each
 
+const VIEW_ALIASES = {alignment: 'align'};
+
 const headName = head => (head < 0 ? 'mean of heads' : `head ${head}`);
 
 function stateHash() {
   const parts = [
     `view=${state.view}`,
     `kind=${state.kind}`,
-    `layer=${state.layer}`,
+    `${current.trace.groups.get(state.kind).axis}=${state.layer}`,
     `head=${state.head < 0 ? 'mean' : state.head}`,
   ];
   if (state.token >= 0) parts.push(`token=${state.token}`);
@@ -31,12 +34,15 @@ function stateHash() {
 
 function readHash(hash) {
   const wanted = {};
-  for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ''))) {
+  for (const [name, value] of new URLSearchParams(hash.replace(/^#/, ''))) {
+    const key = name === 'sequence' ? 'layer' : name;
     if (key === 'head' && value === 'mean') wanted.head = -1;
     else if (key in NUMBERS && /^-?\d{1,9}$/.test(value)) wanted[key] = Number(value);
     else if (key === 'words') wanted.words = value === '1';
     else if (key === 'shade' && Object.hasOwn(SHADES, value)) wanted.shade = value;
-    else if (key === 'view' || key === 'kind') wanted[key] = value;
+    else if (key === 'view')
+      wanted.view = Object.hasOwn(VIEW_ALIASES, value) ? VIEW_ALIASES[value] : value;
+    else if (key === 'kind') wanted.kind = value;
   }
   return wanted;
 }

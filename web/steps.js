@@ -46,7 +46,7 @@ const steps = {
   every: false, // show all keys
 
   async render(host, trace, alive) {
-    const group = current.group, head = Math.max(0, state.head), place = Math.max(0, state.token);
+    const group = current.group, head = shownHead(), place = Math.max(0, state.token);
     const query = state.words ? group.queries.words[place].first : place;
     const taps = await this.load(group);
     if (!alive()) return;
@@ -57,7 +57,7 @@ const steps = {
     group.queries.labels(false).forEach((label, i) =>
       pick.append(el('option', {value: i, selected: i === query}, `${i}: ${shorten(label, 24)}`)));
     host.append(el('section', {class: 'card'},
-      el('h2', {}, `Head ${head} of layer ${state.layer}`),
+      el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
       el('p', {}, 'The query is ', pick, taps.q ? '' : '. This trace has weights only; with q, k ' +
         'and v in it, every number on the way is shown here.')));
     const keys = group.keys.labels(false), name = group.queries.labels(false)[query];
@@ -96,7 +96,7 @@ const steps = {
       el('p', {class: 'muted'}, text), ...content));
     this.result = {rows: a.rows, keys};
 
-    step('The query', `q, ${width} numbers: what “${name}” looks for.`, vector(a.q, 'q'));
+    step('The query', `q, ${counted(width, 'number')}: what “${name}” looks for.`, vector(a.q, 'q'));
     step('Scores, mask, softmax',
       `Each key k is compared with q: q·k, times a scale (1/√${width} unless the model has its own). ` +
       'Keys that may not be seen are out. exp makes all positive, and dividing by their sum makes ' +

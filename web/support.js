@@ -31,6 +31,9 @@ const numberText = x =>
           .replace(/(\.\d*?)0+$/, '$1')
           .replace(/\.$/, '');
 
+const counted = (n, noun) => `${n} ${noun}${n === 1 ? '' : 's'}`;
+const capitalise = word => word[0].toUpperCase() + word.slice(1);
+
 // ---- tokens ---------------------------------------------------------------------------
 
 // A token as a label: what is invisible gets a sign.

@@ -127,6 +127,7 @@ class Group {
     this.queries = new Tokens(this.rows, trace.sides[description.queries]);
     this.keys = new Tokens(this.cols, trace.sides[description.keys]);
     this.square = this.rows === this.cols && this.kind !== 'cross';
+    this.axis = description.sequences ? 'sequence' : 'layer'; // what the first dimension counts
     const width = this.taps.q && this.taps.q.shape[3];
     this.scale = description.scale || (width ? 1 / Math.sqrt(width) : 1);
   }

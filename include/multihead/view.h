@@ -47,6 +47,7 @@ typedef struct mh_trace_tokens {
 // computation; q, k and v only together.
 typedef struct mh_trace_group {
     mh_tensor weights; // (L, H, T, S), all at least 1
+    bool sequences;    // L counts the sequences of a batch, all of one layer (default: layers)
     mh_tensor q;       // (L, H, T, E)
     mh_tensor k;       // (L, G, S, E), H a multiple of G
     mh_tensor v;       // (L, G, S, Ev)
@@ -105,7 +106,8 @@ MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_
 typedef struct mh_view_options {
     size_t struct_size; // sizeof(mh_view_options)
     mh_trace_kind kind; // MH_TRACE_KINDS: see there
-    ptrdiff_t layer;    // -1: a page begins with its overview, a text shows the last layer
+    ptrdiff_t layer;    // -1: a page begins with its overview, a text shows the last layer, or the
+                        // first sequence
     ptrdiff_t head;     // -1: all
     int bits;           // of a weight in a page, 8 or 16; 0: 16 up to 4 million weights, 8 beyond
     bool served;        // the page may talk to the server that it came from (default: to nobody)

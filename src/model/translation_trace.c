@@ -148,8 +148,8 @@ static mh_status describe_model(pass *p)
     char *text = mh_store_take(p->context, p->store, ROOM, 1);
     if (!text)
         return MH_ERROR_MEMORY;
-    snprintf(text, ROOM, "%zu wide, %zu heads, %zu+%zu layers", c->d_model, c->nhead,
-             c->num_encoder_layers, c->num_decoder_layers);
+    snprintf(text, ROOM, "%zu wide, %zu head%s, %zu+%zu layers", c->d_model, c->nhead,
+             c->nhead == 1 ? "" : "s", c->num_encoder_layers, c->num_decoder_layers);
     p->trace->model = text;
     return MH_OK;
 }

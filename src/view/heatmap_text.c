@@ -347,19 +347,21 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *options, cons
     if (options->width < WIDTH_MIN || options->width > WIDTH_MAX)
         return mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d",
                        options->width, WIDTH_MIN, WIDTH_MAX);
-    const mh_tensor *w = &trace->groups[kind].weights;
+    const mh_trace_group *g = &trace->groups[kind];
+    const mh_tensor *w = &g->weights;
+    const size_t shown = g->sequences ? 0 : w->shape[0] - 1;
     drawing d = {.to = &to,
                  .weights = w,
                  .queries = mh_trace_queries(trace, kind),
                  .keys = mh_trace_keys(trace, kind),
-                 .layer = options->layer >= 0 ? (size_t)options->layer : w->shape[0] - 1,
+                 .layer = options->layer >= 0 ? (size_t)options->layer : shown,
                  .colour = options->colour};
     size_t first = options->head >= 0 ? (size_t)options->head : 0;
     size_t end = options->head >= 0 ? first + 1 : w->shape[1];
     lay_out(&d, options->width, end - first);
     mh_append_string(&to, mh_trace_kind_name(kind));
     if (w->shape[0] > 1)
-        mh_append_format(&to, ", layer %zu of 0 to %zu", d.layer, w->shape[0] - 1);
+        mh_append_format(&to, ", %s %zu of %zu (from 0)", mh_trace_axis(g), d.layer, w->shape[0]);
     mh_append_string(&to, "; queries down, keys across\n");
     status = draw(&d, first, end);
     return mh_append_finish(&to, status, text);

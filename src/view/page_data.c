@@ -160,6 +160,8 @@ static bool describe_group(const job *j, json_t *groups, mh_trace_kind kind, siz
                 set(group, "keys", side_name(j->trace, mh_trace_keys(j->trace, kind))) &&
                 set(group, "first", json_integer((json_int_t)*chunk)) &&
                 set(group, "scale", g->scale > 0 ? json_real(g->scale) : json_null());
+    if (done && g->sequences)
+        done = set(group, "sequences", json_true());
     *chunk += g->weights.shape[0] * g->weights.shape[1];
     done = done && set(group, "taps", describe_taps(j, g, chunk));
     if (!done) {

@@ -17,6 +17,9 @@ enum {
 };
 extern const char *const mh_tap_names[MH_TAPS]; // "q", ...
 
+#define MH_TRACE_BATCH_AXES "batch,heads" // metadata GROUP.axes of weights (B, H, T, S)
+#define MH_TRACE_LAYER_AXES "layers,heads"
+
 static inline mh_tensor *mh_trace_tap(mh_trace_group *group, int tap)
 {
     mh_tensor *taps[MH_TAPS] = {&group->q, &group->k, &group->v, &group->out, &group->mask};
@@ -31,6 +34,12 @@ static inline const mh_tensor *mh_trace_tap_const(const mh_trace_group *group, i
 static inline bool mh_trace_has(const mh_trace *trace, int kind)
 {
     return trace->groups[kind].weights.data != NULL;
+}
+
+// What the first dimension of a group's weights counts: "layer" or "sequence".
+static inline const char *mh_trace_axis(const mh_trace_group *group)
+{
+    return group->sequences ? "sequence" : "layer";
 }
 
 // The tokens that name a group's queries or keys; count 0 if they are not known.

@@ -174,6 +174,7 @@ mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t la
 }
 
 typedef struct odd_rows {
+    const char *axis; // what `layer` counts
     size_t count;
     size_t layer, head, row; // of the first
     double sum;
@@ -189,24 +190,26 @@ static mh_status check_row(mh_context *context, const char *name, const float *r
     for (size_t j = 0; j < keys; j++) {
         if (!isfinite(row[j]) || row[j] < 0)
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "%s: layer %zu, head %zu, query %zu, key %zu: found %g, expected a "
+                           "%s: %s %zu, head %zu, query %zu, key %zu: found %g, expected a "
                            "weight, finite and not negative",
-                           name, layer, head, query, j, (double)row[j]);
+                           name, odd->axis, layer, head, query, j, (double)row[j]);
         sum += (double)row[j];
     }
     bool empty = sum == 0; // a query that may see nothing
     if (!empty && fabs(sum - 1) > SUM_PERCENT / 100.0) {
         if (odd->count == 0)
-            *odd = (odd_rows){.layer = layer, .head = head, .row = query, .sum = sum};
+            *odd = (odd_rows){odd->axis, 0, layer, head, query, sum};
         odd->count++;
     }
     return MH_OK;
 }
 
-static mh_status check_values(mh_context *context, const char *name, const mh_tensor *w, bool warn)
+static mh_status check_values(mh_context *context, const char *name, const mh_trace_group *g,
+                              bool warn)
 {
+    const mh_tensor *w = &g->weights;
     const size_t *s = w->shape;
-    odd_rows odd = {0};
+    odd_rows odd = {.axis = mh_trace_axis(g)};
     mh_status status = MH_OK;
     float *row = mh_alloc(context, s[3] * sizeof *row);
     if (row == NULL)
@@ -221,9 +224,10 @@ static mh_status check_values(mh_context *context, const char *name, const mh_te
     mh_free(context, row, s[3] * sizeof *row);
     if (status == MH_OK && warn && odd.count != 0)
         mh_log(context, MH_LOG_WARNING,
-               "%s: %zu of %zu rows do not sum to 1; the first is layer %zu, head %zu, query %zu: "
+               "%s: %zu of %zu rows do not sum to 1; the first is %s %zu, head %zu, query %zu: "
                "%.4g",
-               name, odd.count, s[0] * s[1] * s[2], odd.layer, odd.head, odd.row, odd.sum);
+               name, odd.count, s[0] * s[1] * s[2], odd.axis, odd.layer, odd.head, odd.row,
+               odd.sum);
     return status;
 }
 
@@ -244,7 +248,7 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     if (status == MH_OK)
         status = check_taps(context, name, g);
     if (status == MH_OK)
-        status = check_values(context, name, &g->weights, warn);
+        status = check_values(context, name, g, warn);
     return status;
 }
 
@@ -303,8 +307,8 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
                        mh_trace_kind_name(*kind == MH_TRACE_KINDS ? MH_TRACE_CROSS : *kind));
     const size_t *shape = trace->groups[*kind].weights.shape;
     if (options->layer < -1 || options->layer >= (ptrdiff_t)shape[0])
-        return mh_fail(context, MH_ERROR_ARGUMENT, "layer: found %td, expected 0 to %zu",
-                       options->layer, shape[0] - 1);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %td, expected 0 to %zu",
+                       mh_trace_axis(&trace->groups[*kind]), options->layer, shape[0] - 1);
     if (options->head < -1 || options->head >= (ptrdiff_t)shape[1])
         return mh_fail(context, MH_ERROR_ARGUMENT, "head: found %td, expected 0 to %zu",
                        options->head, shape[1] - 1);

@@ -158,6 +158,19 @@ static mh_status blame_file(const mh_source *source, mh_status status)
     return mh_source_fail(source, MH_ERROR_FORMAT, "%s", message);
 }
 
+static mh_status read_axes(const mh_source *source, const mh_tensor_file *file, const char *key,
+                           bool *sequences)
+{
+    const char *axes = mh_tensor_file_metadata(file, key);
+    *sequences = axes != NULL && strcmp(axes, MH_TRACE_BATCH_AXES) == 0;
+    if (axes == NULL || *sequences || strcmp(axes, MH_TRACE_LAYER_AXES) == 0)
+        return MH_OK;
+    return mh_source_fail(source, MH_ERROR_FORMAT,
+                          "metadata '%s': found %s, expected \"" MH_TRACE_LAYER_AXES
+                          "\" or \"" MH_TRACE_BATCH_AXES "\"",
+                          key, mh_quote_string(axes).text);
+}
+
 static mh_status read_group(const mh_source *source, const mh_tensor_file *file, mh_trace_kind kind,
                             mh_trace_group *group)
 {
@@ -170,6 +183,9 @@ static mh_status read_group(const mh_source *source, const mh_tensor_file *file,
         snprintf(name, sizeof name, "%s.%s", prefix, mh_tap_names[tap]);
         status = find_tensor(source, file, name, mh_trace_tap(group, tap));
     }
+    snprintf(name, sizeof name, "%s.axes", prefix);
+    if (status == MH_OK)
+        status = read_axes(source, file, name, &group->sequences);
     snprintf(name, sizeof name, "%s.scale", prefix);
     if (status == MH_OK)
         status = read_scale(source, file, name, &group->scale);

@@ -10,7 +10,7 @@
 enum {
     TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TAPS), // the weights, the scale
 
-    METADATA_MAX = 9,
+    METADATA_MAX = 9 + MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
 };
 
@@ -20,6 +20,7 @@ typedef struct output {
     char names[TENSORS_MAX][NAME_MAX_BYTES];
     size_t tensor_count;
     mh_metadata metadata[METADATA_MAX];
+    char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
     double scales[MH_TRACE_KINDS];
     size_t metadata_count;
     mh_bytes owned[METADATA_MAX]; // values that were made here
@@ -80,6 +81,10 @@ static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind
     add_tensor(o, name, "", &group->weights);
     for (int tap = 0; tap < MH_TAPS; tap++)
         add_tensor(o, name, mh_tap_names[tap], mh_trace_tap_const(group, tap));
+    if (group->sequences && group->weights.data != NULL) {
+        snprintf(o->axes_keys[kind], NAME_MAX_BYTES, "%s.axes", name);
+        add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
+    }
     if (group->scale > 0 && group->weights.data != NULL) {
         o->scales[kind] = group->scale;
         mh_tensor scale = mh_tensor_view(&o->scales[kind], MH_F64, 0, NULL);

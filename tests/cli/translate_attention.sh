@@ -36,3 +36,5 @@ run multihead translate -m model $scalar --beam 1 --attention nowhere/p.html "le
 long="qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq"
 multihead translate -m model --show-attention $long 2>&1 >/dev/null
 run multihead translate -m model --layer 1 le chat
+run multihead translate -m model $scalar --show-attention --max-length-factor 0 --width 20 "chat"
+run multihead translate -m model --width 40 chat

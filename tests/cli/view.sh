@@ -7,7 +7,7 @@ make_npy long.npy f32 100x100 0.01
 make_npy nan.npy f32 1x1x2 0.5 nan
 make_npy odd.npy f32 1x2x2 0.5 0.5 0.2 0.2
 make_npy int.npy i32 1x2x2 1
-make_npy many.npy f32 1x1x1x2x2 0.5
+make_npy many.npy f32 1x1x1x1x2x2 0.5
 make_npy t.safetensors a f32 1x1x2 0.5 + b f32 1x1x1x2 0.5
 printf 'the\ncat\nsat\n' >tokens.txt
 printf 'le chat noir dort\n' >keys.txt

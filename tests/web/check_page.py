@@ -37,9 +37,14 @@ def url(name, hash_text=""):
 def make_pages():
     here = pathlib.Path(__file__).parent
     subprocess.run([sys.executable, here / "make_traces.py", FOLDER], check=True)
+    batch = np.random.default_rng(7).dirichlet(np.ones(4), (2, 3, 4)).astype(np.float32) # (batch, heads, T, S)
+    np.save(FOLDER / "batch.npy", batch)
+    np.save(FOLDER / "alone.npy", batch[0, 0])
     for name, options in {"sentence": ["--trace", "sentence.safetensors"], "base": ["--trace", "base.safetensors"],
                           "base8": ["--trace", "base.safetensors", "--bits", "8"], "hostile": ["--trace", "hostile.safetensors"],
                           "long": ["--weights", "long.npy"],
+                          "batch": ["--weights", "batch.npy", "--tokens", "a b c d"],
+                          "alone": ["--weights", "alone.npy"],
                           "start": ["--trace", "sentence.safetensors", "--kind", "decoder", "--layer", "2", "--head", "1"]}.items():
         subprocess.run([BUILD / "multihead", "view", *options, "-o", f"{name}.html"], cwd=FOLDER, check=True)
 
@@ -164,6 +169,63 @@ def check_permalink(browser):
     w = Watched(browser, url("start"))
     w.ready("heatmap")
     assert w.page.input_value("#kind") == "decoder.self" and w.page.input_value("#layer") == "2" and w.page.input_value("#head") == "1"
+    w.close()
+
+
+def check_batch(browser):
+    """A batch is called one, in the overview, the controls, the address and what is saved."""
+    w = Watched(browser, url("batch"))
+    w.ready("overview")
+    assert "2 sequences × 3 heads, 4 × 4" in w.page.inner_text("#view h2"), w.page.inner_text("#view h2")
+    assert w.page.inner_text(".grid .corner") == "sequence"
+    w.page.click('[aria-label="Attention, sequence 1, head 2"]')
+    w.ready("heatmap")
+    assert w.page.url.endswith("#view=heatmap&kind=attention&sequence=1&head=2"), w.page.url
+    assert "Sequence" in w.page.inner_text("label:has(#layer)")
+    assert b"Attention, sequence 1, head 2" in w.save("svg", FOLDER)
+    w.go("#view=heads")
+    assert w.page.inner_text("#view th >> nth=0").startswith("Sequence")
+    w.go("#view=steps&sequence=1&head=0")
+    assert w.page.inner_text("#view h2 >> nth=0") == "Head 0 of sequence 1"
+    w.close()
+    hover_values(browser, "batch", "#view=heatmap&sequence=1&head=2", np.load(FOLDER / "batch.npy")[1, 2].astype(float), 16)
+    w = Watched(browser, url("alone"))
+    w.ready("overview")
+    assert "1 layer × 1 head, 4 × 4" in w.page.inner_text("#view h2"), w.page.inner_text("#view h2")
+    w.close()
+
+
+def check_alignment(browser):
+    """Alignment opens with cross-attention from wherever, and under both its names."""
+    w = Watched(browser, url("sentence", "#view=heatmap&kind=encoder.self&layer=1&head=0"))
+    w.ready("heatmap")
+    w.open_view("align")
+    assert w.page.input_value("#kind") == "cross" and w.page.locator("#view .note").count() == 0
+    w.page.select_option("#kind", "encoder.self")  # which remains possible
+    w.ready("align")
+    assert "not cross-attention" in w.page.inner_text("#view .note")
+    w.close()
+    w = Watched(browser, url("sentence", "#view=alignment&kind=cross&layer=1&head=0"))
+    w.ready("align")
+    w.close()
+
+
+def check_mean_in_steps(browser):
+    """Steps shows head 0 for the mean of heads, and saves it under that name."""
+    weights = read_trace(FOLDER / "sentence.safetensors")[0]["cross"][2, 0]
+    w = Watched(browser, url("sentence", "#view=steps&kind=cross&layer=2&head=mean&token=1"))
+    w.ready("steps")
+    target = FOLDER / "attention-steps-cross-2-0.svg"
+    target.unlink(missing_ok=True)
+    w.save("svg", FOLDER)
+    saved = target.read_text(encoding="utf-8")
+    assert "Cross-attention, layer 2, head 0" in saved
+    rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode())))
+    for row, expected in zip(rows, weights[1]):
+        close_to(float(row["recorded"]), expected, tolerance(weights[1], 16), row)
+    assert w.page.input_value("#head") == "0"
+    w.open_view("heatmap")
+    assert w.page.input_value("#head") == "-1"  # the mean is not forgotten
     w.close()
 
 
