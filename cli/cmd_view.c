@@ -87,6 +87,7 @@ static void check_shown(struct argp_state *state, const view *v)
 {
     const bool page = v->files[FILE_PAGE].path, trace = v->files[FILE_TRACE].path;
     const bool text = v->text || !(page || trace);
+    view_files_check(state, &v->files[FILE_PAGE]);
     if (v->options.bits && !page)
         argp_error(state, "--bits is for a page, and -o is missing");
     if (v->title && !page && !trace)

@@ -37,7 +37,7 @@ typedef struct head_list {
     size_t count;
 } head_list;
 
-// Refuses what is no enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD.
+// Refuses what is no enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
 void heads_add(struct argp_state *state, head_list *list, const char *name);
 
 // The table of mh_translate_options, NULL if no head is off; free() it. Returns an exit code after

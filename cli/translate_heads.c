@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Heads by name, "enc.2.3": which attention, which layer, which head, from 0; see translate.h.
+// Heads by name, "enc.2.3": which attention, which layer, which head, from 0, or "enc.2", all heads
+// of a layer; see translate.h.
 #include "messages.h"
 #include "translate.h"
 
@@ -10,7 +11,9 @@ enum { ENCODER, DECODER, CROSS, KINDS };
 static const char *const kinds[KINDS] = {"enc", "dec", "cross"};
 
 typedef struct head {
-    size_t kind, layer, number;
+    size_t kind, layer;
+    bool all; // of the layer
+    size_t number;
 } head;
 
 static bool read_size(const char **text, size_t *value)
@@ -26,11 +29,16 @@ static bool read_size(const char **text, size_t *value)
 
 static bool read_head(const char *name, head *h)
 {
+    *h = (head){0};
     for (h->kind = 0; h->kind < KINDS; h->kind++) {
         const size_t length = strlen(kinds[h->kind]);
         const char *at = name + length;
-        if (strncmp(name, kinds[h->kind], length) == 0 && *at++ == '.')
-            return read_size(&at, &h->layer) && *at++ == '.' && read_size(&at, &h->number) && !*at;
+        if (strncmp(name, kinds[h->kind], length) != 0 || *at++ != '.')
+            continue;
+        if (!read_size(&at, &h->layer))
+            return false;
+        h->all = !*at;
+        return h->all || (*at++ == '.' && read_size(&at, &h->number) && !*at);
     }
     return false;
 }
@@ -41,7 +49,7 @@ void heads_add(struct argp_state *state, head_list *list, const char *name)
     if (!read_head(name, &h))
         argp_error(state,
                    "--disable-head: found '%s', expected enc.LAYER.HEAD, dec.LAYER.HEAD or "
-                   "cross.LAYER.HEAD, from 0",
+                   "cross.LAYER.HEAD, from 0, or without .HEAD for all heads of a layer",
                    name);
     const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
     if (!names) {
@@ -73,7 +81,8 @@ int heads_find(const head_list *list, const mh_translator_config *c, bool **disa
                      plural(H, "head", "heads"));
             return EXIT_USAGE;
         }
-        (*disabled)[(first[h.kind] + h.layer) * H + h.number] = true;
+        for (size_t n = h.all ? 0 : h.number; n < (h.all ? H : h.number + 1); n++)
+            (*disabled)[(first[h.kind] + h.layer) * H + n] = true;
     }
     return EXIT_DONE;
 }

@@ -41,8 +41,9 @@ static const struct argp_option option_table[] = {
     {"max-length-factor", KEY_FACTOR, "X", 0,
      "at most X * source tokens + 20 tokens, and what the model can. Default: 2", 0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
-     "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; again for each "
-     "further one",
+     "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; enc.2 is all heads "
+     "of "
+     "a layer; again for each further one",
      0},
     {NULL, 0, NULL, 0, "What to print", 3},
     {"output", 'o', "FILE", 0, "write to a file, whole or not at all; - is standard output", 0},
@@ -108,6 +109,7 @@ static void check_options(struct argp_state *state, translate *t)
                    t->attention.page.path ? "--attention" : "--trace-out", t->text_count);
     const output files[] = {
         {.option = "-o", .path = t->output_path}, t->attention.page, t->attention.trace};
+    view_files_check(state, &t->attention.page);
     outputs_check(state, files, 3, t->output_path ? NULL : "the translation");
     o->attention = t->printing.alignment != ALIGNMENT_NONE;
     t->printing.n_best = o->n_best;

@@ -3,6 +3,25 @@
 #include "view_files.h"
 #include "messages.h"
 
+#include <string.h>
+
+void view_files_check(struct argp_state *state, const output *page)
+{
+    static const char *const others[] = {".svg", ".png", ".jpg", ".pdf", ".csv", ".npy"};
+    const char *dot = page->path ? strrchr(page->path, '.') : NULL;
+    if (dot && strcmp(dot, ".safetensors") == 0)
+        argp_error(state,
+                   "%s: found '%s', expected a page, such as page.html; --trace-out writes a "
+                   "trace",
+                   page->option, page->path);
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcmp(dot, others[i]) == 0)
+            argp_error(state,
+                       "%s: found '%s', expected a page, such as page.html, which saves its "
+                       "views as SVG, PNG and CSV",
+                       page->option, page->path);
+}
+
 int view_files_save(mh_context *context, const mh_view_options *options, const mh_trace *trace,
                     const output *page, const output *trace_out)
 {

@@ -4,7 +4,6 @@
 const THUMBNAIL = 64; // pixels at most; larger heads show the darkest of several weights
 const AT_ONCE = 32;
 
-
 const overview = {
   id: 'overview',
   name: 'Overview',

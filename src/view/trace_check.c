@@ -3,6 +3,7 @@
 // columns, weights that are weights. All views rely on it, none looks again.
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "view/trace.h"
@@ -302,9 +303,15 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
     for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
         if (mh_trace_has(trace, (int)order[i]))
             *kind = order[i];
-    if (*kind == MH_TRACE_KINDS || !mh_trace_has(trace, (int)*kind))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: the trace has no '%s'",
-                       mh_trace_kind_name(*kind == MH_TRACE_KINDS ? MH_TRACE_CROSS : *kind));
+    if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_refuse came first
+        char found[80] = "";
+        for (int k = 0; k < MH_TRACE_KINDS; k++)
+            if (mh_trace_has(trace, k))
+                snprintf(found + strlen(found), sizeof found - strlen(found), "%s%s",
+                         *found ? ", " : "", mh_trace_kind_name((mh_trace_kind)k));
+        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: the trace has no '%s', only %s",
+                       mh_trace_kind_name(*kind), found);
+    }
     const size_t *shape = trace->groups[*kind].weights.shape;
     if (options->layer < -1 || options->layer >= (ptrdiff_t)shape[0])
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %td, expected 0 to %zu",

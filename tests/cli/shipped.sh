@@ -12,6 +12,12 @@ printf 'O\303\271 est la gare\302\240?\nL\342\200\231homme est l\303\240.\nMerci
 printf 'Le chat noir dort.\n' | translate --alignment hard | tr '\t' '|'
 translate --json --n-best 2 "Je t'aime." | check_json
 translate --disable-head cross.0.0 "Merci beaucoup."
+for layer in enc.1 cross.0; do # a layer is all its heads
+    translate --scores --disable-head $layer "Le chat noir dort." >layer.txt
+    translate --scores --disable-head $layer.0 --disable-head $layer.1 --disable-head $layer.2 \
+        --disable-head $layer.3 "Le chat noir dort." | cmp - layer.txt
+    translate --scores "Le chat noir dort." | cmp -s - layer.txt && echo "$layer changes nothing"
+done
 run translate --disable-head enc.9.0 "Merci."
 translate --trace-out trace.safetensors --attention page.html "Je suis fatigué."
 grep -c '<title>' page.html

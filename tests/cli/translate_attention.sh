@@ -28,6 +28,7 @@ run multihead translate -m model --attention p.html --trace-out ./p.html x
 
 run multihead translate -m model --show-attention --json x
 run multihead translate -m model --attention p.html x y
+run multihead translate -m model --attention p.png x
 run multihead translate -m model --trace-out t.safetensors </dev/null
 run multihead translate -m model --show-attention --layer 2 x
 run multihead translate -m model --show-attention --head 4 x

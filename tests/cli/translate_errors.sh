@@ -12,10 +12,11 @@ run multihead translate -m model --length-penalty 11 x
 run multihead translate -m model --max-length-factor=-1 x
 run multihead translate -m model --alignment fuzzy x
 run multihead translate -m model --dtype f16 x
-run multihead translate -m model --disable-head enc.0 x
+run multihead translate -m model --disable-head enc. x
 run multihead translate -m model --disable-head both.0.1 x
 run multihead translate -m model --disable-head enc.0.1x x
 run multihead translate -m model --disable-head dec.2.0 x
+run multihead translate -m model --disable-head dec.2 x
 run multihead translate -m model --disable-head cross.0.4 x
 run multihead translate -m model --alignment hard --alignment-layer 2 x
 run multihead translate -m model --alignment-layer 1 x

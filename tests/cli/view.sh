@@ -51,6 +51,8 @@ run multihead view --weights w.npy --layer 1
 run multihead view --weights w.npy --head 2 -o page.html
 run multihead view --weights w.npy --kind cross
 run multihead view --weights w.npy --kind any
+run multihead view --weights w.npy -o page.svg
+run multihead view --weights w.npy -o trace.safetensors
 run multihead view --weights w.npy --bits 12
 run multihead view --weights w.npy --width 5
 run multihead view --weights w.npy --bits 8
