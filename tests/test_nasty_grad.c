@@ -9,10 +9,20 @@
 
 // ---- numbers that must not leak -----------------------------------------------------------------
 
-// Most checks use T = S = 130: two tiles of 64 and a rest. They run at every level and dtype.
+// Most checks use T = S = 130: two tiles of 64 and a rest. They run at every level and dtype,
+// without and with a softcap, whose slope is one more factor that NaN could come in by.
 enum { N = 130, E = 9 };
 
 typedef void (*check)(mh_context *context, mh_dtype dtype);
+
+static float softcap; // of the check at hand
+
+static grad_fixture setup(mh_context *context, mh_dtype dtype, size_t T, size_t S, size_t width)
+{
+    grad_fixture f = grad_setup(context, dtype, T, S, width);
+    f.options.softcap = softcap;
+    return f;
+}
 
 static void fill_row(const mh_tensor *t, size_t row, double value)
 {
@@ -48,7 +58,7 @@ static void dead_keys(mh_context *context, mh_dtype dtype)
     static const mh_mask_kind kinds[] = {MH_MASK_KEEP, MH_MASK_DROP, MH_MASK_ADD};
     for (int kind = 0; kind < 3; kind++)
         for (int poison = 0; poison < 3; poison++) {
-            grad_fixture f = grad_setup(context, dtype, N, N, E);
+            grad_fixture f = setup(context, dtype, N, N, E);
             bool add = kinds[kind] == MH_MASK_ADD;
             test_tensor mask = test_tensor_dense(add ? MH_F32 : MH_BOOL, 1, (size_t[]){N});
             for (size_t j = 0; j < N; j++) {
@@ -78,7 +88,7 @@ static void dead_tail(mh_context *context, mh_dtype dtype)
 {
     static const size_t lives[] = {1, 31, 32, 33, 48, 63, 64, 65, 97, 120, 129};
     for (size_t n = 0; n < sizeof lives / sizeof *lives; n++) {
-        grad_fixture f = grad_setup(context, dtype, N, N, E);
+        grad_fixture f = setup(context, dtype, N, N, E);
         test_tensor mask = test_tensor_dense(MH_BOOL, 1, (size_t[]){N});
         for (size_t j = 0; j < N; j++)
             ref_set(&mask.view, &j, j >= lives[n]);
@@ -99,11 +109,111 @@ static void dead_tail(mh_context *context, mh_dtype dtype)
     }
 }
 
+// Keys 3, 40 and 64 belong to a document that no query is of.
+static void dead_by_document(mh_context *context, mh_dtype dtype)
+{
+    grad_fixture f = setup(context, dtype, N, N, E);
+    test_tensor ids[2];
+    for (int i = 0; i < 2; i++) {
+        ids[i] = test_tensor_dense(MH_I32, 2, (size_t[]){1, N});
+        for (size_t j = 0; j < N; j++)
+            ref_set(&ids[i].view, (size_t[]){0, j}, i && (j == 3 || j == 40 || j == 64) ? 9 : 1);
+    }
+    f.options.query_documents = &ids[0].view;
+    f.options.key_documents = &ids[1].view;
+    for (size_t j = 3; j < N; j = j == 3 ? 40 : j == 40 ? 64 : N) {
+        fill_row(&f.k.view, j, j == 40 ? INFINITY : NAN);
+        fill_row(&f.v.view, j, NAN);
+    }
+    grad_agrees(&f);
+    rows_are(&f.dq, 0, N, is_finite);
+    rows_are(&f.dk, 0, N, is_finite);
+    assert_true(row_is(&f.dk.view, 3, is_zero) && row_is(&f.dk.view, 40, is_zero) &&
+                row_is(&f.dk.view, 64, is_zero));
+    test_tensor_free(&ids[0]);
+    test_tensor_free(&ids[1]);
+    grad_teardown(&f);
+}
+
+// A window's left side leaves dead keys in front of live ones.
+static void dead_by_window(mh_context *context, mh_dtype dtype)
+{
+    grad_fixture f = setup(context, dtype, N, N, E);
+    f.options.window_left = 20;
+    f.options.offset = 30; // key 9 is dead for every query, key 10 for all but the first
+    for (size_t j = 0; j < 10; j++) {
+        fill_row(&f.k.view, j, j % 2 ? NAN : -INFINITY);
+        fill_row(&f.v.view, j, INFINITY);
+    }
+    grad_agrees(&f);
+    rows_are(&f.dq, 0, N, is_finite);
+    rows_are(&f.dk, 0, 10, is_zero);
+    rows_are(&f.dv, 0, 10, is_zero);
+    grad_teardown(&f);
+}
+
+// A packed batch: masked keys of two sequences, and one in between that has keys but no query.
+static void dead_packed(mh_context *context, mh_dtype dtype)
+{
+    enum { SEQUENCES = 3 };
+    static const int64_t query_starts[SEQUENCES + 1] = {0, 50, 50, N};
+    static const int64_t key_starts[SEQUENCES + 1] = {0, 40, 45, N};
+    grad_fixture f = setup(context, dtype, N, N, E);
+    test_tensor mask = test_tensor_dense(MH_BOOL, 2, (size_t[]){1, 85});
+    for (size_t j = 0; j < 85; j++)
+        ref_set(&mask.view, (size_t[]){0, j}, j % 40 != 2);
+    mh_mask masks = {MH_MASK_KEEP, mask.view};
+    f.options.masks = &masks;
+    f.options.mask_count = 1;
+    f.options.sequences = SEQUENCES;
+    f.options.query_starts = query_starts;
+    f.options.key_starts = key_starts;
+    static const size_t dead[] = {2, 40, 41, 42, 43, 44, 47, 87, 127};
+    for (size_t n = 0; n < sizeof dead / sizeof *dead; n++) {
+        fill_row(&f.k.view, dead[n], NAN);
+        fill_row(&f.v.view, dead[n], INFINITY);
+    }
+    grad_agrees(&f);
+    rows_are(&f.dq, 0, N, is_finite);
+    rows_are(&f.dk, 0, N, is_finite);
+    rows_are(&f.dv, 0, N, is_finite);
+    test_tensor_free(&mask);
+    grad_teardown(&f);
+}
+
+// Sequences of a few keys, which may take other code than long ones; the gradient of the mask too.
+static void dead_short(mh_context *context, mh_dtype dtype)
+{
+    static const size_t keys[] = {2, 7, 15, 16, 17};
+    for (size_t n = 0; n < sizeof keys / sizeof *keys; n++) {
+        grad_fixture f = setup(context, dtype, 5, keys[n], E);
+        test_tensor mask = test_tensor_dense(MH_F32, 1, &keys[n]);
+        test_tensor dmask = test_tensor_dense(MH_F32, 1, &keys[n]);
+        for (size_t j = 0; j < keys[n]; j++)
+            ref_set(&mask.view, &j, j == 0 ? -INFINITY : 0.25 * (double)j);
+        fill_row(&f.k.view, 0, NAN);
+        fill_row(&f.v.view, 0, NAN);
+        mh_mask masks = {MH_MASK_ADD, mask.view};
+        const mh_tensor *dmasks = &dmask.view;
+        f.options.masks = &masks;
+        f.options.mask_count = 1;
+        f.options.alibi = n % 2;
+        f.gradients.dmasks = &dmasks;
+        grad_agrees(&f);
+        rows_are(&f.dq, 0, 5, is_finite);
+        rows_are(&f.dk, 0, 1, is_zero);
+        assert_true(ref_get(&dmask.view, (size_t[]){0}) == 0);
+        test_tensor_free(&mask);
+        test_tensor_free(&dmask);
+        grad_teardown(&f);
+    }
+}
+
 // The keys from 70 on are dead by length, by the causal rule or by the window.
 static void dead_by_interval(mh_context *context, mh_dtype dtype)
 {
     for (int way = 0; way < 3; way++) {
-        grad_fixture f = grad_setup(context, dtype, N, N, E);
+        grad_fixture f = setup(context, dtype, N, N, E);
         int64_t length = 70;
         if (way == 0)
             f.options.key_lengths = &length;
@@ -126,7 +236,7 @@ static void dead_by_interval(mh_context *context, mh_dtype dtype)
 static void empty_rows(mh_context *context, mh_dtype dtype)
 {
     for (int way = 0; way < 3; way++) {
-        grad_fixture f = grad_setup(context, dtype, N, N, E);
+        grad_fixture f = setup(context, dtype, N, N, E);
         float sink = 0.5f, dsink = 0;
         mh_tensor dsinks = mh_tensor_1d(&dsink, MH_F32, 1);
         f.options.causal = MH_CAUSAL_OFFSET;
@@ -158,7 +268,7 @@ static void masked_pairs(mh_context *context, mh_dtype dtype)
     for (int p = 0; p < 4; p++)
         for (int input = 0; input < 2; input++) {
             size_t at = places[p];
-            grad_fixture f = grad_setup(context, dtype, N, N, E);
+            grad_fixture f = setup(context, dtype, N, N, E);
             f.options.causal = MH_CAUSAL;
             fill_row(input ? &f.dout.view : &f.q.view, at, NAN);
             grad_run(&f);
@@ -180,7 +290,7 @@ static void live_nan(mh_context *context, mh_dtype dtype)
     for (int p = 0; p < 4; p++)
         for (int input = 0; input < 2; input++) {
             size_t at = places[p];
-            grad_fixture f = grad_setup(context, dtype, N, N, E);
+            grad_fixture f = setup(context, dtype, N, N, E);
             f.options.causal = MH_CAUSAL;
             ref_set(input ? &f.v.view : &f.k.view, (size_t[]){0, 0, at, 3}, NAN);
             grad_run(&f);
@@ -199,7 +309,7 @@ static void small_sizes(mh_context *context, mh_dtype dtype)
     static const size_t sizes[][3] = {{0, 5, 4}, {5, 0, 4}, {0, 0, 3}, {5, 1, 4},
                                       {1, 1, 1}, {7, 3, 1}, {1, N, 1}, {N, 1, 2}};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
-        grad_fixture f = grad_setup(context, dtype, sizes[n][0], sizes[n][1], sizes[n][2]);
+        grad_fixture f = setup(context, dtype, sizes[n][0], sizes[n][1], sizes[n][2]);
         grad_agrees(&f);
         if (sizes[n][0] == 0 || sizes[n][1] == 0) {
             rows_are(&f.dq, 0, sizes[n][0], is_zero);
@@ -228,7 +338,7 @@ static void no_heads(mh_context *context, mh_dtype dtype)
     static const size_t lengths[][2] = {{2, 5}, {N, N}};
     for (size_t n = 0; n < 2; n++) {
         const size_t T = lengths[n][0], S = lengths[n][1];
-        grad_fixture f = grad_setup(context, dtype, T, S, E);
+        grad_fixture f = setup(context, dtype, T, S, E);
         mh_tensor none = mh_tensor_4d(NULL, dtype, 1, 0, T, E);
         mh_tensor no_lse = mh_tensor_3d(NULL, MH_F32, 1, 0, T);
         grad_connect(&f);
@@ -242,21 +352,22 @@ static void no_heads(mh_context *context, mh_dtype dtype)
     }
 }
 
-// Scores and biases of 1e30 are numbers: one key takes all, the others' gradients are 0, not NaN.
+// Scores and biases of 1e30 are numbers: one key takes all, the others' gradients are 0, not NaN. A
+// softcap makes them equal, and its slope is 0.
 static void huge_scores(mh_context *context, mh_dtype dtype)
 {
     if (dtype == MH_F16)
         return; // ends at 65504
-    grad_fixture f = grad_setup(context, dtype, 3, N, 1);
+    grad_fixture f = setup(context, dtype, 3, N, 1);
     f.options.scale = 1;
     test_fill_constant(&f.q.view, 1e15);
     for (size_t j = 0; j < N; j++)
         ref_set(&f.k.view, (size_t[]){0, 0, j, 0}, 1e15 * (j == 70 ? 2 : (double)j / N - 0.5));
     grad_run(&f);
-    rows_are(&f.dv, 0, 70, is_zero);
+    rows_are(&f.dv, 0, 70, softcap > 0 ? is_finite : is_zero);
     rows_are(&f.dv, 70, 71, is_finite);
-    rows_are(&f.dv, 71, N, is_zero);
-    rows_are(&f.dq, 0, 3, is_finite);
+    rows_are(&f.dv, 71, N, softcap > 0 ? is_finite : is_zero);
+    rows_are(&f.dq, 0, 3, softcap > 0 ? is_zero : is_finite);
     rows_are(&f.dk, 0, N, is_finite);
     assert_false(row_is(&f.dv.view, 70, is_zero));
     grad_teardown(&f);
@@ -264,7 +375,7 @@ static void huge_scores(mh_context *context, mh_dtype dtype)
 
 static void saturated_softcap(mh_context *context, mh_dtype dtype)
 {
-    grad_fixture f = grad_setup(context, dtype, N, N, E);
+    grad_fixture f = setup(context, dtype, N, N, E);
     f.options.softcap = 0.5f;
     f.options.scale = 100; // tanh is 1 to the last bit almost everywhere
     grad_agrees(&f);
@@ -452,13 +563,21 @@ static void missing_arguments(void **state)
 // ---- the list ---------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
-static void run_check(void **state) { test_everywhere(1, *(check *)*state); }
+static void run_check(void **state)
+{
+    static const float softcaps[] = {0, 30, 1.5f};
+    for (size_t i = 0; i < sizeof softcaps / sizeof *softcaps; i++) {
+        softcap = softcaps[i];
+        test_everywhere(1, *(check *)*state);
+    }
+}
 
 int main(void)
 {
     static check checks[] = {dead_keys,         dead_by_interval, empty_rows,  masked_pairs,
                              live_nan,          small_sizes,      empty_batch, huge_scores,
-                             saturated_softcap, dead_tail,        no_heads};
+                             saturated_softcap, dead_tail,        no_heads,    dead_by_document,
+                             dead_by_window,    dead_packed,      dead_short};
     const struct CMUnitTest tests[] = {
         {"dead_keys", run_check, NULL, NULL, &checks[0]},
         {"dead_by_interval", run_check, NULL, NULL, &checks[1]},
@@ -471,6 +590,10 @@ int main(void)
         {"saturated_softcap", run_check, NULL, NULL, &checks[8]},
         {"dead_tail", run_check, NULL, NULL, &checks[9]},
         {"no_heads", run_check, NULL, NULL, &checks[10]},
+        {"dead_by_document", run_check, NULL, NULL, &checks[11]},
+        {"dead_by_window", run_check, NULL, NULL, &checks[12]},
+        {"dead_packed", run_check, NULL, NULL, &checks[13]},
+        {"dead_short", run_check, NULL, NULL, &checks[14]},
         cmocka_unit_test_setup_teardown(wrong_tensors, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(wrong_options, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(missing_arguments, test_open_context, test_close_context),

@@ -315,8 +315,10 @@ typedef struct mh_kernels {
     // ld apart; see mh_grad_map.
     void (*softmax_grad)(const mh_grad_map *map, size_t m, size_t n, float *s, float *g, size_t ld);
 
-    // y = 1 - tanh(scale * x / cap)^2, the slope of the softcap; n rounded up to whole vectors.
-    void (*softcap_slope)(size_t n, float scale, float cap, const float *x, float *y);
+    // y = 1 - tanh(scale * x / cap)^2, the slope of the softcap, over n keys of a tile, rounded up
+    // to whole vectors; 0 where bit j of `live` is not set, whatever x holds there.
+    void (*softcap_slope)(size_t n, float scale, float cap, uint64_t live, const float *x,
+                          float *y);
 
     void (*add_row)(size_t n, const float *x, float *y); // y += x
     // y (n) += the rows of x (m x n, row stride ldx), one after the other.

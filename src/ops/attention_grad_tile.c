@@ -122,8 +122,8 @@ static void map_scores(const mh_grad_job *job, const mh_sequence *sequence,
     for (size_t r = 0; r < count; r++) {
         float *row = scratch->weights + (first + r) * MH_KEY_TILE;
         if (p->options.softcap > 0)
-            kernels->softcap_slope(columns, p->scale, p->options.softcap, row,
-                                   scratch->slope + r * MH_KEY_TILE);
+            kernels->softcap_slope(columns, p->scale, p->options.softcap, scratch->live[first + r],
+                                   row, scratch->slope + r * MH_KEY_TILE);
         mh_score_map score = mh_attention_score_map(
             &job->forward, sequence, &scratch->block.rows[first + r], tile->begin,
             scratch->live[first + r], scratch->bias + r * MH_KEY_TILE);
