@@ -355,7 +355,8 @@ static void language_models(void **state)
 
 // ---- multi-head attention with a cache ----------------------------------------------------------
 
-static void mha_with_cache(mh_context *context, bool rope)
+// With RoPE, positions may be left to the cache or counted by the caller.
+static void mha_with_cache(mh_context *context, bool rope, bool counts)
 {
     mh_mha_config c = mh_mha_config_default();
     c.embed_dim = D;
@@ -389,7 +390,11 @@ static void mha_with_cache(mh_context *context, bool rope)
         const mh_tensor out = mh_tensor_slice(parts, 1, first, count);
         const mh_tensor seen = mh_tensor_slice(mask, 1, 0, first + count);
         o.key_padding_mask = &seen;
-        o.first = 0;
+        o.first = (int64_t)first + 1; // a token too far, of which the cache keeps nothing
+        if (rope)
+            test_refused(context, mh_mha_forward(context, mha, &o, &q, &q, &q, &out, NULL),
+                         MH_ERROR_ARGUMENT, "first: found");
+        o.first = counts ? (int64_t)first : 0;
         test_ok(context, mh_mha_forward(context, mha, &o, &q, &q, &q, &out, NULL));
     }
     nn_same_bits("mha with a cache", B * T * D, expected, found);
@@ -404,9 +409,9 @@ static void attention_with_a_cache(void **state)
 {
     (void)state;
     for (size_t level = 0; test_level(level); level++)
-        for (int rope = 0; rope < 2; rope++) {
+        for (int way = 0; way < 3; way++) {
             mh_context *context = test_context(test_level(level), 2);
-            mha_with_cache(context, rope);
+            mha_with_cache(context, way > 0, way == 2);
             mh_context_free(context);
         }
 }

@@ -143,7 +143,8 @@ typedef struct mh_mha_options {
     mh_attention_options attention;
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and all it has attended to
-    int64_t first;      // 0: the position of the first token, for RoPE
+    int64_t first;      // 0: the position of the first token, for RoPE. With a cache positions
+                        // continue from its length: 0 or that length, anything else is refused
     bool training;      // false; true: dropout
     uint64_t seed;      // 0: of dropout, with step and stream
     uint32_t step;      // 0

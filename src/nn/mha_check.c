@@ -72,7 +72,8 @@ static mh_status check_inputs(mh_context *context, const mh_mha *mha, const mh_t
     return MH_OK;
 }
 
-// The position that the cache goes on from.
+// The position of the first token: with a cache it is the cache's length, which a caller who counts
+// positions may give as well.
 static mh_status find_first(mh_context *context, const mh_mha_options *options,
                             mh_attention_call *call)
 {
@@ -86,7 +87,12 @@ static mh_status find_first(mh_context *context, const mh_mha_options *options,
                            "cache: found sequences of %zu and %zu tokens, expected equal ones for "
                            "RoPE",
                            length, mh_kv_cache_length(options->cache, b));
-    call->first += (int64_t)length;
+    if (options->first != 0 && options->first != (int64_t)length)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "first: found %lld, expected 0 or %zu, the length of the cache, from which "
+                       "positions continue",
+                       (long long)options->first, length);
+    call->first = (int64_t)length;
     return MH_OK;
 }
 
