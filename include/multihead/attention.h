@@ -192,14 +192,15 @@ typedef struct mh_attention_plan {
     const char *isa;     // the kernels' level
     size_t threads;      // that will be used
     size_t tasks;        // independent pieces of work
-    size_t query_rows;   // rows of a query tile
+    size_t query_rows;   // rows of a query tile: they pass a key tile together
     size_t key_tile;     // keys of a key tile
     size_t key_chunk;    // keys summed up before a merge by log-sum-exp
-    size_t block_rows;   // query rows that share one packing of a key tile
+    size_t block_rows;   // query rows that share one packing of a key tile, at most
     size_t workspace;    // bytes of scratch
-    uint64_t tiles;      // query tiles x key tiles
+    uint64_t tiles;      // query tiles x key tiles, of `out`: weights take a second pass
     uint64_t dead_tiles; // of these skipped: no live pair
-    uint64_t edge_tiles; // of these masked element by element
+    uint64_t edge_tiles; // of these with dead pairs too: taken by smaller query tiles where that
+                         // helps, and masked element by element
     uint64_t live_pairs; // query-key pairs that count, over all heads
     double flops;        // 2 (E + Ev) a live pair: the work that must be done
     char why[512];       // the reasons, in words

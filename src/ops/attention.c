@@ -38,33 +38,6 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                                 from->acc + from_row * width);
 }
 
-// Rows are numbered through the heads that share a key/value head: row = head * T + query.
-// Returns the keys that any of them may see.
-static mh_interval number_rows(const mh_attention_job *job, const mh_sequence *sequence,
-                               size_t group, size_t first, size_t count,
-                               mh_attention_scratch *scratch)
-{
-    const mh_attention_problem *p = job->problem;
-    size_t head = group * p->heads_per_group, query = first;
-    if (first >= sequence->T) // a division costs as much as a short row
-        head += first / sequence->T, query = first % sequence->T;
-    size_t begin = SIZE_MAX, end = 0;
-    for (size_t r = 0; r < count; r++) {
-        mh_query_row *row = &scratch->rows[r];
-        row->head = head;
-        row->query = query;
-        mh_attention_interval(p, sequence, query, &row->interval);
-        if (row->interval.end > row->interval.begin) {
-            begin = row->interval.begin < begin ? row->interval.begin : begin;
-            end = row->interval.end > end ? row->interval.end : end;
-        }
-        scratch->seen[r] = false;
-        if (++query == sequence->T)
-            head++, query = 0;
-    }
-    return (mh_interval){begin, end};
-}
-
 // The tiles of one chunk, to be packed when a strip needs them.
 static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scratch *scratch,
                          mh_key_tile *tiles)
@@ -169,36 +142,21 @@ static void finish_row(const mh_attention_job *job, const mh_sequence *sequence,
             (mh_row_stats){max == -INFINITY ? 0 : max, sum, empty};
 }
 
-// What task number `task` is: some rows of a sequence and key/value head.
-typedef struct block_of_rows {
-    mh_sequence sequence;
-    size_t group, first, count;
-    mh_interval span; // the keys that they may see
-} block_of_rows;
-
 static void load_block(const mh_attention_job *job, size_t task, mh_attention_scratch *scratch,
-                       block_of_rows *b)
+                       mh_attention_block *b)
 {
-    const mh_attention_problem *p = job->problem;
-    // The last block first: it has the most keys if the call is causal.
-    const size_t head = task / job->blocks, block = job->blocks - 1 - task % job->blocks;
-    b->sequence = mh_attention_sequence(p, head / p->G);
-    b->group = head % p->G;
-    b->first = block * job->block_rows;
-    const size_t rows = p->heads_per_group * b->sequence.T;
-    b->count = b->first >= rows                    ? 0
-               : rows - b->first < job->block_rows ? rows - b->first
-                                                   : job->block_rows;
-    b->span = (mh_interval){0, 0};
+    *b = mh_attention_block_at(job, task);
     if (b->count == 0)
         return;
-    b->span = number_rows(job, &b->sequence, b->group, b->first, b->count, scratch);
+    b->span =
+        mh_attention_number_rows(job, &b->sequence, b->group, b->first, b->count, scratch->rows);
+    memset(scratch->seen, 0, b->count * sizeof *scratch->seen);
     scratch->count = b->count;
     scratch->packed = false;
     scratch->plain_queries = (mh_left){NULL, 0};
 }
 
-static void finish_block(const mh_attention_job *job, const block_of_rows *block,
+static void finish_block(const mh_attention_job *job, const mh_attention_block *block,
                          mh_attention_scratch *scratch)
 {
     if (job->problem->options.sinks)
@@ -217,7 +175,7 @@ static void attend_block(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
-    block_of_rows block;
+    mh_attention_block block;
     load_block(job, task, scratch, &block);
     if (block.count == 0)
         return;
@@ -234,7 +192,7 @@ static void attend_part(void *arg, size_t index, size_t worker)
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
     const size_t task = index / job->chunks, chunk = index % job->chunks;
-    block_of_rows block;
+    mh_attention_block block;
     load_block(job, task, scratch, &block);
     const mh_softmax_state part = mh_state_rows(job, &job->parts, index * job->block_rows);
     const mh_interval keys = chunk_keys(block.span, chunk);
@@ -252,7 +210,7 @@ static void merge_parts(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
     mh_attention_scratch *scratch = &job->scratch[worker];
-    block_of_rows block;
+    mh_attention_block block;
     load_block(job, task, scratch, &block);
     reset_state(job, block.count, &scratch->total);
     for (size_t chunk = 0; chunk < job->chunks; chunk++) {

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT
 // What a call will do, counted with the very code that will do it.
+#include "base/sizes.h"
 #include "ops/attention_job.h"
 #include <stdio.h>
 
-static void count_strip(const mh_attention_job *job, const mh_sequence *sequence,
-                        const mh_query_row *rows, size_t count, mh_attention_scratch *scratch,
-                        mh_attention_plan *plan)
+// Some rows against all key tiles of their sequence, each of which is dead, an edge or full by the
+// rule that forward goes by.
+static void count_query_tile(const mh_attention_job *job, const mh_attention_block *block,
+                             size_t first, size_t count, mh_attention_plan *plan)
 {
+    mh_query_row rows[MH_MAX_STRIP];
+    float bias[MH_MAX_STRIP * MH_KEY_TILE];
+    const mh_sequence *sequence = &block->sequence;
+    mh_attention_number_rows(job, sequence, block->group, first, count, rows);
     for (size_t tile = 0; tile < sequence->S; tile += MH_KEY_TILE) {
         uint64_t live[MH_MAX_STRIP], all = ~UINT64_C(0);
-        uint64_t any = mh_mask_tile(job->problem, job->kernels, sequence, rows, count, tile, live,
-                                    scratch->bias);
+        uint64_t any =
+            mh_mask_tile(job->problem, job->kernels, sequence, rows, count, tile, live, bias);
         for (size_t r = 0; r < count; r++) {
             all &= live[r];
             plan->live_pairs += (uint64_t)__builtin_popcountll(live[r]);
@@ -21,25 +27,35 @@ static void count_strip(const mh_attention_job *job, const mh_sequence *sequence
     }
 }
 
-// Rows are numbered through the heads of a group, as attention.c does.
-static void count_tiles(const mh_attention_job *job, mh_attention_scratch *scratch,
-                        mh_attention_plan *plan)
+// A task's rows, cut as forward cuts them.
+static void count_block(const mh_attention_job *job, size_t task, mh_attention_plan *plan)
+{
+    const mh_attention_block block = mh_attention_block_at(job, task);
+    for (size_t r = 0; r < block.count; r += job->group_rows) {
+        const size_t end = r + mh_smaller(block.count - r, job->group_rows);
+        for (size_t i = r; i < end; i += job->query_rows)
+            count_query_tile(job, &block, block.first + i, mh_smaller(end - i, job->query_rows),
+                             plan);
+    }
+}
+
+// Short sequences: every query sees all keys, which are one tile.
+static void count_straight(const mh_attention_job *job, mh_attention_plan *plan)
 {
     const mh_attention_problem *p = job->problem;
-    for (size_t i = 0; i < p->B * p->G; i++) {
-        const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
-        const size_t heads = p->heads_per_group, total = heads * sequence.T;
-        for (size_t first = 0; first < total; first += job->strip) {
-            mh_query_row rows[MH_MAX_STRIP];
-            size_t count = 0;
-            for (; count < job->strip && first + count < total; count++) {
-                rows[count].head = i % p->G * heads + (first + count) / sequence.T;
-                rows[count].query = (first + count) % sequence.T;
-                mh_attention_interval(p, &sequence, rows[count].query, &rows[count].interval);
-            }
-            count_strip(job, &sequence, rows, count, scratch, plan);
-        }
+    for (size_t b = 0; b < p->B; b++) {
+        const mh_sequence sequence = mh_attention_sequence(p, b);
+        plan->tiles += p->H * mh_attention_straight_tiles(sequence.T);
+        plan->live_pairs += (uint64_t)p->H * sequence.T * sequence.keys;
     }
+}
+
+static void count_tiles(const mh_attention_job *job, mh_attention_plan *plan)
+{
+    if (job->straight)
+        count_straight(job, plan);
+    for (size_t task = 0; task < job->tasks && !job->straight; task++)
+        count_block(job, task, plan);
 }
 
 static void say_why(const mh_context *context, const mh_attention_job *job, mh_attention_plan *plan)
@@ -80,16 +96,15 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
 
     mh_attention_job job;
     mh_attention_job_plan(context, &problem, &job);
-    float bias[MH_MAX_STRIP * MH_KEY_TILE];
-    mh_attention_scratch scratch = {.bias = bias};
+    const size_t rows = problem.heads_per_group * problem.T;
     plan->isa = context->isa;
     plan->tasks = job.split ? job.tasks * job.chunks : job.tasks;
     plan->threads = job.workers < plan->tasks ? job.workers : plan->tasks ? plan->tasks : 1;
-    plan->query_rows = job.strip;
-    plan->key_tile = MH_KEY_TILE;
+    plan->query_rows = job.query_rows;
+    plan->key_tile = job.straight ? MH_FEW_KEYS : MH_KEY_TILE;
     plan->key_chunk = MH_KEY_CHUNK;
-    plan->block_rows = job.block_rows;
-    count_tiles(&job, &scratch, plan);
+    plan->block_rows = job.straight ? rows : mh_smaller(rows, job.block_rows);
+    count_tiles(&job, plan);
     plan->flops = 2.0 * (double)(problem.E + problem.Ev) * (double)plan->live_pairs;
     say_why(context, &job, plan);
     return MH_OK;

@@ -39,6 +39,7 @@ static void plan_straight(mh_attention_job *job, size_t threads)
     job->share = mh_larger(all / (8 * threads), 1);
     job->tasks = (all + job->share - 1) / job->share;
     job->workers = job->tasks > 1 ? threads : 1;
+    job->query_rows = MH_SHORT_ROWS;
 }
 
 void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
@@ -53,6 +54,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->product = p->bf16 ? &kernels->bf16 : &kernels->f32;
     job->strip = job->product->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
+    job->query_rows = job->product->soften ? job->strip : kernels->query_strip;
     job->group_rows = job->product->soften ? mh_round_up(24, job->strip) : kernels->query_group;
     job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
@@ -71,6 +73,42 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->straight = mh_attention_is_straight(p);
     if (job->straight)
         plan_straight(job, threads);
+}
+
+mh_attention_block mh_attention_block_at(const mh_attention_job *job, size_t task)
+{
+    const mh_attention_problem *p = job->problem;
+    // The last block first: it has the most keys if the call is causal.
+    const size_t head = task / job->blocks, block = job->blocks - 1 - task % job->blocks;
+    mh_attention_block b = {.sequence = mh_attention_sequence(p, head / p->G),
+                            .group = head % p->G,
+                            .first = block * job->block_rows};
+    const size_t rows = p->heads_per_group * b.sequence.T;
+    b.count = b.first < rows ? mh_smaller(rows - b.first, job->block_rows) : 0;
+    return b;
+}
+
+mh_interval mh_attention_number_rows(const mh_attention_job *job, const mh_sequence *sequence,
+                                     size_t group, size_t first, size_t count, mh_query_row *rows)
+{
+    const mh_attention_problem *p = job->problem;
+    size_t head = group * p->heads_per_group, query = first;
+    if (first >= sequence->T) // a division costs as much as a short row
+        head += first / sequence->T, query = first % sequence->T;
+    size_t begin = SIZE_MAX, end = 0;
+    for (size_t r = 0; r < count; r++) {
+        mh_query_row *row = &rows[r];
+        row->head = head;
+        row->query = query;
+        mh_attention_interval(p, sequence, query, &row->interval);
+        if (row->interval.end > row->interval.begin) {
+            begin = mh_smaller(begin, row->interval.begin);
+            end = mh_larger(end, row->interval.end);
+        }
+        if (++query == sequence->T)
+            head++, query = 0;
+    }
+    return (mh_interval){begin, end};
 }
 
 static mh_softmax_state layout_state(const mh_attention_job *job, size_t rows, mh_arena *arena)

@@ -76,9 +76,10 @@ typedef struct mh_attention_job {
     const mh_attention_problem *problem;
     const mh_kernels *kernels;
     const mh_product *product;
-    size_t strip;       // rows that go through the kernels together
+    size_t strip;       // rows that a product takes together
     size_t value_width; // Ev in whole vectors
     size_t chunk_tiles; // key tiles of a chunk, or fewer if there are not so many keys
+    size_t query_rows;  // rows of a query tile, which pass a key tile together
     size_t group_rows;  // rows that stay in the first-level cache
     size_t block_rows;  // at most, a multiple of strip
     size_t blocks;      // per sequence and key/value head, at most
@@ -96,9 +97,25 @@ typedef struct mh_attention_job {
     size_t share;                  // sequences' key/value heads of a task then
 } mh_attention_job;
 
+// The query rows of a task: rows first .. first + count - 1 of a sequence and key/value head.
+typedef struct mh_attention_block {
+    mh_sequence sequence;
+    size_t group, first, count;
+    mh_interval span; // the keys that they may see, once they are numbered
+} mh_attention_block;
+
 // Decides the cut for a context. Fills everything but the memory.
 void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
                            mh_attention_job *job);
+
+// What a task is, unless the job is straight. A short sequence of a packed batch has fewer blocks
+// than the longest: count is then 0.
+mh_attention_block mh_attention_block_at(const mh_attention_job *job, size_t task);
+
+// Fills in rows (count) from row `first` on. Rows are numbered through the heads that share
+// a key/value head: row = head * T + query. Returns the keys that any of them may see.
+mh_interval mh_attention_number_rows(const mh_attention_job *job, const mh_sequence *sequence,
+                                     size_t group, size_t first, size_t count, mh_query_row *rows);
 
 // Lays out the memory; see arena.h for the two passes.
 void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena);
@@ -114,8 +131,13 @@ mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *aren
 mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
                                       mh_arena *arena);
 
-// Whether a problem can take the straight way, and a task of it.
+// Whether a problem can take the straight way, and a task of it. The T queries of a head are cut
+// into as few tiles of at most MH_SHORT_ROWS as possible.
 bool mh_attention_is_straight(const mh_attention_problem *problem);
+static inline size_t mh_attention_straight_tiles(size_t T)
+{
+    return (T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
+}
 void mh_attention_straight(void *job, size_t task, size_t worker);
 
 // The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many

@@ -217,7 +217,7 @@ void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key
 {
     const size_t fewest = job->kernels->f32.rows;
     const bool once = job->problem->cache && group->rows <= 2 * fewest;
-    const size_t most = once ? fewest : job->kernels->query_strip;
+    const size_t most = once ? fewest : job->query_rows;
     memset(group->state.acc, 0, group->rows * job->value_width * sizeof(float));
     for (size_t i = 0; i < count; i++) {
         const void *next = once ? find_next(job, group, &tiles[i], count - i) : NULL;

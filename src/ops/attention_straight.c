@@ -144,7 +144,7 @@ void mh_attention_straight(void *arg, size_t task, size_t worker)
     (void)worker;
     for (size_t i = begin; i < end; i++) {
         const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
-        const size_t blocks = (sequence.T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
+        const size_t blocks = mh_attention_straight_tiles(sequence.T);
         x.sequence = &sequence;
         x.group = i % p->G;
         load_values(job, &x);
