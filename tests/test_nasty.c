@@ -343,6 +343,56 @@ static void added_biases_are_a_number(mh_context *context, mh_dtype dtype)
     teardown(&f);
 }
 
+// A score of -1e38 and a mask of -FLT_MAX are numbers, but their sum is -inf. One such key has
+// weight 0; a row of them has no softmax, which is not the same as a row without live keys.
+static void bias_that_overflows(mh_context *context, mh_dtype dtype)
+{
+    if (dtype == MH_F16)
+        return; // ends at 65504
+    fixture f = setup(context, dtype, 4, N, 1);
+    test_tensor bias = test_tensor_dense(MH_F32, 1, (size_t[]){N});
+    mh_mask mask = {MH_MASK_ADD, bias.view};
+    f.options.masks = &mask;
+    f.options.mask_count = 1;
+    f.options.scale = 1;
+    test_fill_constant(&f.q.view, 1e19);
+    test_fill_constant(&f.k.view, -1e19);
+    test_fill_constant(&bias.view, 0);
+    ref_set(&bias.view, (size_t[]){70}, -(double)FLT_MAX);
+    run(&f);
+    assert_true(weight_at(&f, 1, 70) == 0 && isfinite(out_at(&f, 1, 0)));
+    near(weight_at(&f, 1, 71), 1.0 / (N - 1), 1e-8);
+    test_fill_constant(&bias.view, -(double)FLT_MAX);
+    run(&f);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(isnan(out_at(&f, i, 0)) && isnan(weight_at(&f, i, 99)) &&
+                    lse_at(&f, i) == -INFINITY);
+    test_fill_constant(&bias.view, -INFINITY); // masked: now the row has no live key
+    run(&f);
+    assert_true(out_at(&f, 1, 0) == 0 && weight_at(&f, 1, 99) == 0 && lse_at(&f, 1) == -INFINITY);
+    test_tensor_free(&bias);
+    teardown(&f);
+}
+
+// Weights are divided by their sum after they have met the values: |v| times the sum must be
+// finite.
+static void huge_values(mh_context *context, mh_dtype dtype)
+{
+    if (dtype == MH_F16)
+        return;
+    enum { KEYS = 1000 };
+    fixture f = setup(context, dtype, 2, KEYS, E);
+    f.options.scale = 0; // equal scores: the sum is 1000
+    test_fill_constant(&f.v.view, 3e35);
+    run(&f);
+    const double value = ref_get(&f.v.view, (size_t[]){0, 0, 0, 0});
+    near(out_at(&f, 1, 0), value, 1e-5 * value + test_rounding(dtype, value));
+    test_fill_constant(&f.v.view, 1e36);
+    run(&f);
+    assert_true(out_at(&f, 1, 0) == INFINITY);
+    teardown(&f);
+}
+
 // q.k of 1e30 and more: one key takes all, the sum must not overflow.
 static void huge_scores(mh_context *context, mh_dtype dtype)
 {
@@ -547,6 +597,8 @@ int main(void)
         {"live_infinite_value", live_infinite_value},
         {"infinite_scores", infinite_scores},
         {"infinite_bias", infinite_bias},
+        {"bias_that_overflows", bias_that_overflows},
+        {"huge_values", huge_values},
         {"large_bias_is_a_number", large_bias_is_a_number},
         {"added_biases_are_a_number", added_biases_are_a_number},
         {"huge_scores", huge_scores},

@@ -73,7 +73,9 @@ typedef enum mh_weights_stage {
 
 // s_ij = scale * q_i . k_j, then softcap, then additive masks and ALiBi. Key j is live for
 // query i if the causal rule or the prefix, the window, the document ids, the lengths, and
-// every mask allow it. Dead keys might as well not exist: not even their NaN leaks.
+// every mask allow it. Dead keys might as well not exist: not even their NaN leaks. A row whose
+// live scores are all -inf, by -inf in q or k or by score + mask < -FLT_MAX, is NaN, with lse =
+// -inf. Division by the softmax's sum comes last: |v| < FLT_MAX / (3000 S) never overflows.
 struct mh_attention_options {
     size_t struct_size; // sizeof(mh_attention_options)
 
