@@ -55,7 +55,8 @@ MH_API const char *mh_version(void);
 
 // Where memory comes from. `alloc` returns NULL on failure and otherwise at least
 // `size` bytes aligned to `alignment` (a power of two); `release` gets the same size
-// back. Both may be called from the thread that uses the context only.
+// back. Both are called only from the thread that uses the context or frees an object made with it;
+// they and `user` must stay valid until the context and all such objects are freed.
 typedef struct mh_allocator {
     void *(*alloc)(void *user, size_t size, size_t alignment);
     void (*release)(void *user, void *memory, size_t size);
@@ -81,6 +82,11 @@ typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_
 // Everything that would otherwise be global: threads, instruction-set level, allocator,
 // log callback, scratch memory and the text of the last error. After fork() both processes may
 // go on with theirs: the child's has threads of its own.
+//
+// Lifetime, one rule for every object that is made with a context (modules, caches, tapes, packed
+// matrices, open files, tokenizers, translators, translations, traces): it keeps a copy of the
+// context's allocator, never the context itself. Object and context may be freed in either order,
+// and the object may be used with any other context.
 typedef struct mh_context mh_context;
 
 typedef struct mh_context_options {

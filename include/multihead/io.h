@@ -23,7 +23,7 @@ extern "C" {
 typedef struct mh_tensor_file mh_tensor_file;
 
 // Opens a .npy or .safetensors file; which one it is is decided by its content. A .npy file
-// holds one tensor, named "". The context must outlive the file (its allocator is used).
+// holds one tensor, named "".
 // Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (refused), MH_ERROR_MEMORY.
 MH_API mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file);
 

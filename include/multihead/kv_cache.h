@@ -40,8 +40,7 @@ static inline mh_kv_cache_options mh_kv_cache_options_default(void)
     return options;
 }
 
-// Makes an empty cache. The context's allocator must outlive it.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+// Makes an empty cache. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
                                     mh_kv_cache **cache);
 MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine

@@ -24,7 +24,7 @@ typedef struct mh_packed_matrix mh_packed_matrix;
 
 // Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_AUTO: bf16 if
 // b is bf16, else f32. Weights of f32 that are packed for bf16 take half the memory where bf16
-// multiplies natively. The context's allocator must outlive it.
+// multiplies natively.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_tensor *b,
                                 mh_packed_matrix **packed);

@@ -28,7 +28,8 @@ typedef struct mh_text {
     size_t size;
 } mh_text;
 
-// Text that grows, in memory of a context. All zeros is empty; free it with the same context.
+// Text that grows, in memory of a context. All zeros is empty; free it with that context or one
+// that has the same allocator.
 typedef struct mh_text_buffer {
     char *bytes;
     size_t size, capacity;
@@ -83,14 +84,14 @@ static inline mh_tokenizer_options mh_tokenizer_options_default(void)
 // Learns a vocabulary from texts: <pad>, <s>, </s> (ids 0, 1, 2), the 256 bytes, then one token
 // for each merge, the most frequent neighbours first, ties by the smaller ids. The same texts in
 // any order give the same vocabulary. `options` may be NULL. Memory grows with the number of
-// different words. The context must outlive the tokenizer (its allocator is used).
+// different words.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *options,
                                     const mh_text *texts, size_t count, mh_tokenizer **tokenizer);
 
 // Reads a tokenizer.json of Hugging Face's tokenizers with exactly the components that
-// mh_tokenizer_save writes; others are refused by name. As with training, the context must
-// outlive it. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
+// mh_tokenizer_save writes; others are refused by name.
+// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer **tokenizer);
 
 // The same for bytes in memory, which are not kept; `name` stands for the path in messages.

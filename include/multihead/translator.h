@@ -60,8 +60,8 @@ static inline mh_translator_config mh_translator_config_default(void)
 typedef struct mh_translator mh_translator;
 
 // A model with all parameters 0; mh_parameters_init() draws them. MH_PRECISION_AUTO is bf16 at
-// level amx and f32 at others. Takes the tokenizer over, also if it fails. The context's allocator
-// must outlive the model. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// level amx and f32 at others. Takes the tokenizer over, also if it fails.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
                                       mh_precision precision, mh_tokenizer *tokenizer,
                                       mh_translator **translator);
@@ -140,9 +140,8 @@ typedef struct mh_translations mh_translations;
 // with more tokens than the model's max_length is translated sentence by sentence
 // (mh_sentence_length) and put together with blanks between; one of blanks only has an empty
 // translation. What comes out, scores to the bit, does not depend on the batch size, on threads, or
-// on the other texts. The context's allocator must outlive the translations. Errors:
-// MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model with numbers that are
-// none; MH_ERROR_MEMORY.
+// on the other texts. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a
+// model with numbers that are none; MH_ERROR_MEMORY.
 MH_API mh_status mh_translate(mh_context *context, const mh_translator *translator,
                               const mh_translate_options *options, const mh_text *texts,
                               size_t count, mh_translations **translations);
@@ -164,10 +163,9 @@ typedef struct mh_translation_trace mh_translation_trace;
 // by the token that is chosen there, target[t], the last by </s>; in decoder.self by the token that
 // is given there, <s> first. A token that begins with a blank begins a word, and has U+2581 in its
 // place. Title: the text; model: its sizes. Heads that are switched off (`disabled_heads` as in
-// mh_transformer_options, or NULL) have weights all the same. The context's allocator must outlive
-// the trace. Errors: MH_ERROR_ARGUMENT for an id that does not exist, and for more tokens than the
-// model's max_length with <s> or </s>; MH_ERROR_FORMAT for a text that is not UTF-8;
-// MH_ERROR_MEMORY.
+// mh_transformer_options, or NULL) have weights all the same. Errors: MH_ERROR_ARGUMENT for an id
+// that does not exist, and for more tokens than the model's max_length with <s> or </s>;
+// MH_ERROR_FORMAT for a text that is not UTF-8; MH_ERROR_MEMORY.
 MH_API mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,
                                              const bool *disabled_heads, mh_text source,
                                              const int32_t *target, size_t count,

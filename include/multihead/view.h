@@ -85,7 +85,7 @@ MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 // An open trace file, mapped read-only. Immutable: any thread may read it.
 typedef struct mh_trace_file mh_trace_file;
 
-// Opens a trace; docs/trace-format.md describes the file. The context must outlive it. Errors:
+// Opens a trace; docs/trace-format.md describes the file. Errors:
 // MH_ERROR_FILE, MH_ERROR_FORMAT (with the file's name, what was found and expected),
 // MH_ERROR_MEMORY.
 MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);

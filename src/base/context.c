@@ -103,8 +103,8 @@ void mh_free(mh_context *context, void *memory, size_t size)
 {
     if (!memory)
         return;
-    mh_allocator allocator = context->allocator; // the memory may be the context itself
-    allocator.release(allocator.user, memory, at_least_one(size));
+    const mh_allocator allocator = context->allocator; // the memory may be the context itself
+    mh_release(&allocator, memory, size);
 }
 
 static void replace_scratch(mh_context *context, struct mh_scratch *scratch, void *memory,

@@ -41,6 +41,14 @@ static inline mh_status mh_need(mh_context *context, bool given, const char *nam
     return mh_fail(context, MH_ERROR_ARGUMENT, "found NULL, expected %s", names);
 }
 
+// Returns memory of mh_alloc() to the allocator it came from; NULL is fine. Objects keep a copy of
+// their context's allocator for this, because the context may be freed before them.
+static inline void mh_release(const mh_allocator *allocator, void *memory, size_t size)
+{
+    if (memory)
+        allocator->release(allocator->user, memory, size ? size : 1); // as mh_alloc() asked for it
+}
+
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
 // message if there is no memory; the old scratch is then still there.
 void *mh_context_scratch(mh_context *context, size_t size);

@@ -68,7 +68,7 @@ mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file)
                               "%s needs %zu bytes of data, but the file has %zu",
                               mh_tensor_describe(&view, text, sizeof text), needed, left);
 
-    status = mh_tensor_file_reserve(file, 1, 0, 0);
+    status = mh_tensor_file_reserve(source->context, file, 1, 0, 0);
     if (status != MH_OK)
         return status;
     file->entries[0] = (mh_file_entry){.name = "",

@@ -117,8 +117,8 @@ static mh_status reserve(const mh_source *source, json_t *root, mh_tensor_file *
         if (!is_metadata(key))
             text_size += strlen(key) + 1;
     }
-    return mh_tensor_file_reserve(file, count, metadata ? json_object_size(metadata) : 0,
-                                  text_size);
+    return mh_tensor_file_reserve(source->context, file, count,
+                                  metadata ? json_object_size(metadata) : 0, text_size);
 }
 
 static mh_status fill(const mh_source *source, json_t *root, size_t data_start,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/context.h"
 
 // ---- building -----------------------------------------------------------------------
 
@@ -25,10 +26,9 @@ static void *take(mh_context *context, size_t count, size_t size)
     return NULL;
 }
 
-mh_status mh_tensor_file_reserve(mh_tensor_file *file, size_t count, size_t metadata_count,
-                                 size_t text_size)
+mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size_t count,
+                                 size_t metadata_count, size_t text_size)
 {
-    mh_context *context = file->context;
     file->count = count;
     file->metadata_count = metadata_count;
     file->text_size = text_size;
@@ -144,7 +144,7 @@ static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_fi
         mh_file_unmap(&mapping);
         return MH_ERROR_MEMORY;
     }
-    *file = (mh_tensor_file){.context = source->context, .mapping = mapping};
+    *file = (mh_tensor_file){.allocator = source->context->allocator, .mapping = mapping};
     mh_status status = read_source(source, file);
     if (status != MH_OK) {
         mh_tensor_file_free(file);
@@ -185,15 +185,15 @@ void mh_tensor_file_free(mh_tensor_file *file)
 {
     if (file == NULL)
         return;
-    mh_context *context = file->context;
-    mh_free(context, file->entries, file->count * sizeof *file->entries);
-    mh_free(context, file->by_name, file->count * sizeof *file->by_name);
-    mh_free(context, file->metadata, file->metadata_count * sizeof *file->metadata);
-    mh_free(context, file->text, file->text_size);
-    mh_free(context, file->copied, file->copied_size);
+    const mh_allocator allocator = file->allocator;
+    mh_release(&allocator, file->entries, file->count * sizeof *file->entries);
+    mh_release(&allocator, file->by_name, file->count * sizeof *file->by_name);
+    mh_release(&allocator, file->metadata, file->metadata_count * sizeof *file->metadata);
+    mh_release(&allocator, file->text, file->text_size);
+    mh_release(&allocator, file->copied, file->copied_size);
     if (file->mapping.data != NULL)
         mh_file_unmap(&file->mapping);
-    mh_free(context, file, sizeof *file);
+    mh_release(&allocator, file, sizeof *file);
 }
 
 // ---- asking -------------------------------------------------------------------------

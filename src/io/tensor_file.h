@@ -26,7 +26,7 @@ typedef struct mh_file_entry {
 } mh_file_entry;
 
 struct mh_tensor_file {
-    mh_context *context;
+    mh_allocator allocator;
     mh_mapping mapping; // .data NULL: the bytes are borrowed
 
     size_t count;
@@ -49,8 +49,8 @@ bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *
 // Room for `count` entries, `metadata_count` pairs and `text_size` bytes of strings, none of
 // which may exceed what the file's own bytes justify. What was taken, mh_tensor_file_free gives
 // back, also after a failure half-way.
-mh_status mh_tensor_file_reserve(mh_tensor_file *file, size_t count, size_t metadata_count,
-                                 size_t text_size);
+mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size_t count,
+                                 size_t metadata_count, size_t text_size);
 
 // The readers: check everything and fill entries (but not .tensor.data), metadata and text of a
 // file that is otherwise zero. On failure the caller frees the file.

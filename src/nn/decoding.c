@@ -10,19 +10,13 @@
 #include <multihead/ops.h>
 #include <string.h>
 
-static size_t cache_bytes(const mh_transformer *t)
-{
-    return 2 * mh_decoding_stack(t).count * sizeof(mh_kv_cache *);
-}
-
 void mh_decoding_free(mh_decoding *d)
 {
     if (!d)
         return;
-    for (size_t i = 0; d->caches && i < 2 * mh_decoding_stack(d->transformer).count; i++)
+    for (size_t i = 0; d->caches && i < d->cache_count; i++)
         mh_kv_cache_free(d->caches[i]);
-    if (d->caches)
-        d->allocator.release(d->allocator.user, d->caches, cache_bytes(d->transformer));
+    mh_release(&d->allocator, d->caches, d->cache_count * sizeof *d->caches);
     mh_tape_free(d->tape);
     mh_packed_weights_free(d->own);
     d->allocator.release(d->allocator.user, d, sizeof *d);
@@ -38,10 +32,11 @@ static mh_status make(mh_context *context, const mh_transformer *transformer,
     *d = (mh_decoding){.allocator = context->allocator,
                        .transformer = transformer,
                        .packed = packed,
-                       .sequences = sequences};
-    d->caches = mh_alloc(context, cache_bytes(transformer));
+                       .sequences = sequences,
+                       .cache_count = 2 * mh_decoding_stack(transformer).count};
+    d->caches = mh_alloc(context, d->cache_count * sizeof *d->caches);
     if (d->caches)
-        memset(d->caches, 0, cache_bytes(transformer));
+        memset(d->caches, 0, d->cache_count * sizeof *d->caches);
     mh_status status = d->caches ? mh_tape_create(context, &d->tape) : MH_ERROR_MEMORY;
     if (status)
         mh_decoding_free(d);

@@ -13,7 +13,8 @@ struct mh_decoding {
     const mh_packed_weights *packed;
     mh_packed_weights *own; // the same, or NULL
     size_t sequences;
-    mh_kv_cache **caches; // (2 * layers): of the tokens, and of the memory or NULL
+    size_t cache_count;   // 2 * layers
+    mh_kv_cache **caches; // (cache_count): of the tokens, and of the memory or NULL
     mh_tape *tape;        // memory of a step
     bool broken;          // a reorder has failed halfway
     const bool *disabled; // (attentions, H) or NULL

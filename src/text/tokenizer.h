@@ -33,8 +33,8 @@ typedef struct mh_merge {
 } mh_merge;
 
 struct mh_tokenizer {
-    mh_context *context; // whose memory it is
-    uint64_t seed;       // of the hashes
+    mh_allocator allocator; // of all its memory
+    uint64_t seed;          // of the hashes
     mh_token_entry *tokens;
     size_t count, capacity;
     mh_text_buffer bytes; // of all tokens, one after the other
@@ -48,19 +48,21 @@ struct mh_tokenizer {
     int32_t pad, bos, eos;
 };
 
-// An empty one, to be filled. NULL with a message if there is no memory.
+// An empty one, to be filled with this context or one that has its allocator. NULL with a message
+// if there is no memory.
 mh_tokenizer *mh_tokenizer_create(mh_context *context);
 
 // The next id is this token. False with a message if there is no memory.
-bool mh_tokenizer_add(mh_tokenizer *t, mh_token_kind kind, const char *bytes, size_t size);
+bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, const char *bytes,
+                      size_t size);
 
 // The id of the text token of these bytes, or SIZE_MAX.
 size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size);
 
-bool mh_tokenizer_add_merge(mh_tokenizer *t, mh_merge merge);
+bool mh_tokenizer_add_merge(mh_context *context, mh_tokenizer *t, mh_merge merge);
 
 // After the last token and merge: makes the tables. All 256 bytes must be among the tokens.
-mh_status mh_tokenizer_finish(mh_tokenizer *t);
+mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t);
 
 // The rank of the merge of two neighbours, or UINT32_MAX if they do not merge.
 uint32_t mh_tokenizer_rank(const mh_tokenizer *t, uint32_t left, uint32_t right);

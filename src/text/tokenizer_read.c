@@ -128,12 +128,15 @@ static mh_status add_token(reader *r, size_t id)
     if (!n->name)
         return FAIL(r, "no token has id %zu, although there are %zu tokens", id, r->name_count);
     if (n->kind == MH_TOKEN_SPECIAL)
-        return mh_tokenizer_add(r->tokenizer, n->kind, n->name, n->size) ? MH_OK : MH_ERROR_MEMORY;
+        return mh_tokenizer_add(r->context, r->tokenizer, n->kind, n->name, n->size)
+                   ? MH_OK
+                   : MH_ERROR_MEMORY;
     mh_status status = decode_name(r, n->name, n->size, &r->left);
     if (status != MH_OK)
         return status;
-    return mh_tokenizer_add(r->tokenizer, n->kind, r->left.bytes, r->left.size) ? MH_OK
-                                                                                : MH_ERROR_MEMORY;
+    return mh_tokenizer_add(r->context, r->tokenizer, n->kind, r->left.bytes, r->left.size)
+               ? MH_OK
+               : MH_ERROR_MEMORY;
 }
 
 static mh_status add_tokens(reader *r)
@@ -217,7 +220,7 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
         return FAIL(r, "merge %zu: %s is not a token of text", rank,
                     mh_quote(r->left.bytes, r->left.size).text);
     m.result = (uint32_t)result;
-    return mh_tokenizer_add_merge(r->tokenizer, m) ? MH_OK : MH_ERROR_MEMORY;
+    return mh_tokenizer_add_merge(r->context, r->tokenizer, m) ? MH_OK : MH_ERROR_MEMORY;
 }
 
 static mh_status add_merges(reader *r)
@@ -240,7 +243,7 @@ static mh_status add_merges(reader *r)
 
 static mh_status finish(reader *r)
 {
-    mh_status status = mh_tokenizer_finish(r->tokenizer);
+    mh_status status = mh_tokenizer_finish(r->context, r->tokenizer);
     if (status != MH_ERROR_FORMAT)
         return status;
     char message[256];

@@ -4,6 +4,7 @@
 // in every tokenizer: a file whose tokens all fall on one slot would take minutes to read.
 #include "text/tokenizer.h"
 
+#include "base/context.h"
 #include "base/random.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
@@ -13,7 +14,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     mh_tokenizer *t = mh_alloc(context, sizeof *t);
     if (t) {
         memset(t, 0, sizeof *t);
-        t->context = context;
+        t->allocator = context->allocator;
         t->seed = mh_unforeseen();
         t->pad = t->bos = t->eos = -1;
     }
@@ -24,12 +25,13 @@ void mh_tokenizer_free(mh_tokenizer *t)
 {
     if (!t)
         return;
-    mh_shrink(t->context, &t->tokens, &t->capacity, sizeof *t->tokens);
-    mh_shrink(t->context, &t->merges, &t->merge_capacity, sizeof *t->merges);
-    mh_shrink(t->context, &t->by_bytes, &t->by_bytes_size, sizeof *t->by_bytes);
-    mh_shrink(t->context, &t->by_pair, &t->by_pair_size, sizeof *t->by_pair);
-    mh_text_buffer_free(t->context, &t->bytes);
-    mh_free(t->context, t, sizeof *t);
+    const mh_allocator allocator = t->allocator;
+    mh_release(&allocator, t->tokens, t->capacity * sizeof *t->tokens);
+    mh_release(&allocator, t->merges, t->merge_capacity * sizeof *t->merges);
+    mh_release(&allocator, t->by_bytes, t->by_bytes_size * sizeof *t->by_bytes);
+    mh_release(&allocator, t->by_pair, t->by_pair_size * sizeof *t->by_pair);
+    mh_release(&allocator, t->bytes.bytes, t->bytes.capacity);
+    mh_release(&allocator, t, sizeof *t);
 }
 
 // ---- tokens -------------------------------------------------------------------------------
@@ -55,16 +57,16 @@ size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size)
 }
 
 // Room for one more in a table that is at most half full.
-static bool widen_by_bytes(mh_tokenizer *t)
+static bool widen_by_bytes(mh_context *context, mh_tokenizer *t)
 {
     if (2 * (t->by_bytes_used + 1) <= t->by_bytes_size)
         return true;
     uint32_t *slots = NULL;
     size_t size = 0;
-    if (!mh_grow(t->context, &slots, &size, 2 * t->by_bytes_size + 1, sizeof *slots))
+    if (!mh_grow(context, &slots, &size, 2 * t->by_bytes_size + 1, sizeof *slots))
         return false;
     memset(slots, 0, size * sizeof *slots);
-    mh_shrink(t->context, &t->by_bytes, &t->by_bytes_size, sizeof *t->by_bytes);
+    mh_shrink(context, &t->by_bytes, &t->by_bytes_size, sizeof *t->by_bytes);
     t->by_bytes = slots;
     t->by_bytes_size = size;
     for (size_t id = 0; id < t->count; id++)
@@ -73,12 +75,13 @@ static bool widen_by_bytes(mh_tokenizer *t)
     return true;
 }
 
-bool mh_tokenizer_add(mh_tokenizer *t, mh_token_kind kind, const char *bytes, size_t size)
+bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, const char *bytes,
+                      size_t size)
 {
     size_t begin = t->bytes.size;
-    if (!mh_grow(t->context, &t->tokens, &t->capacity, t->count + 1, sizeof *t->tokens) ||
-        (kind == MH_TOKEN_TEXT && !widen_by_bytes(t)) ||
-        !mh_text_append(t->context, &t->bytes, bytes, size))
+    if (!mh_grow(context, &t->tokens, &t->capacity, t->count + 1, sizeof *t->tokens) ||
+        (kind == MH_TOKEN_TEXT && !widen_by_bytes(context, t)) ||
+        !mh_text_append(context, &t->bytes, bytes, size))
         return false;
     if (kind == MH_TOKEN_TEXT) {
         t->by_bytes[find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
@@ -110,25 +113,25 @@ uint32_t mh_tokenizer_rank(const mh_tokenizer *t, uint32_t left, uint32_t right)
     return t->by_pair[pair_slot(t, left, right)] - 1; // 0 - 1 is UINT32_MAX
 }
 
-bool mh_tokenizer_add_merge(mh_tokenizer *t, mh_merge merge)
+bool mh_tokenizer_add_merge(mh_context *context, mh_tokenizer *t, mh_merge merge)
 {
-    if (!mh_grow(t->context, &t->merges, &t->merge_capacity, t->merge_count + 1, sizeof *t->merges))
+    if (!mh_grow(context, &t->merges, &t->merge_capacity, t->merge_count + 1, sizeof *t->merges))
         return false;
     t->merges[t->merge_count++] = merge;
     return true;
 }
 
-static mh_status index_merges(mh_tokenizer *t)
+static mh_status index_merges(mh_context *context, mh_tokenizer *t)
 {
     size_t wanted = 2 * t->merge_count + 1;
-    if (!mh_grow(t->context, &t->by_pair, &t->by_pair_size, wanted, sizeof *t->by_pair))
+    if (!mh_grow(context, &t->by_pair, &t->by_pair_size, wanted, sizeof *t->by_pair))
         return MH_ERROR_MEMORY;
     memset(t->by_pair, 0, t->by_pair_size * sizeof *t->by_pair);
     for (size_t rank = 0; rank < t->merge_count; rank++) {
         const mh_merge *m = &t->merges[rank];
         size_t slot = pair_slot(t, m->left, m->right);
         if (t->by_pair[slot] != 0)
-            return mh_fail(t->context, MH_ERROR_FORMAT, "merge %zu is the same as merge %u", rank,
+            return mh_fail(context, MH_ERROR_FORMAT, "merge %zu is the same as merge %u", rank,
                            t->by_pair[slot] - 1);
         t->by_pair[slot] = (uint32_t)rank + 1;
     }
@@ -137,30 +140,30 @@ static mh_status index_merges(mh_tokenizer *t)
 
 // A token is whole if its bytes, as a word, encode to it alone. Not every token is: a file may
 // have tokens that no merge makes, and merges may lead elsewhere.
-static mh_status mark_whole(mh_tokenizer *t)
+static mh_status mark_whole(mh_context *context, mh_tokenizer *t)
 {
     size_t longest = 1;
     for (size_t id = 0; id < t->count; id++)
         if (t->tokens[id].size > longest)
             longest = t->tokens[id].size;
     size_t scratch_size = mh_word_scratch(longest), ids_size = longest * sizeof(int32_t);
-    int32_t *ids = mh_alloc(t->context, ids_size);
-    void *scratch = mh_alloc(t->context, scratch_size);
+    int32_t *ids = mh_alloc(context, ids_size);
+    void *scratch = mh_alloc(context, scratch_size);
     for (size_t id = 0; ids && scratch && id < t->count; id++)
         t->tokens[id].whole =
             t->tokens[id].kind == MH_TOKEN_TEXT &&
             mh_word_encode(t, mh_token_bytes(t, id), t->tokens[id].size, scratch, ids) == 1 &&
             (size_t)ids[0] == id;
     mh_status status = ids && scratch ? MH_OK : MH_ERROR_MEMORY;
-    mh_free(t->context, ids, ids_size);
-    mh_free(t->context, scratch, scratch_size);
+    mh_free(context, ids, ids_size);
+    mh_free(context, scratch, scratch_size);
     return status;
 }
 
-mh_status mh_tokenizer_finish(mh_tokenizer *t)
+mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t)
 {
-    mh_status status = index_merges(t);
-    return status == MH_OK ? mark_whole(t) : status;
+    mh_status status = index_merges(context, t);
+    return status == MH_OK ? mark_whole(context, t) : status;
 }
 
 // ---- what callers ask -----------------------------------------------------------------------

@@ -147,8 +147,8 @@ static mh_status merge_pair(trainer *tr, size_t pair)
     size_t id = mh_tokenizer_find(t, tr->scratch.bytes, tr->scratch.size);
     m.result = (uint32_t)(id == SIZE_MAX ? t->count : id);
     if ((id == SIZE_MAX &&
-         !mh_tokenizer_add(t, MH_TOKEN_TEXT, tr->scratch.bytes, tr->scratch.size)) ||
-        (!tr->pairs.pairs[pair].finished && !mh_tokenizer_add_merge(t, m)) ||
+         !mh_tokenizer_add(tr->context, t, MH_TOKEN_TEXT, tr->scratch.bytes, tr->scratch.size)) ||
+        (!tr->pairs.pairs[pair].finished && !mh_tokenizer_add_merge(tr->context, t, m)) ||
         !merge_everywhere(tr, pair, m))
         return MH_ERROR_MEMORY;
     return MH_OK;
@@ -169,16 +169,16 @@ static mh_status merge_pairs(trainer *tr, const mh_tokenizer_options *options)
 
 // ---- the whole ----------------------------------------------------------------------------
 
-static bool add_first_tokens(mh_tokenizer *t)
+static bool add_first_tokens(mh_context *context, mh_tokenizer *t)
 {
     unsigned char bytes[256];
     mh_bytes_in_order(bytes);
     for (size_t i = 0; i < MH_SPECIAL_COUNT; i++)
-        if (!mh_tokenizer_add(t, MH_TOKEN_SPECIAL, mh_special_names[i],
+        if (!mh_tokenizer_add(context, t, MH_TOKEN_SPECIAL, mh_special_names[i],
                               strlen(mh_special_names[i])))
             return false;
     for (size_t i = 0; i < 256; i++)
-        if (!mh_tokenizer_add(t, MH_TOKEN_TEXT, (const char *)&bytes[i], 1))
+        if (!mh_tokenizer_add(context, t, MH_TOKEN_TEXT, (const char *)&bytes[i], 1))
             return false;
     t->pad = 0, t->bos = 1, t->eos = 2;
     return true;
@@ -188,14 +188,14 @@ static mh_status train(trainer *tr, const mh_tokenizer_options *options, const m
                        size_t count)
 {
     tr->tokenizer = mh_tokenizer_create(tr->context);
-    if (!tr->tokenizer || !add_first_tokens(tr->tokenizer))
+    if (!tr->tokenizer || !add_first_tokens(tr->context, tr->tokenizer))
         return MH_ERROR_MEMORY;
     mh_status status = count_words(tr, texts, count);
     if (status == MH_OK)
         status = count_pairs(tr);
     if (status == MH_OK)
         status = merge_pairs(tr, options);
-    return status == MH_OK ? mh_tokenizer_finish(tr->tokenizer) : status;
+    return status == MH_OK ? mh_tokenizer_finish(tr->context, tr->tokenizer) : status;
 }
 
 static mh_status check_options(mh_context *context, const mh_tokenizer_options *options)

@@ -9,6 +9,7 @@
 
 #include <multihead/io.h>
 
+#include "base/context.h"
 #include "base/json_load.h"
 #include "base/source.h"
 #include "view/trace.h"
@@ -16,7 +17,7 @@
 enum { SOURCE, TARGET, GIVEN, SIDES };
 
 struct mh_trace_file {
-    mh_context *context;
+    mh_allocator allocator;
     mh_tensor_file *file;
     mh_trace trace;
     json_t *lists[SIDES];
@@ -70,7 +71,7 @@ static mh_status read_tokens(mh_trace_file *f, const mh_source *source, const ch
     size_t count = json_array_size(f->lists[side]);
     if (status != MH_OK || count == 0)
         return status;
-    const char **texts = mh_alloc(f->context, count * sizeof *texts);
+    const char **texts = mh_alloc(source->context, count * sizeof *texts);
     if (texts == NULL)
         return MH_ERROR_MEMORY;
     f->texts[side] = texts;
@@ -99,7 +100,7 @@ static mh_status read_starts(mh_trace_file *f, const mh_source *source, const ch
             "metadata '%s': found a list of %zu, expected one for each of %zu tokens", key, found,
             tokens->count);
     if (status == MH_OK && found != 0 &&
-        (f->starts[side] = mh_alloc(f->context, found * sizeof(bool))) == NULL)
+        (f->starts[side] = mh_alloc(source->context, found * sizeof(bool))) == NULL)
         status = MH_ERROR_MEMORY;
     json_array_foreach(list, i, item)
     {
@@ -235,7 +236,8 @@ static mh_status take(mh_context *context, const char *name, mh_tensor_file *ten
         mh_tensor_file_free(tensors);
         return MH_ERROR_MEMORY;
     }
-    *f = (mh_trace_file){.context = context, .file = tensors, .trace = mh_trace_default()};
+    *f = (mh_trace_file){
+        .allocator = context->allocator, .file = tensors, .trace = mh_trace_default()};
     mh_status status = read_all(f, &source);
     if (status == MH_OK)
         status = blame_file(&source, mh_trace_check(context, &f->trace));
@@ -273,12 +275,13 @@ void mh_trace_file_free(mh_trace_file *file)
 {
     if (file == NULL)
         return;
+    const mh_allocator allocator = file->allocator;
     for (int side = 0; side < SIDES; side++) {
         size_t count = tokens_of(&file->trace, side)->count;
-        mh_free(file->context, file->texts[side], count * sizeof *file->texts[side]);
-        mh_free(file->context, file->starts[side], count * sizeof *file->starts[side]);
+        mh_release(&allocator, file->texts[side], count * sizeof *file->texts[side]);
+        mh_release(&allocator, file->starts[side], count * sizeof *file->starts[side]);
         json_decref(file->lists[side]);
     }
     mh_tensor_file_free(file->file);
-    mh_free(file->context, file, sizeof *file);
+    mh_release(&allocator, file, sizeof *file);
 }
