@@ -24,7 +24,7 @@ typedef struct mh_attention_options mh_attention_options;
 //
 // Query head h uses key/value head h / (H/G). Any strides, so (B, T, H, E) or a slice of a
 // packed QKV projection is a matter of the view. f32, bf16 or f16, each tensor its own; sums
-// are kept in f32. `options` may be NULL. `out` must not overlap the inputs.
+// are kept in f32. `options` may be NULL. Outputs must not overlap the inputs or each other.
 //
 // O(T + S) memory unless weights are asked for. The same bits come out for any number of
 // threads, for a sequence alone or in a batch, padded on the right or packed, all queries at
@@ -171,9 +171,10 @@ static inline mh_attention_gradients mh_attention_gradients_default(void)
 //
 //     dout (B, H, T, Ev)     out, options->lse: as forward wrote them for the same inputs
 //
-// Everything forward can do has gradients. Scores are computed again, so memory stays O(T + S).
-// Dead keys and queries without live keys get 0. The same bits for any number of threads, and for
-// a sequence alone, padded or packed (except sums over the batch: dmasks, dsinks).
+// Gradients must not overlap each other or any input. Everything forward can do has gradients.
+// Scores are computed again, so memory stays O(T + S). Dead keys and queries without live keys get
+// 0. The same bits for any number of threads, and for a sequence alone, padded or packed (except
+// sums over the batch: dmasks, dsinks).
 //
 // Errors: as mh_attention_forward, and MH_ERROR_ARGUMENT if options->lse is NULL; gradients are
 // then untouched. options->weights is ignored.

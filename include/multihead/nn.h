@@ -11,7 +11,7 @@
 //
 // A module's parameters are one array of f32 and a list that says what is where, under PyTorch's
 // names. They may be shared by any number of threads as long as nobody writes them; a context and
-// a tape belong to one thread at a time.
+// a tape belong to one thread at a time. Outputs must not overlap other tensors.
 #ifndef MULTIHEAD_NN_H
 #define MULTIHEAD_NN_H
 
@@ -71,7 +71,7 @@ MH_API mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
 // allocates nothing; and what a backward pass reads.
 typedef struct mh_tape mh_tape;
 
-// The context's allocator must outlive it. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_tape_create(mh_context *context, mh_tape **tape);
 MH_API void mh_tape_free(mh_tape *tape); // NULL is fine
 MH_API size_t mh_tape_bytes(const mh_tape *tape);
@@ -120,8 +120,8 @@ typedef struct mh_mha mh_mha;
 
 // Makes a module; its parameters are in_proj_weight ((H + 2G) E, input_dim) and in_proj_bias, or,
 // if kdim or vdim differ from input_dim, q_proj_weight, k_proj_weight, v_proj_weight; then
-// out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H). The context's allocator
-// must outlive it. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H).
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha **mha);
 MH_API void mh_mha_free(mh_mha *mha); // NULL is fine
 MH_API const mh_parameters *mh_mha_parameters(const mh_mha *mha);
@@ -330,9 +330,9 @@ typedef struct mh_decoding mh_decoding;
 
 // Starts with memory (S, B, D), or (B, S, D) if the config is batch first, of which sequence b has
 // lengths[b] rows (NULL: all); `copies` sequences for each, for beam search: sequence b * copies +
-// i. Decoders and whole Transformers, which must outlive it and keep their parameters, as must the
-// context's allocator; memory is not read again. Belongs to one thread at a time. Errors:
-// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+// i. Decoders and whole Transformers, which must keep their parameters until the last step; memory
+// is not read again. Belongs to one thread at a time. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
                                     const mh_tensor *memory, const int64_t *lengths, size_t copies,
                                     mh_decoding **decoding);
@@ -345,10 +345,10 @@ MH_API mh_status mh_decoding_create_causal(mh_context *context, const mh_transfo
                                            size_t sequences, mh_decoding **decoding);
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
-// the memory, the bits of a forward over all tokens so far. `taps` (or NULL) are for MH_TAP_DECODER
-// and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far, or the longest memory)
-// and without k and v. After an error it is as if the step had not been tried. Errors:
-// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+// the memory, the bits of a forward over all tokens so far; output may be tgt. `taps` (or NULL) are
+// for MH_TAP_DECODER and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so far, or
+// the longest memory) and without k and v. After an error it is as if the step had not been tried.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
                                   size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
 

@@ -36,7 +36,8 @@ static inline mh_adamw_options mh_adamw_options_default(void)
 // Step number `step` = 1, 2, ... of AdamW, as torch.optim.AdamW does it:
 //     p = p (1 - lr decay);  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
 //     p = p - lr / (1 - beta1^step) m / (sqrt(v / (1 - beta2^step)) + epsilon).
-// All arrays (n); m and v start at 0 and belong to the caller. Errors: MH_ERROR_ARGUMENT.
+// All arrays (n), none of which overlap; m and v start at 0 and belong to the caller. Errors:
+// MH_ERROR_ARGUMENT.
 MH_API mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, uint64_t step,
                                size_t n, const float *gradient, float *parameter, float *m,
                                float *v);
@@ -63,7 +64,8 @@ static inline mh_sgd_options mh_sgd_options_default(void)
 // One step of SGD, as torch.optim.SGD does it:
 //     g = g + decay p;  velocity = momentum velocity + g;
 //     p = p - lr (velocity, or with nesterov g + momentum velocity, or without momentum g).
-// velocity (n) starts at 0; NULL without momentum. Errors: MH_ERROR_ARGUMENT.
+// All arrays (n), none of which overlap; velocity starts at 0, NULL without momentum. Errors:
+// MH_ERROR_ARGUMENT.
 MH_API mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t n,
                              const float *gradient, float *parameter, float *velocity);
 

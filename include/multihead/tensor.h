@@ -5,7 +5,15 @@
 //     shape  {2, 3}      data  a b c d e f        element (i, j) is at
 //     stride {3, 1}            ^(0,0)  ^(1,0)     data + i*stride[0] + j*stride[1]
 //
-// Strides count elements, not bytes, and may be 0 (broadcast) or negative.
+// Strides count elements, not bytes, and may be 0 (broadcast) or negative. A view spans at most
+// PTRDIFF_MAX bytes.
+//
+// Outputs: no two elements of an output lie at the same place (a stride of 0 is for inputs), and
+// outputs overlap neither each other nor an input, unless a function says that an output may be an
+// input: then it is that very view. This is checked, element by element and not just by range, so
+// that views interleaved in one buffer are fine; MH_ERROR_ARGUMENT names both. Views of strides so
+// odd that a search of a few thousand steps does not decide are accepted. Memory that is no
+// tensor, such as a workspace, is not looked at.
 #ifndef MULTIHEAD_TENSOR_H
 #define MULTIHEAD_TENSOR_H
 

@@ -19,7 +19,8 @@ static inline bool mh_add_sizes(size_t a, size_t b, size_t *result)
 
 static inline bool mh_multiply_sizes(size_t a, size_t b, size_t *result)
 {
-    if (b != 0 && a > SIZE_MAX / b)
+    // Two factors of half the bits always fit: no division then.
+    if ((a | b) >> (4 * sizeof a) != 0 && b != 0 && a > SIZE_MAX / b)
         return false;
     *result = a * b;
     return true;
@@ -46,6 +47,25 @@ static inline bool mh_multiply_all(size_t n, const size_t *factors, size_t *resu
     }
     *result = zero ? 0 : product;
     return true;
+}
+
+// Whether a view with elements spans at most PTRDIFF_MAX bytes, first to last, so that no offset
+// within it overflows: the sum of |stride| (shape - 1) over all dimensions, and one element.
+static inline bool mh_strides_fit(int rank, const size_t *shape, const ptrdiff_t *stride,
+                                  size_t element)
+{
+    size_t span = 1, reach, bits = 0;
+    for (int i = 0; i < rank; i++)
+        bits |= shape[i] | (size_t)(stride[i] ^ (stride[i] < 0 ? -1 : 0));
+    if (bits < (size_t)1 << 3 * sizeof bits) // 8 products of these, of 8 bytes each, always fit
+        return true;
+    for (int i = 0; i < rank; i++) {
+        const size_t step = stride[i] < 0 ? 0 - (size_t)stride[i] : (size_t)stride[i];
+        if (shape[i] > 1 &&
+            (!mh_multiply_sizes(step, shape[i] - 1, &reach) || !mh_add_sizes(span, reach, &span)))
+            return false;
+    }
+    return span <= PTRDIFF_MAX / element;
 }
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "io/shape_bytes.h"
 
 // What is wrong with a tensor that cannot exist; NULL if nothing is.
@@ -24,6 +25,9 @@ static const char *find_fault(const mh_tensor *tensor, size_t *bytes)
         return "the shape's product overflows";
     if (tensor->data == NULL && *bytes != 0)
         return "its data is NULL";
+    if (*bytes != 0 &&
+        !mh_strides_fit(tensor->rank, tensor->shape, tensor->stride, mh_dtype_size(tensor->dtype)))
+        return "its strides reach beyond what memory can hold";
     return NULL;
 }
 

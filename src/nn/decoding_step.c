@@ -5,6 +5,7 @@
 #include "nn/decoding.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
+#include "ops/overlap.h"
 
 typedef struct step {
     mh_tensor x, output; // (rows, D)
@@ -110,6 +111,9 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
             "tgt, output: found %zu sequences of %zu and %zu of %zu, expected %zu of the "
             "same length",
             call.rows.sequences, call.rows.length, out.sequences, out.length, d->sequences);
+    status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(output), MH_OPERAND_IN_PLACE(tgt));
+    if (status)
+        return status;
     step s;
     mh_arena arena = {0};
     const size_t length = mh_kv_cache_length(d->caches[0], 0);

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <string.h>
 
@@ -128,11 +129,19 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     mh_tensor shaped;
     mh_status status = mh_mha_check_options(context, mha, options, &own);
     if (!status)
-        status = mh_mha_check_call(context, mha, &own, inputs, output, &call);
+        status = mh_mha_check_call(context, mha, &own, inputs, "output", output, &call);
     if (!status && weights) {
         status = shape_weights(context, &own, weights, query->rank == 3, &shaped);
         call.weights = &shaped;
     }
+    if (!status && own.attention.lse)
+        status = mh_check_f32(context, "lse", own.attention.lse, 3);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 3, MH_OPERAND(output), MH_OPERAND(weights),
+                                  {.name = "lse", .tensor = own.attention.lse}, MH_OPERAND(query),
+                                  MH_OPERAND(key), MH_OPERAND(value),
+                                  {.name = "key_padding_mask", .tensor = own.key_padding_mask},
+                                  {.name = "attn_mask", .tensor = own.attn_mask});
     if (status)
         return status;
 

@@ -54,7 +54,7 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
 // Query, key and value, the output (or its gradient) and the masks against the module and each
 // other; fills in the call but for its rows and weights.
 mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
-                            const mh_tensor *inputs[3], const mh_tensor *output,
-                            mh_attention_call *call);
+                            const mh_tensor *inputs[3], const char *output_name,
+                            const mh_tensor *output, mh_attention_call *call);
 
 #endif

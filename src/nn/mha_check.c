@@ -122,8 +122,8 @@ static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, siz
 }
 
 mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
-                            const mh_tensor *inputs[3], const mh_tensor *output,
-                            mh_attention_call *call)
+                            const mh_tensor *inputs[3], const char *output_name,
+                            const mh_tensor *output, mh_attention_call *call)
 {
     const mh_mha_config *c = &mha->layer.config;
     mh_batch out;
@@ -137,14 +137,15 @@ mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha
                                 .dropped = true};
     mh_status status = check_inputs(context, mha, inputs, call);
     if (!status)
-        status = mh_batch_of(context, "output", output, c->embed_dim, c->batch_first, &out);
+        status = mh_batch_of(context, output_name, output, c->embed_dim, c->batch_first, &out);
     if (status)
         return status;
     if (output->rank != inputs[0]->rank || out.sequences != call->queries.sequences ||
         out.length != call->queries.length)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "output: found %zu sequences of %zu, expected %zu of %zu as query has",
-                       out.sequences, out.length, call->queries.sequences, call->queries.length);
+                       "%s: found %zu sequences of %zu, expected %zu of %zu as query has",
+                       output_name, out.sequences, out.length, call->queries.sequences,
+                       call->queries.length);
     const size_t B = call->queries.sequences, H = c->num_heads;
     const size_t S = all_keys(options, call);
     status = mh_mask_check(context, "key_padding_mask", call->padding_mask, true, B, H, 0, S);

@@ -3,6 +3,7 @@
 // those of now, and must be what they were.
 #include "nn/mha_call.h"
 #include "nn/tape.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <string.h>
 
@@ -70,9 +71,16 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
     mh_attention_call call;
     mh_status status = mh_mha_check_options(context, mha, options, &own);
     if (!status)
-        status = mh_mha_check_call(context, mha, &own, inputs, doutput, &call);
+        status = mh_mha_check_call(context, mha, &own, inputs, "doutput", doutput, &call);
     if (!status)
         status = check_gradients(context, inputs, wanted);
+    if (!status) {
+        const mh_tensor all = mh_tensor_1d(gradients, MH_F32, mha->parameters.floats);
+        status = MH_CHECK_OVERLAP(
+            context, 4, MH_OPERAND(dquery), MH_OPERAND(dkey), MH_OPERAND(dvalue),
+            {.name = "gradients", .tensor = gradients ? &all : NULL}, MH_OPERAND(query),
+            MH_OPERAND(key), MH_OPERAND(value), MH_OPERAND(doutput));
+    }
     if (status)
         return status;
     if (!own.tape || own.tape->owner != mha->identity)

@@ -2,6 +2,7 @@
 // Checking and filling what a tap wants besides weights, which the engine writes itself.
 #include "nn/taps.h"
 #include "nn/attention_layer_run.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
 static mh_status check_shape(mh_context *context, const char *name, const mh_tensor *t,
@@ -16,6 +17,21 @@ static mh_status check_shape(mh_context *context, const char *name, const mh_ten
                          mh_tensor_describe(t, found, sizeof found),
                          mh_tensor_describe(like, expected, sizeof expected));
     return status;
+}
+
+static const mh_tensor *if_given(const mh_tensor *t) { return t->data ? t : NULL; }
+
+static mh_status check_overlap(mh_context *context, const mh_tap *tap)
+{
+    mh_status status =
+        tap->weights.data ? mh_check_float(context, "weights", &tap->weights, 4) : MH_OK;
+    if (status)
+        return status;
+    return MH_CHECK_OVERLAP(context, 5, {.name = "tap.weights", .tensor = if_given(&tap->weights)},
+                            {.name = "tap.q", .tensor = if_given(&tap->q)},
+                            {.name = "tap.k", .tensor = if_given(&tap->k)},
+                            {.name = "tap.v", .tensor = if_given(&tap->v)},
+                            {.name = "tap.out", .tensor = if_given(&tap->out)});
 }
 
 // Rows of an output as (B, T, D); packed: (1, rows, D).
@@ -45,7 +61,9 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
         status = check_shape(context, "tap.k", &tap->k, &saved->k);
     if (!status)
         status = check_shape(context, "tap.v", &tap->v, &saved->v);
-    return status ? status : check_shape(context, "tap.out", &tap->out, &out);
+    if (!status)
+        status = check_shape(context, "tap.out", &tap->out, &out);
+    return status ? status : check_overlap(context, tap);
 }
 
 mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,

@@ -10,6 +10,7 @@
 #include "nn/packed_weights.h"
 #include "nn/tape.h"
 #include "nn/transformer_call.h"
+#include "ops/overlap.h"
 #include <string.h>
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -167,8 +168,14 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              const mh_tensor *output)
 {
     mh_transformer_run r;
-    mh_status status = mh_transformer_check_call(context, t, o, decodes, src, tgt, output, &r);
+    mh_status status =
+        mh_transformer_check_call(context, t, o, decodes, src, tgt, "output", output, &r);
     r.encoder.call.packed = packed;
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(output), MH_OPERAND(src), MH_OPERAND(tgt),
+                                  {.name = "src_mask", .tensor = o->src_mask},
+                                  {.name = "tgt_mask", .tensor = o->tgt_mask},
+                                  {.name = "memory_mask", .tensor = o->memory_mask});
     if (status)
         return status;
     mh_arena arena = {0};

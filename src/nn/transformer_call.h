@@ -48,7 +48,8 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
 mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *transformer,
                                     const mh_transformer_options *options, bool decodes,
                                     const mh_tensor *src, const mh_tensor *tgt,
-                                    const mh_tensor *output, mh_transformer_run *r);
+                                    const char *output_name, const mh_tensor *output,
+                                    mh_transformer_run *r);
 
 // What layer i is called with: what all have in common, its taps and its disabled heads.
 mh_layer_call mh_pass_call(const mh_transformer *transformer, const mh_transformer_options *options,

@@ -128,7 +128,8 @@ static void set_calls(const mh_transformer *t, const mh_transformer_options *o,
 mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t,
                                     const mh_transformer_options *o, bool decodes,
                                     const mh_tensor *src, const mh_tensor *tgt,
-                                    const mh_tensor *output, mh_transformer_run *r)
+                                    const char *output_name, const mh_tensor *output,
+                                    mh_transformer_run *r)
 {
     char found[128], expected[128];
     *r = (mh_transformer_run){0};
@@ -141,12 +142,12 @@ mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t
     if (!status && tgt)
         status = find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.call.rows);
     if (!status)
-        status = mh_check_float(context, "output", output, -1);
+        status = mh_check_float(context, output_name, output, -1);
     if (status)
         return status;
     const mh_tensor *like = tgt ? tgt : src;
     if (output->rank != like->rank || !mh_tensor_same_shape(output, like))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "output: found %s, expected %s",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", output_name,
                        mh_tensor_describe(output, found, sizeof found),
                        mh_tensor_describe(like, expected, sizeof expected));
     if (tgt && (tgt->rank != src->rank ||

@@ -4,6 +4,7 @@
 // are the caller's of now, and so must be what they were.
 #include "nn/tape.h"
 #include "nn/transformer_call.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <string.h>
 
@@ -107,11 +108,17 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
     mh_status status = mh_transformer_check_options(context, transformer, options, &own);
     if (!status)
         status = mh_transformer_check_call(context, transformer, &own, mh_has_decoder(transformer),
-                                           src, tgt, doutput, &r);
+                                           src, tgt, "doutput", doutput, &r);
     if (!status)
         status = check_gradient(context, "dsrc", dsrc, src);
     if (!status)
         status = check_gradient(context, "dtgt", dtgt, tgt);
+    if (!status) {
+        const mh_tensor all = mh_tensor_1d(gradients, MH_F32, transformer->parameters.floats);
+        status = MH_CHECK_OVERLAP(context, 3, MH_OPERAND(dsrc), MH_OPERAND(dtgt),
+                                  {.name = "gradients", .tensor = gradients ? &all : NULL},
+                                  MH_OPERAND(src), MH_OPERAND(tgt), MH_OPERAND(doutput));
+    }
     if (status)
         return status;
     if (!own.tape || own.tape->owner != transformer->identity)

@@ -3,6 +3,7 @@
 #include "ops/activation.h"
 #include "base/context.h"
 #include "ops/elementwise.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
 static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu"};
@@ -56,6 +57,8 @@ mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *
     if (!status)
         status = mh_check_like(context, "y", y, "x", x);
     if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
+    if (!status)
         mh_elementwise(context, forward_part, &kind, 1, 1, (const mh_tensor *[]){x, y});
     return status;
 }
@@ -91,6 +94,9 @@ mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh
     if (!status)
         status = mh_check_like(context, "dx", dx, "x", x);
     if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(dx), MH_OPERAND_IN_PLACE(x),
+                                  MH_OPERAND_IN_PLACE(dy));
+    if (!status)
         mh_elementwise(context, backward_part, &kind, 2, 1, (const mh_tensor *[]){x, dy, dx});
     return status;
 }
@@ -113,6 +119,9 @@ mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor 
     if (!status)
         status = mh_check_like(context, "y", y, "gate", gate);
     if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(gate),
+                                  MH_OPERAND_IN_PLACE(up));
+    if (!status)
         mh_elementwise(context, swiglu_part, NULL, 2, 1, (const mh_tensor *[]){gate, up, y});
     return status;
 }
@@ -132,6 +141,10 @@ mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const m
     mh_status status = mh_check_float(context, "gate", gate, -1);
     for (int i = 1; i < 5 && !status; i++)
         status = mh_check_like(context, operand_names[i], operands[i], "gate", gate);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 2, MH_OPERAND(dgate), MH_OPERAND(dup),
+                                  {.name = "gate", .tensor = gate, .may_be = 3},
+                                  {.name = "up", .tensor = up, .may_be = 3}, MH_OPERAND(dy));
     if (!status)
         mh_elementwise(context, swiglu_grad_part, NULL, 3, 2, operands);
     return status;
@@ -156,6 +169,10 @@ mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, co
         status = mh_tensor_broadcast(context, a, y->rank, y->shape, &wide_a);
     if (!status)
         status = mh_tensor_broadcast(context, b, y->rank, y->shape, &wide_b);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y),
+                                  {.name = "a", .tensor = &wide_a, .may_be = 1},
+                                  {.name = "b", .tensor = &wide_b, .may_be = 1});
     if (!status)
         mh_elementwise(context, add_part, NULL, 2, 1, (const mh_tensor *[]){&wide_a, &wide_b, y});
     return status;

@@ -256,6 +256,8 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = mh_attention_check(context, options, q, k, v, out, &problem);
     if (!status)
+        status = mh_attention_check_outputs(context, &problem);
+    if (!status)
         status = forward(context, &problem);
     mh_fpenv_leave(saved);
     return status;
@@ -267,6 +269,8 @@ mh_status mh_attention_cached(mh_context *context, const mh_attention_options *o
     mh_attention_problem problem;
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = mh_attention_check_cached(context, options, q, cache, out, &problem);
+    if (!status)
+        status = mh_attention_check_outputs(context, &problem);
     if (!status)
         status = forward(context, &problem);
     mh_fpenv_leave(saved);

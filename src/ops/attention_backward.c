@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "ops/attention_grad.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
 // ---- checks ------------------------------------------------------------------------------------
@@ -59,6 +60,29 @@ static mh_status check(mh_context *context, const mh_attention_options *options,
     if (!status && gradients->dv)
         status = mh_check_like(context, "dv", gradients->dv, "v", v);
     return status ? status : check_sums(context, problem, gradients);
+}
+
+static mh_status check_overlap(mh_context *context, const mh_attention_problem *p,
+                               const mh_tensor *dout, const mh_attention_gradients *g)
+{
+    const size_t masks = p->options.mask_count;
+    mh_operand operands[10 + 2 * MH_MAX_MASKS] = {{.name = "dq", .tensor = g->dq},
+                                                  {.name = "dk", .tensor = g->dk},
+                                                  {.name = "dv", .tensor = g->dv},
+                                                  {.name = "dsinks", .tensor = g->dsinks}};
+    size_t outputs = 4;
+    for (size_t i = 0; g->dmasks && i < masks; i++)
+        operands[outputs++] = (mh_operand){.name = "dmasks", .tensor = g->dmasks[i]};
+    const mh_operand inputs[] = {
+        {.name = "q", .tensor = &p->q},   {.name = "k", .tensor = &p->k},
+        {.name = "v", .tensor = &p->v},   {.name = "out", .tensor = &p->out},
+        {.name = "dout", .tensor = dout}, {.name = "lse", .tensor = p->options.lse}};
+    size_t count = outputs;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        operands[count++] = inputs[i];
+    for (size_t i = 0; i < masks; i++)
+        operands[count++] = (mh_operand){.name = "masks", .tensor = &p->options.masks[i].tensor};
+    return mh_check_overlap(context, outputs, count, operands);
 }
 
 static void plan(const mh_context *context, const mh_attention_problem *p, const mh_tensor *dout,
@@ -148,6 +172,8 @@ mh_status mh_attention_backward(mh_context *context, const mh_attention_options 
     mh_arena arena = {0};
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = check(context, options, q, k, v, out, dout, gradients, &problem);
+    if (!status)
+        status = check_overlap(context, &problem, dout, gradients);
     if (!status) {
         plan(context, &problem, dout, gradients, &job);
         layout(&job, &arena);

@@ -3,6 +3,7 @@
 // what was found and what was expected.
 #include "ops/attention_problem.h"
 #include "base/checked.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <string.h>
@@ -26,11 +27,16 @@ static mh_status check_dimension(mh_context *context, const char *name, const mh
     return MH_OK;
 }
 
-static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
+static bool shapes_fit(const mh_attention_problem *p)
+{
+    const size_t *k = p->k.shape, *v = p->v.shape, *out = p->out.shape;
+    return k[0] == p->B && k[3] == p->E && v[0] == p->B && v[1] == p->G && v[2] == p->S &&
+           out[0] == p->B && out[1] == p->H && out[2] == p->T && out[3] == p->Ev;
+}
+
+static mh_status refuse_shapes(mh_context *context, const mh_attention_problem *p)
 {
     mh_status status = MH_OK;
-    p->B = p->q.shape[0], p->H = p->q.shape[1], p->T = p->q.shape[2], p->E = p->q.shape[3];
-    p->G = p->k.shape[1], p->S = p->k.shape[2], p->Ev = p->v.shape[3];
     const struct {
         const char *name;
         const mh_tensor *tensor;
@@ -51,8 +57,15 @@ static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
     for (size_t i = 0; i < sizeof rules / sizeof *rules && !status; i++)
         status = check_dimension(context, rules[i].name, rules[i].tensor, rules[i].dimension,
                                  rules[i].expected, rules[i].meaning);
-    if (status)
-        return status;
+    return status;
+}
+
+static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
+{
+    p->B = p->q.shape[0], p->H = p->q.shape[1], p->T = p->q.shape[2], p->E = p->q.shape[3];
+    p->G = p->k.shape[1], p->S = p->k.shape[2], p->Ev = p->v.shape[3];
+    if (!shapes_fit(p))
+        return refuse_shapes(context, p);
     if (p->G == 0 ? p->H != 0 : p->H % p->G != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "heads: found %zu in q and %zu in k, expected a multiple", p->H, p->G);
@@ -332,6 +345,31 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
     if (!status)
         status = check_causal(context, problem);
     return status ? status : check_lse(context, problem);
+}
+
+mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_problem *p)
+{
+    const mh_attention_options *o = &p->options;
+    mh_operand operands[8 + MH_MAX_MASKS];
+    size_t count = 0;
+    operands[count++] = (mh_operand){.name = "out", .tensor = &p->out};
+    if (o->lse)
+        operands[count++] = (mh_operand){.name = "lse", .tensor = o->lse};
+    if (o->weights)
+        operands[count++] = (mh_operand){.name = "weights", .tensor = o->weights};
+    const size_t outputs = count;
+    operands[count++] = (mh_operand){.name = "q", .tensor = &p->q};
+    if (!p->cache) {
+        operands[count++] = (mh_operand){.name = "k", .tensor = &p->k};
+        operands[count++] = (mh_operand){.name = "v", .tensor = &p->v};
+    }
+    if (o->query_documents) {
+        operands[count++] = (mh_operand){.name = "query_documents", .tensor = o->query_documents};
+        operands[count++] = (mh_operand){.name = "key_documents", .tensor = o->key_documents};
+    }
+    for (size_t i = 0; i < o->mask_count; i++)
+        operands[count++] = (mh_operand){.name = "masks", .tensor = &o->masks[i].tensor};
+    return mh_check_overlap(context, outputs, count, operands);
 }
 
 // A cache that forgets must not be asked for what it may have forgotten.

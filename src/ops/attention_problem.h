@@ -52,6 +52,9 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
                                     const mh_tensor *q, const mh_kv_cache *cache,
                                     const mh_tensor *out, mh_attention_problem *problem);
 
+// Whether out, lse and weights of a checked problem overlap each other or what is read.
+mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_problem *problem);
+
 mh_sequence mh_attention_sequence(const mh_attention_problem *problem, size_t b);
 
 void mh_attention_interval(const mh_attention_problem *problem, const mh_sequence *sequence,

@@ -12,6 +12,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "ops/indices.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <float.h>
@@ -165,6 +166,12 @@ static mh_status check(mh_context *context, entropy_job *job,
         status = check_weight(context, job->o.weight, job->logits->shape[1]);
     if (!status && job->o.losses)
         status = check_losses(context, job->o.losses, job->logits->shape[0]);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 2, {.name = "dlogits", .tensor = job->dlogits},
+                                  {.name = "losses", .tensor = job->o.losses},
+                                  {.name = "logits", .tensor = job->logits, .may_be = 1},
+                                  {.name = "targets", .tensor = job->targets},
+                                  {.name = "weight", .tensor = job->o.weight});
     if (status)
         return status;
     return mh_check_index_range(context, "targets", job->targets, 0, (int64_t)job->logits->shape[1],

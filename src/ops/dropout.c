@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/elementwise.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
 
@@ -76,6 +77,8 @@ mh_status mh_dropout(mh_context *context, const mh_dropout_options *options, con
         status = mh_check_like(context, "y", y, "x", x);
     if (!status)
         status = mh_check_dropout(context, options, &o);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
     if (status)
         return status;
     mh_elementwise(context, o.probability > 0 ? dropout_part : copy_part, &o, 1, 1,

@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/indices.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
@@ -106,6 +107,8 @@ mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_ten
         status = check_rows(context, "y", y, ids, table->shape[1]);
     if (!status)
         status = mh_check_index_range(context, "ids", ids, 0, (int64_t)table->shape[0], NULL);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND(table), MH_OPERAND(ids));
     if (status)
         return status;
     embedding_job job = {.kernels = context->kernels,
@@ -131,6 +134,8 @@ mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float
     if (!status)
         status = mh_check_index_range(context, "ids", ids, 0, (int64_t)dtable->shape[0],
                                       padding_id < 0 ? NULL : &padding_id);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(dtable), MH_OPERAND(ids), MH_OPERAND(dy));
     if (status)
         return status;
     embedding_job job = {.kernels = context->kernels,

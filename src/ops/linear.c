@@ -4,6 +4,7 @@
 //     y = x W^T + b          dx = dy W          dW = dy^T x          db = column sums of dy
 #include "base/fpenv.h"
 #include "ops/matmul_job.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <string.h>
@@ -120,6 +121,16 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_matmul
     return status;
 }
 
+static mh_status check_outputs(mh_context *context, const mh_linear_options *o, const mh_tensor *x,
+                               const mh_tensor *weight, const mh_tensor *y)
+{
+    return MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y),
+                            {.name = "preactivation", .tensor = o->preactivation}, MH_OPERAND(x),
+                            MH_OPERAND(weight), {.name = "bias", .tensor = o->bias},
+                            {.name = "residual", .tensor = o->residual, .may_be = 1},
+                            {.name = "relu_output", .tensor = o->relu_output});
+}
+
 mh_status mh_linear(mh_context *context, const mh_linear_options *options, const mh_tensor *x,
                     const mh_tensor *weight, const mh_tensor *y)
 {
@@ -134,6 +145,8 @@ mh_status mh_linear(mh_context *context, const mh_linear_options *options, const
     status = check_operands(context, x, N, K, "y", y);
     if (!status)
         status = set_epilogue(context, x->shape[0], N, &job);
+    if (!status)
+        status = check_outputs(context, &job.options, x, weight, y);
     if (status)
         return status;
     job.kernels = context->kernels;
@@ -179,7 +192,10 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
         status = mh_check_f32(context, "dweight", dweight, 2);
     if (!status && dbias)
         status = check_vector(context, "dbias", dbias, weight->shape[0]);
-    return status;
+    return status ? status
+                  : MH_CHECK_OVERLAP(context, 3, MH_OPERAND(dx), MH_OPERAND(dweight),
+                                     MH_OPERAND(dbias), MH_OPERAND(x), MH_OPERAND(weight),
+                                     MH_OPERAND(dy));
 }
 
 mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,

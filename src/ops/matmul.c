@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // mh_matmul, and matrices packed beforehand; matmul_job.h tells how it is done.
 #include "ops/matmul_operands.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
 mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
@@ -28,6 +29,8 @@ mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
     mh_status status = mh_check_float(context, "b", b, 2);
     if (!status)
         status = mh_matmul_check(context, a, b->shape[0], b->shape[1], c);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a), MH_OPERAND(b));
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,
@@ -50,6 +53,8 @@ mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_pac
                        "b: found a matrix packed at level %s, expected this context's, %s", b->isa,
                        context->isa);
     mh_status status = mh_matmul_check(context, a, b->K, b->N, c);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a));
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,

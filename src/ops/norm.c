@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/sizes.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <math.h>
 
@@ -149,6 +150,9 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
         status = mh_norm_check_statistic(context, "mean", mean, x);
     if (!status)
         status = mh_norm_check_statistic(context, "rstd", rstd, x);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 3, MH_OPERAND(y), MH_OPERAND(mean), MH_OPERAND(rstd),
+                                  MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight), MH_OPERAND(bias));
     if (status)
         return status;
     norm_job job = {.epsilon = epsilon, .x = *x, .y = *y, .mean = mean, .rstd = rstd};
@@ -167,6 +171,9 @@ mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *
         status = mh_check_like(context, "y", y, "x", x);
     if (!status)
         status = mh_norm_check_statistic(context, "rstd", rstd, x);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y), MH_OPERAND(rstd),
+                                  MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight));
     if (status)
         return status;
     norm_job job = {.rms = true, .epsilon = epsilon, .x = *x, .y = *y, .rstd = rstd};

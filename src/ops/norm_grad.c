@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/norm.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
 typedef struct norm_grad_job {
@@ -135,7 +136,13 @@ static mh_status check(mh_context *context, const norm_grad_job *job, const mh_t
         status = mh_norm_check_vector(context, "dweight", job->dweight, x);
     if (!status)
         status = mh_norm_check_vector(context, "dbias", job->dbias, x);
-    return status;
+    return status ? status
+                  : MH_CHECK_OVERLAP(context, 3, {.name = "dx", .tensor = job->dx},
+                                     {.name = "dweight", .tensor = job->dweight},
+                                     {.name = "dbias", .tensor = job->dbias}, MH_OPERAND(x),
+                                     MH_OPERAND(weight), {.name = "mean", .tensor = job->mean},
+                                     {.name = "rstd", .tensor = job->rstd},
+                                     {.name = "dy", .tensor = job->dy, .may_be = 1});
 }
 
 mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,

@@ -7,6 +7,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "kernels/kernels.h"
+#include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <math.h>
 #include <multihead/optimiser.h>
@@ -37,6 +38,11 @@ static mh_status check_array(mh_context *context, const char *name, size_t n, co
     if (n > 0 && !array)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu numbers", name, n);
     return MH_OK;
+}
+
+static mh_tensor as_tensor(size_t n, const float *array)
+{
+    return mh_tensor_1d((void *)(uintptr_t)array, MH_F32, n);
 }
 
 static mh_status check_number(mh_context *context, const char *name, double value, double below)
@@ -103,6 +109,13 @@ mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, ui
         status = check_array(context, "m", n, m);
     if (!status)
         status = check_array(context, "v", n, v);
+    const mh_tensor arrays[] = {as_tensor(n, parameter), as_tensor(n, m), as_tensor(n, v),
+                                as_tensor(n, gradient)};
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 3, {.name = "parameter", .tensor = &arrays[0]},
+                                  {.name = "m", .tensor = &arrays[1]},
+                                  {.name = "v", .tensor = &arrays[2]},
+                                  {.name = "gradient", .tensor = &arrays[3]});
     if (status)
         return status;
     mh_fpenv saved = mh_fpenv_enter();
@@ -144,6 +157,13 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
         status = check_array(context, "parameter", n, parameter);
     if (!status && o.momentum > 0)
         status = check_array(context, "velocity", n, velocity);
+    const mh_tensor arrays[] = {as_tensor(n, parameter), as_tensor(n, velocity),
+                                as_tensor(n, gradient)};
+    if (!status)
+        status =
+            MH_CHECK_OVERLAP(context, 2, {.name = "parameter", .tensor = &arrays[0]},
+                             {.name = "velocity", .tensor = o.momentum > 0 ? &arrays[1] : NULL},
+                             {.name = "gradient", .tensor = &arrays[2]});
     if (status)
         return status;
     mh_fpenv saved = mh_fpenv_enter();

@@ -11,6 +11,7 @@
 #include "base/sizes.h"
 #include "ops/frequencies.h"
 #include "ops/indices.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
@@ -216,7 +217,12 @@ static mh_status check(mh_context *context, const mh_rope_options *options, rope
         status = place_positions(context, job);
     if (!status && job->o.cosine)
         status = check_caches(context, job);
-    return status;
+    return status ? status
+                  : MH_CHECK_OVERLAP(context, 1, {.name = "y", .tensor = job->y},
+                                     {.name = "x", .tensor = job->x, .may_be = 1},
+                                     {.name = "positions", .tensor = job->o.positions},
+                                     {.name = "cosine", .tensor = job->o.cosine},
+                                     {.name = "sine", .tensor = job->o.sine});
 }
 
 static void layout(rope_job *job, mh_arena *arena, size_t threads)

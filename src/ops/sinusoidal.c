@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "ops/frequencies.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
@@ -49,6 +50,8 @@ mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scal
 {
     const int64_t limit = INT64_C(1) << 31;
     mh_status status = mh_check_float(context, "y", y, 2);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y));
     if (status || mh_tensor_count(y) == 0)
         return status;
     const size_t T = y->shape[0];

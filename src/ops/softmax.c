@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <math.h>
@@ -65,7 +66,7 @@ static mh_status check(mh_context *context, const mh_tensor *x, int axis, const 
     if (axis < -x->rank || axis >= x->rank)
         return mh_fail(context, MH_ERROR_ARGUMENT, "axis: found %d, expected %d to %d", axis,
                        -x->rank, x->rank - 1);
-    return MH_OK;
+    return MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
 }
 
 static mh_status run(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y,

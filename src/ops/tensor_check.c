@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks that all operations share; see tensor_check.h.
 #include "ops/tensor_check.h"
+#include "base/checked.h"
 #include "ops/rows.h"
 #include <string.h>
 
@@ -19,6 +20,10 @@ static mh_status check_data(mh_context *context, const char *name, const mh_tens
     if ((uintptr_t)t->data % size != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is not aligned to its %zu bytes of %s",
                        name, size, mh_dtype_name(t->dtype));
+    if (!mh_strides_fit(t->rank, t->shape, t->stride, size))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %s with strides that reach beyond what memory can hold", name,
+                       mh_tensor_describe(t, text, sizeof text));
     return MH_OK;
 }
 

@@ -6,8 +6,8 @@
 #include <multihead/tensor.h>
 
 // A view of `rank` dimensions (-1: any) whose elements can be counted, addressed and read: not
-// NULL, not more elements than memory can hold, data that is there and aligned to its dtype. `name`
-// is for the message. Error: MH_ERROR_ARGUMENT.
+// NULL, not more elements than memory can hold, no strides that reach further, data that is there
+// and aligned to its dtype. `name` is for the message. Error: MH_ERROR_ARGUMENT.
 mh_status mh_check_tensor(mh_context *context, const char *name, const mh_tensor *t, int rank);
 
 // The same, and a dtype that sums can be kept for: f32, bf16, f16. Error: MH_ERROR_UNSUPPORTED too.

@@ -4,9 +4,11 @@
 // narrow_to_odd).
 #include <multihead/tensor.h>
 
+#include "base/checked.h"
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/half.h"
+#include "ops/overlap.h"
 #include "ops/rows.h"
 
 #include <math.h>
@@ -229,6 +231,11 @@ static void copy_rows(const mh_kernels *kernels, const mh_tensor *from, const mh
     } while (next_row(from, index));
 }
 
+static bool spans_memory(const mh_tensor *t)
+{
+    return mh_strides_fit(t->rank, t->shape, t->stride, mh_dtype_size(t->dtype));
+}
+
 static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)
 {
     char a[256], b[256];
@@ -242,7 +249,16 @@ static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh
     if (count > 0 && (!from->data || !to->data))
         return mh_fail(context, MH_ERROR_ARGUMENT, "copy: the data of %s is NULL",
                        mh_tensor_describe(from->data ? to : from, a, sizeof a));
-    return MH_OK;
+    if (count > 0 && (!spans_memory(from) || !spans_memory(to)))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "copy: the strides of `%s` reach beyond what memory can hold",
+                       spans_memory(from) ? "to" : "from");
+    // In place, a conversion between dtypes of one size is as good as a copy.
+    mh_tensor same = *from;
+    if (mh_dtype_size(from->dtype) == mh_dtype_size(to->dtype))
+        same.dtype = to->dtype;
+    return MH_CHECK_OVERLAP(context, 1, MH_OPERAND(to),
+                            {.name = "from", .tensor = &same, .may_be = 1});
 }
 
 mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)

@@ -101,6 +101,8 @@ static mh_status check_weights(mh_context *context, const char *group, const mh_
             return refuse(context, group, "", w, "no dimension of 0");
     if (!mh_multiply_all(4, w->shape, &count) || !mh_multiply_sizes(count, 8, &bytes))
         return refuse(context, group, "", w, "a shape whose bytes can be counted");
+    if (!mh_strides_fit(w->rank, w->shape, w->stride, mh_dtype_size(w->dtype)))
+        return refuse(context, group, "", w, "strides that stay within what memory can hold");
     return MH_OK;
 }
 
@@ -126,6 +128,8 @@ static mh_status check_tap(mh_context *context, const char *group, const char *n
     bool mask = rank == 2;
     if (mask ? t->dtype != MH_BOOL && t->dtype != MH_U8 : !is_float(t->dtype))
         return refuse(context, group, name, t, mask ? "bool or u8" : "f32, f64, f16 or bf16");
+    if (!mh_strides_fit(t->rank, t->shape, t->stride, mh_dtype_size(t->dtype)))
+        return refuse(context, group, name, t, "strides that stay within what memory can hold");
     return MH_OK;
 }
 
