@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Translating by search: greedy against the argmax of a whole forward pass, with and without some
-// heads, beams against all translations that there are, and the attention that comes with them.
+// heads, beams against all translations that there are, when a beam stops, and the attention that
+// comes with translations.
+#include "model/beam.h"
 #include "model/translator_inside.h"
 #include "translate_support.h"
 
@@ -233,6 +235,63 @@ static void wide_beam_finds_the_best(void **state)
     mh_context_free(context);
 }
 
+// ---- stopping -----------------------------------------------------------------------------------
+
+enum { END = 2, BEAM = 2, LONGEST = 40 };
+
+// Advances the beam's one likely hypothesis by a token at `step`; </s> costs `end` there. The other
+// token is so unlikely that it never matters.
+static void advance_by(mh_beam *beam, double step, double end)
+{
+    mh_candidate candidates[BEAM][BEAM];
+    mh_next next[BEAM];
+    size_t parents[BEAM];
+    for (size_t i = 0; i < beam->live; i++) {
+        candidates[i][0] = (mh_candidate){10, i == 0 ? step : -50};
+        candidates[i][1] = (mh_candidate){11, -50};
+        next[i] = (mh_next){candidates[i], BEAM, i == 0 ? end : -60};
+    }
+    mh_beam_advance(beam, next, parents);
+}
+
+// Two poor hypotheses are finished while the likely one still needs a token and </s>.
+static void stops_after_the_likely_one(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 1);
+    mh_beam beam;
+    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, END, &beam));
+    advance_by(&beam, -0.1, -2.5);
+    advance_by(&beam, -0.1, -2.5);
+    assert_int_equal(beam.finished, BEAM);
+    assert_true(beam.live > 0); // -0.2 after two tokens, the best of the finished -1.3 per token
+    advance_by(&beam, -0.1, -4);
+    assert_true(beam.live > 0);
+    advance_by(&beam, -9, -0.1);
+    assert_int_equal(beam.live, 0);
+    assert_int_equal(beam.best[0].count, 3);
+    assert_true(fabs(beam.best[0].score - -0.4 / 4) < 1e-12);
+    mh_beam_free(context, &beam);
+    mh_context_free(context);
+}
+
+// With as many finished as the beam is wide, a live one that is behind is not waited for, although
+// it could win by LONGEST tokens that cost nothing.
+static void stops_when_all_are_behind(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 1);
+    mh_beam beam;
+    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, END, &beam));
+    advance_by(&beam, -0.5, -0.4);
+    advance_by(&beam, -2.5, -0.3);
+    assert_int_equal(beam.finished, BEAM);
+    assert_int_equal(beam.live, 0);
+    assert_int_equal(beam.best[0].count, 0);
+    mh_beam_free(context, &beam);
+    mh_context_free(context);
+}
+
 // ---- attention ----------------------------------------------------------------------------------
 
 static void attention_is_that_of_a_forward(void **state)
@@ -279,6 +338,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_is_argmax),
         cmocka_unit_test(wide_beam_finds_the_best),
+        cmocka_unit_test(stops_after_the_likely_one),
+        cmocka_unit_test(stops_when_all_are_behind),
         cmocka_unit_test(attention_is_that_of_a_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,15 @@
 // first `width` others are the next live ones. Where the sentence is as long as it may be, all
 // hypotheses end with </s>, at its price.
 //
-// score = log-probability / tokens^penalty, </s> counted. The search is done when `width`
-// hypotheses are finished, or when not even the best live one could still get among the `keep`
-// best: its score would be at most log-probability / most^penalty, since further tokens only cost.
+// score = log-probability / tokens^penalty, </s> counted. Further tokens only lower the
+// log-probability, so that a live hypothesis that ends with n tokens scores at most
+// log-probability / n^penalty. The search is done when the best live one could not get among the
+// `keep` best
+//
+//     with n = most, the longest translation allowed: no other result is possible;
+//     with n = length + 2, one more token and </s>, once `width` hypotheses are finished;
+//
+// and, with a width of 1, at the first </s>.
 #ifndef MH_MODEL_BEAM_H
 #define MH_MODEL_BEAM_H
 

@@ -6,6 +6,8 @@ run translate "Où est la gare ?" "Merci beaucoup." "Je suis fatigué." "Tom par
 run translate --beam 1 "Le chat noir dort." ""
 (cd /; run multihead translate "Merci beaucoup.") # without -m
 (cd /; run multihead translate -m fr-en "Merci beaucoup.")
+# "loan" is two tokens: by the time it is there, as many poorer ones are finished as the beam has
+run translate "La banque a approuvé le prêt hier."
 printf 'Bonjour !\n\nElle est partie.\n' | translate
 # as it is typeset, or pasted: no-break blanks, U+2019, tabs
 printf 'O\303\271 est la gare\302\240?\nL\342\200\231homme est l\303\240.\nMerci\t beaucoup.\n' | translate
