@@ -9,6 +9,7 @@
 #include <multihead/view.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool on_event(void *user, const mh_train_event *event)
 {
@@ -29,21 +30,58 @@ static void on_bad_line(void *user, const char *file, size_t line, const char *w
              t->bad_lines == MOST_NAMED ? "; further lines are counted only" : "");
 }
 
+// A model that is not worth using, and what to try: returns false if it may be.
+static bool say_useless(const train *t, const mh_train_result *r)
+{
+    const char *folder = t->options.folder;
+    if (r->update < r->warmup)
+        note(
+            "done, but %s has hardly learnt: it ended at update %llu of its warm-up of %llu. Try a "
+            "longer --after, or --warmup %llu in another directory",
+            folder, (unsigned long long)r->update, (unsigned long long)r->warmup,
+            (unsigned long long)(r->update / 10 + 1));
+    else if (r->best_update && r->best_bleu < 1)
+        note("done, but %s is not usable yet: BLEU %.2f (update %llu). Try a longer --after, or in "
+             "another directory a smaller --batch-tokens for more updates, or more data",
+             folder, r->best_bleu, (unsigned long long)r->best_update);
+    else
+        return false;
+    return true;
+}
+
 static void say_result(const train *t, const mh_train_result *r)
 {
     const char *folder = t->options.folder;
     if (r->finished)
-        note("the run in %s is complete: %llu updates; nothing to do", folder,
-             (unsigned long long)r->update);
+        note("the run in %s is complete: %llu update%s; nothing to do", folder,
+             (unsigned long long)r->update, r->update == 1 ? "" : "s");
     else if (r->stopped)
-        note("saved after step %llu; the same command goes on from there",
+        note("saved after update %llu; the same command resumes there",
              (unsigned long long)r->update);
+    else if (say_useless(t, r))
+        return;
     else if (r->best_update)
-        note("done%s: %s is a model with BLEU %.2f (step %llu)",
+        note("done%s: %s is a model with BLEU %.2f (update %llu)",
              r->impatient ? ", nothing got better" : "", folder, r->best_bleu,
              (unsigned long long)r->best_update);
     else
         note("done: %s is a model", folder);
+}
+
+// Whether the picture is there, and not older than the log: writing it may have failed.
+static bool curve_is_drawn(const train *t)
+{
+    char *log = join_path(t->options.folder, "log.jsonl");
+    char *picture = join_path(t->options.folder, "loss.svg");
+    struct stat logged, drawn;
+    const bool up_to_date = log && picture && stat(picture, &drawn) == 0 &&
+                            stat(log, &logged) == 0 &&
+                            (drawn.st_mtim.tv_sec > logged.st_mtim.tv_sec ||
+                             (drawn.st_mtim.tv_sec == logged.st_mtim.tv_sec &&
+                              drawn.st_mtim.tv_nsec >= logged.st_mtim.tv_nsec));
+    free(log);
+    free(picture);
+    return up_to_date;
 }
 
 // The run's losses and scores as a picture beside its log.
@@ -80,7 +118,7 @@ static int run_training(train *t)
         code = complain_training(t, status);
     else
         say_result(t, &result);
-    if (!status && !result.finished && (result.update >= 100 || result.best_update))
+    if (!status && result.update && !(result.finished && curve_is_drawn(t)))
         code = draw_curve(t);
     end_saving();
     return code;

@@ -63,7 +63,7 @@ static const struct argp_option option_table[] = {
      0},
     {NULL, 0, NULL, 0, "The run", 2},
     {"output", 'o', "DIR", 0,
-     "its folder, and the model's; with a checkpoint in it, training goes on", 0},
+     "its directory, and the model's; with a checkpoint in it, training resumes", 0},
     {"after", KEY_AFTER, "TIME", 0,
      "stop after 20e (epochs), 50Ku (updates) or 100Mt (target tokens), counted from the start of "
      "the run; default: 20e",
@@ -102,7 +102,9 @@ static const struct argp_option option_table[] = {
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches of an update; default: 1", 0},
     {"lr", KEY_LR, "X", 0, "the highest learning rate; default: 0.001", 0},
     {"warmup", KEY_WARMUP, "N", 0,
-     "updates to get there; then it falls with their square root; default: 1000", 0},
+     "updates to get there; then it falls with their square root; default: 1000, but at most a "
+     "tenth of the run that --after asks for when it begins",
+     0},
     {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
     {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
     {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
@@ -143,7 +145,6 @@ static void set_example(mh_train_options *o)
     o->model.dropout = 0;
     o->batch_tokens = 2048;
     o->learning_rate = 3e-3;
-    o->warmup = 200;
     o->after = (mh_duration){8, MH_EPOCHS};
 }
 
@@ -357,9 +358,9 @@ const struct argp train_argp = {
            "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
            "validation data, or the last one without any.\n"
            "\n"
-           "Ctrl-C loses nothing: the step is finished and saved, and the same command goes on "
-           "where it was; with exit code 5. So does it after a crash, from the last checkpoint. "
-           "What comes out is the same to the bit however often a run was stopped, and for any "
+           "Ctrl-C loses nothing: the update is finished and saved, with exit code 5, and the same "
+           "command resumes there; after a crash it resumes from the last checkpoint. What comes "
+           "out is the same to the bit however often a run was stopped, and for any "
            "number of threads. A run that is complete is left as it is.\v"
            "Examples:\n"
            "  multihead train --data train.tsv --valid dev.tsv -o run\n"

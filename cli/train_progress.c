@@ -42,17 +42,18 @@ static double seconds_left(const mh_train_event *e)
 static void show_update(train_progress *p, const mh_train_event *e)
 {
     char text[256], spent[32], left[32];
+    const bool whole = e->epoch > 0 && e->epoch_part == 0; // the epoch that has just ended
     measure_rate(p, e);
     const double wait = progress_wanted() ? live_seconds : plain_seconds;
     if (e->seconds - p->shown < wait && e->part < 1)
         return;
     p->shown = e->seconds;
     snprintf(text, sizeof text,
-             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK tokens/s  %s, %s left  step %" PRIu64
+             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK tokens/s  %s, %s left  update %" PRIu64
              "  ppl %.1f  lr %.2e  norm %.2f",
-             e->epoch + 1, 100 * e->epoch_part, e->loss, p->rate / 1000,
-             time_text(e->seconds, spent), time_text(seconds_left(e), left), e->update,
-             exp(e->loss), e->learning_rate, e->gradient_norm);
+             whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
+             p->rate / 1000, time_text(e->seconds, spent), time_text(seconds_left(e), left),
+             e->update, exp(e->loss), e->learning_rate, e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else
@@ -63,7 +64,8 @@ static void show_validation(const mh_train_event *e)
 {
     char spent[32];
     progress_clear();
-    note("validation at step %" PRIu64 " (epoch %.2f, %s): loss %.3f  BLEU %.2f  chrF2 %.2f  exact "
+    note("validation at update %" PRIu64
+         " (epoch %.2f, %s): loss %.3f  BLEU %.2f  chrF2 %.2f  exact "
          "%.1f %%%s",
          e->update, (double)e->epoch + e->epoch_part, time_text(e->seconds, spent), e->valid_loss,
          e->bleu, e->chrf, 100 * e->exact, e->best ? "  best" : "");
@@ -71,12 +73,16 @@ static void show_validation(const mh_train_event *e)
 
 static void show_begin(const mh_train_event *e)
 {
-    note("%zu pairs, %zu for validation, %zu left out; %zu tokens in the vocabulary, %.2f M "
+    note("%zu pair%s, %zu for validation, %zu left out; %zu tokens in the vocabulary, %.2f M "
          "parameters, %s",
-         e->pairs, e->valid_pairs, e->left_out, e->vocabulary, (double)e->parameters / 1e6,
-         e->precision);
+         e->pairs, e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
+         (double)e->parameters / 1e6, e->precision);
     if (e->update)
-        note("goes on after step %" PRIu64, e->update);
+        note("resumes after update %" PRIu64, e->update);
+    if (e->updates <= e->warmup && e->warmup > 1)
+        note("the run of about %" PRIu64 " updates ends within its warm-up of %" PRIu64
+             ": little will be learnt; try --warmup %" PRIu64 ", or a longer --after",
+             e->updates, e->warmup, e->updates / 10 + 1);
 }
 
 void train_progress_show(train_progress *p, const mh_train_event *e)

@@ -257,6 +257,26 @@ static void test_bad_lines(void **state)
     mh_corpus_free(context, &c);
 }
 
+// Commas from the first line on are said once, and counted; a comma in a sentence is no CSV.
+static void test_csv(void **state)
+{
+    (void)state;
+    static const char csv[] = "un,one\ndeux;two\ntrois,three\n";
+    static const char late[] = "un,one\nle chat\tthe cat\noui, merci\n";
+    told t = {0};
+    mh_corpus c;
+    test_refused(context, parse(csv, sizeof csv - 1, &t, &c), MH_ERROR_FORMAT,
+                 "no sentence pairs: 3 lines, 3 of them bad");
+    assert_string_equal(t.text, "1: looks like CSV: expected a tab between source and target, on "
+                                "every line; ");
+    t = (told){0};
+    test_ok(context, parse(late, sizeof late - 1, &t, &c));
+    assert_int_equal(c.count, 1);
+    assert_int_equal(c.bad_lines, 2);
+    assert_int_equal(t.count, 2);
+    mh_corpus_free(context, &c);
+}
+
 // Lines of n bytes around the limit, with either end and the mark before them.
 static void check_length(size_t n, const char *mark, const char *end)
 {
@@ -308,7 +328,7 @@ static void test_bomb(void **state)
     size_t before = memory.live;
     memory.peak = before;
     test_refused(context, parse(packed.bytes, packed.size, &t, &c), MH_ERROR_FORMAT,
-                 "memory.tsv: no sentence pairs: 1 lines, 1 of them bad");
+                 "memory.tsv: no sentence pairs: 1 line, 1 of them bad");
     assert_true(memory.peak - before < 1 << 20);
     assert_int_equal(t.count, 1);
     blob_free(&zeros);
@@ -468,13 +488,14 @@ static void test_tatoeba(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tsv),        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_parallel),   cmocka_unit_test(test_standard_input),
-        cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_bomb),       cmocka_unit_test(test_unlike_files),
-        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_damaged_gzip),
-        cmocka_unit_test(test_after_gzip), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_read_error), cmocka_unit_test(test_tatoeba),
+        cmocka_unit_test(test_tsv),          cmocka_unit_test(test_large),
+        cmocka_unit_test(test_parallel),     cmocka_unit_test(test_standard_input),
+        cmocka_unit_test(test_bad_lines),    cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_unlike_files), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_damaged_gzip), cmocka_unit_test(test_after_gzip),
+        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_read_error),
+        cmocka_unit_test(test_tatoeba),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,6 +6,7 @@
 
 #include "base/folder.h"
 #include "train/duration.h"
+#include "train/validate.h"
 
 #include <fcntl.h>
 #include <fenv.h>
@@ -281,6 +282,101 @@ static void test_equal_scores(void **state)
     mh_context_free(context);
 }
 
+// Below BLEU 1 the loss decides, from there on BLEU.
+static void test_better_scores(void **state)
+{
+    (void)state;
+    static const struct {
+        double bleu, loss, best_bleu, best_loss;
+        bool better;
+    } cases[] = {
+        {0.00, 4.19, 0.01, 6.56, true},  {0.01, 6.56, 0.00, 4.19, false},
+        {0.99, 4.00, 0.50, 3.00, false}, {1.00, 5.00, 0.99, 3.00, true},
+        {0.99, 1.00, 1.00, 3.00, false}, {9.00, 3.00, 9.00, 4.00, true},
+        {9.00, 4.00, 9.00, 4.00, false}, {9.01, 9.00, 9.00, 4.00, true},
+        {0.02, 9.00, 0.01, 0.00, true}, // of a checkpoint without a loss
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mh_validation_score score = {.bleu = cases[i].bleu, .loss = cases[i].loss};
+        const mh_validation_score best = {.bleu = cases[i].best_bleu, .loss = cases[i].best_loss};
+        assert_int_equal(mh_validation_beats(&score, &best), cases[i].better);
+    }
+}
+
+// ---- warm-up ------------------------------------------------------------------------------------
+
+static void test_length_in_updates(void **state)
+{
+    (void)state;
+    assert_int_equal(mh_duration_updates((mh_duration){84, MH_UPDATES}, 14, 700), 84);
+    assert_int_equal(mh_duration_updates((mh_duration){6, MH_EPOCHS}, 14, 700), 84);
+    assert_int_equal(mh_duration_updates((mh_duration){1050, MH_TOKENS}, 14, 700), 21);
+    assert_int_equal(mh_duration_updates((mh_duration){5, MH_TOKENS}, 14, 0), 0);
+    assert_true(mh_duration_updates((mh_duration){UINT64_MAX, MH_EPOCHS}, 1 << 30, 1) > 0);
+}
+
+static bool note_warmup(void *user, const mh_train_event *event)
+{
+    *(mh_train_event *)user = *event;
+    return true;
+}
+
+// A tenth of the run that it begins with; kept when that grows; obeyed when it is given.
+static void test_warmup(void **state)
+{
+    (void)state;
+    char folder[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("warmup", folder));
+    mh_train_result result;
+    mh_train_event event = {0};
+    o.warmup = mh_train_options_default().warmup;
+    o.after.count = 30;
+    o.valid = NULL;
+    o.event = note_warmup;
+    o.user = &event;
+    test_ok(context, mh_train(context, &o, &result));
+    assert_int_equal(result.warmup, 3);
+    assert_int_equal(event.warmup, 3);
+    assert_int_equal(event.updates, 30);
+    const double expected = o.learning_rate * sqrt(3.0 / 30);
+    assert_true(fabs(event.learning_rate - expected) < 1e-12);
+    o.after.count = 60;
+    test_ok(context, mh_train(context, &o, &result));
+    assert_true(result.resumed);
+    assert_int_equal(result.warmup, 3);
+    o.warmup = 6;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT, "warmup: the run");
+    o.folder = folder_of("warmup-given", folder);
+    o.warmup = 100;
+    o.after.count = 3;
+    test_ok(context, mh_train(context, &o, &result));
+    assert_int_equal(result.warmup, 100);
+    mh_context_free(context);
+}
+
+// A run of a few updates has a training curve: a line for each of the first, and for the last.
+static void test_short_run_is_logged(void **state)
+{
+    (void)state;
+    char folder[96], path[128];
+    size_t lines = 0;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, folder_of("logged", folder));
+    mh_train_result result;
+    o.after.count = 14;
+    o.valid = NULL;
+    o.save_every.count = 100;
+    test_ok(context, mh_train(context, &o, &result));
+    snprintf(path, sizeof path, "%s/log.jsonl", folder);
+    blob log = blob_read(path);
+    for (size_t i = 0; i < log.size; i++)
+        lines += log.bytes[i] == '\n';
+    assert_int_equal(lines, 11);
+    blob_free(&log);
+    mh_context_free(context);
+}
+
 // ---- refusals -----------------------------------------------------------------------------------
 
 static void test_other_settings(void **state)
@@ -533,6 +629,10 @@ int main(void)
         cmocka_unit_test(test_finished_is_left_alone),
         cmocka_unit_test(test_longer),
         cmocka_unit_test(test_equal_scores),
+        cmocka_unit_test(test_better_scores),
+        cmocka_unit_test(test_length_in_updates),
+        cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_short_run_is_logged),
         cmocka_unit_test(test_other_settings),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_model_is_not_replaced),

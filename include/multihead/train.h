@@ -5,7 +5,7 @@
 //     options.data = "train.tsv";
 //     options.valid = "dev.tsv";
 //     options.folder = "run";
-//     mh_train(context, &options, &result);      again: goes on where it was stopped
+//     mh_train(context, &options, &result);      again: resumes where it was stopped
 //
 // A run is a folder, and itself a model that mh_translator_load() reads:
 //
@@ -51,6 +51,7 @@ typedef enum mh_train_event_kind {
 typedef struct mh_train_event {
     mh_train_event_kind kind;
     uint64_t update, epoch, tokens; // so far; epochs that are complete
+    uint64_t updates, warmup;       // of the whole run, about, and of its warm-up
     double epoch_part, part;        // 0 .. 1, of this epoch, of the run
     double seconds;                 // since this call began updating
     uint64_t tokens_now;            // trained on in these seconds
@@ -61,7 +62,7 @@ typedef struct mh_train_event {
 
     double valid_loss;        // a token, without smoothing
     double bleu, chrf, exact; // exact: the part of sentences that are right to the letter, 0 .. 1
-    bool best;                // by BLEU; of equal ones, by valid_loss
+    bool best;                // by BLEU; of equal ones, and of all below 1, by valid_loss
 
     size_t pairs, valid_pairs, parameters, vocabulary, left_out;
     const char *precision; // "f32" or "bf16"
@@ -74,6 +75,10 @@ typedef bool (*mh_train_event_fn)(void *user, const mh_train_event *event);
 typedef void (*mh_train_bad_line_fn)(void *user, const char *file, size_t line, const char *why);
 
 // ---- training -----------------------------------------------------------------------------------
+
+// `warmup`: 1000 updates, but at most a tenth of the run that `after` asks for when it begins. The
+// run keeps its warm-up when `after` grows later.
+#define MH_WARMUP_AUTO UINT64_MAX
 
 typedef struct mh_train_options {
     size_t struct_size; // sizeof(mh_train_options)
@@ -99,7 +104,7 @@ typedef struct mh_train_options {
     size_t batch_tokens;     // 4096: of source and target
     size_t accumulate;       // 1: batches of an update
     double learning_rate;    // 1e-3: the highest
-    uint64_t warmup;         // 1000: updates to get there; then it falls with their square root
+    uint64_t warmup;         // MH_WARMUP_AUTO: updates to get there; then it falls as 1 / sqrt
     double beta1, beta2;     // 0.9, 0.98
     double epsilon;          // 1e-9
     double weight_decay;     // 0
@@ -126,7 +131,7 @@ static inline mh_train_options mh_train_options_default(void)
     options.seed = options.accumulate = options.average = 1;
     options.batch_tokens = 4096;
     options.learning_rate = 1e-3;
-    options.warmup = 1000;
+    options.warmup = MH_WARMUP_AUTO;
     options.beta1 = 0.9;
     options.beta2 = 0.98;
     options.epsilon = 1e-9;
@@ -147,11 +152,12 @@ typedef struct mh_train_result {
     bool stopped;   // by the event function
     bool impatient; // ended by `patience`
     uint64_t update, epoch, tokens;
+    uint64_t warmup;      // updates; a run that ends before has hardly learnt
     double best_bleu;     // of the model in the folder; NaN without validation
     uint64_t best_update; //
 } mh_train_result;
 
-// Trains, or goes on with, the run in options->folder. What decides the bits must be as it was
+// Trains, or resumes, the run in options->folder. What decides the bits must be as it was
 // when the run began: all but threads, `after`, `patience` and the texts for people. One process
 // at a time works in a folder.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run of other options, which

@@ -5,9 +5,11 @@
 
 #include <multihead/io.h>
 
+#include "base/plain_numbers.h"
 #include "base/source.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define FORMAT_KEY   "format"
 #define FORMAT_VALUE "multihead checkpoint 1"
@@ -108,8 +110,24 @@ static mh_status check_format(const reading *r)
                           mh_quote_string(format ? format : "").text);
 }
 
+// A setting's value as people write it.
+static const char *shown(const mh_setting *setting, const char *value, char text[TEXT])
+{
+    char *end;
+    if (!setting->real && !setting->single)
+        return value;
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
+    const double number = strtod(value, &end);
+    mh_plain_numbers_leave(saved);
+    if (end == value || *end)
+        return value;
+    mh_short_text(number, setting->single, text, TEXT);
+    return text;
+}
+
 static mh_status check_settings(const reading *r, const mh_settings *settings)
 {
+    char texts[2][TEXT];
     for (size_t i = 0; i < settings->count; i++) {
         const mh_setting *now = &settings->list[i];
         const char *was = mh_tensor_file_metadata(r->file, now->name);
@@ -123,8 +141,8 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
         return mh_source_fail(&r->source, MH_ERROR_FORMAT,
                               "%s: the run was begun with %s, now it is %s; take another folder "
                               "for another run",
-                              now->name, mh_quote_string(was ? was : "").text,
-                              mh_quote_string(now->value).text);
+                              now->name, mh_quote_string(shown(now, was ? was : "", texts[0])).text,
+                              mh_quote_string(shown(now, now->value, texts[1])).text);
     }
     return MH_OK;
 }

@@ -18,7 +18,8 @@ enum { MH_SETTINGS_MOST = 32 };
 typedef struct mh_setting {
     const char *name;
     char value[48];
-    bool checksum; // of sentences: the value means nothing to people
+    bool checksum;     // of sentences: the value means nothing to people
+    bool real, single; // a double, or a float: for people the shortest decimal
 } mh_setting;
 
 typedef struct mh_settings {

@@ -44,7 +44,8 @@ typedef struct mh_corpus_files {
 } mh_corpus_files;
 
 // Reads a corpus. A bad line is left out, told to bad_line and counted once: no tab, an empty
-// side, not UTF-8, more than MH_LINE_MAX bytes (io/line_reader.h). In two files that is line n of
+// side, not UTF-8, more than MH_LINE_MAX bytes (io/line_reader.h). Of a file that looks like CSV
+// only the first line is told, up to the first line with a tab. In two files that is line n of
 // both; the file named is the one that has it.
 // Errors, after which the corpus is empty: MH_ERROR_FILE, MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no
 // name, both are standard input), MH_ERROR_FORMAT (damaged gzip, files of different numbers of

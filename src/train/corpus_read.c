@@ -12,12 +12,13 @@ typedef struct reading {
     const mh_corpus_files *files;
     mh_corpus *corpus;
     char why[96]; // the line cannot be used; "" if it can
+    bool csv;     // no tab from the first line on: that is said once
 } reading;
 
 static void tell(reading *r, const mh_line_reader *file, size_t line)
 {
     r->corpus->bad_lines++;
-    if (r->files->bad_line)
+    if (r->files->bad_line && !(r->csv && line > 1))
         r->files->bad_line(r->files->user, file->stream.source.name, line, r->why);
 }
 
@@ -65,15 +66,24 @@ static bool take_line(reading *r, const mh_line *line)
 
 // ---- one file ---------------------------------------------------------------------------
 
+static bool looks_like_csv(const mh_line *line)
+{
+    return memchr(line->bytes, ',', line->size) || memchr(line->bytes, ';', line->size);
+}
+
 static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *target)
 {
     if (!take_line(r, line))
         return false;
     const char *end = line->bytes + line->size, *tab = memchr(line->bytes, '\t', line->size);
     if (!tab) {
-        snprintf(r->why, sizeof r->why, "no tab between source and target");
+        r->csv |= line->number == 1 && looks_like_csv(line);
+        snprintf(r->why, sizeof r->why, "%s",
+                 r->csv ? "looks like CSV: expected a tab between source and target, on every line"
+                        : "no tab between source and target");
         return false;
     }
+    r->csv = false;
     const char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
     *source = (mh_text){line->bytes, (size_t)(tab - line->bytes)};
     *target = (mh_text){tab + 1, (size_t)((second ? second : end) - tab - 1)};
@@ -130,9 +140,9 @@ static mh_status fail_of_different_lengths(reading *r, mh_line_reader files[2])
             return status;
     }
     return mh_fail(r->context, MH_ERROR_FORMAT,
-                   "%.300s has %zu lines, %.300s %zu: expected as many, line by line",
-                   files[0].stream.source.name, files[0].number, files[1].stream.source.name,
-                   files[1].number);
+                   "%.300s has %zu line%s, %.300s %zu: expected as many, line by line",
+                   files[0].stream.source.name, files[0].number, files[0].number == 1 ? "" : "s",
+                   files[1].stream.source.name, files[1].number);
 }
 
 static mh_status read_parallel(reading *r, mh_line_reader files[2])
@@ -166,9 +176,9 @@ static mh_status read_open_files(reading *r, mh_line_reader files[2])
     if (!status)
         status = r->files->targets ? read_parallel(r, files) : read_tsv(r, &files[0]);
     if (!status && corpus->count == 0)
-        status =
-            mh_source_fail(source, MH_ERROR_FORMAT, "no sentence pairs: %zu lines, %zu of them bad",
-                           files[0].number, corpus->bad_lines);
+        status = mh_source_fail(source, MH_ERROR_FORMAT,
+                                "no sentence pairs: %zu line%s, %zu of them bad", files[0].number,
+                                files[0].number == 1 ? "" : "s", corpus->bad_lines);
     if (!status)
         status = mh_corpus_end(r->context, corpus);
     if (status)

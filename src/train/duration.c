@@ -51,6 +51,17 @@ bool mh_duration_over(mh_duration duration, const mh_progress *progress)
     return count_of(duration.unit, progress) >= duration.count;
 }
 
+uint64_t mh_duration_updates(mh_duration duration, uint64_t epoch_updates, uint64_t epoch_tokens)
+{
+    const double most = 1e18, count = (double)duration.count, updates = (double)epoch_updates;
+    if (duration.unit == MH_UPDATES)
+        return duration.count;
+    const double found = duration.unit == MH_EPOCHS ? count * updates
+                         : epoch_tokens             ? count * updates / (double)epoch_tokens
+                                                    : 0;
+    return (uint64_t)(found < most ? found : most);
+}
+
 bool mh_duration_due(mh_duration period, const mh_progress *before, const mh_progress *now)
 {
     return period.count &&

@@ -26,6 +26,9 @@ typedef struct mh_progress {
 // Whether `duration` is over.
 bool mh_duration_over(mh_duration duration, const mh_progress *progress);
 
+// How many updates `duration` is, about, with so many updates and target tokens in an epoch.
+uint64_t mh_duration_updates(mh_duration duration, uint64_t epoch_updates, uint64_t epoch_tokens);
+
 // Whether a multiple of `period` lies between two states, `before` excluded.
 bool mh_duration_due(mh_duration period, const mh_progress *before, const mh_progress *now);
 

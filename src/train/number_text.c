@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "train/number_text.h"
 
+#include "base/plain_numbers.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool mh_whole_parse(const char *text, uint64_t *number)
@@ -41,4 +44,17 @@ bool mh_real_parse(const char *text, double *number)
     }
     memcpy(number, &bits, sizeof bits);
     return true;
+}
+
+void mh_short_text(double number, bool single, char *text, size_t size)
+{
+    enum { DIGITS_MOST = 17 };
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
+    for (int digits = 1; digits <= DIGITS_MOST; digits++) {
+        snprintf(text, size, "%.*g", digits, number);
+        const double back = strtod(text, NULL);
+        if (single ? (float)back == (float)number : back == number)
+            break;
+    }
+    mh_plain_numbers_leave(saved);
 }

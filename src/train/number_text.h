@@ -14,4 +14,8 @@ bool mh_whole_parse(const char *text, uint64_t *number);
 void mh_real_text(double number, char *text, size_t size);
 bool mh_real_parse(const char *text, double *number);
 
+// The shortest decimal that reads as the same number: 0.1, not 0.10000000000000001; of a float with
+// `single`.
+void mh_short_text(double number, bool single, char *text, size_t size);
+
 #endif

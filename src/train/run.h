@@ -28,12 +28,16 @@ typedef struct mh_run {
     float *aside;
     mh_loss_memory *memory;
 
+    uint64_t warmup, updates; // of the run, `updates` about
     mh_settings settings;
     mh_progress progress;
     mh_run_log log;
     mh_train_event event;
     double begun; // when updates began
 } mh_run;
+
+// The batches of the epoch that progress is at.
+mh_status mh_run_plan_epoch(mh_run *run);
 
 // Everything up to the first update: the folder is open, the data read, the model made or loaded.
 mh_status mh_run_prepare(mh_run *run);

@@ -90,14 +90,14 @@ MH_PRINTF(2, 3) static mh_status add_line(mh_run_log *log, const char *format, .
     return written < 0 || fflush(log->file) != 0 ? cannot_write(log) : MH_OK;
 }
 
-mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e)
+mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e, double label_smoothing)
 {
     return add_line(log,
                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
-                    ", \"loss\": %.5f, \"learning_rate\": %.6g, \"gradient_norm\": %.4g, "
-                    "\"seconds\": %.1f}\n",
+                    ", \"loss\": %.5f, \"label_smoothing\": %.6g, \"learning_rate\": %.6g, "
+                    "\"gradient_norm\": %.4g, \"seconds\": %.1f}\n",
                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->loss,
-                    e->learning_rate, e->gradient_norm, e->seconds);
+                    label_smoothing, e->learning_rate, e->gradient_norm, e->seconds);
 }
 
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)

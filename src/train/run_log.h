@@ -21,8 +21,9 @@ mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t upda
                           mh_run_log *log);
 void mh_run_log_close(mh_run_log *log);
 
-// Adds a line: the losses of the last updates, or the figures of a validation.
-mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *event);
+// Adds a line: the losses of the last updates, with the label smoothing that is in them, or the
+// figures of a validation.
+mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *event, double label_smoothing);
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *event);
 
 #endif

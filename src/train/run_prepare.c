@@ -4,6 +4,7 @@
 
 #include "base/plain_numbers.h"
 #include "text/grow.h"
+#include "train/number_text.h"
 #include "train/numbers.h"
 
 #include <float.h>
@@ -42,8 +43,10 @@ static mh_status check_numbers(mh_context *context, const mh_train_options *o)
             continue;
         if (!isinf(numbers[i].below))
             snprintf(below, sizeof below, " and less than %.0f", numbers[i].below);
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %g, expected %s 0%s", numbers[i].name,
-                       numbers[i].found, positive ? "more than" : "at least", below);
+        char found[32];
+        mh_short_text(numbers[i].found, false, found, sizeof found);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s 0%s", numbers[i].name,
+                       found, positive ? "more than" : "at least", below);
     }
     return MH_OK;
 }
@@ -209,6 +212,12 @@ static void set_duration(mh_run *run, const char *name, mh_duration d)
     set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
 }
 
+static void set_real(mh_run *run, const char *name, double value)
+{
+    set(run, name, "%.17g", value);
+    run->settings.list[run->settings.count - 1].real = true;
+}
+
 static uint64_t fingerprint(const mh_examples *e)
 {
     const size_t ids = e->starts[2 * e->count];
@@ -236,17 +245,18 @@ static void collect_settings(mh_run *run)
     set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
         m->norm_first ? "norm-first" : "norm-last", m->max_length);
     set(run, "dropout", "%.9g", (double)m->dropout);
+    run->settings.list[run->settings.count - 1].single = true;
     set(run, "weights", "%s", mh_dtype_name(o->weights));
     set(run, "batch_tokens", "%zu", o->batch_tokens);
     set(run, "accumulate", "%zu", o->accumulate);
-    set(run, "learning_rate", "%.17g", o->learning_rate);
-    set(run, "warmup", "%" PRIu64, o->warmup);
-    set(run, "beta1", "%.17g", o->beta1);
-    set(run, "beta2", "%.17g", o->beta2);
-    set(run, "epsilon", "%.17g", o->epsilon);
-    set(run, "weight_decay", "%.17g", o->weight_decay);
-    set(run, "clip", "%.17g", o->clip);
-    set(run, "label_smoothing", "%.17g", o->label_smoothing);
+    set_real(run, "learning_rate", o->learning_rate);
+    set(run, "warmup", "%" PRIu64, run->warmup);
+    set_real(run, "beta1", o->beta1);
+    set_real(run, "beta2", o->beta2);
+    set_real(run, "epsilon", o->epsilon);
+    set_real(run, "weight_decay", o->weight_decay);
+    set_real(run, "clip", o->clip);
+    set_real(run, "label_smoothing", o->label_smoothing);
     set(run, "average", "%zu", o->average);
     set_duration(run, "save_every", o->save_every);
     set_duration(run, "valid_every", o->valid_every);
@@ -264,6 +274,43 @@ static mh_status choose_precision(mh_run *run)
         mh_checkpoint_setting(run->context, run->options->folder, "precision", was, sizeof was);
     if (!status)
         run->precision = !strcmp(was, "bf16") ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    return status;
+}
+
+// How many updates `after` is, about. Every epoch has as many batches as the first.
+static mh_status measure_run(mh_run *run)
+{
+    const size_t accumulate = run->options->accumulate;
+    mh_status status = mh_run_plan_epoch(run);
+    if (status)
+        return status;
+    const mh_batches *plan = &run->plan;
+    const size_t updates = plan->count / accumulate + (plan->count % accumulate != 0);
+    run->updates = mh_duration_updates(
+        run->options->after, updates,
+        mh_target_tokens(&run->examples, plan->examples, plan->starts[plan->count]));
+    return MH_OK;
+}
+
+// The caller's, or the run's if it is resumed, or what suits its length.
+static mh_status choose_warmup(mh_run *run)
+{
+    enum { WARMUP_MOST = 1000, WARMUP_PART = 10 };
+    char was[24];
+    run->warmup = run->options->warmup;
+    if (run->warmup != MH_WARMUP_AUTO)
+        return MH_OK;
+    if (!run->resumed) {
+        const uint64_t part = run->updates / WARMUP_PART;
+        run->warmup = part < 1 ? 1 : part < WARMUP_MOST ? part : WARMUP_MOST;
+        return MH_OK;
+    }
+    mh_status status =
+        mh_checkpoint_setting(run->context, run->options->folder, "warmup", was, sizeof was);
+    if (!status && !mh_whole_parse(was, &run->warmup))
+        status = mh_fail(run->context, MH_ERROR_FORMAT,
+                         "%.700s/" MH_CHECKPOINT_NAME ": \"warmup\": expected a number",
+                         run->options->folder);
     return status;
 }
 
@@ -325,6 +372,10 @@ mh_status mh_run_prepare(mh_run *run)
                                   &run->translator);
     if (!status)
         status = allocate(run);
+    if (!status)
+        status = measure_run(run);
+    if (!status)
+        status = choose_warmup(run);
     if (status)
         return status;
     collect_settings(run);

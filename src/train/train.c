@@ -16,8 +16,6 @@
 #include <math.h>
 #include <multihead/optimiser.h>
 
-enum { LOG_EVERY = 100 };
-
 static void tell(mh_run *run, mh_train_event_kind kind)
 {
     mh_train_event *e = &run->event;
@@ -26,6 +24,8 @@ static void tell(mh_run *run, mh_train_event_kind kind)
     e->update = p->update;
     e->epoch = p->epoch;
     e->tokens = p->tokens;
+    e->updates = run->updates;
+    e->warmup = run->warmup;
     e->epoch_part = run->plan.count ? (double)p->batch / (double)run->plan.count : 0;
     e->part = mh_duration_part(run->options->after, p, e->epoch_part);
     e->seconds = mh_clock_seconds() - run->begun;
@@ -36,13 +36,13 @@ static void tell(mh_run *run, mh_train_event_kind kind)
 // ---- one update ---------------------------------------------------------------------------------
 
 // Up to `update` = warmup the rate grows in proportion, then it falls as 1 / sqrt(update).
-static double learning_rate(const mh_train_options *o, uint64_t update)
+static double learning_rate(const mh_run *run, uint64_t update)
 {
-    const double u = (double)update, warmup = o->warmup ? (double)o->warmup : 1;
-    return o->learning_rate * (u < warmup ? u / warmup : sqrt(warmup / u));
+    const double u = (double)update, warmup = run->warmup ? (double)run->warmup : 1;
+    return run->options->learning_rate * (u < warmup ? u / warmup : sqrt(warmup / u));
 }
 
-static mh_status plan_epoch(mh_run *run)
+mh_status mh_run_plan_epoch(mh_run *run)
 {
     const mh_batch_options options = {run->options->seed, run->options->batch_tokens};
     if (run->plan.count && run->planned == run->progress.epoch)
@@ -112,7 +112,7 @@ static mh_status step(mh_run *run, double norm)
 {
     const mh_train_options *o = run->options;
     mh_adamw_options adam = mh_adamw_options_default();
-    adam.learning_rate = run->event.learning_rate = learning_rate(o, run->progress.update + 1);
+    adam.learning_rate = run->event.learning_rate = learning_rate(run, run->progress.update + 1);
     adam.beta1 = o->beta1;
     adam.beta2 = o->beta2;
     adam.epsilon = o->epsilon;
@@ -128,7 +128,7 @@ static mh_status update(mh_run *run)
     const float *const gradients = run->gradients;
     double loss, norm = 0;
     size_t tokens;
-    mh_status status = plan_epoch(run);
+    mh_status status = mh_run_plan_epoch(run);
     if (!status)
         status = add_gradients(run, &loss, &tokens);
     if (!status)
@@ -156,16 +156,24 @@ static mh_status update(mh_run *run)
     return status;
 }
 
+// Every update up to the 10th, every 10th up to the 100th, then every 100th, and wherever the run
+// is validated or saved: short runs have a curve, too.
+static bool log_is_due(const mh_progress *p)
+{
+    const uint64_t every = p->update <= 10 ? 1 : p->update <= 100 ? 10 : 100;
+    return p->pending || p->update % every == 0;
+}
+
 static mh_status log_losses(mh_run *run)
 {
     mh_progress *p = &run->progress;
-    if (p->update % LOG_EVERY)
+    if (!log_is_due(p))
         return MH_OK;
     mh_train_event line = run->event;
     line.loss = p->loss_sum / (double)p->loss_tokens;
     p->loss_sum = 0;
     p->loss_tokens = 0;
-    return mh_run_log_updated(&run->log, &line);
+    return mh_run_log_updated(&run->log, &line, run->options->label_smoothing);
 }
 
 // ---- after an update ----------------------------------------------------------------------------
@@ -229,8 +237,8 @@ static mh_status validate(mh_run *run, bool *cut)
     e->bleu = score.bleu;
     e->chrf = score.chrf;
     e->exact = score.exact;
-    e->best = !p->best_update || score.bleu > p->best_bleu ||
-              (score.bleu == p->best_bleu && score.loss < p->best_loss);
+    const mh_validation_score best = {.loss = p->best_loss, .bleu = p->best_bleu};
+    e->best = !p->best_update || mh_validation_beats(&score, &best);
     if (e->best)
         status = save_model(run);
     if (status)
@@ -304,7 +312,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     if (!status) {
         result->resumed = run.resumed;
         result->finished = over(&run) && !run.progress.pending;
-        status = plan_epoch(&run);
+        status = mh_run_plan_epoch(&run);
     }
     if (!status)
         status = check_progress(&run);
@@ -319,6 +327,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     result->update = run.progress.update;
     result->epoch = run.progress.epoch;
     result->tokens = run.progress.tokens;
+    result->warmup = run.warmup;
     result->best_bleu = run.progress.best_update ? run.progress.best_bleu : NAN;
     result->best_update = run.progress.best_update;
     mh_run_free(&run);

@@ -58,6 +58,14 @@ static mh_status score_texts(mh_context *context, const mh_corpus *corpus, const
     return status;
 }
 
+bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best)
+{
+    const bool both_chance = score->bleu < 1 && best->bleu < 1 && best->loss > 0;
+    if (both_chance || score->bleu == best->bleu)
+        return score->loss < best->loss;
+    return score->bleu > best->bleu;
+}
+
 typedef struct listener {
     mh_validation_fn told;
     void *user;

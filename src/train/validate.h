@@ -18,6 +18,10 @@ typedef struct mh_validation_score {
     double bleu, chrf, exact; // of greedy translations
 } mh_validation_score;
 
+// Whether a score is better than the best so far: by BLEU; by loss if that is equal, or below 1 in
+// both, where it is chance. A best loss of 0 is unknown: first checkpoints did not have it.
+bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best);
+
 // Told how much is translated; false stops it.
 typedef bool (*mh_validation_fn)(void *user, double part);
 

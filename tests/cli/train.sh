@@ -52,6 +52,30 @@ done
 for run in stopped straight; do sed 's/"seconds".*//' $run/log.jsonl >$run.log; done
 cmp stopped.log straight.log && echo "log.jsonl is the same but for the seconds"
 
+# A picture that could not be written is made up for; one that is there is left alone.
+rm whole/loss.svg
+run multihead train $options --after 60u -o whole
+ls whole/loss.svg
+touch -d '2001-01-01' whole/loss.svg
+multihead train -q $options --after 60u -o whole
+find whole/loss.svg -newermt '2002-01-01'
+remember whole/loss.svg
+multihead train -q $options --after 60u -o whole
+untouched whole/loss.svg
+
+# A warm-up is at most a tenth of the run, unless it is given; a run that ends within it says so, and
+# so does one that has learnt nothing. Progress names the epoch that has ended.
+rates() { sed -n 's/.*"learning_rate": \([^,]*\).*/\1/p' $1/log.jsonl | tr '\n' ' '; }
+quieter() { sed '/validation at /d; s/ *loss.*left  / ... /; s/  ppl.*//'; }
+short="$sizes --dtype f32 --data pairs.tsv --valid dev.tsv --batch-tokens 200 --lr 0.003"
+multihead train $short --after 30u -o tenth 2>&1 | quieter
+rates tenth && echo
+multihead train $short --after 5e -o epochs 2>&1 | quieter
+multihead train $short --after 5u --warmup 100 -o given 2>&1 | quieter
+rates given && echo
+run multihead train -q $short --after 30u --lr 0.002 -o tenth
+run multihead train -q $short --after 30u --dropout 0.3 -o tenth
+
 # usage
 run multihead train
 run multihead train -o run
@@ -73,11 +97,13 @@ run multihead train --data pairs.tsv extra -o run
 # files
 printf 'good\tbon\nno tab\n\tempty\nb\303(d\tbad\nalso good\tbien\n' >mixed.tsv
 printf '' >empty.tsv
+tr '\t' ',' <pairs.tsv >pairs.csv
 run multihead train --data nowhere.tsv -o run
 ls -d run 2>&1
 run multihead train --data empty.tsv -o run
+run multihead train --data pairs.csv -o run
 multihead train --data mixed.tsv --preset tiny --dtype f32 --after 1u -o mixed 2>&1 |
-    grep -v 'step 1 '
+    grep -v 'update 1 '
 run multihead train -q --data pairs.tsv --targets dev.tsv -o run
 run multihead train -q $options --after 60u --seed 2 -o whole
 run multihead train -q $options --after 60u -o pairs.tsv
