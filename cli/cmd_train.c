@@ -5,17 +5,29 @@
 #include "outputs.h"
 #include "progress.h"
 #include "train_options.h"
+#include "train_record.h"
 
+#include <errno.h>
 #include <multihead/view.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+static void record_options(train *t)
+{
+    if (train_record_save(t))
+        return;
+    complain("%s/" TRAIN_RECORD_NAME ": cannot be written: %s", t->options.folder, strerror(errno));
+    t->unrecorded = true;
+}
+
 static bool on_event(void *user, const mh_train_event *event)
 {
     train *t = user;
-    if (event->kind == MH_TRAIN_BEGINS)
+    if (event->kind == MH_TRAIN_BEGINS) {
         begin_saving();
+        record_options(t);
+    }
     train_progress_show(&t->progress, event);
     return !was_interrupted();
 }
@@ -56,8 +68,8 @@ static void say_result(const train *t, const mh_train_result *r)
         note("the run in %s is complete: %llu update%s; nothing to do", folder,
              (unsigned long long)r->update, r->update == 1 ? "" : "s");
     else if (r->stopped)
-        note("saved after update %llu; the same command resumes there",
-             (unsigned long long)r->update);
+        note("saved after update %llu; 'multihead train -o %s' resumes there",
+             (unsigned long long)r->update, folder);
     else if (say_useless(t, r))
         return;
     else if (r->best_update)
@@ -116,10 +128,17 @@ static int run_training(train *t)
     int code = EXIT_DONE;
     if (status)
         code = complain_training(t, status);
-    else
+    if (status == MH_ERROR_FILE && t->resumes)
+        note(
+            "the run in %s reads the files that it was started with; if they have moved, put their "
+            "new paths into %s/" TRAIN_RECORD_NAME,
+            t->options.folder, t->options.folder);
+    if (!status)
         say_result(t, &result);
     if (!status && result.update && !(result.finished && curve_is_drawn(t)))
         code = draw_curve(t);
+    if (code == EXIT_DONE && t->unrecorded)
+        code = EXIT_FAILED;
     end_saving();
     return code;
 }
@@ -161,18 +180,19 @@ static char *join_arguments(int argc, char **argv)
 static int run_train(int argc, char **argv)
 {
     train t = {.common = {.command = &train_command}, .options = mh_train_options_default()};
-    char *command_line = join_arguments(argc, argv);
-    t.options.command = command_line;
     t.options.event = on_event;
     t.options.bad_line = on_bad_line;
     t.options.user = &t;
     int code = train_parse(argc, argv, &t);
+    char *command_line = code == EXIT_DONE ? join_arguments(t.argc, t.argv) : NULL;
+    t.options.command = command_line;
     if (code == EXIT_DONE)
         code = open_context(&t.common, &t.context);
     if (code == EXIT_DONE)
         code = run_training(&t);
     mh_context_free(t.context);
     free(command_line);
+    train_record_free(&t);
     return code;
 }
 

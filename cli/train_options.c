@@ -5,6 +5,8 @@
 // line they stand, it is read twice: the first time to know them, the second time, after they have
 // set what they set, for all that others say.
 #include "train_options.h"
+#include "messages.h"
+#include "train_record.h"
 
 #include <string.h>
 
@@ -312,13 +314,27 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     }
 }
 
-static void check_options(struct argp_state *state, const train *t)
+// A run that has recorded its options is resumed by them, and those are checked with the others.
+static bool resumes(const train *t)
+{
+    const mh_train_options *o = &t->options;
+    return !o->data && !o->example && !t->record && train_record_exists(o->folder);
+}
+
+static void check_options(struct argp_state *state, train *t)
 {
     const mh_train_options *o = &t->options;
     if (!o->folder)
-        argp_error(state, "-o is missing: the folder for the run and its model");
+        argp_error(state, "-o is missing: the directory for the run and its model");
+    if (resumes(t)) {
+        t->resumes = true;
+        return;
+    }
     if (!o->data && !o->example)
-        argp_error(state, "--data is missing; without data at hand try --example numbers");
+        argp_error(state, "--data is missing, %s%s; without data at hand try --example numbers",
+                   o->folder,
+                   t->record ? "/" TRAIN_RECORD_NAME " has none"
+                             : " has no " TRAIN_RECORD_NAME " to resume by");
     if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
         argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
                           "their targets");
@@ -353,28 +369,66 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 const struct argp train_argp = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]",
+    .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
+                "-o DIR [OPTION...]",
     .doc = "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
            "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
            "validation data, or the last one without any.\n"
            "\n"
-           "Ctrl-C loses nothing: the update is finished and saved, with exit code 5, and the same "
-           "command resumes there; after a crash it resumes from the last checkpoint. What comes "
+           "Ctrl-C loses nothing: the update is finished and saved, with exit code 5, and "
+           "'multihead train -o DIR' resumes there, with the options that the run was started "
+           "with; after a crash it resumes from the last checkpoint. What comes "
            "out is the same to the bit however often a run was stopped, and for any "
            "number of threads. A run that is complete is left as it is.\v"
            "Examples:\n"
            "  multihead train --data train.tsv --valid dev.tsv -o run\n"
+           "  multihead train -o run\n"
            "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
            "  multihead train --example numbers -o numbers",
     .children = children,
 };
 
+// Standard input cannot be read again.
+static int check_resumed(const train *t)
+{
+    const mh_train_options *o = &t->options;
+    const char *const paths[] = {o->data, o->data_targets, o->valid, o->valid_targets};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i] && !strcmp(paths[i], "-")) {
+            complain("the run in %s has read its data from standard input; give all its options "
+                     "again",
+                     o->folder);
+            return EXIT_USAGE;
+        }
+    return EXIT_DONE;
+}
+
+static int parse_recorded(int argc, char **argv, train *t, const train *before)
+{
+    int code = train_record_load(t, argc, argv);
+    const train loaded = *t;
+    if (code != EXIT_DONE)
+        return code;
+    *t = *before;
+    t->resumes = true;
+    t->argc = loaded.argc;
+    t->argv = loaded.argv;
+    t->record = loaded.record;
+    code = parse_arguments(&train_argp, t->argc, t->argv, t);
+    return code == EXIT_DONE ? check_resumed(t) : code;
+}
+
 int train_parse(int argc, char **argv, train *t)
 {
+    const train before = *t;
+    t->argc = argc;
+    t->argv = argv;
     int code = parse_arguments(&train_argp, argc, argv, t);
+    if (code == EXIT_DONE && t->resumes)
+        code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE && t->options.example)
         set_example(&t->options);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)
         set_preset(&t->options.model, t->preset);
-    return code == EXIT_DONE ? parse_arguments(&train_argp, argc, argv, t) : code;
+    return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
 }

@@ -12,6 +12,11 @@ typedef struct train {
     mh_train_options options;
     int preset;              // 0: none
     bool merges, valid_freq; // given
+    bool resumes;            // by the options that the run has recorded: --data is not given
+    bool unrecorded;         // they could not be written
+    int argc;                // the command line, with recorded options
+    char **argv;             //
+    char *record;            // what those are in
     train_progress progress;
     size_t bad_lines;
 } train;
