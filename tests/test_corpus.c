@@ -317,21 +317,56 @@ static void test_long_lines(void **state)
 }
 
 // Megabytes without an end are one bad line, and take no memory.
-static void test_bomb(void **state)
+static void test_endless_line(void **state)
 {
     (void)state;
     blob zeros = blob_join("", 0, "", 0, 64 << 20);
     memset(zeros.bytes, 0, zeros.size);
-    blob packed = gzip(zeros.bytes, zeros.size);
     mh_corpus c;
     told t = {0};
     size_t before = memory.live;
     memory.peak = before;
-    test_refused(context, parse(packed.bytes, packed.size, &t, &c), MH_ERROR_FORMAT,
+    test_refused(context, parse(zeros.bytes, zeros.size, &t, &c), MH_ERROR_FORMAT,
                  "memory.tsv: no sentence pairs: 1 line, 1 of them bad");
     assert_true(memory.peak - before < 1 << 20);
     assert_int_equal(t.count, 1);
     blob_free(&zeros);
+}
+
+// `pairs` times the same short pair: deflate makes a thousandth of it.
+static blob repeated_pairs(size_t pairs)
+{
+    blob text = blob_join("", 0, "", 0, 4 * pairs);
+    for (size_t i = 0; i < pairs; i++)
+        memcpy(text.bytes + 4 * i, "a\tb\n", 4);
+    blob packed = gzip(text.bytes, text.size);
+    blob_free(&text);
+    return packed;
+}
+
+// 39 KB that expand to 40 MB, and those to twenty times as much of corpus, are refused before they
+// do, in one member or in several; as much as a megabyte may expand as it likes.
+static void test_bomb(void **state)
+{
+    (void)state;
+    mh_corpus c;
+    told t = {0};
+    for (int members = 1; members <= 2; members++) {
+        blob packed = repeated_pairs(10000000 / (size_t)members);
+        if (members == 2)
+            packed = joined(packed, repeated_pairs(5000000));
+        size_t before = memory.live;
+        memory.peak = before;
+        test_refused(context, parse(packed.bytes, packed.size, &t, &c), MH_ERROR_FORMAT,
+                     "memory.tsv: the gzip data expand more than 100 times");
+        assert_true(memory.peak - before < 32 << 20);
+        assert_int_equal(memory.live, before);
+        blob_free(&packed);
+    }
+    blob packed = repeated_pairs(1 << 18);
+    test_ok(context, parse(packed.bytes, packed.size, &t, &c));
+    assert_int_equal(c.count, 1 << 18);
+    mh_corpus_free(context, &c);
     blob_free(&packed);
 }
 
@@ -488,14 +523,14 @@ static void test_tatoeba(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tsv),          cmocka_unit_test(test_large),
-        cmocka_unit_test(test_parallel),     cmocka_unit_test(test_standard_input),
-        cmocka_unit_test(test_bad_lines),    cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_unlike_files), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_damaged_gzip), cmocka_unit_test(test_after_gzip),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_read_error),
-        cmocka_unit_test(test_tatoeba),
+        cmocka_unit_test(test_tsv),        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_parallel),   cmocka_unit_test(test_standard_input),
+        cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_endless_line),
+        cmocka_unit_test(test_bomb),       cmocka_unit_test(test_unlike_files),
+        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_damaged_gzip),
+        cmocka_unit_test(test_after_gzip), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_read_error), cmocka_unit_test(test_tatoeba),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

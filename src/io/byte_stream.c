@@ -8,6 +8,7 @@
 
 #include "base/sizes.h"
 
+#include <inttypes.h>
 #include <limits.h>
 
 enum {
@@ -16,6 +17,9 @@ enum {
     MAGIC_SIZE = 2,    //
     MOST = INT_MAX / 2 // given to zlib at a time, which counts in unsigned
 };
+
+// Text compresses 3 to 20 times; deflate's limit is 1032. Short files may do as they like.
+enum { RATIO_MAX = 100, RATIO_FROM = 1 << 20 };
 
 static size_t available(const mh_byte_stream *s) { return s->end - s->begin; }
 
@@ -84,6 +88,19 @@ static mh_status fail_in_member(mh_byte_stream *s, int code)
                           s->zlib.msg ? s->zlib.msg : "it needs a dictionary");
 }
 
+static mh_status check_ratio(mh_byte_stream *s, size_t in, size_t out)
+{
+    s->compressed += in;
+    s->expanded += out;
+    if (s->expanded <= RATIO_FROM || s->expanded / RATIO_MAX <= s->compressed)
+        return MH_OK;
+    return mh_source_fail(&s->source, MH_ERROR_FORMAT,
+                          "the gzip data expand more than %d times: found %" PRIu64
+                          " bytes from %" PRIu64 ", which no text does; if they are right, "
+                          "decompress them first (gunzip)",
+                          RATIO_MAX, s->expanded, s->compressed);
+}
+
 static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
     mh_status status = fill(s, 1);
@@ -104,7 +121,7 @@ static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t siz
     else if (*got == 0 && in == 0)
         return mh_source_fail(&s->source, MH_ERROR_FORMAT,
                               "the gzip data is cut off: found the end of the file, expected more");
-    return MH_OK;
+    return check_ratio(s, in - s->zlib.avail_in, *got);
 }
 
 // Sets *ended, or begins the next member. Zeros fill up a tape's last block, as gzip(1) knows.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The bytes of a file or of memory, in order; gzip is noticed by its first two bytes and
 // decompressed on the way. Anything after a gzip member that is neither another member nor zeros is
-// refused, unlike in zlib's gzread: a damaged member would otherwise be lost without a word.
+// refused, unlike in zlib's gzread: a damaged member would otherwise be lost without a word. Data
+// that expand more than any text does are refused, too: a few kilobytes of gzip may hold gigabytes.
 #ifndef MH_IO_BYTE_STREAM_H
 #define MH_IO_BYTE_STREAM_H
 
@@ -18,6 +19,7 @@ typedef struct mh_byte_stream {
     bool at_end; // nothing comes after `input`
     enum { MH_STREAM_START, MH_STREAM_PLAIN, MH_STREAM_MEMBER, MH_STREAM_BETWEEN } state;
     z_stream zlib;
+    uint64_t compressed, expanded; // gzip bytes consumed and produced so far
 } mh_byte_stream;
 
 // Opens a file, plain or gzip, "-" for standard input. `path` must outlive the stream.
@@ -29,7 +31,8 @@ void mh_byte_stream_open_memory(mh_context *context, const char *name, const voi
                                 size_t size, mh_byte_stream *stream);
 
 // At least one byte, at most `size` (> 0); *got is 0 only at the end.
-// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (gzip: cut off or damaged), MH_ERROR_MEMORY.
+// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (gzip: cut off, damaged, or expanding too much),
+// MH_ERROR_MEMORY.
 mh_status mh_byte_stream_read(mh_byte_stream *stream, void *bytes, size_t size, size_t *got);
 
 void mh_byte_stream_close(mh_byte_stream *stream); // all zeros is fine, so is twice
