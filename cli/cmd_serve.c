@@ -86,7 +86,7 @@ static const struct argp serve_argp = {
     .doc =
         "Shows a page in which one types a sentence and sees its translation and what every "
         "head of every layer attends to. The address of the page is printed when all is ready. "
-        "Ctrl-C ends it, with exit code 0.\n"
+        "Ctrl-C, SIGTERM or SIGHUP end it, with exit code 0.\n"
         "\n"
         "Programs may ask too: POST /translate with a JSON object {\"text\": \"...\"} gives one "
         "with translation, score, log_probability, and the data of the page.\v"
@@ -136,6 +136,7 @@ static void mask_signals(int how)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(how, &set, NULL);
 }
 

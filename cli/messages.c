@@ -172,10 +172,11 @@ static void die(const char *text, int code)
 
 static void die_interrupted(void) { die(": interrupted\n", EXIT_INTERRUPTED); }
 
+// A closed terminal sends SIGHUP more than once, by the kernel and by the shell: that is no second
+// request.
 static void on_signal(int number)
 {
-    (void)number;
-    if (!saving || interrupted)
+    if (!saving || (interrupted && number != SIGHUP))
         die_interrupted();
     interrupted = 1;
 }
@@ -210,6 +211,7 @@ void catch_signals(void)
 {
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    catch_signal(SIGHUP);
     catch_bus_errors();
 }
 

@@ -371,20 +371,21 @@ const struct argp train_argp = {
     .parser = parse_option,
     .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
                 "-o DIR [OPTION...]",
-    .doc = "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
-           "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
-           "validation data, or the last one without any.\n"
-           "\n"
-           "Ctrl-C loses nothing: the update is finished and saved, with exit code 5, and "
-           "'multihead train -o DIR' resumes there, with the options that the run was started "
-           "with; after a crash it resumes from the last checkpoint. What comes "
-           "out is the same to the bit however often a run was stopped, and for any "
-           "number of threads. A run that is complete is left as it is.\v"
-           "Examples:\n"
-           "  multihead train --data train.tsv --valid dev.tsv -o run\n"
-           "  multihead train -o run\n"
-           "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
-           "  multihead train --example numbers -o numbers",
+    .doc =
+        "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
+        "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
+        "validation data, or the last one without any.\n"
+        "\n"
+        "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) lose nothing: the update is finished and "
+        "saved, with exit code 5, and 'multihead train -o DIR' resumes there, with the options "
+        "that the run was started with; after a crash it resumes from the last checkpoint. What "
+        "comes out is the same to the bit however often a run was stopped, and for any "
+        "number of threads. A run that is complete is left as it is.\v"
+        "Examples:\n"
+        "  multihead train --data train.tsv --valid dev.tsv -o run\n"
+        "  multihead train -o run\n"
+        "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
+        "  multihead train --example numbers -o numbers",
     .children = children,
 };
 

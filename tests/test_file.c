@@ -127,6 +127,25 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
+// Takes the place of the C library's: a file system without O_TMPFILE.
+static bool without_tmpfile;
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if (flags & (O_CREAT | __O_TMPFILE)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    if (without_tmpfile && (flags & __O_TMPFILE)) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
 // ---- reading ------------------------------------------------------------------------------------
 
 static void mapping_reads(void **state)
@@ -216,11 +235,20 @@ static void abandoned_leaves_the_old(void **state)
     mh_file_writer *writer;
     assert_int_equal(mh_file_begin(context, "file", &writer), MH_OK);
     assert_int_equal(mh_file_write(writer, "new", 3), MH_OK);
-    expect_entries(".", 2);
     mh_file_abandon(writer);
     expect_text("file", "old");
     expect_entries(".", 1);
     mh_file_abandon(NULL);
+}
+
+static void abandoned_leaves_nothing(size_t entries)
+{
+    mh_file_writer *writer;
+    assert_int_equal(mh_file_begin(context, "other", &writer), MH_OK);
+    assert_int_equal(mh_file_write(writer, "new", 3), MH_OK);
+    expect_entries(".", entries + without_tmpfile);
+    mh_file_abandon(writer);
+    expect_entries(".", entries);
 }
 
 static void interrupted_sync(void **state)
@@ -502,6 +530,56 @@ static void killed_writers_tear_nothing(void **state)
     }
 }
 
+// Writes a part of a file and is killed; how many entries does the folder have then?
+static void kill_in_the_middle(size_t expected)
+{
+    static const char part[300000];
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        mh_file_writer *writer;
+        if (mh_file_begin(context, "file", &writer) == MH_OK &&
+            mh_file_write(writer, part, sizeof part) == MH_OK)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    expect_entries(".", expected);
+}
+
+static void killed_writers_leave_nothing(void **state)
+{
+    (void)state;
+    int fd = openat(AT_FDCWD, ".", O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0)
+        skip();
+    close(fd);
+    kill_in_the_middle(0);
+    assert_int_equal(write_text("file", "old"), MH_OK);
+    kill_in_the_middle(1);
+    expect_text("file", "old");
+}
+
+// Without O_TMPFILE the new file has a temporary name from the beginning; all else is the same.
+static void file_system_without_tmpfile(void **state)
+{
+    (void)state;
+    without_tmpfile = true;
+    kill_in_the_middle(1);
+    put("file", "old");
+    assert_int_equal(chmod("file", 0640), 0);
+    assert_int_equal(write_text("file", "new"), MH_OK);
+    without_tmpfile = false;
+    expect_text("file", "new");
+    assert_int_equal(mode_of("file") & 0777, 0640);
+    expect_entries(".", 2); // and what the killed one left
+    without_tmpfile = true;
+    abandoned_leaves_nothing(2);
+    without_tmpfile = false;
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
@@ -525,6 +603,8 @@ int main(void)
         IN_FOLDER(pipes_and_devices),
         IN_FOLDER(standard_output),
         IN_FOLDER(killed_writers_tear_nothing),
+        IN_FOLDER(killed_writers_leave_nothing),
+        IN_FOLDER(file_system_without_tmpfile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

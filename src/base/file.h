@@ -27,7 +27,7 @@ MH_API mh_status mh_file_open(mh_context *context, const char *path, mh_file_rea
 MH_API mh_status mh_file_read(mh_file_reader *reader, void *bytes, size_t size, size_t *got);
 MH_API void mh_file_close(mh_file_reader *reader); // all zeros is fine, so is twice
 
-// Writes a file in pieces to a temporary name in the same folder:
+// Writes a file in pieces to a temporary in the same folder, without a name where that is possible:
 //
 //     mh_file_begin -> mh_file_write ... -> mh_file_commit     fsync, rename, fsync of the folder
 //                                       \-> mh_file_abandon    the temporary is removed

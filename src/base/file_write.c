@@ -4,6 +4,10 @@
 //     folder/   model.safetensors          the old file, untouched until the rename
 //               .multihead-9f3c...  .tmp   the new one; fsync, rename over the old, fsync folder
 //
+// Where the file system has O_TMPFILE, the new file has no name while it is written, so that not
+// even SIGKILL leaves it behind. linkat() cannot replace a file: it gets the temporary name after
+// fsync, just before the rename.
+//
 // All names are relative to the open folder, so that a program may change its working directory
 // in between. The temporary's name does not contain the file's, which may already be as long as
 // a name can be. What a rename cannot keep: hard links to the old file and its ACLs.
@@ -34,7 +38,8 @@ struct mh_file_writer {
     char path[PATH_MAX];   // as the caller named it, for messages
     char target[PATH_MAX]; // symbolic links followed
     const char *base;      // the last part of `target`
-    char temporary[40];
+    bool unnamed;          // the new file has no name yet (O_TMPFILE)
+    char temporary[40];    // "": none
     char buffer[1 << 16];
 };
 
@@ -124,21 +129,58 @@ static int open_folder(mh_file_writer *writer)
     return writer->folder < 0 ? errno : 0;
 }
 
+// The name under which linkat() finds a file that has none: it takes /proc, but no privilege.
+static void name_descriptor(int fd, char name[32]) { snprintf(name, 32, "/proc/self/fd/%d", fd); }
+
+// Creates a file without a name; false where the file system or /proc does not allow it.
+static bool create_unnamed(mh_file_writer *writer, mode_t mode)
+{
+    char name[32];
+    int fd = openat(writer->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    if (fd < 0)
+        return false;
+    name_descriptor(fd, name);
+    if (faccessat(AT_FDCWD, name, F_OK, 0) != 0) {
+        close(fd);
+        return false;
+    }
+    writer->fd = fd;
+    return writer->unnamed = true;
+}
+
+// Calls `create` with new names until one is not taken. An errno or 0.
+static int try_names(mh_file_writer *writer, int (*create)(mh_file_writer *, mode_t), mode_t mode)
+{
+    enum { MOST_TRIES = 100 };
+    int error = EEXIST;
+    for (int i = 0; i < MOST_TRIES && error == EEXIST; i++) {
+        name_temporary(writer->temporary, sizeof writer->temporary);
+        error = create(writer, mode) == 0 ? 0 : errno;
+    }
+    if (error)
+        writer->temporary[0] = '\0';
+    return error;
+}
+
+static int create_named(mh_file_writer *writer, mode_t mode)
+{
+    writer->fd = openat(writer->folder, writer->temporary,
+                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    return writer->fd < 0 ? -1 : 0;
+}
+
+static int link_unnamed(mh_file_writer *writer, mode_t mode)
+{
+    char name[32];
+    (void)mode;
+    name_descriptor(writer->fd, name);
+    return linkat(AT_FDCWD, name, writer->folder, writer->temporary, AT_SYMLINK_FOLLOW);
+}
+
 // Creates the temporary with the kernel's idea of a new file's permissions.
 static int create_temporary(mh_file_writer *writer, mode_t mode)
 {
-    enum { MOST_TRIES = 100 };
-    for (int i = 0; i < MOST_TRIES; i++) {
-        name_temporary(writer->temporary, sizeof writer->temporary);
-        writer->fd = openat(writer->folder, writer->temporary,
-                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-        if (writer->fd >= 0 || errno != EEXIST)
-            break;
-    }
-    if (writer->fd >= 0)
-        return 0;
-    writer->temporary[0] = '\0';
-    return errno;
+    return create_unnamed(writer, mode) ? 0 : try_names(writer, create_named, mode);
 }
 
 // Gives the new file the old one's mode, and its owner where that is allowed.
@@ -210,6 +252,7 @@ mh_status mh_file_begin(mh_context *context, const char *path, mh_file_writer **
     made->error = 0;
     made->buffered = 0;
     made->temporary[0] = '\0';
+    made->unnamed = false;
     memcpy(made->path, path, length + 1);
     memcpy(made->target, path, length + 1);
     mh_status status = begin(made);
@@ -293,6 +336,9 @@ static mh_status commit(mh_file_writer *writer)
     mh_status status = flush(writer);
     if (!status && renames && sync_all(writer->fd) != 0)
         status = fail_with(writer, errno, "cannot be written");
+    const int error = !status && writer->unnamed ? try_names(writer, link_unnamed, 0) : 0;
+    if (error)
+        status = fail_with(writer, error, "cannot be written");
     if (!status)
         status = close_file(writer);
     if (!status && renames)

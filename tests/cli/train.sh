@@ -39,11 +39,13 @@ interrupt() { # SIGNAL [OPTION...]
     env --default-signal=INT multihead train -q $options --after 3000u "$@" -o stopped 2>&1 &
     while [ "$(logged)" -le "$before" ] && kill -0 $! 2>/dev/null; do sleep 0.01; done
     kill -s "$signal" $!
+    [ "$signal" != HUP ] || kill -s HUP $! 2>/dev/null # as a closed terminal may: no second request
     wait $!
     echo "exit $?"
 }
 interrupt INT
 interrupt TERM --threads 1
+interrupt HUP
 multihead train -q $options --after 3000u -o stopped
 multihead train -q $options --after 3000u -o straight
 for file in model.safetensors checkpoint.safetensors; do

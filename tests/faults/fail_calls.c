@@ -168,6 +168,16 @@ int fstat(int fd, struct stat *status) { return FAIL_OR(EIO, syscall(SYS_fstat, 
 int fsync(int fd) { return FAIL_OR(EIO, syscall(SYS_fsync, fd)); }
 int fchmod(int fd, mode_t mode) { return FAIL_OR(EPERM, syscall(SYS_fchmod, fd, mode)); }
 
+int renameat(int folder, const char *from, int other, const char *to)
+{
+    return FAIL_OR(EIO, syscall(SYS_renameat2, folder, from, other, to, 0));
+}
+
+int linkat(int folder, const char *from, int other, const char *to, int flags)
+{
+    return FAIL_OR(EIO, syscall(SYS_linkat, folder, from, other, to, flags));
+}
+
 int rename(const char *from, const char *to)
 {
     return FAIL_OR(EIO, syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
