@@ -5,6 +5,7 @@
 #define MH_BASE_FILE_H
 
 #include <multihead/base.h>
+#include <stdio.h>
 
 typedef struct mh_mapping {
     const void *data; // NULL for an empty file
@@ -46,5 +47,8 @@ MH_API void mh_file_abandon(mh_file_writer *writer); // NULL is fine
 // All of that for bytes at hand.
 MH_API mh_status mh_file_replace(mh_context *context, const char *path, const void *bytes,
                                  size_t size);
+
+// Makes what was written to an open stream durable; `path` is for the message.
+MH_API mh_status mh_file_sync(mh_context *context, const char *path, FILE *stream);
 
 #endif

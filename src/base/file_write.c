@@ -15,6 +15,7 @@
 
 #include "base/context.h"
 #include "base/random.h"
+#include "base/sync.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -308,24 +309,14 @@ static mh_status close_file(mh_file_writer *writer)
     return close(fd) == 0 || errno == EINTR ? MH_OK : fail_with(writer, errno, "cannot be written");
 }
 
-static int sync_all(int fd) // network file systems may be interrupted
-{
-    int result;
-    do
-        result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
 static mh_status rename_temporary(mh_file_writer *writer)
 {
     if (renameat(writer->folder, writer->temporary, writer->folder, writer->base) != 0)
         return fail_with(writer, errno, "cannot be replaced");
     writer->temporary[0] = '\0';
-    // Some file systems have no such thing as syncing a folder, and say EINVAL.
-    if (writer->folder_synced && sync_all(writer->folder) != 0 && errno != EINVAL)
-        return fail_with(writer, errno, "is written, but may not survive a power failure");
-    return MH_OK;
+    const int error = writer->folder_synced ? mh_sync(writer->folder) : 0;
+    return error ? fail_with(writer, error, "is written, but may not survive a power failure")
+                 : MH_OK;
 }
 
 static mh_status commit(mh_file_writer *writer)
@@ -334,9 +325,9 @@ static mh_status commit(mh_file_writer *writer)
         return fail_with(writer, writer->error, "cannot be written");
     bool renames = writer->folder >= 0;
     mh_status status = flush(writer);
-    if (!status && renames && sync_all(writer->fd) != 0)
-        status = fail_with(writer, errno, "cannot be written");
-    const int error = !status && writer->unnamed ? try_names(writer, link_unnamed, 0) : 0;
+    int error = !status && renames ? mh_sync(writer->fd) : 0;
+    if (!status && !error && writer->unnamed)
+        error = try_names(writer, link_unnamed, 0);
     if (error)
         status = fail_with(writer, error, "cannot be written");
     if (!status)
@@ -364,6 +355,14 @@ void mh_file_abandon(mh_file_writer *writer)
     if (writer->folder >= 0)
         close(writer->folder);
     mh_free(writer->context, writer, sizeof *writer);
+}
+
+mh_status mh_file_sync(mh_context *context, const char *path, FILE *stream)
+{
+    const int error = fflush(stream) != 0 ? errno : mh_sync(fileno(stream));
+    return error ? mh_fail(context, MH_ERROR_FILE, PATH ": cannot be written: %s", path,
+                           strerror(error))
+                 : MH_OK;
 }
 
 mh_status mh_file_replace(mh_context *context, const char *path, const void *bytes, size_t size)

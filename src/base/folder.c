@@ -2,6 +2,8 @@
 // Folders with a lock. The lock is on the folder itself, so that no file tells of it.
 #include "base/folder.h"
 
+#include "base/sync.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +58,20 @@ static mh_status open_and_lock(mh_context *context, const char *path, mh_folder 
     return MH_OK;
 }
 
+// A new folder is an entry of its parent's, which a power failure may lose.
+static mh_status sync_parent(mh_context *context, const char *path, const mh_folder *folder)
+{
+    const int parent = openat(folder->descriptor, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0 && errno == EACCES) // it cannot be synced without permission to read it
+        return MH_OK;
+    const int error = parent < 0 ? errno : mh_sync(parent);
+    if (parent >= 0)
+        close(parent);
+    return error ? mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
+                           strerror(error))
+                 : MH_OK;
+}
+
 mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folder)
 {
     *folder = (mh_folder){-1, mkdir(path, 0777) == 0};
@@ -63,9 +79,29 @@ mh_status mh_folder_open(mh_context *context, const char *path, mh_folder *folde
         return mh_fail(context, MH_ERROR_FILE, PATH ": the folder cannot be made: %s", path,
                        strerror(errno));
     mh_status status = open_and_lock(context, path, folder);
-    if (status)
+    if (!status && folder->made)
+        status = sync_parent(context, path, folder);
+    if (status) {
         mh_folder_discard(folder, path);
+        mh_folder_close(folder);
+    }
     return status;
+}
+
+bool mh_folder_is_at(const mh_folder *folder, const char *path)
+{
+    struct stat own, there;
+    return fstat(folder->descriptor, &own) == 0 && stat(path, &there) == 0 &&
+           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+bool mh_folder_where(const mh_folder *folder, char path[MH_PATH_BYTES])
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", folder->descriptor);
+    const ssize_t size = readlink(link, path, MH_PATH_BYTES - 1);
+    path[size > 0 ? size : 0] = '\0';
+    return size > 0 && mh_folder_is_at(folder, path);
 }
 
 void mh_folder_close(mh_folder *folder)
@@ -77,7 +113,7 @@ void mh_folder_close(mh_folder *folder)
 
 void mh_folder_discard(const mh_folder *folder, const char *path)
 {
-    if (folder->made)
+    if (folder->made && (folder->descriptor < 0 || mh_folder_is_at(folder, path)))
         rmdir(path); // fails unless it is empty
 }
 

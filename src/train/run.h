@@ -13,7 +13,7 @@ typedef struct mh_run {
     mh_context *context;
     const mh_train_options *options;
     mh_folder folder;
-    bool resumed, stopped;
+    bool resumed, stopped, moved;
 
     mh_examples examples;
     mh_validation valid;
@@ -42,5 +42,9 @@ mh_status mh_run_plan_epoch(mh_run *run);
 // Everything up to the first update: the folder is open, the data read, the model made or loaded.
 mh_status mh_run_prepare(mh_run *run);
 void mh_run_free(mh_run *run);
+
+// Whether the folder is still where it was: before anything is written there by its name. Sets
+// run->moved if not.
+mh_status mh_run_check_folder(mh_run *run);
 
 #endif

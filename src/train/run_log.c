@@ -109,3 +109,8 @@ mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)
                     e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss, e->bleu,
                     e->chrf, e->exact, e->best ? "true" : "false", e->seconds);
 }
+
+mh_status mh_run_log_sync(mh_run_log *log)
+{
+    return mh_file_sync(log->context, log->path, log->file);
+}

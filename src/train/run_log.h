@@ -26,4 +26,7 @@ void mh_run_log_close(mh_run_log *log);
 mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *event, double label_smoothing);
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *event);
 
+// Makes the lines durable, before a checkpoint that counts on them.
+mh_status mh_run_log_sync(mh_run_log *log);
+
 #endif

@@ -118,6 +118,21 @@ static mh_status open_folder(mh_run *run)
     return MH_OK;
 }
 
+mh_status mh_run_check_folder(mh_run *run)
+{
+    char where[MH_PATH_BYTES];
+    const char *folder = run->options->folder;
+    if (mh_folder_is_at(&run->folder, folder))
+        return MH_OK;
+    run->moved = true;
+    if (!mh_folder_where(&run->folder, where))
+        return mh_fail(run->context, MH_ERROR_FILE, "%.700s: was removed during training", folder);
+    return mh_fail(run->context, MH_ERROR_FILE,
+                   "%.300s: was moved to %.300s during training; the same command with that folder "
+                   "resumes the run",
+                   folder, where);
+}
+
 // ---- data ---------------------------------------------------------------------------------------
 
 static mh_status read_files(mh_run *run, mh_corpus *corpus)
@@ -337,7 +352,8 @@ static mh_status begin_or_load(mh_run *run)
         return mh_checkpoint_load(run->context, o->folder, &run->settings, &run->progress,
                                   &run->arrays);
     mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
-    return mh_translator_save_settings(run->context, run->translator, o->folder);
+    mh_status status = mh_run_check_folder(run);
+    return status ? status : mh_translator_save_settings(run->context, run->translator, o->folder);
 }
 
 static void describe(mh_run *run, size_t bad_lines)

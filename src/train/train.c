@@ -195,19 +195,41 @@ static mh_pending what_is_due(const mh_run *run, const mh_progress *before)
                                                                   : MH_PENDING_NOTHING;
 }
 
+static mh_status write_checkpoint(mh_run *run, const char *folder)
+{
+    mh_status status = mh_run_log_sync(&run->log);
+    return status ? status
+                  : mh_checkpoint_save(run->context, folder, &run->settings, &run->progress,
+                                       &run->arrays);
+}
+
 static mh_status save_checkpoint(mh_run *run)
 {
-    mh_status status = mh_checkpoint_save(run->context, run->options->folder, &run->settings,
-                                          &run->progress, &run->arrays);
+    mh_status status = mh_run_check_folder(run);
+    if (!status)
+        status = write_checkpoint(run, run->options->folder);
     if (!status)
         tell(run, MH_TRAIN_SAVED);
     return status;
 }
 
+// Saves a run whose folder was moved where that is now; the message that says so stays.
+static mh_status save_moved(mh_run *run)
+{
+    char where[MH_PATH_BYTES];
+    mh_status status = MH_OK;
+    if (mh_folder_where(&run->folder, where))
+        status = write_checkpoint(run, where);
+    return status ? status : mh_run_check_folder(run);
+}
+
 static mh_status save_model(mh_run *run)
 {
-    mh_status status = mh_translator_save_weights(run->context, run->translator,
-                                                  run->options->folder, run->options->weights);
+    mh_status status = mh_run_check_folder(run);
+    if (status)
+        return status;
+    status = mh_translator_save_weights(run->context, run->translator, run->options->folder,
+                                        run->options->weights);
     return status ? status : mh_card_write(run->context, run->options, &run->event);
 }
 
@@ -257,8 +279,10 @@ static mh_status put_mean(mh_run *run)
     const mh_train_options *o = run->options;
     const mh_run_arrays *a = &run->arrays;
     const uint64_t saves = run->progress.saves;
-    mh_status status =
-        mh_snapshot_save(run->context, o->folder, saves, o->average, a->floats, a->parameters);
+    mh_status status = mh_run_check_folder(run);
+    if (!status)
+        status =
+            mh_snapshot_save(run->context, o->folder, saves, o->average, a->floats, a->parameters);
     memcpy(run->aside, a->parameters, a->floats * sizeof(float));
     return status ? status
                   : mh_snapshots_mean(run->context, o->folder, saves + 1, o->average, a->floats,
@@ -301,7 +325,9 @@ static mh_status train(mh_run *run)
         tell(run, MH_TRAIN_UPDATED);
         status = log_losses(run);
     }
-    return run->stopped && !status ? save_checkpoint(run) : status;
+    if (run->stopped && !status)
+        status = save_checkpoint(run);
+    return run->moved ? save_moved(run) : status;
 }
 
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
