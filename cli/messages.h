@@ -44,8 +44,8 @@ int close_stdout(void);
 
 // From now on SIGINT, SIGTERM and SIGHUP end the process with exit code 5: at once, or, between
 // begin_saving() and end_saving(), after what is being written is complete. A second SIGINT or
-// SIGTERM ends it at once. end_saving() does not return if a signal came meanwhile. SIGBUS, which is
-// how a mapped file says that it was cut off, ends it with exit code 3.
+// SIGTERM ends it at once. end_saving() does not return if a signal came meanwhile. SIGBUS, which
+// is how a mapped file says that it was cut off, ends it with exit code 3.
 void catch_signals(void);
 void begin_saving(void);
 void end_saving(void);
