@@ -21,6 +21,7 @@ enum {
     KEY_PRESET = 0x300,
     KEY_PRESETS,
     KEY_PREFIX,
+    KEY_NO_VERIFY,
     KEY_EMBED_DIM,
     KEY_HEADS,
     KEY_KV_HEADS,
@@ -52,6 +53,8 @@ static const struct argp_option option_table[] = {
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
      "what their names begin with in a file of a larger model: encoder.layers.0.self_attn.", 0},
+    {"no-verify", KEY_NO_VERIFY, NULL, 0,
+     "load the model even if its checksums say that it was changed after saving", 0},
     {"preset", KEY_PRESET, "NAME", 0,
      "the sizes of one layer of a known model, such as bert-base, gpt2 or ViT-B/16", 0},
     {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
@@ -135,6 +138,8 @@ static void check_module(struct argp_state *state, const mha *m)
     const mh_mha_config *c = &m->config;
     if (m->prefix && !m->model)
         argp_error(state, "--prefix is for --model, which is missing");
+    if (m->no_verify && !m->model)
+        argp_error(state, "--no-verify is for --model, which is missing");
     if (m->preset && (m->model || c->embed_dim || c->num_heads))
         argp_error(state,
                    "--preset has sizes of its own: not with --model, --embed-dim or --heads");
@@ -221,6 +226,9 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
 {
     mh_mha_config *c = &m->config;
     switch (key) {
+    case KEY_NO_VERIFY:
+        m->no_verify = true;
+        return 0;
     case KEY_EMBED_DIM:
         c->embed_dim = parse_size(state, "--embed-dim", argument);
         return 0;

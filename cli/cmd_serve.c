@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE };
+enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE, KEY_NO_VERIFY };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
@@ -24,6 +24,8 @@ static const struct argp_option option_table[] = {
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "of products: f32 or bf16; default: bf16 at level amx, else f32", 0},
+    {"no-verify", KEY_NO_VERIFY, NULL, 0,
+     "load the model even if its checksums say that it was changed after saving", 0},
     {NULL, 0, NULL, 0, "The server", 2},
     {"port", KEY_PORT, "N", 0, "where to listen, 0 for any that is free; default: 8080", 0},
     {"host", KEY_HOST, "NAME", 0,
@@ -39,7 +41,7 @@ typedef struct serve {
     mh_context *context;
     const char *model; // NULL: the default
     char *folder;
-    mh_precision precision;
+    mh_translator_load_options loading;
     bool opens;
     pid_t browser; // 0: none
     mh_translator *translator;
@@ -58,8 +60,12 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case 'm':
         s->model = argument;
         return 0;
+    case KEY_NO_VERIFY:
+        s->loading.verify = false;
+        return 0;
     case KEY_DTYPE:
-        s->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        s->loading.precision =
+            (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
         return 0;
     case KEY_PORT:
         s->server.listener.port = (int)parse_integer(state, "--port", argument, 0, 65535);
@@ -101,7 +107,7 @@ static const struct argp serve_argp = {
 
 static int open_model(serve *s)
 {
-    mh_status status = mh_translator_load(s->context, s->folder, s->precision, &s->translator);
+    mh_status status = mh_translator_load_with(s->context, s->folder, &s->loading, &s->translator);
     if (status)
         return complain_status(s->context, status, NULL);
     mh_view_options options = mh_view_options_default();
@@ -186,7 +192,7 @@ static int serve_until_interrupted(serve *s)
 static int run_serve(int argc, char **argv)
 {
     serve s = {.common = {.command = &serve_command},
-               .precision = MH_PRECISION_AUTO,
+               .loading = mh_translator_load_options_default(),
                .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1}}};
     int code = parse_arguments(&serve_argp, argc, argv, &s);
     if (code == EXIT_DONE)

@@ -113,7 +113,7 @@ static int open_model(translate *t)
         return code;
     t->attention.model = t->model_directory;
     mh_status status =
-        mh_translator_load(t->context, t->model_directory, t->precision, &t->translator);
+        mh_translator_load_with(t->context, t->model_directory, &t->loading, &t->translator);
     if (status)
         return complain_status(t->context, status, NULL);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
@@ -169,7 +169,7 @@ static int translate_to_file(translate *t)
 static int run_translate(int argc, char **argv)
 {
     translate t = {.common = {.command = &translate_command},
-                   .precision = MH_PRECISION_AUTO,
+                   .loading = mh_translator_load_options_default(),
                    .options = mh_translate_options_default(),
                    .printing = {.to = stdout},
                    .attention = {.page = {.option = "--attention"},

@@ -38,6 +38,7 @@ typedef struct mha {
     const char *model;  // a file or a directory; NULL: random parameters
     char *model_file;   // the file with the parameters, once it is found; for free()
     const char *prefix; // of their names, or NULL
+    bool no_verify;     // checksums are not checked
     const preset *preset;
     mh_mha_config config; // as given; complete once the module is made
     int64_t random[2];    // B, T; 0: from files

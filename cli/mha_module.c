@@ -22,6 +22,7 @@ static int fill_parameters(mha *m)
     }
     mh_parameters_options options = mh_parameters_options_default();
     options.prefix = m->prefix;
+    options.verify = !m->no_verify;
     options.qkv = m->config.qkv;
     options.num_heads = m->config.num_heads;
     mh_status status = mh_parameters_load(m->context, parameters, m->model_file, &options);

@@ -102,7 +102,7 @@ typedef struct translate {
     char **texts;                                      // (text_count), of the command line
     size_t text_count;
     bool beam_given;
-    mh_precision precision;
+    mh_translator_load_options loading;
     mh_translate_options options;
     head_list heads;
     printing printing;

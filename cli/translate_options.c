@@ -23,6 +23,7 @@ enum {
     KEY_VIEW_LAYER,
     KEY_HEAD,
     KEY_WIDTH,
+    KEY_NO_VERIFY,
 };
 
 static const struct argp_option option_table[] = {
@@ -31,6 +32,8 @@ static const struct argp_option option_table[] = {
      "a directory with config.json, tokenizer.json and model.safetensors, or the name of one in "
      "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
+    {"no-verify", KEY_NO_VERIFY, NULL, 0,
+     "load the model even if its checksums say that it was changed after saving", 0},
     {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file; - is standard input", 0},
     {NULL, 0, NULL, 0, "Search", 2},
     {"beam", KEY_BEAM, "N", 0, "hypotheses a sentence; 1: always the likeliest token. Default: 4",
@@ -150,8 +153,12 @@ static error_t parse_search(int key, char *argument, struct argp_state *state, t
     case KEY_DISABLE:
         heads_add(state, &t->heads, argument);
         return 0;
+    case KEY_NO_VERIFY:
+        t->loading.verify = false;
+        return 0;
     case KEY_DTYPE:
-        t->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        t->loading.precision =
+            (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

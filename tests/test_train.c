@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Training: a run that is stopped anywhere goes on to the same bytes, a complete one is left alone,
 // what does not fit is refused, and the loss falls.
+#include "io/checksum.h"
 #include "support.h"
 #include "train_support.h"
 
@@ -539,7 +540,8 @@ static void test_damaged_checkpoint(void **state)
     mh_context_free(context);
 }
 
-// Puts another digit into the progress that a checkpoint's header tells.
+// Puts another digit into the progress that a checkpoint's header tells, and the header's checksum
+// right.
 static void forge(const char *path, const char *name, char was, char digit)
 {
     enum { SIZE = 8 }; // of the header, in front of it
@@ -551,8 +553,14 @@ static void forge(const char *path, const char *name, char was, char digit)
     const int length = snprintf(pattern, sizeof pattern, "\"%s\":\"%c\"", name, was);
     const char *found = strstr(header + SIZE, pattern);
     assert_non_null(found);
-    assert_int_equal(fseek(file, (long)(found - header) + length - 2, SEEK_SET), 0);
-    assert_int_equal(fputc(digit, file), digit);
+    header[found - header + length - 2] = digit;
+    const size_t size = SIZE + ((size_t)(unsigned char)header[1] << 8 | (unsigned char)header[0]);
+    assert_true(size < bytes);
+    char *digits = mh_checksum_find(header, size);
+    assert_non_null(digits);
+    mh_checksum_print(mh_checksum_of_header(header, size, digits), digits);
+    rewind(file);
+    assert_int_equal(fwrite(header, 1, bytes, file), bytes);
     assert_int_equal(fclose(file), 0);
 }
 

@@ -30,6 +30,9 @@ typedef struct mh_parameters_options {
     // and its heads. Not needed for PyTorch's names.
     mh_qkv_order qkv; // MH_QKV_STACKED
     size_t num_heads; // 0: unknown
+
+    bool
+        verify; // true: checksums, which files that mh_parameters_save*() wrote have, must be right
 } mh_parameters_options;
 
 static inline mh_parameters_options mh_parameters_options_default(void)
@@ -38,6 +41,7 @@ static inline mh_parameters_options mh_parameters_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.strict = true;
+    options.verify = true;
     return options;
 }
 
@@ -48,16 +52,17 @@ static inline mh_parameters_options mh_parameters_options_default(void)
 //     qkv_layer linear_layer: q, k and v interleaved by head
 //
 // each with .weight and .bias. With `strict`, every parameter must be there, and with the prefix
-// nothing else. options NULL: the defaults. Nothing is written unless all is well.
-// Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, whose message names the tensors that are missing, surplus
-// or of another shape or type; MH_ERROR_ARGUMENT, MH_ERROR_MEMORY. No other thread may use the
-// parameters meanwhile.
+// nothing else. options NULL: the defaults. Nothing is written unless all is well; but checksums
+// are checked while the data is read, and if one is wrong, the values are no longer what they were.
+// Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, whose message names the tensors that are missing,
+// surplus, of another shape or type, or changed after saving; MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// No other thread may use the parameters meanwhile.
 MH_API mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameters,
                                     const char *path, const mh_parameters_options *options);
 
-// Writes all parameters as f32 to a .safetensors file, under their own names; the same values give
-// the same bytes. The file appears whole, or what was there stays. Errors: MH_ERROR_FILE,
-// MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// Writes all parameters as f32 to a .safetensors file, under their own names, with checksums in its
+// metadata; the same values give the same bytes. The file appears whole, or what was there stays.
+// Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters,
                                     const char *path);
 

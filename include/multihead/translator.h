@@ -72,6 +72,27 @@ MH_API void mh_translator_free(mh_translator *translator); // NULL is fine
 MH_API mh_status mh_translator_load(mh_context *context, const char *folder, mh_precision precision,
                                     mh_translator **translator);
 
+typedef struct mh_translator_load_options {
+    size_t struct_size;     // sizeof(mh_translator_load_options)
+    mh_precision precision; // MH_PRECISION_AUTO
+    bool verify;            // true: checksums, if model.safetensors has any, must be right
+} mh_translator_load_options;
+
+static inline mh_translator_load_options mh_translator_load_options_default(void)
+{
+    mh_translator_load_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.precision = MH_PRECISION_AUTO;
+    options.verify = true;
+    return options;
+}
+
+// The same with options; NULL: the defaults. Errors: also MH_ERROR_ARGUMENT.
+MH_API mh_status mh_translator_load_with(mh_context *context, const char *folder,
+                                         const mh_translator_load_options *options,
+                                         mh_translator **translator);
+
 // Writes config.json, tokenizer.json and model.safetensors (f32 or bf16) to a folder that exists,
 // each whole or not at all, the weights last. The same model gives the same bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_MEMORY.

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/checksum.h"
 #include "io/safetensors.h"
 #include "io/safetensors_json.h"
 #include "io/tensor_file.h"
@@ -204,6 +205,8 @@ mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file)
         status = fill(source, root, MH_SAFETENSORS_PREFIX + header_size, file);
     if (status == MH_OK)
         status = check_together(source, header + header_size, file);
+    if (status == MH_OK)
+        mh_checksum_open(file, (const char *)source->bytes, MH_SAFETENSORS_PREFIX + header_size);
     json_decref(root);
     return status;
 }

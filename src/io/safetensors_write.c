@@ -12,8 +12,10 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/source.h"
+#include "io/checksum.h"
 #include "io/safetensors.h"
 #include "io/tensor_stream.h"
+#include "io/xxh64.h"
 
 enum { WIDEST = 8 };
 
@@ -23,6 +25,7 @@ typedef struct job {
     size_t tensor_count;
     const mh_metadata *metadata;
     size_t metadata_count;
+    char *checksum; // the value of that metadata, its digits 0; NULL: none is written
 } job;
 
 // ---- the header ---------------------------------------------------------------------
@@ -64,7 +67,7 @@ static mh_status no_memory(const job *j)
 static mh_status add_metadata(const job *j, json_t *root)
 {
     json_t *object;
-    if (j->metadata_count == 0)
+    if (j->metadata_count == 0 && j->checksum == NULL)
         return MH_OK;
     if (json_object_set_new(root, MH_SAFETENSORS_METADATA, object = json_object()) != 0)
         return no_memory(j);
@@ -78,9 +81,15 @@ static mh_status add_metadata(const job *j, json_t *root)
         if (json_object_get(object, key) != NULL)
             return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "two metadata keys %s",
                                   mh_quote_string(key).text);
+        if (mh_is_checksum(key, value))
+            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT,
+                                  "metadata key %s: a checksum, which the writer makes itself",
+                                  mh_quote_string(key).text);
         if (json_object_set_new(object, key, json_string(value)) != 0)
             return no_memory(j);
     }
+    if (j->checksum && json_object_set_new(object, MH_CHECKSUM_KEY, json_string(j->checksum)) != 0)
+        return no_memory(j);
     return MH_OK;
 }
 
@@ -195,6 +204,21 @@ static mh_status make_header(const job *j, char **header, size_t *size)
     return status;
 }
 
+// Puts the checksums of tensors that are as they will be in the file into the header.
+static void fill_checksums(const job *j, char *header, size_t size)
+{
+    char *const first = mh_checksum_find(header, size), *digits = first;
+    for (size_t width = WIDEST; width > 0; width /= 2)
+        for (size_t i = 0; i < j->tensor_count; i++) {
+            const mh_tensor *t = &j->tensors[i].tensor;
+            if (mh_dtype_size(t->dtype) != width)
+                continue;
+            digits += MH_CHECKSUM_DIGITS;
+            mh_checksum_print(mh_xxh64_of(0, t->data, mh_tensor_count(t) * width), digits);
+        }
+    mh_checksum_print(mh_checksum_of_header(header, size, first), first);
+}
+
 // ---- the file -----------------------------------------------------------------------
 
 static mh_status write_tensors(const job *j, mh_file_writer *writer, void *buffer)
@@ -240,6 +264,26 @@ static mh_status check_job(const job *j)
     return MH_OK;
 }
 
+static mh_status do_job(const job *j)
+{
+    mh_context *context = j->target.context;
+    char *header = NULL;
+    size_t header_size = 0;
+    void *buffer = NULL;
+    mh_status status = check_job(j);
+    if (status == MH_OK)
+        status = make_header(j, &header, &header_size);
+    if (status == MH_OK && j->checksum != NULL)
+        fill_checksums(j, header, header_size);
+    if (status == MH_OK && (buffer = mh_alloc(context, MH_STREAM_BYTES)) == NULL)
+        status = MH_ERROR_MEMORY;
+    if (status == MH_OK)
+        status = write_file(j, header, header_size, buffer);
+    mh_free(context, buffer, MH_STREAM_BYTES);
+    mh_free(context, header, header_size);
+    return status;
+}
+
 mh_status mh_safetensors_write(mh_context *context, const char *path,
                                const mh_named_tensor *tensors, size_t tensor_count,
                                const mh_metadata *metadata, size_t metadata_count)
@@ -249,18 +293,25 @@ mh_status mh_safetensors_write(mh_context *context, const char *path,
     if (path == NULL)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mh_safetensors_write: path is NULL");
     const job j = {
-        {.context = context, .name = path}, tensors, tensor_count, metadata, metadata_count};
-    char *header = NULL;
-    size_t header_size = 0;
-    void *buffer = NULL;
-    mh_status status = check_job(&j);
-    if (status == MH_OK)
-        status = make_header(&j, &header, &header_size);
-    if (status == MH_OK && (buffer = mh_alloc(context, MH_STREAM_BYTES)) == NULL)
-        status = MH_ERROR_MEMORY;
-    if (status == MH_OK)
-        status = write_file(&j, header, header_size, buffer);
-    mh_free(context, buffer, MH_STREAM_BYTES);
-    mh_free(context, header, header_size);
+        {.context = context, .name = path}, tensors, tensor_count, metadata, metadata_count, NULL};
+    return do_job(&j);
+}
+
+mh_status mh_safetensors_write_checked(mh_context *context, const char *path,
+                                       const mh_named_tensor *tensors, size_t tensor_count,
+                                       const mh_metadata *metadata, size_t metadata_count)
+{
+    size_t size = 0;
+    char *checksum = mh_checksum_value(context, tensor_count, &size);
+    if (checksum == NULL)
+        return MH_ERROR_MEMORY;
+    const job j = {{.context = context, .name = path},
+                   tensors,
+                   tensor_count,
+                   metadata,
+                   metadata_count,
+                   checksum};
+    mh_status status = do_job(&j);
+    mh_free(context, checksum, size);
     return status;
 }

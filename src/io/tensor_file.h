@@ -35,6 +35,8 @@ struct mh_tensor_file {
 
     size_t metadata_count;
     mh_metadata *metadata; // (metadata_count), sorted by key
+    const char *checksum;  // a value of the metadata, or NULL; see checksum.h
+    bool header_changed;   // since the checksum was made
 
     char *text;
     size_t text_size;

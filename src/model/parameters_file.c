@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Parameters from and to safetensors files. Loading takes two passes over the list of parameters,
 // both by mh_match_parameter(), which says what goes where: the first finds everything that is
-// wrong, the second copies, so that a refused file changes nothing.
+// wrong, the second copies, so that a refused file changes nothing. Only checksums of the data are
+// checked while it is copied: the file is read once.
 #include "model/parameters_file.h"
 #include "model/parameters_match.h"
 
 #include "base/checked.h"
+#include "io/checksum.h"
 #include <stdio.h>
 
 enum { PREFIX_MAX_BYTES = 256 };
@@ -49,15 +51,16 @@ static mh_status check_file(mh_match *m)
     return MH_OK;
 }
 
-static mh_status copy_all(mh_match *m)
+static mh_status copy_all(mh_match *m, const mh_verified *v)
 {
     mh_status status = MH_OK;
-    for (size_t i = 0; i < m->parameters->count; i++) {
+    for (size_t i = 0; i < m->parameters->count && !status; i++) {
         mh_transfer t;
         if (!mh_match_parameter(m, &m->parameters->list[i], &t))
             continue;
         for (int k = 0; k < t.count && !status; k++)
-            status = mh_tensor_copy(m->source.context, &t.from[k], &t.to[k]);
+            status = m->options->verify ? mh_verify_copy(v, t.index[k], &t.from[k], &t.to[k])
+                                        : mh_tensor_copy(m->source.context, &t.from[k], &t.to[k]);
     }
     return status;
 }
@@ -106,10 +109,13 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
         status = MH_ERROR_MEMORY;
     else
         memset(m.used, 0, used_bytes);
+    const mh_verified v = {&m.source, file, MH_MODEL_ADVICE};
+    if (!status && m.options->verify)
+        status = mh_verify_header(&v);
     if (!status)
         status = check_file(&m);
     if (!status)
-        status = copy_all(&m);
+        status = copy_all(&m, &v);
     mh_free(context, m.used, used_bytes);
     mh_tensor_file_free(file);
     return status;
@@ -199,8 +205,8 @@ static mh_status save(mh_context *context, const mh_parameters_part *parts, size
     } else {
         fill(parts, part_count, &s);
         fill_metadata(metadata, metadata_count, &s);
-        status =
-            mh_safetensors_write(context, path, s.tensors, s.count, s.metadata, s.metadata_count);
+        status = mh_safetensors_write_checked(context, path, s.tensors, s.count, s.metadata,
+                                              s.metadata_count);
     }
     mh_free(context, s.metadata, metadata_bytes);
     mh_free(context, s.text, s.text_size);

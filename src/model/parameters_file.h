@@ -5,6 +5,10 @@
 
 #include <multihead/model.h>
 
+// What to do about a model that was changed after saving.
+#define MH_MODEL_ADVICE                                                                            \
+    "restore the file, or load it as it is with --no-verify (options.verify = false)"
+
 // mh_parameters_save() with f32, bf16 or f16 in the file; arguments are right.
 mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parameters,
                                 mh_dtype dtype, const char *path);

@@ -41,6 +41,7 @@ enum { PARTS = sizeof parts / sizeof *parts };
 // A tensor of the file and its name there.
 typedef struct piece {
     char name[NAME_MAX_BYTES];
+    size_t index;
     mh_tensor tensor;
 } piece;
 
@@ -87,11 +88,10 @@ static bool find(mh_match *m, const char *base, size_t base_size, const char *st
 {
     const char *prefix = m->options->prefix ? m->options->prefix : "";
     snprintf(p->name, sizeof p->name, "%s%.*s%s%s", prefix, (int)base_size, base, stem, ending);
-    size_t i;
-    if (!mh_tensor_file_index(m->file, p->name, &i))
+    if (!mh_tensor_file_index(m->file, p->name, &p->index))
         return false;
-    m->used[i] = true;
-    return mh_tensor_file_at(m->file, i, &p->tensor);
+    m->used[p->index] = true;
+    return mh_tensor_file_at(m->file, p->index, &p->tensor);
 }
 
 // The part that a parameter is, and how much of its name comes before; NULL if it is no
@@ -131,7 +131,7 @@ static bool take_whole(mh_match *m, const piece *p, const mh_tensor *to, mh_tran
         add_wrong(m, p, mh_tensor_describe(&wanted, expected, sizeof expected));
         return false;
     }
-    *t = (mh_transfer){.from = {from}, .to = {*to}, .count = 1};
+    *t = (mh_transfer){.from = {from}, .to = {*to}, .index = {p->index}, .count = 1};
     return true;
 }
 
@@ -181,6 +181,7 @@ static bool take_separate(mh_match *m, const piece *pieces, const mh_tensor *to,
     for (int i = 0; i < 3; i++) {
         const mh_tensor *from = &t->from[i];
         t->from[i] = as_out_in(m, pieces[i].tensor);
+        t->index[i] = pieces[i].index;
         bool fits = from->rank == to->rank && from->shape[0] <= to->shape[0] - rows &&
                     (from->rank < 2 || from->shape[1] == to->shape[1]);
         fits = fits && (i < 2 || rows + from->shape[0] == to->shape[0]);

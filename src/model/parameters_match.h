@@ -32,6 +32,7 @@ typedef struct mh_match {
 // What is copied for one parameter.
 typedef struct mh_transfer {
     mh_tensor from[3], to[3];
+    size_t index[3]; // of the tensors in the file
     int count;
 } mh_transfer;
 

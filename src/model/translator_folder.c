@@ -8,6 +8,8 @@
 
 #include "base/context.h"
 #include "base/folder.h"
+#include "base/source.h"
+#include "io/checksum.h"
 #include "model/config_file.h"
 #include "model/parameters_file.h"
 #include "model/translator_inside.h"
@@ -18,7 +20,7 @@
 // A config may ask for any amount of memory; it gets what the weights that are there justify. Only
 // matrices are counted, and in double: no product overflows.
 static mh_status check_size(mh_context *context, const char *path, const mh_translator_config *c,
-                            size_t vocabulary)
+                            size_t vocabulary, bool verify)
 {
     const double D = (double)c->d_model, F = (double)c->dim_feedforward;
     const double encoder = (double)c->num_encoder_layers, decoder = (double)c->num_decoder_layers;
@@ -32,9 +34,13 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
         return status;
     for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
         found += (double)mh_tensor_count(&tensor);
+    const mh_source source = {.context = context, .name = path};
+    const mh_verified verified = {&source, file, MH_MODEL_ADVICE};
+    if (verify)
+        status = mh_verify_header(&verified);
     mh_tensor_file_free(file);
-    if (found >= expected)
-        return MH_OK;
+    if (status || found >= expected)
+        return status;
     return mh_fail(context, MH_ERROR_FORMAT,
                    "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
                    "config.json",
@@ -52,21 +58,24 @@ static mh_status blame_config(mh_context *context, const char *folder)
 
 // Takes the tokenizer over.
 static mh_status load_weights(mh_context *context, const char *folder,
-                              const mh_translator_config *config, mh_precision precision,
-                              mh_tokenizer *tokenizer, mh_translator **translator)
+                              const mh_translator_config *config,
+                              const mh_translator_load_options *options, mh_tokenizer *tokenizer,
+                              mh_translator **translator)
 {
     char path[MH_PATH_BYTES];
+    mh_parameters_options reading = mh_parameters_options_default();
+    reading.verify = options->verify;
     mh_status status = mh_path_join(context, folder, "model.safetensors", path);
     if (!status)
-        status = check_size(context, path, config, mh_tokenizer_size(tokenizer));
+        status = check_size(context, path, config, mh_tokenizer_size(tokenizer), options->verify);
     if (status) {
         mh_tokenizer_free(tokenizer);
         return status;
     }
-    status = mh_translator_create(context, config, precision, tokenizer, translator);
+    status = mh_translator_create(context, config, options->precision, tokenizer, translator);
     if (status)
         return status == MH_ERROR_ARGUMENT ? blame_config(context, folder) : status;
-    status = mh_parameters_load(context, mh_translator_parameters(*translator), path, NULL);
+    status = mh_parameters_load(context, mh_translator_parameters(*translator), path, &reading);
     if (status) {
         mh_translator_free(*translator);
         *translator = NULL;
@@ -77,12 +86,29 @@ static mh_status load_weights(mh_context *context, const char *folder,
 mh_status mh_translator_load(mh_context *context, const char *folder, mh_precision precision,
                              mh_translator **translator)
 {
+    mh_translator_load_options options = mh_translator_load_options_default();
+    options.precision = precision;
+    return mh_translator_load_with(context, folder, &options, translator);
+}
+
+mh_status mh_translator_load_with(mh_context *context, const char *folder,
+                                  const mh_translator_load_options *options,
+                                  mh_translator **translator)
+{
     char path[MH_PATH_BYTES];
     mh_translator_config config;
     mh_tokenizer *tokenizer = NULL;
+    const mh_translator_load_options usual = mh_translator_load_options_default();
     if (mh_need(context, folder && translator, "folder and translator"))
         return MH_ERROR_ARGUMENT;
     *translator = NULL;
+    if (!options)
+        options = &usual;
+    if (options->struct_size != sizeof *options)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "options.struct_size: found %zu, expected %zu as "
+                       "mh_translator_load_options_default() says",
+                       options->struct_size, sizeof *options);
     mh_status status = mh_path_join(context, folder, "config.json", path);
     if (!status)
         status = mh_config_load(context, path, &config);
@@ -90,8 +116,7 @@ mh_status mh_translator_load(mh_context *context, const char *folder, mh_precisi
         status = mh_path_join(context, folder, "tokenizer.json", path);
     if (!status)
         status = mh_tokenizer_load(context, path, &tokenizer);
-    return status ? status
-                  : load_weights(context, folder, &config, precision, tokenizer, translator);
+    return status ? status : load_weights(context, folder, &config, options, tokenizer, translator);
 }
 
 // ---- saving -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include "base/plain_numbers.h"
 #include "base/source.h"
+#include "io/checksum.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,8 @@ mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_s
         {"adam.v", mh_tensor_1d(a->v, MH_F32, a->floats)},
     };
     mh_status status = mh_path_join(context, folder, MH_CHECKPOINT_NAME, path);
-    return status ? status : mh_safetensors_write(context, path, tensors, 3, metadata, count);
+    return status ? status
+                  : mh_safetensors_write_checked(context, path, tensors, 3, metadata, count);
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -77,6 +79,7 @@ mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_s
 typedef struct reading {
     mh_source source;
     mh_tensor_file *file;
+    mh_verified verified;
 } reading;
 
 static mh_status open_file(mh_context *context, const char *folder, const char *name,
@@ -84,20 +87,24 @@ static mh_status open_file(mh_context *context, const char *folder, const char *
 {
     r->source = (mh_source){.context = context, .name = path};
     mh_status status = mh_path_join(context, folder, name, path);
-    return status ? status : mh_tensor_file_open(context, path, &r->file);
+    if (!status)
+        status = mh_tensor_file_open(context, path, &r->file);
+    r->verified =
+        (mh_verified){&r->source, r->file, "restore the file, or remove it to begin the run again"};
+    return status ? status : mh_verify_header(&r->verified);
 }
 
 static mh_status read_array(const reading *r, const char *name, size_t floats, float *values)
 {
-    mh_tensor tensor;
+    mh_tensor tensor, to = mh_tensor_1d(values, MH_F32, floats);
     char found[128];
-    if (!mh_tensor_file_find(r->file, name, &tensor))
+    size_t i;
+    if (!mh_tensor_file_index(r->file, name, &i) || !mh_tensor_file_at(r->file, i, &tensor))
         return mh_source_fail(&r->source, MH_ERROR_FORMAT, "tensor \"%s\" is missing", name);
     if (tensor.dtype != MH_F32 || tensor.rank != 1 || tensor.shape[0] != floats)
         return mh_source_fail(&r->source, MH_ERROR_FORMAT, "\"%s\": found %s, expected f32 (%zu)",
                               name, mh_tensor_describe(&tensor, found, sizeof found), floats);
-    memcpy(values, tensor.data, floats * sizeof *values);
-    return MH_OK;
+    return mh_verify_copy(&r->verified, i, &tensor, &to);
 }
 
 static mh_status check_format(const reading *r)
@@ -212,7 +219,7 @@ mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t num
     const mh_named_tensor tensor = {"parameters",
                                     mh_tensor_1d((float *)parameters, MH_F32, floats)};
     mh_status status = mh_path_join(context, folder, name, path);
-    return status ? status : mh_safetensors_write(context, path, &tensor, 1, &metadata, 1);
+    return status ? status : mh_safetensors_write_checked(context, path, &tensor, 1, &metadata, 1);
 }
 
 static mh_status add_snapshot(mh_context *context, const char *folder, uint64_t number,
