@@ -30,8 +30,13 @@ static size_t path_length(const char *spec)
     for (size_t n = length; n-- > 1;)
         if (spec[n] == ':' && prefix_exists(spec, n))
             return n;
-    const char *mark = strstr(spec, ".safetensors:"); // no file, but clear what was meant
-    return mark ? (size_t)(mark - spec) + strlen(".safetensors") : length;
+    static const char *const endings[] = {".safetensors:", ".npz:"};
+    for (size_t i = 0; i < 2; i++) { // no file, but clear what was meant
+        const char *mark = strstr(spec, endings[i]);
+        if (mark)
+            return (size_t)(mark - spec) + strlen(endings[i]) - 1;
+    }
+    return length;
 }
 
 // "a, b, c ..." - as many names as fit.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Arrays that a command reads from files: FILE.npy or FILE.safetensors:NAME.
+// Arrays that a command reads from files: FILE.npy, FILE.npz:NAME or
+// FILE.safetensors:NAME.
 //
 // A colon may also be part of a path. The longest part before a colon (or the whole) that is a
 // file is taken as the file, what follows the colon as the tensor's name. A file is mapped; "-",

@@ -31,8 +31,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"weights", KEY_WEIGHTS, "FILE", 0,
      "attention weights (T,S), (heads,T,S), (batch,heads,T,S) as 'multihead mha --per-head "
-     "--weights' writes, or (layers,batch,heads,T,S). FILE.npy or FILE.safetensors:NAME; - is "
-     "standard input",
+     "--weights' writes, or (layers,batch,heads,T,S). FILE.npy, FILE.npz:NAME or "
+     "FILE.safetensors:NAME; - is standard input",
      0},
     {"axes", KEY_AXES, "NAMES", 0,
      "what the first of 4 dimensions are: batch,heads or layers,heads; default: batch,heads", 0},

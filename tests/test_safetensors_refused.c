@@ -119,13 +119,52 @@ static void test_prefix_refused(void **state)
     refuse(blob_safetensors_claiming(UINT64_C(1) << 32 | strlen(good), good, 30), "at most");
     refuse(blob_safetensors_claiming(strlen(good) + 31, good, 30), "but the file has only");
     refuse(blob_safetensors_claiming(0, "{}", 0), "does not start with '{'");
-    refuse(blob_copy("1234567", 7), "neither .npy nor .safetensors");
-    refuse(blob_copy("PK\3\4-\0\0\0\0\0", 10), "is a ZIP archive (.npz, or PyTorch's .pt or .bin)");
-    refuse(blob_copy("\x80\2\x8a\nl\xfc\x9c\x46", 8), "is a Python pickle");
-    refuse(blob_copy("GGUF\3\0\0\0", 8), "is GGUF, expected .npy (numpy.save)");
-    refuse(blob_copy("\x89HDF\r\n\x1a\n", 8), "is HDF5");
-    refuse(blob_copy("\x1f\x8b\x08\0\0\0\0\1", 8), "is gzip");
-    refuse(blob_copy("ABCDEFGH", 8), "header of 5208208757389214273 bytes");
+    refuse(blob_copy("123456\1", 7), "neither .npy nor .npz nor .safetensors");
+    refuse(blob_copy("PK\3\4-\0\0\0\0\0", 10), "the ZIP archive is damaged");
+}
+
+// What other files are, by their first bytes. Pickles are as Python writes them in each protocol,
+// of arrays, lists and dictionaries, and cut short in their middle.
+static void test_kinds_refused(void **state)
+{
+    (void)state;
+#define BYTES(text) text, sizeof text - 1
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *word;
+    } cases[] = {
+        {BYTES("0.5,1.5\n2.5,3.5\n"), "is text (CSV?), expected .npy (numpy.save), .npz"},
+        {BYTES("1;2\n"), "is text (CSV?)"},
+        {BYTES("q\tk\tv\r\n1\t2\t3\r\n"), "is text (CSV?)"},
+        {BYTES("1 2\n3 4\n5 6\n"), "is text, expected"},
+        {BYTES("gr\xc3\xb6\xc3\x9f"
+               "e\n\xe2\x82\xac 1\n"),
+         "is text, expected"},
+        {BYTES("{\"q\": [1, 2, 3]}"), "is text (JSON?)"},
+        {BYTES("cnumpy._core.multiarray\n_reconstruct\np0\n(cnumpy\nndarray\np1\n."), "protocol 0"},
+        {BYTES("(lp0\nF1.0\naF2.0\na."), "is a Python pickle (protocol 0), which is never run"},
+        {BYTES("(dp0\nVa\np1\nF1.0\ns."), "protocol 0"},
+        {BYTES("(cnumpy.core.multiarray\n_reconstruct\np0\n."), "protocol 0"},
+        {BYTES("cnumpy.core.multiarray\n_reconstruct\nq\0(cnumpy\nndarray\nq\1."), "protocol 1"},
+        {BYTES("]q\0(G?\xf0\0\0\0\0\0\0G@\0\0\0\0\0\0\0e."), "protocol 1"},
+        {BYTES("}q\0X\1\0\0\0aq\1G?\xf0\0\0\0\0\0\0s."), "protocol 1"},
+        {BYTES("\x80\2]q\0(G?\xf0\0\0\0\0\0\0e."), "protocol 2"},
+        {BYTES("\x80\3cnumpy.core.multiarray\n_reconstruct\nq\0."), "protocol 3"},
+        {BYTES("\x80\4\x95\x17\0\0\0\0\0\0\0]\x94(G?\xf0\0\0\0\0\0\0e."), "protocol 4"},
+        {BYTES("\x80\5\x95\1\0\0\0\0\0\0\0N."), "(protocol 5), which is never run; save the array"},
+        {BYTES("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\2M"), "is a PyTorch file of the old"},
+        {BYTES("GGUF\3\0\0\0"), "is GGUF, expected .npy (numpy.save)"},
+        {BYTES("\x89HDF\r\n\x1a\n"), "is HDF5"},
+        {BYTES("\x1f\x8b\x08\0\0\0\0\1"), "is gzip"},
+        {BYTES("\x08\x07\x12\x07pytorch\x1a\x05"), "is ONNX"},
+        {BYTES("\x89PNG\r\n\x1a\n"), "is a PNG image"},
+        {BYTES("\xff\xd8\xff\xe0\0\x10JFIF"), "is a JPEG image"},
+        {BYTES("(\xb5/\xfd\x04\x58\1\1"), "is zstd"},
+        {BYTES("AB\1DEFGH"), "bytes, expected at most 100000000"}, // none of them
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refuse(blob_copy(cases[i].bytes, cases[i].size), cases[i].word);
 }
 
 // A header made of `count` times `piece` between a beginning and an end.
@@ -206,10 +245,10 @@ static void test_bits_flipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_refused), cmocka_unit_test(test_prefix_refused),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_too_many_tensors),
-        cmocka_unit_test(test_long_names),      cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_bits_flipped),
+        cmocka_unit_test(test_headers_refused),  cmocka_unit_test(test_prefix_refused),
+        cmocka_unit_test(test_kinds_refused),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_too_many_tensors), cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_truncated),        cmocka_unit_test(test_bits_flipped),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead/io.h: tensors in files. Reads and writes .npy and .safetensors.
+// multihead/io.h: tensors in files. Reads .npy, .npz and .safetensors, writes .npy and
+// .safetensors.
 //
 // Files are hostile until they are checked: nothing is trusted, nothing is allocated that the
 // file's own size does not justify, and every refusal names the file, the tensor, what was
@@ -22,8 +23,8 @@ extern "C" {
 // our writers do it, stays what it was.
 typedef struct mh_tensor_file mh_tensor_file;
 
-// Opens a .npy or .safetensors file; which one it is is decided by its content. A .npy file
-// holds one tensor, named "".
+// Opens a .npy, .npz or .safetensors file; which one it is is decided by its content. A .npy file
+// holds one tensor, named "". Arrays that are compressed in .npz are all inflated.
 // Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (refused), MH_ERROR_MEMORY.
 MH_API mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file);
 

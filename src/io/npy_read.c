@@ -47,11 +47,19 @@ static mh_tensor make_view(const mh_npy_header *header)
     return view;
 }
 
-mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file)
+bool mh_is_npy(const mh_source *source)
+{
+    static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
+    return source->size >= sizeof magic && memcmp(source->bytes, magic, sizeof magic) == 0;
+}
+
+mh_status mh_npy_entry(const mh_source *source, mh_file_entry *entry)
 {
     size_t start = 0, size = 0, needed = 0;
     mh_npy_header header = {0};
-    mh_status status = find_header(source, &start, &size);
+    mh_status status = mh_is_npy(source)
+                           ? find_header(source, &start, &size)
+                           : mh_source_fail(source, MH_ERROR_FORMAT, "does not begin as .npy does");
     if (status == MH_OK)
         status = mh_npy_parse_header(source, (const char *)source->bytes + start, size, &header);
     if (status != MH_OK)
@@ -68,13 +76,21 @@ mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file)
                               "%s needs %zu bytes of data, but the file has %zu",
                               mh_tensor_describe(&view, text, sizeof text), needed, left);
 
-    status = mh_tensor_file_reserve(source->context, file, 1, 0, 0);
-    if (status != MH_OK)
-        return status;
-    file->entries[0] = (mh_file_entry){.name = "",
-                                       .bytes = source->bytes + start + size,
-                                       .size = needed,
-                                       .big_endian = header.big_endian,
-                                       .tensor = view};
+    *entry = (mh_file_entry){.name = "",
+                             .bytes = source->bytes + start + size,
+                             .size = needed,
+                             .big_endian = header.big_endian,
+                             .tensor = view};
     return MH_OK;
+}
+
+mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file)
+{
+    mh_file_entry entry;
+    mh_status status = mh_npy_entry(source, &entry);
+    if (status == MH_OK)
+        status = mh_tensor_file_reserve(source->context, file, 1, 0, 0);
+    if (status == MH_OK)
+        file->entries[0] = entry;
+    return status;
 }

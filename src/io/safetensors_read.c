@@ -12,53 +12,41 @@
 #include <string.h>
 
 #include "io/checksum.h"
+#include "io/file_kind.h"
 #include "io/safetensors.h"
 #include "io/safetensors_json.h"
 #include "io/tensor_file.h"
 
-// What a file that is not ours is by its first bytes, and what its owner can do. As the length of a
-// header, all of these are far too long.
-static mh_status refuse_length(const mh_source *source, uint64_t length)
-{
-    static const struct {
-        const char *magic, *kind;
-    } kinds[] = {
-        {"PK\3\4", "a ZIP archive (.npz, or PyTorch's .pt or .bin)"},
-        {"\x80\2", "a Python pickle, which is never run"},
-        {"GGUF", "GGUF"},
-        {"\x89HDF", "HDF5"},
-        {"\x1f\x8b", "gzip"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (memcmp(source->bytes, kinds[i].magic, strlen(kinds[i].magic)) == 0)
-            return mh_source_fail(source, MH_ERROR_FORMAT,
-                                  "is %s, expected .npy (numpy.save) or .safetensors "
-                                  "(safetensors.torch.save_file)",
-                                  kinds[i].kind);
-    return mh_source_fail(source, MH_ERROR_FORMAT,
-                          "header of %llu bytes, expected at most %zu (or this is neither .npy "
-                          "nor .safetensors)",
-                          (unsigned long long)length, MH_HEADER_BYTES_MAX);
-}
-
 static mh_status find_header(const mh_source *source, size_t *size)
 {
     uint64_t length = 0;
-    if (source->size < MH_SAFETENSORS_PREFIX)
-        return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "file of %zu bytes is neither .npy nor .safetensors", source->size);
-    for (int i = 0; i < MH_SAFETENSORS_PREFIX; i++)
+    const bool prefixed = source->size >= MH_SAFETENSORS_PREFIX;
+    for (int i = 0; prefixed && i < MH_SAFETENSORS_PREFIX; i++)
         length |= (uint64_t)source->bytes[i] << (8 * i);
-    size_t left = source->size - MH_SAFETENSORS_PREFIX;
+    const size_t left = prefixed ? source->size - MH_SAFETENSORS_PREFIX : 0;
+    const bool opened = left > 0 && source->bytes[MH_SAFETENSORS_PREFIX] == '{';
+    mh_status status = MH_OK;
+    if (length > MH_HEADER_BYTES_MAX || !opened)
+        status = mh_refuse_known_kind(source);
+    if (status)
+        return status;
+    if (!prefixed)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "file of %zu bytes is neither .npy nor .npz nor .safetensors",
+                              source->size);
     if (length > MH_HEADER_BYTES_MAX)
-        return refuse_length(source, length);
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "header of %llu bytes, expected at most %zu (or this is neither .npy "
+                              "nor .npz nor .safetensors)",
+                              (unsigned long long)length, MH_HEADER_BYTES_MAX);
     if (length > left)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "header of %llu bytes, but the file has only %zu bytes left",
                               (unsigned long long)length, left);
-    if (length == 0 || source->bytes[MH_SAFETENSORS_PREFIX] != '{')
+    if (length == 0 || !opened)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "header does not start with '{': neither .npy nor .safetensors");
+                              "header does not start with '{': neither .npy nor .npz nor "
+                              ".safetensors");
     *size = (size_t)length;
     return MH_OK;
 }

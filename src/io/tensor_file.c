@@ -106,7 +106,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(left->key, right->key);
 }
 
-static void build_index(mh_tensor_file *file)
+static mh_status build_index(const mh_source *source, mh_tensor_file *file)
 {
     for (size_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->entries[i];
@@ -114,26 +114,30 @@ static void build_index(mh_tensor_file *file)
         qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
     if (file->metadata_count > 1)
         qsort(file->metadata, file->metadata_count, sizeof *file->metadata, compare_keys);
+    for (size_t i = 1; i < file->count; i++)
+        if (compare_names(&file->by_name[i - 1], &file->by_name[i]) == 0)
+            return mh_source_fail(source, MH_ERROR_FORMAT, "two tensors are called %s",
+                                  mh_quote_string(file->by_name[i]->name).text);
+    return MH_OK;
 }
 
 // ---- opening ------------------------------------------------------------------------
 
 static mh_status read_source(const mh_source *source, mh_tensor_file *file)
 {
-    static const char npy_magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
     mh_status status;
     if (source->size == 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "the file is empty, expected .npy or .safetensors");
-    if (source->size >= sizeof npy_magic && memcmp(source->bytes, npy_magic, sizeof npy_magic) == 0)
+                              "the file is empty, expected .npy, .npz or .safetensors");
+    if (mh_is_npy(source))
         status = mh_npy_read(source, file);
+    else if (mh_is_zip(source))
+        status = mh_npz_read(source, file);
     else
         status = mh_safetensors_read(source, file);
     if (status == MH_OK)
         status = place_all(source, file);
-    if (status == MH_OK)
-        build_index(file);
-    return status;
+    return status == MH_OK ? build_index(source, file) : status;
 }
 
 // Takes the mapping, also when it fails.
@@ -191,6 +195,7 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_release(&allocator, file->metadata, file->metadata_count * sizeof *file->metadata);
     mh_release(&allocator, file->text, file->text_size);
     mh_release(&allocator, file->copied, file->copied_size);
+    mh_release(&allocator, file->inflated, file->inflated_size);
     if (file->mapping.data != NULL)
         mh_file_unmap(&file->mapping);
     mh_release(&allocator, file, sizeof *file);

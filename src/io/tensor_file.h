@@ -2,7 +2,8 @@
 // What an open file of tensors holds, and what a reader of one format has to fill in.
 //
 //     mh_tensor_file_parse                 the one way in
-//       -> mh_npy_read | mh_safetensors_read    bytes -> entries in data order, metadata, text
+//       -> mh_npy_read | mh_npz_read | mh_safetensors_read    bytes -> entries in data order,
+//       metadata, text
 //       -> place (copy, if need be), index by name
 //
 //     entries   [w1][b1][w2]...            in the order of the data
@@ -43,6 +44,9 @@ struct mh_tensor_file {
 
     unsigned char *copied;
     size_t copied_size;
+
+    unsigned char *inflated; // compressed members of .npz
+    size_t inflated_size;
 };
 
 // The number of the tensor called `name`, for mh_tensor_file_at; false if there is none.
@@ -57,6 +61,14 @@ mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size
 // The readers: check everything and fill entries (but not .tensor.data), metadata and text of a
 // file that is otherwise zero. On failure the caller frees the file.
 mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file);
+mh_status mh_npz_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
+
+// What a file is by its first bytes.
+bool mh_is_npy(const mh_source *source);
+bool mh_is_zip(const mh_source *source);
+
+// All of a .npy file, but for .tensor.data.
+mh_status mh_npy_entry(const mh_source *source, mh_file_entry *entry);
 
 #endif

@@ -3,7 +3,10 @@
 //
 //     make_npy FILE.npy DTYPE SHAPE NUMBER...               SHAPE as 2x3; numbers repeat
 //     make_npy FILE.safetensors NAME DTYPE SHAPE NUMBER... [+ NAME DTYPE SHAPE NUMBER...]...
+//     make_npy [--deflate] FILE.npz FILE.npy...             as numpy.savez and savez_compressed do
 //     make_npy --show FILE                                  type, shape, numbers by rows
+#include "zip_support.h"
+
 #include <multihead/io.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +87,19 @@ static void make_safetensors(const char *path, int argc, char **argv)
         free(tensors[i].tensor.data);
 }
 
+static void make_npz(const char *path, int argc, char **argv, bool deflated)
+{
+    zip_entry entries[MOST_TENSORS] = {{0}};
+    size_t count = 0;
+    for (; count < (size_t)argc && count < MOST_TENSORS; count++)
+        entries[count] = (zip_entry){argv[count], blob_read(argv[count]), deflated};
+    blob archive = zip_make(entries, count, ZIP_NUMPY);
+    must(mh_bytes_write(context, path, archive.bytes, archive.size));
+    blob_free(&archive);
+    for (size_t i = 0; i < count; i++)
+        blob_free(&entries[i].content);
+}
+
 static void show(const char *path)
 {
     mh_tensor_file *file;
@@ -110,11 +126,16 @@ int main(int argc, char **argv)
     options.threads = 1;
     if (argc < 3 || mh_context_create(&options, &context, NULL, 0) != MH_OK)
         die("see the head of make_npy.c");
+    const bool deflated = strcmp(argv[1], "--deflate") == 0;
+    argv += deflated;
+    argc -= deflated;
     const char *path = argv[1], *dot = strrchr(path, '.');
     if (strcmp(path, "--show") == 0) {
         show(argv[2]);
     } else if (dot && strcmp(dot, ".safetensors") == 0) {
         make_safetensors(path, argc - 2, argv + 2);
+    } else if (dot && strcmp(dot, ".npz") == 0) {
+        make_npz(path, argc - 2, argv + 2, deflated);
     } else {
         int used;
         mh_tensor t = make_tensor(argc - 2, argv + 2, &used);

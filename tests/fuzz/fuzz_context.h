@@ -25,7 +25,7 @@ static inline mh_context *fuzz_context(void)
 
 // Parses, reads every element of what was accepted, and gives everything back. Whatever is refused
 // comes with a message; nothing leaks, and nothing takes more memory than the file justifies.
-static inline void fuzz_parse(const uint8_t *bytes, size_t size)
+static inline void fuzz_parse_within(const uint8_t *bytes, size_t size, size_t memory_per_byte)
 {
     static volatile uint64_t sink;
     mh_context *context = fuzz_context();
@@ -39,8 +39,13 @@ static inline void fuzz_parse(const uint8_t *bytes, size_t size)
         abort();
     mh_tensor_file_free(file);
     if (fuzz_memory.live != before ||
-        fuzz_memory.peak - before > FUZZ_MEMORY_FIXED + size * FUZZ_MEMORY_PER_BYTE)
+        fuzz_memory.peak - before > FUZZ_MEMORY_FIXED + size * memory_per_byte)
         abort();
+}
+
+static inline void fuzz_parse(const uint8_t *bytes, size_t size)
+{
+    fuzz_parse_within(bytes, size, FUZZ_MEMORY_PER_BYTE);
 }
 
 #endif

@@ -2,7 +2,7 @@
 // Writes the first inputs of the fuzzers, so that no binary files are kept in the repository:
 //
 //     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...  and so on
-#include "file_support.h"
+#include "zip_support.h"
 
 #include <sys/stat.h>
 
@@ -105,6 +105,25 @@ static const struct {
      14},
 };
 
+// Archives of all the .npy seeds, and each of these alone: see fuzz_npz.c.
+static void save_npz(const char *folder)
+{
+    enum { COUNT = sizeof npy / sizeof *npy };
+    static const zip_style styles[] = {ZIP_PLAIN, ZIP_NUMPY, ZIP_64, ZIP_PIPED};
+    zip_entry entries[COUNT];
+    char names[COUNT][8];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%c.npy", (char)('a' + i));
+        blob content = blob_npy(npy[i].major, npy[i].header, npy[i].data_size);
+        entries[i] = (zip_entry){names[i], content, i % 2 == 1};
+        save(folder, "npz", i, blob_copy(content.bytes, content.size));
+    }
+    for (size_t i = 0; i < 4; i++)
+        save(folder, "npz", COUNT + i, zip_make(entries, COUNT - 1, styles[i]));
+    for (size_t i = 0; i < COUNT; i++)
+        blob_free(&entries[i].content);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -114,6 +133,7 @@ int main(int argc, char **argv)
     mkdir(argv[1], 0777);
     for (size_t i = 0; i < sizeof npy / sizeof *npy; i++)
         save(argv[1], "npy", i, blob_npy(npy[i].major, npy[i].header, npy[i].data_size));
+    save_npz(argv[1]);
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
         save(argv[1], "safetensors", i,
              blob_safetensors(safetensors[i].header, safetensors[i].data_size));

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The members of a ZIP archive, as Python's zipfile writes it for numpy.savez: stored or deflated,
+// with or without ZIP64 fields and data descriptors. The directory at the end is what counts:
+//
+//     [local header, name, extra][data] ...  [directory entry, name, extra, comment] ...
+//     [ZIP64 end, ZIP64 locator]             only where 16 or 32 bits are too few
+//     [end of directory, comment]
+//
+// Every range is checked to be within the file, and members share no bytes.
+#ifndef MH_IO_ZIP_H
+#define MH_IO_ZIP_H
+
+#include "base/source.h"
+
+typedef struct mh_zip {
+    const mh_source *source;
+    size_t at, end;   // the rest of the directory
+    size_t left;      // members not read yet
+    size_t directory; // where it begins: members are before it
+    size_t used;      // bytes of all members so far
+} mh_zip;
+
+typedef struct mh_zip_member {
+    const char *name; // in the file, not terminated
+    size_t name_size;
+    bool deflated;
+    uint32_t crc;
+    const unsigned char *bytes; // (compressed)
+    size_t compressed, size;
+} mh_zip_member;
+
+// Finds the directory. MH_ERROR_FORMAT, here and below, for what is damaged or not supported.
+mh_status mh_zip_open(const mh_source *source, mh_zip *zip);
+
+// The next of zip->left members. `size` is no more than deflate can make of `compressed`.
+mh_status mh_zip_next(mh_zip *zip, mh_zip_member *member);
+
+#endif
