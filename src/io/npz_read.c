@@ -160,7 +160,7 @@ mh_status mh_npz_read(const mh_source *source, mh_tensor_file *file)
     if (!status && c.arrays == 0)
         status = refuse_archive(source, c.pickle);
     if (!status)
-        status = mh_tensor_file_reserve(file, c.arrays, 0, c.text);
+        status = mh_tensor_file_reserve(source->context, file, c.arrays, 0, c.text);
     if (!status && c.inflated > 0) {
         file->inflated = mh_alloc(source->context, c.inflated);
         file->inflated_size = file->inflated ? c.inflated : 0;
