@@ -108,6 +108,7 @@ static void translators(mh_context *c)
     REFUSED(mh_translator_load_with(c, NULL, NULL, NULL));
     REFUSED(mh_translator_save(c, NULL, NULL, (mh_dtype)0));
     REFUSED(mh_translate(c, NULL, NULL, NULL, 0, NULL));
+    REFUSED(mh_translator_encode(c, NULL, (mh_text){0}, NULL));
     REFUSED(mh_translation_trace_create(c, NULL, NULL, (mh_text){0}, NULL, 0, NULL));
     REFUSED(mh_train(c, NULL, NULL));
     REFUSED(mh_trace_check(c, NULL));

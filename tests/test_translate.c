@@ -162,6 +162,31 @@ static void foreign_characters(void **state)
     mh_context_free(context);
 }
 
+// ---- tokens -------------------------------------------------------------------------------------
+
+static void tokens_are_those_of_a_translation(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 1);
+    mh_translator *t = make_translator(context, 3);
+    static const char padded[] = " \n\t  le  chat\t ";
+    const mh_text text = {padded, strlen(padded)};
+    mh_tokens tokens = {0};
+    mh_translations *all = translate(context, t, NULL, &text, 1);
+    const mh_tokens *source = mh_translations_at(all, 0, 0)->source;
+    assert_int_equal(mh_translator_encode(context, t, text, &tokens), MH_OK);
+    assert_int_equal(tokens.count, source->count);
+    assert_memory_equal(tokens.ids, source->ids, source->count * sizeof *tokens.ids);
+    assert_int_equal(mh_translator_encode(context, t, (mh_text){padded, 5}, &tokens), MH_OK);
+    assert_int_equal(tokens.count, 0);
+    test_refused(context, mh_translator_encode(context, t, (mh_text){"\xFF", 1}, &tokens),
+                 MH_ERROR_FORMAT, "UTF-8");
+    mh_tokens_free(context, &tokens);
+    mh_translations_free(all);
+    mh_translator_free(t);
+    mh_context_free(context);
+}
+
 // ---- progress -----------------------------------------------------------------------------------
 
 static bool stop_soon(void *user, size_t done, size_t total)
@@ -187,6 +212,30 @@ static void progress_may_stop(void **state)
     assert_int_equal(calls, 2);
     assert_int_equal(done, 3);                      // two, and the empty one
     assert_non_null(mh_translations_at(all, 1, 0)); // the longest
+    mh_translations_free(all);
+    mh_translator_free(t);
+    mh_context_free(context);
+}
+
+// One batch stops between two steps of its search, and has no translations then, attention neither.
+static void progress_may_stop_a_search(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 2);
+    mh_translator *t = make_translator(context, 3);
+    mh_translate_options o = mh_translate_options_default();
+    size_t calls = 0;
+    o.attention = true;
+    o.progress = stop_soon;
+    o.progress_user = &calls;
+    mh_translations *none = translate(context, t, &o, some_texts, 2);
+    assert_int_equal(calls, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_null(mh_translations_at(none, i, 0));
+    mh_translations_free(none);
+    o.progress = NULL;
+    mh_translations *all = translate(context, t, &o, some_texts, 2);
+    assert_non_null(mh_translations_at(all, 1, 0));
     mh_translations_free(all);
     mh_translator_free(t);
     mh_context_free(context);
@@ -226,9 +275,14 @@ static void batches_side_by_side(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_sorted),         cmocka_unit_test(company_changes_nothing),
-        cmocka_unit_test(texts_are_cut_and_joined), cmocka_unit_test(foreign_characters),
-        cmocka_unit_test(progress_may_stop),        cmocka_unit_test(batches_side_by_side),
+        cmocka_unit_test(ranks_are_sorted),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(texts_are_cut_and_joined),
+        cmocka_unit_test(foreign_characters),
+        cmocka_unit_test(tokens_are_those_of_a_translation),
+        cmocka_unit_test(progress_may_stop_a_search),
+        cmocka_unit_test(progress_may_stop),
+        cmocka_unit_test(batches_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

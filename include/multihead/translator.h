@@ -105,7 +105,8 @@ MH_API const mh_parameters *mh_translator_parameters(const mh_translator *transl
 
 // ---- translating --------------------------------------------------------------------------------
 
-// Called now and then from the thread that translates; false: stop here.
+// Called from the thread that translates after every few batches, or, where all texts are one
+// batch, before each step of the search; false: stop here.
 typedef bool (*mh_translate_progress)(void *user, size_t done, size_t total);
 
 typedef struct mh_translate_options {
@@ -167,6 +168,12 @@ MH_API mh_status mh_translate(mh_context *context, const mh_translator *translat
                               const mh_translate_options *options, const mh_text *texts,
                               size_t count, mh_translations **translations);
 MH_API void mh_translations_free(mh_translations *translations); // NULL is fine
+
+// Replaces `tokens` by those of a text as mh_translate reads it, without </s>: one with at most
+// max_length - 1 of them is translated as a whole. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a
+// text that is not UTF-8; MH_ERROR_MEMORY.
+MH_API mh_status mh_translator_encode(mh_context *context, const mh_translator *translator,
+                                      mh_text text, mh_tokens *tokens);
 
 // Translation `rank` of text i, 0 the best. NULL if there is none: i or rank is too large, or
 // progress has stopped the work before.

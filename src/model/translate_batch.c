@@ -153,12 +153,19 @@ static mh_status keep_results(mh_context *context, const search *s, mh_piece *co
     return MH_OK;
 }
 
+static bool is_stopped(const search *s)
+{
+    const mh_translate_options *o = s->options;
+    return o->progress && !o->progress(o->progress_user, 0, s->count);
+}
+
 static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
                      const mh_memory *memory, mh_store *store)
 {
     memset(s->beams, 0, s->count * sizeof *s->beams);
     mh_status status = start(context, s, pieces, memory);
-    for (size_t position = 0; s->rows > 0 && !status; position++) {
+    bool stopped = false;
+    for (size_t position = 0; s->rows > 0 && !status && !(stopped = is_stopped(s)); position++) {
         const size_t rows = s->rows;
         status = look_ahead(context, s, position);
         if (!status)
@@ -166,7 +173,7 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
         if (!status)
             status = follow(context, s, rows);
     }
-    if (!status)
+    if (!status && !stopped)
         status = keep_results(context, s, pieces, store);
     for (size_t b = 0; b < s->count; b++)
         mh_beam_free(context, &s->beams[b]);
@@ -196,7 +203,7 @@ mh_status mh_translate_batch(mh_context *context, const mh_translator *translato
         layout(&s, &arena);
         status = run(context, &s, pieces, &memory, store);
     }
-    if (!status && options->attention)
+    if (!status && options->attention && pieces[0]->found)
         status = mh_attend_pieces(context, translator, options, pieces, count, &memory, store);
     mh_free(context, block, size);
     mh_memory_free(context, &memory);

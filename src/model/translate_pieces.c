@@ -26,6 +26,7 @@ typedef struct worker {
 typedef struct pieces_job {
     const mh_translator *t;
     const mh_translate_options *options;
+    mh_translate_options batch_options; // the same, with progress only for a single batch
     mh_translator_weights weights;
     mh_piece **order;
     size_t count;   // pieces
@@ -47,8 +48,8 @@ static mh_status translate(mh_context *context, const pieces_job *job, size_t ba
                            mh_store *store)
 {
     const size_t size = job->options->batch, first = batch * size;
-    return mh_translate_batch(context, job->t, &job->weights, job->options, job->order + first,
-                              mh_smaller(size, job->count - first), store);
+    return mh_translate_batch(context, job->t, &job->weights, &job->batch_options,
+                              job->order + first, mh_smaller(size, job->count - first), store);
 }
 
 static bool tell(const pieces_job *job, size_t batches)
@@ -64,7 +65,8 @@ static mh_status one_by_one(mh_context *context, const pieces_job *job, mh_store
     bool going_on = true;
     for (size_t i = 0; i < job->batches && going_on && !status; i++) {
         status = translate(context, job, i, store);
-        going_on = !status && tell(job, i + 1);
+        const bool stopped = !status && !job->order[i * job->options->batch]->found;
+        going_on = !status && !stopped && tell(job, i + 1);
     }
     return status;
 }
@@ -124,9 +126,12 @@ mh_status mh_translate_pieces(mh_context *context, const mh_translator *translat
 {
     pieces_job job = {.t = translator,
                       .options = options,
+                      .batch_options = *options,
                       .order = order,
                       .count = list->count,
                       .batches = (list->count + options->batch - 1) / options->batch};
+    if (job.batches > 1)
+        job.batch_options.progress = NULL;
     for (size_t i = 0; i < list->count; i++)
         order[i] = &list->items[i];
     qsort(order, list->count, sizeof *order, compare);

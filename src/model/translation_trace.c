@@ -12,7 +12,6 @@
 #include "model/store.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
-#include "text/plain_text.h"
 #include <stdio.h>
 
 struct mh_translation_trace {
@@ -103,18 +102,13 @@ static mh_status keep_source(pass *p, const mh_tokens *tokens)
 
 static mh_status take_source(pass *p, mh_text source)
 {
-    mh_text_buffer plain = {0};
     mh_tokens tokens = {0};
-    mh_status status = mh_plain_text(p->context, p->t->foreign, source.bytes, source.size, &plain);
-    const mh_text text = mh_trim_blanks((mh_text){plain.bytes, plain.size});
-    if (!status)
-        status = mh_tokenizer_encode(p->context, p->t->tokenizer, text.bytes, text.size, &tokens);
+    mh_status status = mh_translator_encode(p->context, p->t, source, &tokens);
     if (!status)
         status = check_length(p, "source", tokens.count);
     if (!status)
         status = keep_source(p, &tokens);
     mh_tokens_free(p->context, &tokens);
-    mh_text_buffer_free(p->context, &plain);
     return status;
 }
 

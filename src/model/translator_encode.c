@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// A text to tokens as mh_translate reads it: made plain, trimmed, encoded.
+#include "base/context.h"
+#include "model/translate_texts.h"
+#include "model/translator_inside.h"
+#include "text/plain_text.h"
+
+mh_status mh_translator_encode(mh_context *context, const mh_translator *translator, mh_text text,
+                               mh_tokens *tokens)
+{
+    mh_text_buffer plain = {0};
+    mh_status status = mh_need(context, translator && tokens && (text.bytes || !text.size),
+                               "a translator, a text and tokens");
+    if (status)
+        return status;
+    status = mh_plain_text(context, translator->foreign, text.bytes, text.size, &plain);
+    const mh_text trimmed = mh_trim_blanks((mh_text){plain.bytes, plain.size});
+    if (!status)
+        status = mh_tokenizer_encode(context, translator->tokenizer, trimmed.bytes, trimmed.size,
+                                     tokens);
+    mh_text_buffer_free(context, &plain);
+    return status;
+}
