@@ -8,13 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE, KEY_NO_VERIFY };
+enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE, KEY_NO_VERIFY, KEY_QUEUE, KEY_TIMEOUT };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
@@ -31,6 +32,12 @@ static const struct argp_option option_table[] = {
     {"host", KEY_HOST, "NAME", 0,
      "the address to listen at; default: 127.0.0.1, which other machines cannot reach. There are "
      "no passwords and no encryption",
+     0},
+    {"queue", KEY_QUEUE, "N", 0,
+     "requests that may wait for a translation, 0 to 128; more get 503; default: 32", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0,
+     "until a request gets an answer, 1 to 3600: one that still waits then gets 503, one that is "
+     "being translated 504; default: 30",
      0},
     {"open", KEY_OPEN, NULL, 0, "open the page in the browser (xdg-open)", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -75,6 +82,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
             argp_error(state, "--host: found '%.60s', expected the name of a host", argument);
         s->server.listener.host = argument;
         return 0;
+    case KEY_QUEUE:
+        s->server.queue.capacity =
+            (size_t)parse_integer(state, "--queue", argument, 0, CONNECTIONS_MAX);
+        return 0;
+    case KEY_TIMEOUT:
+        s->server.timeout = (int)parse_integer(state, "--timeout", argument, 1, 3600);
+        return 0;
     case KEY_OPEN:
         s->opens = true;
         return 0;
@@ -113,20 +127,27 @@ static int open_model(serve *s)
     mh_view_options options = mh_view_options_default();
     options.served = true;
     status = mh_view_page(s->context, &options, NULL, &s->server.page);
+    s->server.queue.translator = s->translator;
     return status ? complain_status(s->context, status, NULL) : EXIT_DONE;
 }
 
-static void open_browser(serve *s)
+static void open_browser(serve *s, const sigset_t *mask)
 {
     extern char **environ;
     char name[] = "xdg-open";
     char *const arguments[] = {name, s->server.listener.url, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
+    if (!error && (error = posix_spawnattr_init(&attributes)))
+        posix_spawn_file_actions_destroy(&actions);
     if (!error) {
+        posix_spawnattr_setsigmask(&attributes, mask);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-        error = posix_spawnp(&s->browser, name, &actions, NULL, arguments, environ);
+        error = posix_spawnp(&s->browser, name, &actions, &attributes, arguments, environ);
+        posix_spawnattr_destroy(&attributes);
         posix_spawn_file_actions_destroy(&actions);
     }
     if (error) {
@@ -135,23 +156,21 @@ static void open_browser(serve *s)
     }
 }
 
-// Signals are for this thread alone: it waits for them.
-static void mask_signals(int how)
+// Signals are for this thread alone, and only while it waits. *open: the mask without them blocked.
+static void block_signals(sigset_t *open)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
-    pthread_sigmask(how, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, open);
 }
 
-static void wait_for_the_end(serve *s)
+static void serve_requests(serve *s, const sigset_t *open)
 {
-    const struct timespec second = {.tv_sec = 1};
     while (!was_interrupted()) {
-        nanosleep(&second, NULL);
-        clients_check(&s->server.clients);
+        server_step(&s->server, open);
         if (s->browser && waitpid(s->browser, NULL, WNOHANG) != 0)
             s->browser = 0;
     }
@@ -165,54 +184,64 @@ static int start(serve *s)
     if (code == EXIT_DONE)
         code = listener_open(&s->server.listener);
     if (code == EXIT_DONE)
-        code = answerer_open(&s->common, mh_context_threads(s->context), &s->server.answerer);
-    s->server.answerer.translator = s->translator;
-    return code == EXIT_DONE ? server_start(&s->server) : code;
+        code = queue_open(&s->common, mh_context_threads(s->context), &s->server.queue);
+    server_start(&s->server);
+    return code;
 }
 
 static int serve_until_interrupted(serve *s)
 {
-    mask_signals(SIG_BLOCK);
-    int code = start(s);
-    begin_saving();
-    mask_signals(SIG_UNBLOCK);
+    sigset_t open;
+    block_signals(&open);
+    const int code = start(s);
     if (code != EXIT_DONE)
         return code;
+    begin_saving();
     puts(s->server.listener.url);
     if (fflush(stdout) != 0) {
         complain("standard output: %s", strerror(errno));
         return EXIT_FAILED;
     }
     if (s->opens)
-        open_browser(s);
-    wait_for_the_end(s);
+        open_browser(s, &open);
+    serve_requests(s, &open);
+    server_stop(&s->server, &open);
     return EXIT_DONE;
+}
+
+// Workers take memory in turn, so one arena is enough: each further one would keep what its largest
+// translation needed.
+static void limit_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+#endif
 }
 
 static int run_serve(int argc, char **argv)
 {
     serve s = {.common = {.command = &serve_command},
                .loading = mh_translator_load_options_default(),
-               .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1}}};
+               .server = {.listener = {.host = "127.0.0.1", .port = 8080, .socket = -1},
+                          .queue = {.capacity = QUEUE_DEFAULT, .wake = {-1, -1}},
+                          .timeout = TIMEOUT_DEFAULT}};
     int code = parse_arguments(&serve_argp, argc, argv, &s);
     if (code == EXIT_DONE)
         code = model_path_find(s.model, &s.folder);
     if (code != EXIT_DONE)
         return code;
+    limit_memory();
     char *name = model_name(s.folder); // nobody else needs to know where it is
-    pthread_mutex_init(&s.server.clients.mutex, NULL);
-    pthread_mutex_init(&s.server.answerer.mutex, NULL);
-    pthread_cond_init(&s.server.answerer.free, NULL);
+    pthread_mutex_init(&s.server.queue.mutex, NULL);
+    pthread_cond_init(&s.server.queue.filled, NULL);
     signal(SIGPIPE, SIG_IGN); // a client that went away is no reason to go
     json_object_seed(0);      // now, not in two threads at once
-    s.server.answerer.model = name;
+    s.server.queue.model = name;
     code = serve_until_interrupted(&s);
-    server_stop(&s.server);
     listener_close(&s.server.listener);
-    answerer_close(&s.server.answerer);
-    pthread_cond_destroy(&s.server.answerer.free);
-    pthread_mutex_destroy(&s.server.answerer.mutex);
-    pthread_mutex_destroy(&s.server.clients.mutex);
+    queue_close(&s.server.queue);
+    pthread_cond_destroy(&s.server.queue.filled);
+    pthread_mutex_destroy(&s.server.queue.mutex);
     if (s.context)
         mh_bytes_free(s.context, &s.server.page);
     mh_translator_free(s.translator);

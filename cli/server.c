@@ -1,278 +1,265 @@
 // SPDX-License-Identifier: MIT
-// The daemon: libmicrohttpd speaks HTTP, one thread for each of a bounded number of connections;
-// here is decided who gets an answer. A request that is refused is refused before its body is read.
+// The event loop: one thread waits for all connections with poll(), and never for one of them.
+//
+// Three things are scarce. Connections: at their limit, the client that has been idle for the
+// longest time makes room, else new ones wait in the system's backlog. Workers: the queue is
+// bounded, and who leaves takes the request along. Memory: it goes back to the system when the
+// queue has been empty for a second.
 #include "server.h"
-#include "messages.h"
 
 #include <errno.h>
-#include <microhttpd.h>
-#include <stdlib.h>
-#include <strings.h>
+#include <malloc.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
-// ---- answers --------------------------------------------------------------------------------
+enum { TICK_MS = 1000 };
 
-static enum MHD_Result add_headers(struct MHD_Response *response, const char *type)
+int64_t now_ms(void)
 {
-    const char *const headers[][2] = {
-        {"Content-Type", type},
-        {"X-Content-Type-Options", "nosniff"},
-        {"Cache-Control", "no-store"},
-        {"Cross-Origin-Resource-Policy", "same-origin"},
-        {"Cross-Origin-Opener-Policy", "same-origin"},
-        {"Content-Security-Policy", "frame-ancestors 'none'"}, // a page cannot say that itself
-        {"Referrer-Policy", "no-referrer"},
-    };
-    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-        if (MHD_add_response_header(response, headers[i][0], headers[i][1]) != MHD_YES)
-            return MHD_NO;
-    return MHD_YES;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1000 * (int64_t)t.tv_sec + t.tv_nsec / 1000000;
 }
 
-// MHD_NO, here and below, ends the connection without an answer: there was no memory for one.
-static enum MHD_Result send_answer(struct MHD_Connection *connection, answer a, const char *allow)
+// ---- who has to go ------------------------------------------------------------------------------
+
+// The client that makes room for others: one that waits for us is none.
+static client *find_idle(const server *s, bool with_answers_only)
 {
-    if (!a.body)
-        return MHD_NO;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(a.size, a.body, MHD_RESPMEM_MUST_FREE);
-    if (!response) {
-        free(a.body);
-        return MHD_NO;
+    client *found = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        client *c = s->clients[i];
+        if (c->state == CLIENT_WAITING || c->state == CLIENT_GONE ||
+            (with_answers_only && !(c->state == CLIENT_ANSWERED && c->owned)))
+            continue;
+        if (!found || c->since < found->since)
+            found = c;
     }
-    enum MHD_Result result = add_headers(response, "application/json");
-    if (result == MHD_YES && allow)
-        result = MHD_add_response_header(response, "Allow", allow);
-    if (result == MHD_YES)
-        result = MHD_queue_response(connection, (unsigned)a.code, response);
-    MHD_destroy_response(response);
-    return result;
+    return found;
 }
 
-// ---- who may ask ----------------------------------------------------------------------------
-
-typedef struct header_search {
-    const char *name, *value;
-    size_t count;
-} header_search;
-
-static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
-                                      const char *value)
+static void remove_gone(server *s)
 {
-    header_search *s = user;
-    (void)kind;
-    if (strcasecmp(name, s->name) == 0) {
-        s->value = value ? value : "";
-        s->count++;
-    }
-    return MHD_YES;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->clients[i]->state == CLIENT_GONE)
+            client_close(s, s->clients[i]);
+        else
+            s->clients[kept++] = s->clients[i];
+    s->count = kept;
 }
 
-static header_search find_header(struct MHD_Connection *connection, const char *name)
+static bool evict(server *s, bool with_answers_only)
 {
-    header_search s = {.name = name};
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_header, &s);
-    return s;
+    client *c = find_idle(s, with_answers_only);
+    if (!c || now_ms() - c->since < EVICTION_MS)
+        return false;
+    c->state = CLIENT_GONE;
+    remove_gone(s);
+    return true;
 }
 
-static bool is_json(const char *type)
+static void time_out(server *s, client *c)
 {
-    static const char json[] = "application/json";
-    const size_t size = sizeof json - 1;
-    return strncasecmp(type, json, size) == 0 && (!type[size] || strchr("; \t", type[size]));
-}
-
-// The number of bytes that are said to follow, SIZE_MAX for what is none.
-static size_t body_size(const char *text)
-{
-    size_t size = 0;
-    for (const char *at = text; *at; at++) {
-        if (*at < '0' || *at > '9')
-            return SIZE_MAX;
-        size = 10 * size + (size_t)(*at - '0');
-        if (size > BODY_BYTES_MOST)
-            return BODY_BYTES_MOST + 1;
-    }
-    return *text ? size : SIZE_MAX;
-}
-
-// What speaks against a text from this request; code 0: nothing.
-static answer refuse_post(struct MHD_Connection *connection, const char *host)
-{
-    const header_search origin = find_header(connection, "Origin");
-    const header_search type = find_header(connection, "Content-Type");
-    const header_search length = find_header(connection, "Content-Length");
-    if (origin.count && (origin.count > 1 || strncasecmp(origin.value, "http://", 7) != 0 ||
-                         strcasecmp(origin.value + 7, host) != 0))
-        return answer_error(403, "Origin: found '%.200s', expected 'http://%.200s'", origin.value,
-                            host);
-    if (type.count != 1 || !is_json(type.value))
-        return answer_error(415, "Content-Type: found '%.200s', expected 'application/json'",
-                            type.count ? type.value : "none");
-    if (length.count != 1 || body_size(length.value) == SIZE_MAX)
-        return answer_error(411, "Content-Length: expected how many bytes there are");
-    if (body_size(length.value) > BODY_BYTES_MOST)
-        return answer_error(413, "the body: found %.40s bytes, expected at most %d", length.value,
-                            BODY_BYTES_MOST);
-    return (answer){0};
-}
-
-// Refuses what is neither our page nor a text for it; code 0: it is one of them.
-static answer refuse(const server *s, struct MHD_Connection *connection, const char *url,
-                     const char *method, const char **allow)
-{
-    const header_search host = find_header(connection, "Host");
-    const bool page = strcmp(url, "/") == 0, text = strcmp(url, "/translate") == 0;
-    if (host.count != 1 || !listener_knows(&s->listener, host.value))
-        return answer_error(403, "Host: found '%.200s', expected the address in %s",
-                            host.count ? host.value : "none", s->listener.url);
-    if (!page && !text)
-        return answer_error(404, "there is / and /translate here");
-    *allow = page ? "GET, HEAD" : "POST";
-    if (page ? strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0
-             : strcmp(method, "POST") != 0)
-        return answer_error(405, "expected %s", *allow);
-    *allow = NULL;
-    return text ? refuse_post(connection, host.value) : (answer){0};
-}
-
-// ---- a request ------------------------------------------------------------------------------
-
-typedef struct request {
-    bool page;
-    char *body;
-    size_t size;
-} request;
-
-static client *client_of(struct MHD_Connection *c)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-static enum MHD_Result take_body(request *r, const char *bytes, size_t *size)
-{
-    if (*size > BODY_BYTES_MOST - r->size)
-        return MHD_NO; // more than was said
-    char *more = realloc(r->body, r->size + *size);
-    if (!more)
-        return MHD_NO;
-    memcpy(more + r->size, bytes, *size);
-    r->body = more;
-    r->size += *size;
-    *size = 0;
-    return MHD_YES;
-}
-
-static enum MHD_Result begin_request(const server *s, struct MHD_Connection *connection,
-                                     const char *url, const char *method, void **state)
-{
-    const char *allow = NULL;
-    const answer refusal = refuse(s, connection, url, method, &allow);
-    if (refusal.code)
-        return send_answer(connection, refusal, allow);
-    request *r = calloc(1, sizeof *r);
-    if (!r)
-        return MHD_NO;
-    r->page = strcmp(url, "/") == 0;
-    *state = r;
-    return MHD_YES;
-}
-
-// Called once with the headers, then with each part of the body, then once more.
-static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **state)
-{
-    server *s = user;
-    request *r = *state;
-    (void)version;
-    if (!r)
-        return begin_request(s, connection, url, method, state);
-    if (*upload_size)
-        return r->page ? MHD_NO : take_body(r, upload, upload_size);
-    client *c = client_of(connection);
-    if (r->page) {
-        client_allow(&s->clients, c, SECONDS_TO_LISTEN);
-        return MHD_queue_response(connection, MHD_HTTP_OK, s->page_response);
-    }
-    client_allow(&s->clients, c, 0);
-    const answer a = answer_text(&s->answerer, r->body ? r->body : "", r->size);
-    client_allow(&s->clients, c, SECONDS_TO_LISTEN);
-    return send_answer(connection, a, NULL);
-}
-
-static void on_completed(void *user, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode why)
-{
-    server *s = user;
-    request *r = *state;
-    (void)why;
-    if (r)
-        free(r->body);
-    free(r);
-    *state = NULL;
-    client_allow(&s->clients, client_of(connection), SECONDS_TO_ASK);
-}
-
-static void on_connection(void *user, struct MHD_Connection *connection, void **socket_context,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    server *s = user;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *socket_context = info ? client_add(&s->clients, info->connect_fd) : NULL;
+    if (c->state == CLIENT_WAITING) {
+        job *j = c->job;
+        c->job = NULL;
+        const answer a =
+            queue_cancel(&s->queue, j)
+                ? answer_error(503, "the request has waited for %d seconds; try again later",
+                               s->timeout)
+                : answer_error(504, "the translation took more than %d seconds", s->timeout);
+        client_answer(s, c, a, c->keep_alive);
+        client_take_requests(s, c);
+    } else if (c->state == CLIENT_ASKING && c->input_size > 0) {
+        c->input_size = 0;
+        client_answer(
+            s, c,
+            answer_error(408, "the request: expected all of it within %d seconds", REQUEST_SECONDS),
+            false);
     } else {
-        client_remove(&s->clients, *socket_context);
-        *socket_context = NULL;
+        c->state = CLIENT_GONE;
     }
 }
 
-// Its own messages are about clients that went away.
-static void ignore(void *user, const char *format, va_list arguments)
+static void check_deadlines(server *s)
 {
-    (void)user;
-    (void)format;
-    (void)arguments;
+    const int64_t now = now_ms();
+    for (size_t i = 0; i < s->count; i++)
+        if (s->clients[i]->deadline <= now)
+            time_out(s, s->clients[i]);
+    while (s->unsent > UNSENT_MAX && evict(s, true)) {
+    }
 }
 
-// ---- the daemon -----------------------------------------------------------------------------
+// ---- new connections ----------------------------------------------------------------------------
 
-int server_start(server *s)
+static bool can_accept(const server *s)
 {
-    s->page_response =
-        MHD_create_response_from_buffer(s->page.size, s->page.data, MHD_RESPMEM_PERSISTENT);
-    if (!s->page_response || add_headers(s->page_response, "text/html; charset=utf-8") != MHD_YES) {
-        complain("out of memory for the page");
-        return EXIT_MEMORY;
-    }
-    errno = 0;
-    s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, ignore,
-        NULL, // first: it is for the options too
-        MHD_OPTION_LISTEN_SOCKET, s->listener.socket, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SECONDS_TO_ASK,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES_MOST, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END);
-    if (!s->daemon) {
-        complain("the server could not be started: %s", strerror(errno ? errno : ENOMEM));
-        return EXIT_FAILED;
-    }
-    s->listener.socket = -1; // it closes it
-    return EXIT_DONE;
+    const int64_t now = now_ms();
+    if (s->listener.socket < 0 || now < s->accept_after)
+        return false;
+    if (s->count < s->most)
+        return true;
+    const client *idle = find_idle(s, false);
+    return idle && now - idle->since >= EVICTION_MS;
 }
 
-void server_stop(server *s)
+static void accept_clients(server *s)
 {
-    answerer_stop(&s->answerer);
-    if (s->daemon)
-        MHD_stop_daemon(s->daemon);
-    if (s->page_response)
-        MHD_destroy_response(s->page_response);
-    s->daemon = NULL;
-    s->page_response = NULL;
+    while (s->count < s->most || evict(s, false)) {
+        const int socket = accept4(s->listener.socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (socket < 0) {
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            if (errno != EAGAIN && errno != EWOULDBLOCK) // no descriptors, or no memory
+                s->accept_after = now_ms() + TICK_MS;
+            return;
+        }
+        client *c = client_open(socket);
+        if (c)
+            s->clients[s->count++] = c;
+    }
+}
+
+// ---- jobs ---------------------------------------------------------------------------------------
+
+static void finish_jobs(server *s)
+{
+    for (job *j = queue_take_done(&s->queue), *next; j; j = next) {
+        next = j->next;
+        client *c = j->client;
+        if (c) {
+            c->job = NULL;
+            client_answer(s, c, j->answer, c->keep_alive);
+            j->answer.body = NULL;
+            client_take_requests(s, c);
+        }
+        job_free(j);
+        s->trim_at = now_ms() + TICK_MS;
+    }
+}
+
+static void trim_memory(server *s)
+{
+    if (!s->trim_at || now_ms() < s->trim_at || !queue_is_idle(&s->queue))
+        return;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+    s->trim_at = 0;
+}
+
+// ---- one step -----------------------------------------------------------------------------------
+
+static short wanted_events(const client *c)
+{
+    switch (c->state) {
+    case CLIENT_WAITING:
+        return POLLRDHUP;
+    case CLIENT_ANSWERED:
+        return POLLOUT;
+    default:
+        return POLLIN;
+    }
+}
+
+static void handle(server *s, client *c, short events)
+{
+    if (!events || c->state == CLIENT_GONE)
+        return;
+    switch (c->state) {
+    case CLIENT_WAITING: // it has left; the job goes with it
+        c->state = CLIENT_GONE;
+        break;
+    case CLIENT_ANSWERED:
+        client_send(s, c);
+        client_take_requests(s, c);
+        break;
+    default:
+        client_read(s, c);
+    }
+}
+
+// Until the next deadline, or until a client at the limit has been idle for long enough.
+static int time_to_wait(const server *s)
+{
+    const int64_t now = now_ms();
+    int64_t wait = TICK_MS;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->clients[i]->deadline - now < wait)
+            wait = s->clients[i]->deadline - now;
+    if (s->count == s->most) {
+        const client *idle = find_idle(s, false);
+        if (idle && idle->since + EVICTION_MS > now && idle->since + EVICTION_MS - now < wait)
+            wait = idle->since + EVICTION_MS - now;
+    }
+    return wait < 0 ? 0 : (int)wait;
+}
+
+void server_step(server *s, const sigset_t *mask)
+{
+    struct pollfd polled[2 + CONNECTIONS_MAX];
+    const size_t count = s->count;
+    polled[0] = (struct pollfd){.fd = can_accept(s) ? s->listener.socket : -1, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = s->queue.wake[0], .events = POLLIN};
+    for (size_t i = 0; i < count; i++)
+        polled[2 + i] =
+            (struct pollfd){.fd = s->clients[i]->socket, .events = wanted_events(s->clients[i])};
+    const int wait = time_to_wait(s);
+    const struct timespec timeout = {.tv_sec = wait / 1000, .tv_nsec = wait % 1000 * 1000000L};
+    if (ppoll(polled, 2 + count, &timeout, mask) < 0)
+        return; // a signal
+    for (size_t i = 0; i < count; i++)
+        handle(s, s->clients[i], polled[2 + i].revents);
+    finish_jobs(s);
+    check_deadlines(s);
+    remove_gone(s);
+    if (polled[0].revents)
+        accept_clients(s);
+    trim_memory(s);
+}
+
+// ---- start and end ------------------------------------------------------------------------------
+
+void server_start(server *s)
+{
+    struct rlimit files;
+    s->most = CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur < CONNECTIONS_MAX + DESCRIPTORS_RESERVED)
+        s->most = files.rlim_cur > DESCRIPTORS_RESERVED ? files.rlim_cur - DESCRIPTORS_RESERVED : 1;
+}
+
+// A request that is there gets an answer; who has not asked yet does not.
+static void dismiss(server *s, client *c)
+{
+    if (c->state == CLIENT_ASKING)
+        client_read(s, c);
+    if (c->state == CLIENT_WAITING) {
+        queue_cancel(&s->queue, c->job);
+        c->job = NULL;
+        client_answer(s, c, answer_error(503, "the server is stopping"), false);
+    } else if (c->state == CLIENT_ASKING) {
+        c->state = CLIENT_GONE;
+    }
+}
+
+void server_stop(server *s, const sigset_t *mask)
+{
+    const int64_t end = now_ms() + 1000 * STOP_SECONDS;
+    s->stopping = true;
+    if (s->listener.socket >= 0)
+        accept_clients(s);
+    listener_close(&s->listener);
+    for (size_t i = 0; i < s->count; i++)
+        dismiss(s, s->clients[i]);
+    remove_gone(s);
+    while (s->count > 0 && now_ms() < end)
+        server_step(s, mask);
+    for (size_t i = 0; i < s->count; i++)
+        s->clients[i]->state = CLIENT_GONE;
+    remove_gone(s);
 }

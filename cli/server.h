@@ -4,33 +4,51 @@
 //     GET  /            the page
 //     POST /translate   {"text": "..."} -> {"translation": "...", ..., "trace": ..., "chunks": ...}
 //
-//     server.c            the daemon: which requests get an answer at all
-//     server_answer.c     a text to JSON, by one of a few contexts
-//     server_clients.c    who is connected, and who takes too long
-//     server_socket.c     where it listens, and which names for itself it believes
+//     server.c            the event loop: one thread, all connections
+//     server_client.c     one connection: bytes in, bytes out
+//     server_request.c    which requests get which answer
+//     server_queue.c      requests that wait for a worker, a thread with a context of its own
+//     server_answer.c     a text to JSON, by a worker
+//     server_socket.c     where it listens, and which names for itself it accepts
+//     http.h              the protocol
+//
+//     event loop --- job ---> queue (bounded) ---> worker 0 .. 3
+//        ^                                            |
+//        +------------------- done <------------------+
 //
 // Whoever can reach the port may be hostile: a page in the user's own browser, which the browser
 // lets send requests to 127.0.0.1, included. So a request must name this host (a name that was made
-// to point here is not believed), a text must come as JSON (which no other site's page can send
-// without asking first), and bodies, headers, connections and their time are bounded.
+// to point here is not accepted), a text must come as JSON (which no other site's page can send
+// without asking first), and bodies, headers, connections, waiting requests and the time of all of
+// them are bounded.
 #ifndef CLI_SERVER_H
 #define CLI_SERVER_H
 
 #include "arguments.h"
+#include "http.h"
 
 #include <multihead/translator.h>
 #include <pthread.h>
-#include <time.h>
+#include <signal.h>
+#include <stdatomic.h>
 
 enum {
-    BODY_BYTES_MOST = 64 << 10,
-    HEADER_BYTES_MOST =
-        32 << 10, // of a request; the rest of the connection's buffer is the answer's
-    CONNECTIONS_MOST = 128,
-    CONTEXTS_MOST = 4,
-    SECONDS_TO_ASK = 15,    // from the connection, or the last answer, to the end of a request
-    SECONDS_TO_LISTEN = 60, // to take an answer
+    BODY_MAX = 64 << 10,       // bytes of a request's body
+    CONNECTIONS_MAX = 128,     // fewer where the limit of open files is low
+    DESCRIPTORS_RESERVED = 16, // of that limit, for all but connections
+    WORKERS_MAX = 4,
+    UNSENT_MAX = 64 << 20, // bytes of translations that clients have not taken yet
+    QUEUE_DEFAULT = 32,    // requests that wait
+    TIMEOUT_DEFAULT = 30,  // seconds from a complete request to its answer
+    RETRY_SECONDS = 2,     // after which a client that got 503 may try again
+    REQUEST_SECONDS = 15,  // from the connection, or the last answer, to the end of a request
+    RESPONSE_SECONDS = 60, // to take an answer
+    LINGER_SECONDS = 2,    // to take the last answer before the connection is closed
+    STOP_SECONDS = 2,      // to send the last answers when the server stops
+    EVICTION_MS = 1000,    // a client that is idle for so long makes room for a new one
 };
+
+int64_t now_ms(void); // monotonic
 
 // ---- where it listens -----------------------------------------------------------------------
 
@@ -42,78 +60,151 @@ typedef struct listener {
     char url[300];
 } listener;
 
-// Opens the socket. Returns an exit code after saying what is wrong.
+// Opens the socket, non-blocking. Returns an exit code after saying what is wrong.
 int listener_open(listener *l);
 void listener_close(listener *l);
 
 // Whether the value of a Host header names us.
-bool listener_knows(const listener *l, const char *host);
-
-// ---- who is connected -------------------------------------------------------------------------
-
-typedef struct client client;
-
-typedef struct client_list {
-    pthread_mutex_t mutex;
-    client *first;
-} client_list;
-
-// NULL if there is no memory.
-client *client_add(client_list *list, int descriptor);
-void client_remove(client_list *list, client *c);
-
-// It has that many seconds from now; 0: as long as it wants.
-void client_allow(client_list *list, client *c, int seconds);
-
-// Hangs up on those whose time is over.
-void clients_check(client_list *list);
+bool listener_knows(const listener *l, mh_text host);
 
 // ---- answers ------------------------------------------------------------------------------------
 
 typedef struct answer {
-    int code;   // of HTTP
-    char *body; // malloc()ed JSON; NULL if there was no memory for any
-    size_t size;
+    int code;          // of HTTP
+    char *body;        // malloc()ed JSON; NULL if there was no memory for any
+    size_t size;       //
+    const char *allow; // NULL, or the methods that are allowed
 } answer;
 
-// A few contexts, each used by one request at a time.
-typedef struct answerer {
-    const mh_translator *translator;
-    const char *model; // its name
-    mh_context *contexts[CONTEXTS_MOST];
-    size_t count;
-    bool busy[CONTEXTS_MOST];
-    bool stopping;
-    pthread_mutex_t mutex;
-    pthread_cond_t free;
-} answerer;
-
-// Shares the threads out among the contexts. Returns an exit code after saying what is wrong;
-// answerer_close() is needed after that too.
-int answerer_open(const common_options *options, size_t threads, answerer *a);
-void answerer_close(answerer *a);
-
-// From now on requests are refused, and those that wait for a context get none.
-void answerer_stop(answerer *a);
-
-// The answer to the body of a request. Any thread.
-answer answer_text(answerer *a, const char *body, size_t size);
 answer answer_error(int code, const char *format, ...) MH_PRINTF(2, 3);
 
-// ---- the daemon -----------------------------------------------------------------------------
+// ---- the queue ------------------------------------------------------------------------------
+
+struct client;
+
+typedef struct job {
+    struct job *next;
+    char *body; // of the request
+    size_t size;
+    answer answer;
+    atomic_bool cancelled; // by the event loop: nobody wants the answer any more
+    struct client *client; // of the event loop; NULL: it has gone
+} job;
+
+struct queue;
+
+typedef struct worker {
+    struct queue *queue;
+    mh_context *context;
+    pthread_t thread;
+    bool started;
+} worker;
+
+typedef struct queue {
+    const mh_translator *translator;
+    const char *model; // its name
+    size_t capacity;   // jobs that may wait
+    worker workers[WORKERS_MAX];
+    size_t count; // of workers
+
+    pthread_mutex_t mutex; // of all below
+    pthread_cond_t filled;
+    job *first, *last;       // waiting
+    size_t waiting, working; //
+    job *done;               // newest first
+    bool stopping;
+    int wake[2]; // a pipe: a byte for the event loop if `done` has something new
+} queue;
+
+// Shares the threads out among the workers and starts them. Returns an exit code after saying what
+// is wrong; queue_close() is needed after that too.
+int queue_open(const common_options *options, size_t threads, queue *q);
+void queue_close(queue *q);
+
+// Takes the job, or returns false if too many wait already.
+bool queue_push(queue *q, job *j);
+
+// Nobody wants the answer any more. True if the job has not been started.
+bool queue_cancel(queue *q, job *j);
+
+// The jobs that are done since the last call, a list; they are the caller's.
+job *queue_take_done(queue *q);
+bool queue_is_idle(queue *q);
+void job_free(job *j); // NULL is fine
+
+// The answer to the body of a request, by one worker.
+answer answer_job(const queue *q, mh_context *context, job *j);
+
+// ---- connections ------------------------------------------------------------------------------
+
+typedef enum client_state {
+    CLIENT_ASKING,    // a request is read
+    CLIENT_WAITING,   // for its job
+    CLIENT_ANSWERED,  // the answer is sent
+    CLIENT_LINGERING, // all is sent; what still comes is ignored until the client closes, too
+    CLIENT_GONE,      // to be closed
+} client_state;
+
+typedef struct client {
+    int socket;
+    client_state state;
+    int64_t since;    // ms: begin of the state, or the last byte sent
+    int64_t deadline; // ms
+
+    char *input;
+    size_t input_size, input_capacity;
+    size_t needed;  // no request is complete with fewer bytes
+    bool continued; // 100 Continue was sent for the request
+
+    job *job; // while WAITING
+    bool head_only, keep_alive;
+    char head[HTTP_RESPONSE_HEAD_MAX];
+    size_t head_size;
+    const char *body;
+    char *owned; // `body` if it is to be freed
+    size_t body_size;
+    size_t sent; // of head and body
+} client;
 
 typedef struct server {
     listener listener;
-    answerer answerer;
-    client_list clients;
+    queue queue;
     mh_bytes page;
-    struct MHD_Daemon *daemon;
-    struct MHD_Response *page_response;
+    int timeout; // seconds
+    size_t most; // connections
+    client *clients[CONNECTIONS_MAX];
+    size_t count;
+    size_t unsent;        // bytes of translations
+    int64_t accept_after; // ms: no descriptors are left before that
+    int64_t trim_at;      // ms: memory goes back to the system if all is quiet; 0: it has
+    bool stopping;
 } server;
 
-// Starts answering; the listener is open, the page there. Returns an exit code after saying what is
-// wrong. server_stop() ends it, and is fine in any case.
-int server_start(server *s);
-void server_stop(server *s);
+// NULL if there is no memory; the socket is closed then.
+client *client_open(int socket);
+void client_close(server *s, client *c);
+void client_enter(client *c, client_state state, int seconds);
+
+// None of these blocks. The state is GONE afterwards if the connection is over.
+void client_read(server *s, client *c); // and answers the requests that are complete
+void client_send(server *s, client *c); // what is left of the answer
+void client_answer(server *s, client *c, answer a, bool keep_alive); // takes a.body over
+void client_show_page(server *s, client *c);
+void client_take_requests(server *s, client *c);                 // those that are complete
+bool client_send_now(client *c, const char *bytes, size_t size); // all or false
+
+// Takes one request from the input. False if none is complete.
+bool request_take(server *s, client *c);
+
+// ---- the event loop -------------------------------------------------------------------------
+
+// Starts answering; the listener is open, the page there, the queue open.
+void server_start(server *s);
+
+// Waits for something to happen and does it; at most a second. `mask`: signals blocked meanwhile.
+void server_step(server *s, const sigset_t *mask);
+
+// Refuses new connections, answers whoever waits with 503, and waits until that has arrived.
+void server_stop(server *s, const sigset_t *mask);
 
 #endif

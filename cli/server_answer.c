@@ -1,70 +1,13 @@
 // SPDX-License-Identifier: MIT
 // From the body of a request to the body of its answer: a text is translated, and a trace of that
-// made, with one of a few contexts; who finds none free waits.
+// made. The event loop may cancel that at any step of the search.
 #include "messages.h"
 #include "server.h"
 
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
-// ---- contexts -------------------------------------------------------------------------------
-
-int answerer_open(const common_options *options, size_t threads, answerer *a)
-{
-    common_options own = *options;
-    const size_t count = threads < CONTEXTS_MOST ? threads : CONTEXTS_MOST;
-    int code = EXIT_DONE;
-    own.threads = threads / count;
-    for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
-        code = open_context(&own, &a->contexts[i]);
-        a->count += code == EXIT_DONE;
-    }
-    return code;
-}
-
-void answerer_close(answerer *a)
-{
-    for (size_t i = 0; i < a->count; i++)
-        mh_context_free(a->contexts[i]);
-    a->count = 0;
-}
-
-void answerer_stop(answerer *a)
-{
-    pthread_mutex_lock(&a->mutex);
-    a->stopping = true;
-    pthread_cond_broadcast(&a->free);
-    pthread_mutex_unlock(&a->mutex);
-}
-
-// The number of a context that is ours until give_back(); a->count if we are stopping.
-static size_t borrow(answerer *a)
-{
-    size_t i = 0;
-    pthread_mutex_lock(&a->mutex);
-    for (;;) {
-        for (i = 0; i < a->count && a->busy[i];)
-            i++;
-        if (i < a->count || a->stopping)
-            break;
-        pthread_cond_wait(&a->free, &a->mutex);
-    }
-    if (a->stopping)
-        i = a->count;
-    if (i < a->count)
-        a->busy[i] = true;
-    pthread_mutex_unlock(&a->mutex);
-    return i;
-}
-
-static void give_back(answerer *a, size_t i)
-{
-    pthread_mutex_lock(&a->mutex);
-    a->busy[i] = false;
-    pthread_cond_signal(&a->free);
-    pthread_mutex_unlock(&a->mutex);
-}
+#include <string.h>
 
 // ---- errors ---------------------------------------------------------------------------------
 
@@ -77,6 +20,14 @@ static answer answer_json(int code, json_t *json)
     return result;
 }
 
+// JSON is UTF-8; a request's headers, which messages quote, need not be.
+static void make_valid(char *text)
+{
+    const size_t size = strlen(text);
+    for (size_t at = 0; (at += mh_utf8_valid(text + at, size - at)) < size;)
+        text[at] = '?';
+}
+
 answer answer_error(int code, const char *format, ...)
 {
     va_list arguments;
@@ -85,6 +36,8 @@ answer answer_error(int code, const char *format, ...)
     if (vasprintf(&message, format, arguments) < 0)
         message = NULL;
     va_end(arguments);
+    if (message)
+        make_valid(message);
     const answer result = answer_json(code, json_pack("{s:s}", "error", message ? message : ""));
     free(message);
     return result;
@@ -118,16 +71,16 @@ static answer put_together(const mh_translation *t, const mh_bytes *data)
     return result;
 }
 
-static answer answer_translation(const answerer *a, mh_context *context, mh_text text,
+static answer answer_translation(const queue *q, mh_context *context, mh_text text,
                                  const mh_translation *t)
 {
     mh_translation_trace *trace = NULL;
     mh_bytes data = {0};
     mh_status status =
-        mh_translation_trace_create(context, a->translator, NULL, text, t->ids, t->count, &trace);
+        mh_translation_trace_create(context, q->translator, NULL, text, t->ids, t->count, &trace);
     if (!status) {
         mh_trace named = *mh_translation_trace_view(trace);
-        named.model = a->model;
+        named.model = q->model;
         status = mh_view_data(context, NULL, &named, &data);
     }
     const answer result = status ? answer_status(context, status) : put_together(t, &data);
@@ -136,35 +89,51 @@ static answer answer_translation(const answerer *a, mh_context *context, mh_text
     return result;
 }
 
-// A text of more sentences than fit the model at once has no trace.
-static mh_status count_tokens(const answerer *a, mh_context *context, mh_text text, size_t *count)
+// What speaks against a text; code 0: nothing. One of more sentences than fit the model at once has
+// no trace.
+static answer refuse_text(const queue *q, mh_context *context, mh_text text)
 {
+    const size_t most = mh_translator_configuration(q->translator)->max_length - 1;
     mh_tokens tokens = {0};
-    mh_status status = mh_tokenizer_encode(context, mh_translator_tokenizer(a->translator),
-                                           text.bytes, text.size, &tokens);
-    *count = tokens.count;
+    const mh_status status = mh_translator_encode(context, q->translator, text, &tokens);
+    const size_t count = tokens.count;
     mh_tokens_free(context, &tokens);
-    return status;
-}
-
-static answer translate(const answerer *a, mh_context *context, mh_text text)
-{
-    const size_t most = mh_translator_configuration(a->translator)->max_length - 1;
-    size_t count;
-    mh_status status = count_tokens(a, context, text, &count);
     if (status)
         return answer_status(context, status);
+    if (count == 0)
+        return answer_error(422, "the text is empty; type a sentence to translate");
     if (count > most)
         return answer_error(422,
                             "the text has %zu tokens, and the model takes %zu at once; try a "
                             "sentence at a time",
                             count, most);
+    return (answer){0};
+}
+
+static bool is_wanted(void *user, size_t done, size_t total)
+{
+    (void)done;
+    (void)total;
+    return !atomic_load(&((job *)user)->cancelled);
+}
+
+static answer translate(const queue *q, mh_context *context, mh_text text, job *j)
+{
+    const answer refusal = refuse_text(q, context, text);
+    if (refusal.code)
+        return refusal;
+    mh_translate_options options = mh_translate_options_default();
+    options.progress = is_wanted;
+    options.progress_user = j;
     mh_translations *translations;
-    status = mh_translate(context, a->translator, NULL, &text, 1, &translations);
+    const mh_status status =
+        mh_translate(context, q->translator, &options, &text, 1, &translations);
     if (status)
         return answer_status(context, status);
-    const answer result =
-        answer_translation(a, context, text, mh_translations_at(translations, 0, 0));
+    const mh_translation *best = mh_translations_at(translations, 0, 0);
+    answer result = {0}; // for nobody, if it was cancelled
+    if (best && !atomic_load(&j->cancelled))
+        result = answer_translation(q, context, text, best);
     mh_translations_free(translations);
     return result;
 }
@@ -196,20 +165,16 @@ static json_t *read_text(const char *body, size_t size, mh_text *text, answer *w
     return json;
 }
 
-answer answer_text(answerer *a, const char *body, size_t size)
+answer answer_job(const queue *q, mh_context *context, job *j)
 {
     mh_text text;
     answer result = {0};
-    json_t *json = read_text(body, size, &text, &result);
+    if (atomic_load(&j->cancelled))
+        return result;
+    json_t *json = read_text(j->body, j->size, &text, &result);
     if (!json)
         return result;
-    const size_t i = borrow(a);
-    if (i == a->count) {
-        result = answer_error(503, "the server is stopping");
-    } else {
-        result = translate(a, a->contexts[i], text);
-        give_back(a, i);
-    }
+    result = translate(q, context, text, j);
     json_decref(json);
     return result;
 }

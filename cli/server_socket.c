@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the server listens. The socket is made here rather than by the library that answers, so
-// that a port in use is told from other mistakes, and 0 becomes the port that it is.
+// Where the server listens: a port in use is told from other mistakes, and 0 becomes the port that
+// it is.
 #include "messages.h"
 #include "server.h"
 
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static int port_of(int descriptor)
 static bool listen_at(listener *l, const struct addrinfo *a)
 {
     const int yes = 1;
-    l->socket = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    l->socket = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
     if (l->socket < 0)
         return false;
     setsockopt(l->socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -104,22 +105,21 @@ static bool same_name(const char *name, const char *host, size_t size)
     return strlen(name) == size && strncasecmp(name, host, size) == 0;
 }
 
-bool listener_knows(const listener *l, const char *host)
+bool listener_knows(const listener *l, mh_text host)
 {
     char port[16], bracketed[300];
-    const size_t size = strlen(host);
-    snprintf(port, sizeof port, ":%d", l->port);
+    const size_t port_size = (size_t)snprintf(port, sizeof port, ":%d", l->port);
     snprintf(bracketed, sizeof bracketed, "[%s]", l->host);
-    size_t name = size > strlen(port) ? size - strlen(port) : 0;
-    if (name == 0 || strcmp(host + name, port) != 0) {
+    size_t name = host.size > port_size ? host.size - port_size : 0;
+    if (name == 0 || memcmp(host.bytes + name, port, port_size) != 0) {
         if (l->port != 80) // which browsers leave out
             return false;
-        name = size;
+        name = host.size;
     }
     static const char *const ours[] = {"localhost", "127.0.0.1", "[::1]"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (same_name(ours[i], host, name))
+        if (same_name(ours[i], host.bytes, name))
             return true;
-    return same_name(l->host, host, name) || same_name(bracketed, host, name) ||
-           (l->any_address && is_address(host, name));
+    return same_name(l->host, host.bytes, name) || same_name(bracketed, host.bytes, name) ||
+           (l->any_address && is_address(host.bytes, name));
 }

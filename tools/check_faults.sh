@@ -189,7 +189,6 @@ for kind in file thread memory; do
 done
 
 # ---- serve: it starts and then answers whatever happens, or says why not ---------------------------
-# No file calls: libmicrohttpd gives up if it cannot write to the pipe that wakes its own threads.
 subject=serve
 serve_once() # the server's exit code; a client's answers are in $tmp/codes
 {

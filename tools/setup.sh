@@ -25,7 +25,6 @@ need pkg-config have pkg-config
 need libjansson-dev pkg-config --exists jansson
 need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
-need libmicrohttpd-dev pkg-config --exists libmicrohttpd
 need libcmocka-dev pkg-config --exists cmocka
 
 case ${1-} in
@@ -41,6 +40,7 @@ ci)
     need libc6-dev-arm64-cross exists /usr/aarch64-linux-gnu/include/stdlib.h
     need python3 have python3
     need python3-venv python3 -c "import ensurepip"
+    need wrk have wrk
     ;;
 *)
     echo "usage: setup.sh [ci]" >&2

@@ -37,7 +37,8 @@ mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, const mh_memory *memory, mh_store *store);
 
-// All of it; pieces that options->progress has stopped keep found = 0. Errors: MH_ERROR_FORMAT for numbers that are none; MH_ERROR_MEMORY.
+// All of it; pieces that options->progress has stopped keep found = 0. Errors: MH_ERROR_FORMAT for
+// numbers that are none; MH_ERROR_MEMORY.
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
                              const mh_translator_weights *weights,
                              const mh_translate_options *options, mh_piece *const *pieces,
