@@ -123,6 +123,13 @@ static void save_npz(const char *folder)
     for (size_t i = 0; i < COUNT; i++)
         blob_free(&entries[i].content);
 }
+static const char *const http[] = {
+    "GET / HTTP/1.1\r\nHost: localhost:8080\r\n\r\n",
+    "POST /translate HTTP/1.1\r\nHost: [::1]:80\r\nOrigin: http://[::1]:80\r\n"
+    "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n{}",
+    "\r\nHEAD /?a=b HTTP/1.0\r\nHost:a\r\nConnection: keep-alive, close\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0",
+};
 
 int main(int argc, char **argv)
 {
@@ -151,5 +158,7 @@ int main(int argc, char **argv)
         save(argv[1], "corpus", i, blob_copy(corpus[i], strlen(corpus[i])));
     save(argv[1], "corpus", sizeof corpus / sizeof *corpus,
          blob_copy(corpus_gzip, sizeof corpus_gzip - 1));
+    for (size_t i = 0; i < sizeof http / sizeof *http; i++)
+        save(argv[1], "http", i, blob_copy(http[i], strlen(http[i])));
     return 0;
 }
