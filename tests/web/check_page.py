@@ -482,6 +482,10 @@ def check_server(browser):
             said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", "le chat"],
                                   capture_output=True, text=True, check=True).stdout.strip()
             w = Watched(browser, home, allow=(home,))
+            w.page.press("#text", "Enter")  # nothing was typed, and the page says so
+            w.page.wait_for_selector("#view .note")
+            assert "the text is empty" in w.page.inner_text("#view"), w.page.inner_text("#view")
+            w.problems = [p for p in w.problems if "422" not in p]  # Chromium notes it too
             for text in ("le tapis", "le chat"):
                 w.page.fill("#text", text)
                 w.page.press("#text", "Enter")
