@@ -42,7 +42,7 @@ static void free_answer(server *s, client *c)
         s->unsent -= c->body_size;
     free(c->owned);
     c->owned = NULL;
-    c->body = NULL;
+    c->body = "";
     c->body_size = 0;
 }
 

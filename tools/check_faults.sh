@@ -208,7 +208,7 @@ serve_once() # the server's exit code; a client's answers are in $tmp/codes
     fi
     wait $server
 }
-for kind in memory thread; do
+for kind in memory thread file; do
     step=1
     [ $kind != memory ] || step=11
     for always in '' 1; do
