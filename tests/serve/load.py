@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`multihead serve` under load, from honest and from hostile clients; all on 127.0.0.1, for about a minute.
 
-    python3 tests/serve/load.py BUILD
+    python3 tests/serve/load.py BUILD [--sanitized]
 
     1. alone       some texts are translated; these answers are what all later ones must equal
     2. wrk         GET / and POST /translate as fast as they come
@@ -9,6 +9,8 @@
                    behaves gets its translation all the same, soon
     4. overload    more requests than may wait: some get 503 with Retry-After, nobody waits beyond --timeout
     5. afterwards  memory, descriptors and threads are back, SIGTERM ends it with exit code 0
+
+With --sanitized, for a build that takes ten times as long and keeps its memory: 1, 3 and the rest of 5.
 """
 import json
 import pathlib
@@ -23,9 +25,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
-TIMEOUT, QUEUE, THREADS = 6, 16, 2  # of the server
-RSS_RATIO = 1.3
-HONEST_SECONDS = 15  # until a client that behaves has its translation, whatever others do
+SANITIZED = "--sanitized" in sys.argv
+TIMEOUT, QUEUE, THREADS = 60 if SANITIZED else 6, 16, 2  # of the server
+RSS_RATIO = float("inf") if SANITIZED else 1.3
+HONEST_SECONDS = 60 if SANITIZED else 15  # until a client that behaves has its translation, whatever others do
 SECONDS = {"get": 4, "post": 6, "hostile": 12, "overload": 2 * TIMEOUT}
 
 TEXTS = ["Oui.", "Bonjour !", "Merci beaucoup.", "Je suis fatigué.", "Où est la gare ?", "Le chat noir dort.",
@@ -314,11 +317,13 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             answers = ask_alone(server, pathlib.Path(folder))
             start = server.settle()
-            run_wrk(server, pathlib.Path(folder))
+            if not SANITIZED:
+                run_wrk(server, pathlib.Path(folder))
         meet_hostile_clients(server, answers)
-        overload(server, answers)
-        for text, body in answers.items():
-            assert ask(server.port, text)[2] == body, f"{text}: another answer than at first"
+        if not SANITIZED:
+            overload(server, answers)
+        for text in answers:
+            ask_until_translated(server, text, answers)
         end = server.settle()
         say("at first {:.1f} MiB, {} descriptors, {} threads; afterwards {:.1f}, {}, {}".format(*start, *end))
         assert end[0] <= RSS_RATIO * start[0] and end[1:] == start[1:]
