@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PATH_BYTES = 4096 };
+
 // ---- directories of models --------------------------------------------------------------
 
 typedef struct path_list {
@@ -57,7 +59,7 @@ static void append_environment(path_list *list)
 // What is in the parent of the executable's directory.
 static void append_beside_executable(path_list *list)
 {
-    char path[4096];
+    char path[PATH_BYTES];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0 || length == sizeof path - 1)
         return;
@@ -93,10 +95,9 @@ static void free_list(path_list *list)
 
 static bool is_model(const char *directory)
 {
-    char *config = join_path(directory, "config.json");
-    const bool found = config && access(config, F_OK) == 0;
-    free(config);
-    return found;
+    char config[PATH_BYTES];
+    const int size = snprintf(config, sizeof config, "%s/config.json", directory);
+    return size > 0 && size < PATH_BYTES && access(config, F_OK) == 0;
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -125,15 +126,19 @@ static path_list list_models(const path_list *places)
     return models;
 }
 
-static char *find_by_name(const path_list *places, const char *name)
+// *directory stays NULL if there is none. Returns an exit code after saying that memory is out.
+static int find_by_name(const path_list *places, const char *name, char **directory)
 {
-    for (size_t i = 0; i < places->count; i++) {
+    for (size_t i = 0; i < places->count && !*directory; i++) {
         char *path = join_path(places->paths[i], name);
-        if (path && is_model(path))
-            return path;
-        free(path);
+        if (!path)
+            return EXIT_MEMORY;
+        if (is_model(path))
+            *directory = path;
+        else
+            free(path);
     }
-    return NULL;
+    return EXIT_DONE;
 }
 
 // ---- what is said of one that is not there ------------------------------------------------
@@ -192,14 +197,13 @@ static int refuse_file(const char *path)
 static int find_name(const char *name, char **directory)
 {
     path_list places = list_places();
-    *directory = places.failed ? NULL : find_by_name(&places, name ? name : DEFAULT_MODEL);
-    int code = EXIT_DONE;
-    if (places.failed) {
+    int code = EXIT_MEMORY;
+    if (places.failed)
         complain("out of memory");
-        code = EXIT_MEMORY;
-    } else if (!*directory) {
+    else
+        code = find_by_name(&places, name ? name : DEFAULT_MODEL, directory);
+    if (code == EXIT_DONE && !*directory)
         code = refuse_name(&places, name);
-    }
     free_list(&places);
     return code;
 }
