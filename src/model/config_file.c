@@ -18,7 +18,7 @@ enum {
     FORMAT_VERSION = 1,
     NUMBER_MAX = 1 << 24,
     TEXT_MAX = 4096,    // of what is written
-    FILE_MAX = 1 << 20, // of what is read: others list a thousand labels in theirs
+    FILE_MAX = 1 << 18, // of what is read: others list a thousand labels in theirs
     NESTING_MAX = 16,
 };
 
