@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CROWD = 60, CONNECTIONS = 100 };
+enum { CROWD = 120, CONNECTIONS = 100 };
 
 static pid_t server;
 

@@ -315,8 +315,9 @@ def main():
     server = Server()
     try:
         with tempfile.TemporaryDirectory() as folder:
+            ask(server.port, TEXTS[0])
+            start = (server.state()[0], *server.settle()[1:])  # memory before any is given back
             answers = ask_alone(server, pathlib.Path(folder))
-            start = server.settle()
             if not SANITIZED:
                 run_wrk(server, pathlib.Path(folder))
         meet_hostile_clients(server, answers)
