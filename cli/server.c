@@ -3,8 +3,8 @@
 //
 // Three things are scarce. Connections: at their limit, the client that has been idle for the
 // longest time makes room, else new ones wait in the system's backlog. Workers: the queue is
-// bounded, and who leaves takes the request along. Memory: it goes back to the system when the
-// queue has been empty for a second.
+// bounded, and requests of clients that disconnect are cancelled. Memory: it is returned to the
+// system when the queue has been empty for a second.
 #include "server.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ int64_t now_ms(void)
     return 1000 * (int64_t)t.tv_sec + t.tv_nsec / 1000000;
 }
 
-// ---- who has to go ------------------------------------------------------------------------------
+// ---- eviction and deadlines ---------------------------------------------------------------------
 
 // The client that makes room for others: one that waits for us is none.
 static client *find_idle(const server *s, bool with_answers_only)
@@ -171,7 +171,7 @@ static void handle(server *s, client *c, short events)
     if (!events || c->state == CLIENT_GONE)
         return;
     switch (c->state) {
-    case CLIENT_WAITING: // it has left; the job goes with it
+    case CLIENT_WAITING: // it has disconnected; client_close() cancels its job
         c->state = CLIENT_GONE;
         break;
     case CLIENT_ANSWERED:
