@@ -141,6 +141,44 @@ static void test_places(void **state)
     mh_bytes_free(context, &svg);
 }
 
+// BLEU ends at 100, and the label of a best one up there is within the frame.
+static void test_highest_bleu(void **state)
+{
+    (void)state;
+    mh_bytes svg = draw("{\"update\": 10, \"epoch\": 1, \"valid_loss\": 3, \"bleu\": 50}\n"
+                        "{\"update\": 20, \"epoch\": 2, \"valid_loss\": 1, \"bleu\": 100}\n");
+    ruler bleu = read_ruler(svg.data, "right", true, -4.5);
+    assert_int_equal(bleu.ticks, 6);
+    assert_null(strstr(svg.data, ">120<"));
+    const char *label = strstr(svg.data, "<text class=\"best e right\"");
+    assert_non_null(label);
+    assert_true(strtod(strstr(label, " y=\"") + 4, NULL) > bleu.from + 100 * bleu.scale);
+    mh_bytes_free(context, &svg);
+}
+
+// The loss of training is with label smoothing, that of validation without: the legend says so.
+static void test_smoothing(void **state)
+{
+    (void)state;
+    static const char log[] =
+        "{\"update\": 10, \"epoch\": 1, \"loss\": 0.94, \"label_smoothing\": 0.15}\n"
+        "{\"update\": 10, \"epoch\": 1, \"valid_loss\": 0.07, \"bleu\": 90}\n";
+    mh_bytes svg = draw(log), text;
+    assert_non_null(strstr(svg.data, ">training loss 0.940 (label smoothing 0.15)</text>"));
+    assert_non_null(strstr(svg.data, ">validation loss 0.070 (no smoothing)</text>"));
+    mh_bytes_free(context, &svg);
+    test_ok(context, parse(log));
+    test_ok(context, mh_curve_draw_text(context, &history, 40, &text));
+    assert_non_null(strstr(text.data, "at update 10 (label smoothing 0.15)\n"));
+    assert_non_null(strstr(text.data, "at update 10 (no smoothing)\n"));
+    mh_bytes_free(context, &text);
+    mh_run_history_free(context, &history);
+    test_refused(context,
+                 parse("{\"update\": 1, \"epoch\": 1, \"loss\": 1, "
+                       "\"label_smoothing\": \"0.1\"}\n"),
+                 MH_ERROR_FORMAT, "label_smoothing: not a number");
+}
+
 // A run of one kind of lines has no axis for the other, and one point is a dot.
 static void test_few(void **state)
 {
@@ -386,11 +424,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),   cmocka_unit_test(test_few),
-        cmocka_unit_test(test_axes),     cmocka_unit_test(test_thinning),
-        cmocka_unit_test(test_text),     cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_locale),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_places),    cmocka_unit_test(test_highest_bleu),
+        cmocka_unit_test(test_smoothing), cmocka_unit_test(test_few),
+        cmocka_unit_test(test_axes),      cmocka_unit_test(test_thinning),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_locale),    cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

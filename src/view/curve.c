@@ -3,6 +3,27 @@
 #include "view/curve.h"
 
 #include "base/file.h"
+#include "view/chart_axis.h"
+
+#include <math.h>
+
+void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, int which)
+{
+    enum { DECIMALS_MOST = 4 };
+    double number = history->label_smoothing;
+    int decimals = 0;
+    if (number <= 0 || which == MH_RUN_BLEU)
+        return;
+    for (; decimals < DECIMALS_MOST && fabs(number - floor(number + 0.5)) > 1e-9; decimals++)
+        number *= 10;
+    if (which == MH_RUN_VALID_LOSS) {
+        mh_append_string(to, " (no smoothing)");
+        return;
+    }
+    mh_append_string(to, " (label smoothing ");
+    mh_append_number(to, history->label_smoothing, decimals);
+    mh_append_string(to, ")");
+}
 
 static mh_status check_call(mh_context *context, const char *path, mh_bytes *out)
 {

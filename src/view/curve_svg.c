@@ -2,7 +2,7 @@
 // The curve as an image:
 //
 //     Training: 29,320 updates, 40.0 epochs
-//     --- training loss 1.23  -o- validation loss 1.30  -<>- BLEU 31.4
+//     --- training loss 1.23 (label smoothing 0.1)  -o- validation loss 1.30  -<>- BLEU 31.4
 //              0     10     20     30     40               epochs
 //           6 +---------------------------+ 40
 //      loss   |                           |    BLEU
@@ -21,6 +21,7 @@
 
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 76, RIGHT = 884, TOP = 120, BOTTOM = 476 };
 enum { MARKS_MAX = 80 }; // more would hide the line
+enum { BLEU_MOST = 100 };
 
 typedef struct chart {
     mh_context *context;
@@ -137,7 +138,8 @@ static void make_axes(chart *c)
     c->updates = mh_axis_make(0, fmax(h->last_update, 1), X_STEPS, 1);
     c->epochs = mh_axis_make(0, h->last_epoch, X_STEPS, h->last_epoch >= 2 ? 1 : 0);
     c->loss = mh_axis_make_round(low, high, Y_STEPS);
-    c->bleu = mh_axis_make_round(0, fmax(best * 1.1, 1), Y_STEPS); // room for the best one's label
+    best = fmin(fmax(best * 1.1, 1), BLEU_MOST); // room for the best one's label
+    c->bleu = mh_axis_make_round(0, best, Y_STEPS);
     c->updates.from = LEFT;
     c->updates.to = RIGHT;
     c->loss.from = c->bleu.from = BOTTOM;
@@ -287,6 +289,7 @@ static void put_series(const chart *c, int which)
 
 static void put_best(const chart *c)
 {
+    enum { LABEL_HEIGHT = 10 };
     const mh_run_series *bleu = series_of(c, MH_RUN_BLEU);
     if (bleu->count == 0)
         return;
@@ -295,7 +298,9 @@ static void put_best(const chart *c)
     put_mark(c, MH_RUN_BLEU, x, y, " top");
     put(c, "/>\n");
     bool right = x > (LEFT + RIGHT) / 2.0; // the label stays within the frame
-    begin_text(c, right ? "best e right" : "best right", right ? x + 5 : x - 5, y - 12);
+    const double above = y - 12, below = y + 22;
+    begin_text(c, right ? "best e right" : "best right", right ? x + 5 : x - 5,
+               above - LABEL_HEIGHT > TOP ? above : below);
     put(c, "best BLEU ");
     mh_append_number(c->to, best->value, 2);
     put(c, " at ");
@@ -332,8 +337,10 @@ static void put_legend(const chart *c)
         begin_text(c, "legend", x + 38, y + 4.5);
         mh_append_format(c->to, "%s ", looks[which].name);
         mh_append_number(c->to, mh_run_last(s)->value, looks[which].decimals);
+        mh_curve_append_smoothing(c->to, c->history, which);
         put(c, "</text>\n");
         x += which == MH_RUN_LOSS ? 200 : 215;
+        x += c->history->label_smoothing <= 0 ? 0 : which == MH_RUN_LOSS ? 125 : 95;
     }
 }
 

@@ -47,6 +47,7 @@ static void put_figures(const drawing *d, int which)
     mh_append_number(d->to, best->value, looks[which].decimals);
     mh_append_string(d->to, " at update ");
     mh_append_count(d->to, best->update);
+    mh_curve_append_smoothing(d->to, d->history, which);
     mh_append_string(d->to, "\n");
 }
 

@@ -91,6 +91,8 @@ static mh_status take_object(reading *r, const json_t *line)
     const bool validation = json_object_get(line, "valid_loss") != NULL;
     if (!validation || json_object_get(line, "loss"))
         status = take_value(r, line, MH_RUN_LOSS, at);
+    if (status == MH_OK && json_object_get(line, "label_smoothing"))
+        status = take_number(r, line, "label_smoothing", 0, 1, &r->history->label_smoothing);
     if (status == MH_OK && validation)
         status = take_value(r, line, MH_RUN_VALID_LOSS, at);
     if (status == MH_OK && validation && json_object_get(line, "bleu"))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What happened in a training run, read from its log: JSON, one object a line.
 //
-//     {"update": 100, "epoch": 0.1364, "loss": 5.54348, ...}                 of training
+//     {"update": 100, "epoch": 0.1364, "loss": 5.54348, "label_smoothing": 0.1, ...}   of training
 //     {"update": 733, "epoch": 1, "valid_loss": 3.70097, "bleu": 0.03, ...}  of a validation
 //
-// A validation may have no "bleu"; other members are left alone. Updates and epochs never go down.
-// The log may be of a run that still goes on, or of one that crashed: a last line without its end
-// is not there yet, and skipped. Any other line that is not as above is refused with its number.
+// A validation may have no "bleu", a line of training no "label_smoothing"; other members are left
+// alone. Updates and epochs never go down. The log may be of a run that still goes on, or of one
+// that crashed: a last line without its end is not there yet, and skipped. Any other line that is
+// not as above is refused with its number.
 #ifndef MH_VIEW_RUN_LOG_READ_H
 #define MH_VIEW_RUN_LOG_READ_H
 
@@ -33,6 +34,7 @@ enum {
 typedef struct mh_run_history {
     mh_run_series series[MH_RUN_SERIES]; // at least one loss of either kind
     double last_update, last_epoch;
+    double label_smoothing; // of the training loss; 0: none, or not said
 } mh_run_history;
 
 // Reads a log, plain or gzip. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY; the history
