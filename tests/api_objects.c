@@ -197,6 +197,7 @@ const size_t api_object_kind_count = sizeof api_object_kinds / sizeof *api_objec
 
 void api_objects_make(mh_context *context, api_objects *o)
 {
+    o->context = context;
     for (size_t i = 0; i < api_object_kind_count; i++)
         api_object_kinds[i].make(context, o);
 }

@@ -16,7 +16,8 @@
 enum { API_WIDTH = 16, API_HEADS = 2, API_TOKENS = 3 }; // of the modules, and of what they read
 
 typedef struct api_objects {
-    char folder[64]; // holds x.npy, x.safetensors, tokenizer.json, trace.safetensors, model/
+    mh_context *context; // they were made with; borrowed
+    char folder[64];     // holds x.npy, x.safetensors, tokenizer.json, trace.safetensors, model/
     mh_packed_matrix *packed;         // (API_WIDTH, API_WIDTH)
     mh_kv_cache *cache;               // 1 sequence, API_TOKENS tokens
     mh_tape *tape;                    // of a forward of `transformer`

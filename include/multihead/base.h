@@ -5,6 +5,8 @@
 // Thread rule, one sentence: parameters and models are immutable once loaded and
 // may be shared by any number of threads; a context belongs to one thread at a
 // time; two contexts never interfere.
+//
+// No call takes more than 64 KiB of stack in the caller's thread, callbacks aside.
 #ifndef MULTIHEAD_BASE_H
 #define MULTIHEAD_BASE_H
 

@@ -211,7 +211,8 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &blocked, before);
 }
 
-// A task may have blocks of 100 KiB on its stack, more than musl's threads have by default.
+// Our tasks need less than 64 KiB; those of mh_parallel_for's callers may need more than musl's
+// threads have by default.
 static int start(worker *w)
 {
     pthread_attr_t attributes;

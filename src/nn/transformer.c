@@ -165,17 +165,18 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
 static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              const mh_packed_weights *packed, const mh_transformer_options *o,
                              bool decodes, const mh_tensor *src, const mh_tensor *tgt,
-                             const mh_tensor *output)
+                             const char *output_name, const mh_tensor *output)
 {
     mh_transformer_run r;
     mh_status status =
-        mh_transformer_check_call(context, t, o, decodes, src, tgt, "output", output, &r);
+        mh_transformer_check_call(context, t, o, decodes, src, tgt, output_name, output, &r);
     r.encoder.call.packed = packed;
     if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(output), MH_OPERAND(src), MH_OPERAND(tgt),
-                                  {.name = "src_mask", .tensor = o->src_mask},
-                                  {.name = "tgt_mask", .tensor = o->tgt_mask},
-                                  {.name = "memory_mask", .tensor = o->memory_mask});
+        status =
+            MH_CHECK_OVERLAP(context, 1, {.name = output_name, .tensor = output}, MH_OPERAND(src),
+                             MH_OPERAND(tgt), {.name = "src_mask", .tensor = o->src_mask},
+                             {.name = "tgt_mask", .tensor = o->tgt_mask},
+                             {.name = "memory_mask", .tensor = o->memory_mask});
     if (status)
         return status;
     mh_arena arena = {0};
@@ -200,7 +201,7 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
     mh_status status = mh_transformer_check_options(context, transformer, options, &own);
     return status ? status
                   : run_forward(context, transformer, NULL, &own, mh_has_decoder(transformer), src,
-                                tgt, output);
+                                tgt, "output", output);
 }
 
 mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer *transformer,
@@ -216,7 +217,8 @@ mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer
         status = mh_fail(context, MH_ERROR_ARGUMENT,
                          "tape: found one, expected NULL, as there is no way back from here");
     return status ? status
-                  : run_forward(context, transformer, packed, &own, false, src, NULL, memory);
+                  : run_forward(context, transformer, packed, &own, false, src, NULL, "memory",
+                                memory);
 }
 
 mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,

@@ -158,8 +158,11 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
 {
     const mh_attention_problem *p = job->problem;
     bool softmax = p->options.weights && p->options.weights_stage == MH_WEIGHTS_SOFTMAX;
-    if (job->straight)
+    if (job->straight) {
+        job->straight_scratch =
+            mh_arena_take(arena, job->workers * sizeof(float), mh_attention_straight_floats(job));
         return;
+    }
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);

@@ -95,6 +95,7 @@ typedef struct mh_attention_job {
     bool split;                    // chunks are shared out
     bool straight;                 // short sequences: see attention_straight.c
     size_t share;                  // sequences' key/value heads of a task then
+    float *straight_scratch;       // (workers, mh_attention_straight_floats) then
 } mh_attention_job;
 
 // The query rows of a task: rows first .. first + count - 1 of a sequence and key/value head.
@@ -138,6 +139,7 @@ static inline size_t mh_attention_straight_tiles(size_t T)
 {
     return (T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
 }
+size_t mh_attention_straight_floats(const mh_attention_job *job); // of scratch, for each worker
 void mh_attention_straight(void *job, size_t task, size_t worker);
 
 // The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many

@@ -14,7 +14,8 @@
 
 enum { MOST_WIDTH = 512 };
 
-// What a worker has on its stack: f32 operands, and rows of tensors that are not f32 already.
+// What a worker needs: f32 operands, and rows of tensors that are not f32 already. They are in the
+// workspace: a caller's thread may have a small stack.
 typedef struct operands {
     const mh_sequence *sequence;
     size_t group;
@@ -22,13 +23,35 @@ typedef struct operands {
     ptrdiff_t key_stride;
     const float *values; // (keys, width): the tensor's or those packed
     size_t value_stride;
-    _Alignas(64) float turned_keys[MH_WIDE_HEAD * MH_FEW_KEYS]; // (E, 16), unless heads are wide
-    _Alignas(64) float packed_values[MH_FEW_KEYS * MOST_WIDTH];
-    _Alignas(64) float staging[MH_FEW_KEYS * MOST_WIDTH]; // of values, then of keys
-    _Alignas(64) float queries[MH_SHORT_ROWS * MOST_WIDTH];
-    _Alignas(64) float out[MH_SHORT_ROWS * MOST_WIDTH];
-    _Alignas(64) float scores[MH_SHORT_ROWS * MH_KEY_TILE];
+    float *turned_keys;   // (E, 16), unless heads are wide
+    float *packed_values; // (16, value_width)
+    float *staging;       // (16, max(E, value_width)): of values, then of keys
+    float *queries;       // (MH_SHORT_ROWS, E)
+    float *out;           // (MH_SHORT_ROWS, value_width)
+    float *scores;        // (MH_SHORT_ROWS, MH_KEY_TILE)
 } operands;
+
+// Gives the operands their memory from `at` on, each at a multiple of 64 bytes; returns the floats
+// that they take.
+static size_t place_operands(const mh_attention_job *job, float *at, operands *x)
+{
+    const size_t E = mh_round_up(job->problem->E, MH_MAX_LANES);
+    const size_t width = mh_round_up(job->value_width, MH_MAX_LANES);
+    const size_t turned = 0, values = turned + (E <= MH_WIDE_HEAD ? E * MH_FEW_KEYS : 0);
+    const size_t staging = values + MH_FEW_KEYS * width;
+    const size_t queries = staging + MH_FEW_KEYS * mh_larger(E, width);
+    const size_t out = queries + MH_SHORT_ROWS * E, scores = out + MH_SHORT_ROWS * width;
+    if (x) {
+        x->turned_keys = at + turned, x->packed_values = at + values, x->staging = at + staging;
+        x->queries = at + queries, x->out = at + out, x->scores = at + scores;
+    }
+    return scores + MH_SHORT_ROWS * MH_KEY_TILE;
+}
+
+size_t mh_attention_straight_floats(const mh_attention_job *job)
+{
+    return place_operands(job, NULL, NULL);
+}
 
 // Whether options leave all keys of a sequence alive, and the scores as they are.
 static bool sees_all(const mh_attention_problem *p)
@@ -141,7 +164,7 @@ void mh_attention_straight(void *arg, size_t task, size_t worker)
     const size_t begin = task * job->share, end = mh_smaller(begin + job->share, p->B * p->G);
     const size_t heads = p->heads_per_group;
     operands x;
-    (void)worker;
+    place_operands(job, job->straight_scratch + worker * mh_attention_straight_floats(job), &x);
     for (size_t i = begin; i < end; i++) {
         const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
         const size_t blocks = mh_attention_straight_tiles(sequence.T);
