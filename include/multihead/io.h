@@ -28,7 +28,8 @@ typedef struct mh_tensor_file mh_tensor_file;
 // Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (refused), MH_ERROR_MEMORY.
 MH_API mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file);
 
-// The same for bytes in memory; `name` stands for the path in messages. Borrows the bytes.
+// The same for bytes in memory; `name` (or NULL) stands for the path in messages. Borrows the
+// bytes.
 MH_API mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
                                       size_t size, mh_tensor_file **file);
 

@@ -90,7 +90,8 @@ typedef struct mh_trace_file mh_trace_file;
 // MH_ERROR_MEMORY.
 MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);
 
-// The same for bytes in memory; `name` stands for the path in messages. Borrows the bytes.
+// The same for bytes in memory; `name` (or NULL) stands for the path in messages. Borrows the
+// bytes.
 MH_API mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes,
                                      size_t size, mh_trace_file **file);
 

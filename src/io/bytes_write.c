@@ -6,6 +6,6 @@
 
 mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes, size_t size)
 {
-    mh_status status = mh_need(context, path && (bytes || size == 0), "path and bytes");
+    mh_status status = MH_NEED(context, {"path", path}, {"bytes", mh_array(bytes, size)});
     return status ? status : mh_file_replace(context, path, bytes, size);
 }

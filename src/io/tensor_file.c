@@ -160,11 +160,11 @@ static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_fi
 
 mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file)
 {
-    if (context == NULL || file == NULL)
+    if (mh_need(context, file, "file"))
         return MH_ERROR_ARGUMENT;
     *file = NULL;
-    if (path == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_tensor_file_open: path is NULL");
+    if (mh_need(context, path, "path"))
+        return MH_ERROR_ARGUMENT;
     mh_mapping mapping = {0};
     mh_status status = mh_file_map(context, path, &mapping);
     if (status != MH_OK)
@@ -176,11 +176,11 @@ mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_f
 mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
                                size_t size, mh_tensor_file **file)
 {
-    if (context == NULL || file == NULL)
+    if (mh_need(context, file, "file"))
         return MH_ERROR_ARGUMENT;
     *file = NULL;
-    if (bytes == NULL && size != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_tensor_file_parse: bytes is NULL");
+    if (mh_need(context, mh_array(bytes, size), "bytes"))
+        return MH_ERROR_ARGUMENT;
     mh_source source = {context, name ? name : "(memory)", bytes, size};
     return parse(&source, (mh_mapping){0}, file);
 }

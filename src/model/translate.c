@@ -49,8 +49,8 @@ static mh_status check(mh_context *context, const mh_translator *t,
                        mh_translate_options *own)
 {
     *own = mh_translate_options_default();
-    if (!t || (!texts && count > 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "translate: NULL argument");
+    if (MH_NEED(context, {"translator", t}, {"texts", mh_array(texts, count)}))
+        return MH_ERROR_ARGUMENT;
     for (size_t i = 0; i < count; i++)
         if (!texts[i].bytes && texts[i].size > 0)
             return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
@@ -124,7 +124,7 @@ mh_status mh_translate(mh_context *context, const mh_translator *translator,
                        mh_translations **translations)
 {
     mh_translate_options own;
-    if (!context || !translations)
+    if (mh_need(context, translations, "translations"))
         return MH_ERROR_ARGUMENT;
     *translations = NULL;
     mh_status status = check(context, translator, options, texts, count, &own);

@@ -262,11 +262,13 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
                                       const int32_t *target, size_t count,
                                       mh_translation_trace **trace)
 {
-    if (!context || !trace)
+    if (mh_need(context, trace, "trace"))
         return MH_ERROR_ARGUMENT;
     *trace = NULL;
-    if (!translator || (!source.bytes && source.size) || (!target && count))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "translation_trace: NULL argument");
+    if (MH_NEED(context, {"translator", translator},
+                {"source.bytes", mh_array(source.bytes, source.size)},
+                {"target", mh_array(target, count)}))
+        return MH_ERROR_ARGUMENT;
     mh_translation_trace *made = mh_alloc(context, sizeof *made);
     if (!made)
         return MH_ERROR_MEMORY;

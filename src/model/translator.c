@@ -69,7 +69,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
                                mh_precision precision, mh_tokenizer *tokenizer,
                                mh_translator **translator)
 {
-    if (mh_need(context, tokenizer && translator, "tokenizer and translator")) {
+    if (MH_NEED(context, {"tokenizer", tokenizer}, {"translator", translator})) {
         mh_tokenizer_free(tokenizer);
         return MH_ERROR_ARGUMENT;
     }

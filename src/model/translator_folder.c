@@ -99,7 +99,7 @@ mh_status mh_translator_load_with(mh_context *context, const char *folder,
     mh_translator_config config;
     mh_tokenizer *tokenizer = NULL;
     const mh_translator_load_options usual = mh_translator_load_options_default();
-    if (mh_need(context, folder && translator, "folder and translator"))
+    if (MH_NEED(context, {"folder", folder}, {"translator", translator}))
         return MH_ERROR_ARGUMENT;
     *translator = NULL;
     if (!options)
@@ -145,7 +145,7 @@ mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t
 mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *folder,
                              mh_dtype dtype)
 {
-    mh_status status = mh_need(context, t && folder, "translator and folder");
+    mh_status status = MH_NEED(context, {"translator", t}, {"folder", folder});
     if (!status && dtype != MH_F32 && dtype != MH_BF16)
         status = mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
                          mh_dtype_name(dtype));

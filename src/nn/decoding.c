@@ -198,7 +198,7 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
                              mh_decoding **decoding)
 {
     mh_decoding *d;
-    if (mh_need(context, transformer && decoding, "transformer and decoding"))
+    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
         return MH_ERROR_ARGUMENT;
     *decoding = NULL;
     mh_status status =
@@ -210,7 +210,7 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
                                     size_t sequences, mh_decoding **decoding)
 {
     mh_decoding *d = NULL;
-    if (mh_need(context, transformer && decoding, "transformer and decoding"))
+    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
         return MH_ERROR_ARGUMENT;
     *decoding = NULL;
     if (transformer->decoder_count || !transformer->encoder_count)
@@ -241,7 +241,7 @@ mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *d)
 mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const size_t *parents,
                              size_t count)
 {
-    mh_status status = mh_need(context, decoding && parents, "decoding and parents");
+    mh_status status = MH_NEED(context, {"decoding", decoding}, {"parents", parents});
     if (!status)
         status = mh_decoding_check_whole(context, decoding);
     if (status)

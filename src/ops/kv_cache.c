@@ -147,7 +147,7 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
 mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                              const mh_tensor *k, const mh_tensor *v)
 {
-    mh_status status = mh_need(context, cache && k && v, "cache, k and v");
+    mh_status status = MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v});
     if (!status)
         status = check_append(context, cache, counts, k, v);
     if (status)
@@ -191,7 +191,7 @@ static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, co
 mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                              size_t count)
 {
-    if (mh_need(context, cache && parents, "cache and parents"))
+    if (MH_NEED(context, {"cache", cache}, {"parents", parents}))
         return MH_ERROR_ARGUMENT;
     const size_t before = cache->options.sequences;
     mh_status status = check_parents(context, cache, parents, count);

@@ -186,7 +186,7 @@ static mh_status refuse_broadcast(mh_context *context, const mh_tensor *t, int r
 mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
                               const size_t *shape, mh_tensor *out)
 {
-    if (mh_need(context, t && shape && out, "t, shape and out"))
+    if (MH_NEED(context, {"t", t}, {"shape", shape}, {"out", out}))
         return MH_ERROR_ARGUMENT;
     if (!is_rank(rank) || !is_rank(t->rank) || t->rank > rank)
         return refuse_broadcast(context, t, rank, shape);

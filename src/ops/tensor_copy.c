@@ -263,7 +263,7 @@ static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh
 
 mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)
 {
-    if (mh_need(context, from && to, "from and to"))
+    if (MH_NEED(context, {"from", from}, {"to", to}))
         return MH_ERROR_ARGUMENT;
     mh_status status = check_copy(context, from, to);
     size_t count = mh_tensor_count(from);

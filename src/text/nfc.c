@@ -9,6 +9,7 @@
 //     C ' e s t  t r e ̀ s  b o n          one by one: copied if below U+0300; what is above is
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
 //                  segment
+#include "base/context.h"
 #include "text/grow.h"
 #include "text/utf8.h"
 
@@ -134,9 +135,8 @@ static bool normalise(mh_context *context, const char *text, size_t size, segmen
 
 mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_text_buffer *out)
 {
-    if (!context || !out || (!text && size > 0))
-        return context ? mh_fail(context, MH_ERROR_ARGUMENT, "nfc: NULL argument")
-                       : MH_ERROR_ARGUMENT;
+    if (MH_NEED(context, {"out", out}, {"text", mh_array(text, size)}))
+        return MH_ERROR_ARGUMENT;
     out->size = 0;
     mh_status status = mh_utf8_check(context, text, size);
     if (status != MH_OK || size == 0)

@@ -4,6 +4,7 @@
 // byte of a longer character is "not a digit" as the whole is, so bytes do.
 #include "text/score_text.h"
 
+#include "base/context.h"
 #include "text/utf8.h"
 
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
@@ -128,10 +129,9 @@ mh_status mh_score_check(mh_context *context, const mh_text *hypotheses, const m
                          size_t count, size_t reference_count, const void *score)
 {
     size_t total;
-    if (!context)
+    if (MH_NEED(context, {"score", score}, {"hypotheses", mh_array(hypotheses, count)},
+                {"references", mh_array(references, count)}))
         return MH_ERROR_ARGUMENT;
-    if (!score || (count > 0 && (!hypotheses || !references)))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "score: NULL argument");
     if (reference_count == 0 || !mh_multiply_sizes(count, reference_count, &total))
         return mh_fail(context, MH_ERROR_ARGUMENT, "score: %zu references, expected at least 1",
                        reference_count);

@@ -8,6 +8,7 @@
 //
 // Each byte is merged away at most once and each merge adds at most two pairs, so that a word of
 // a megabyte takes no longer than a megabyte of words. Words that are a token are looked up.
+#include "base/context.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
 
@@ -166,10 +167,8 @@ static bool add_words(mh_context *context, const mh_tokenizer *t, mh_tokens *tok
 mh_status mh_tokenizer_encode(mh_context *context, const mh_tokenizer *t, const char *text,
                               size_t size, mh_tokens *tokens)
 {
-    if (!context)
+    if (MH_NEED(context, {"tokenizer", t}, {"tokens", tokens}, {"text", mh_array(text, size)}))
         return MH_ERROR_ARGUMENT;
-    if (!t || !tokens || (!text && size > 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "encode: NULL argument");
     tokens->count = tokens->text.size = 0;
     mh_status status = mh_text_nfc(context, text, size, &tokens->text);
     if (status == MH_OK && tokens->text.size >= INT32_MAX)
@@ -199,10 +198,8 @@ void mh_tokens_free(mh_context *context, mh_tokens *tokens)
 mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const int32_t *ids,
                               size_t count, mh_text_buffer *out)
 {
-    if (!context)
+    if (MH_NEED(context, {"tokenizer", t}, {"out", out}, {"ids", mh_array(ids, count)}))
         return MH_ERROR_ARGUMENT;
-    if (!t || !out || (!ids && count > 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "decode: NULL argument");
     out->size = 0;
     for (size_t i = 0; i < count; i++) {
         mh_text text;

@@ -2,6 +2,7 @@
 // tokenizer.json to a tokenizer. Nothing is believed: ids are 0 .. n - 1, each once; a token is a
 // special one or made of byte-level characters; all 256 bytes are there; a merge joins two tokens
 // to a third and no merge makes a special one, so that no text can.
+#include "base/context.h"
 #include "base/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
@@ -296,10 +297,9 @@ mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *
 {
     if (tokenizer)
         *tokenizer = NULL;
-    if (!context)
+    if (MH_NEED(context, {"name", name}, {"tokenizer", tokenizer},
+                {"bytes", mh_array(bytes, size)}))
         return MH_ERROR_ARGUMENT;
-    if (!name || !tokenizer || (!bytes && size > 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "tokenizer_parse: NULL argument");
     mh_source source = {context, name, bytes, size};
     reader r = {.context = context, .source = &source};
     json_t *root = NULL;
@@ -321,10 +321,8 @@ mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer 
 {
     if (tokenizer)
         *tokenizer = NULL;
-    if (!context)
+    if (MH_NEED(context, {"path", path}, {"tokenizer", tokenizer}))
         return MH_ERROR_ARGUMENT;
-    if (!path || !tokenizer)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "tokenizer_load: NULL argument");
     mh_mapping mapping;
     mh_status status = mh_file_map(context, path, &mapping);
     if (status == MH_OK)

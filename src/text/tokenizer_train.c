@@ -6,6 +6,7 @@
 //     Ġ t h e r e      merge t h:   Ġ th e r e      less: (Ġ,t) (h,e)   more: (Ġ,th) (th,e)
 //
 // 161,312 pairs of sentences (11 MB) and 8,000 merges take 0.3 to 0.6 s.
+#include "base/context.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "text/train_pairs.h"
@@ -217,10 +218,8 @@ mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *op
 {
     if (tokenizer)
         *tokenizer = NULL;
-    if (!context)
+    if (MH_NEED(context, {"tokenizer", tokenizer}, {"texts", mh_array(texts, count)}))
         return MH_ERROR_ARGUMENT;
-    if (!tokenizer || (!texts && count > 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "train: NULL argument");
     mh_tokenizer_options defaults = mh_tokenizer_options_default();
     options = options ? options : &defaults;
     mh_status status = check_options(context, options);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A tokenizer as tokenizer.json: what the tokenizers package of Hugging Face reads, a token and a
 // merge a line. Merges are "left right", the form that every version reads.
+#include "base/context.h"
 #include "base/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
@@ -132,10 +133,8 @@ static void put_tokenizer(output *o, const mh_tokenizer *t)
 
 mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *t, const char *path)
 {
-    if (!context)
+    if (MH_NEED(context, {"tokenizer", t}, {"path", path}))
         return MH_ERROR_ARGUMENT;
-    if (!t || !path)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "tokenizer_save: NULL argument");
     output o = {0};
     mh_status status = mh_file_begin(context, path, &o.writer);
     if (status != MH_OK)

@@ -3,6 +3,7 @@
 // bytes that follow and the range of the first of these.
 #include "text/utf8.h"
 
+#include "base/context.h"
 #include "text/grow.h"
 
 typedef struct sequence {
@@ -71,9 +72,8 @@ mh_status mh_utf8_check(mh_context *context, const char *text, size_t size)
 
 mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size, mh_text_buffer *out)
 {
-    if (!context || !out || (!bytes && size > 0))
-        return context ? mh_fail(context, MH_ERROR_ARGUMENT, "utf8_repair: NULL argument")
-                       : MH_ERROR_ARGUMENT;
+    if (MH_NEED(context, {"out", out}, {"bytes", mh_array(bytes, size)}))
+        return MH_ERROR_ARGUMENT;
     out->size = 0;
     for (;;) {
         size_t valid = mh_utf8_valid(bytes, size);

@@ -2,6 +2,7 @@
 // The curve of a run: from the path of its log to an image or a text.
 #include "view/curve.h"
 
+#include "base/context.h"
 #include "base/file.h"
 #include "view/chart_axis.h"
 
@@ -25,20 +26,19 @@ void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, i
     mh_append_string(to, ")");
 }
 
-static mh_status check_call(mh_context *context, const char *path, mh_bytes *out)
+static mh_status check_call(mh_context *context, const char *path, const char *out_name,
+                            mh_bytes *out)
 {
-    if (context == NULL)
+    if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
-    if (out == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "where the bytes should go is NULL");
     *out = (mh_bytes){0};
-    return path ? MH_OK : mh_fail(context, MH_ERROR_ARGUMENT, "the path of the log is NULL");
+    return mh_need(context, path, "path");
 }
 
 mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, svg);
+    mh_status status = check_call(context, path, "svg", svg);
     if (status == MH_OK)
         status = mh_run_history_read(context, path, &history);
     if (status != MH_OK)
@@ -51,7 +51,7 @@ mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg)
 mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width, mh_bytes *text)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, text);
+    mh_status status = check_call(context, path, "text", text);
     if (status == MH_OK && (width < MH_CURVE_WIDTH_MIN || width > MH_CURVE_WIDTH_MAX))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d", width,
                          MH_CURVE_WIDTH_MIN, MH_CURVE_WIDTH_MAX);
@@ -67,8 +67,8 @@ mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width
 mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path)
 {
     mh_bytes svg;
-    if (context != NULL && svg_path == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "the path of the image is NULL");
+    if (mh_need(context, svg_path, "svg_path"))
+        return MH_ERROR_ARGUMENT;
     mh_status status = mh_view_curve(context, path, &svg);
     if (status != MH_OK)
         return status;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/context.h"
 #include "view/token_text.h"
 #include "view/trace.h"
 
@@ -333,10 +334,8 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *options, cons
     const mh_view_options defaults = mh_view_options_default();
     mh_appender to = {.context = context};
     mh_trace_kind kind;
-    if (context == NULL)
+    if (mh_need(context, text, "text"))
         return MH_ERROR_ARGUMENT;
-    if (text == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "where the text should go is NULL");
     *text = (mh_bytes){0};
     options = options ? options : &defaults;
     mh_status status = mh_trace_refuse(context, trace, false);

@@ -8,6 +8,7 @@
 // no token can end an element and become a part of the page.
 #include <string.h>
 
+#include "base/context.h"
 #include "base/file.h"
 #include "view/page_data.h"
 #include "view/page_template.h"
@@ -55,12 +56,11 @@ static const mh_page_sink json_sink = {json_description, json_chunk};
 
 // ---- both ---------------------------------------------------------------------------------
 
-static mh_status check_call(mh_context *context, const mh_trace *trace, mh_bytes *out)
+static mh_status check_call(mh_context *context, const mh_trace *trace, const char *out_name,
+                            mh_bytes *out)
 {
-    if (context == NULL)
+    if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
-    if (out == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "where the bytes should go is NULL");
     *out = (mh_bytes){0};
     return trace ? mh_trace_refuse(context, trace, false) : MH_OK;
 }
@@ -80,7 +80,7 @@ mh_status mh_view_page(mh_context *context, const mh_view_options *options, cons
     const mh_view_options defaults = mh_view_options_default();
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, page);
+    mh_status status = check_call(context, trace, "page", page);
     if (status != MH_OK)
         return status;
     options = options ? options : &defaults;
@@ -98,9 +98,9 @@ mh_status mh_view_data(mh_context *context, const mh_view_options *options, cons
 {
     const mh_view_options defaults = mh_view_options_default();
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, json);
-    if (status == MH_OK && trace == NULL)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "the trace is NULL");
+    mh_status status = check_call(context, trace, "json", json);
+    if (status == MH_OK)
+        status = mh_need(context, trace, "trace");
     if (status != MH_OK)
         return status;
     status = mh_page_data(options ? options : &defaults, trace, &json_sink, &to);
@@ -112,8 +112,8 @@ mh_status mh_view_page_write(mh_context *context, const mh_view_options *options
                              const mh_trace *trace, const char *path)
 {
     mh_bytes page;
-    if (context != NULL && path == NULL)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "mh_view_page_write: path is NULL");
+    if (mh_need(context, path, "path"))
+        return MH_ERROR_ARGUMENT;
     mh_status status = mh_view_page(context, options, trace, &page);
     if (status != MH_OK)
         return status;

@@ -251,7 +251,7 @@ static mh_status take(mh_context *context, const char *name, mh_tensor_file *ten
 mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file)
 {
     mh_tensor_file *tensors;
-    if (file == NULL)
+    if (mh_need(context, file, "file"))
         return MH_ERROR_ARGUMENT;
     *file = NULL;
     mh_status status = mh_tensor_file_open(context, path, &tensors);
@@ -262,9 +262,10 @@ mh_status mh_trace_file_parse(mh_context *context, const char *name, const void 
                               mh_trace_file **file)
 {
     mh_tensor_file *tensors;
-    if (file == NULL)
+    if (mh_need(context, file, "file"))
         return MH_ERROR_ARGUMENT;
     *file = NULL;
+    name = name ? name : "(memory)";
     mh_status status = mh_tensor_file_parse(context, name, bytes, size, &tensors);
     return status == MH_OK ? take(context, name, tensors, file) : status;
 }
