@@ -702,6 +702,8 @@ static void freeing_null(void **state)
     mh_translation_trace_free(NULL);
     mh_trace_file_free(NULL);
     assert_string_equal(mh_error_message(NULL), "");
+    test_refused(context, mh_trace_file_parse(context, NULL, npy_bytes, npy_size, &made_trace_file),
+                 MH_ERROR_FORMAT, "(memory)");
 }
 
 // ---- the headers --------------------------------------------------------------------------------
