@@ -1,42 +1,56 @@
 # SPDX-License-Identifier: MIT
 # The front door: every target prepares what it needs. CMake does the work, in build/.
 #
-#   make             build everything; the command is build/multihead
+#   make             build the libraries and the command, build/multihead
 #   make demo        build, then show what it can do
-#   make test        build, then run the tests
+#   make test        build the tests and examples, too, and run them
+#   make tests       build them without running them
 #   make bench       build, then measure this machine and how near its limits we come
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
-#   make check-neon  build for 64-bit ARM and check the kernels in an emulator
+#   make check-neon  build for 64-bit ARM and run the engine's tests in an emulator
 #   make format      lay out the C sources with clang-format
 #   make clean
+#
+# Missing Debian packages are installed, on a terminal after a question; YES=1 answers it.
+# CFLAGS, LDFLAGS and CMAKE_FLAGS (such as -DBUILD_SHARED_LIBS=OFF) are kept in the build directory
+# until others are given. -jN or JOBS=N sets the number of processes; without, one per CPU.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
-JOBS    ?= $(shell nproc)
+JOBS    ?= $(or $(patsubst -j%,%,$(filter -j%,$(MAKEFLAGS))),$(shell nproc))
+YES     ?=
+export YES
+
+flags = $(if $(CPPFLAGS)$(CFLAGS),-DCMAKE_C_FLAGS="$(strip $(CPPFLAGS) $(CFLAGS))") \
+        $(if $(LDFLAGS),-DCMAKE_EXE_LINKER_FLAGS="$(LDFLAGS)" -DCMAKE_SHARED_LINKER_FLAGS="$(LDFLAGS)")
 
 all: build
 
 setup:
-	@sh tools/setup.sh
+	@sh tools/setup.sh $(if $(filter test tests,$(MAKECMDGOALS)),test)
 
+# With tests as soon as there is what they need.
 configure: setup
-	@log=$$(cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) 2>&1) || \
-	    { echo "$$log" >&2; exit 1; }
+	@tests=OFF; if pkg-config --exists cmocka; then tests=ON; fi; \
+	log=$$(cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DMH_BUILD_TESTS=$$tests \
+	    $(flags) $(CMAKE_FLAGS) 2>&1) || { echo "$$log" >&2; exit 1; }
 
-# MAKEFLAGS: the inner make has its own -j, and does not say where it is
 build: configure
-	@MAKEFLAGS=--no-print-directory cmake --build $(BUILD) -j $(JOBS)
+	@sh tools/build.sh $(BUILD) $(JOBS) products
+
+tests: configure
+	@sh tools/build.sh $(BUILD) $(JOBS) all
 
 demo: build
 	@sh tools/demo.sh $(BUILD)
 
-test: build
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+test: tests
+	@sh tools/run_tests.sh $(BUILD) $(JOBS)
 
 bench: build
 	@$(BUILD)/multihead bench
@@ -46,11 +60,13 @@ compare: build
 	@sh bench/compare.sh --library $(BUILD)/libmultihead.so --out $(BUILD) $(OPTIONS)
 
 compare-training compare-translating: build
-	@cmake --build $(BUILD) --target turns >/dev/null
+	@sh tools/build.sh $(BUILD) $(JOBS) turns
 	@sh bench/compare.sh $(@:compare-%=%) --build $(BUILD) $(OPTIONS)
 
 install: build
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
+	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
+	    "model, share/multihead/models/fr-en"
 
 uninstall:
 	@sh tools/uninstall.sh $(BUILD) "$(DESTDIR)"
@@ -64,5 +80,5 @@ format:
 clean:
 	@rm -rf $(BUILD)
 
-.PHONY: all setup configure build demo test bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
         install uninstall check-neon format clean

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs the Debian packages that are missing: what building and testing needs, and with
-# `setup.sh ci` also what the further checks need. Silent and quick if nothing is missing.
+# usage: setup.sh [test|ci]
+# Installs the Debian packages that are missing: what building needs, with `test` also what the tests
+# need, with `ci` also what the further checks need. Silent and quick if nothing is missing. On a
+# terminal it asks first, unless YES is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
 set -eu
@@ -25,11 +27,16 @@ need pkg-config have pkg-config
 need libjansson-dev pkg-config --exists jansson
 need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
-need libcmocka-dev pkg-config --exists cmocka
 
 case ${1-} in
 '') ;;
-ci)
+test | ci) need libcmocka-dev pkg-config --exists cmocka ;;
+*)
+    echo "usage: setup.sh [test|ci]" >&2
+    exit 2
+    ;;
+esac
+if [ "${1-}" = ci ]; then
     need g++ have g++
     need clang have clang++
     need clang-format have clang-format
@@ -41,21 +48,27 @@ ci)
     need python3 have python3
     need python3-venv python3 -c "import ensurepip"
     need wrk have wrk
-    ;;
-*)
-    echo "usage: setup.sh [ci]" >&2
-    exit 2
-    ;;
-esac
+fi
 [ -n "$missing" ] || exit 0
 
+refuse() # WHY: says what is missing and ends
+{
+    echo "setup: missing:$missing (names of Debian packages)" >&2
+    echo "setup: $1; please install them, or what provides the same, and try again" >&2
+    exit 1
+}
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root=sudo
-if ! have apt-get >/dev/null || { [ -n "$as_root" ] && ! have sudo >/dev/null; }; then
-    echo "setup: missing:$missing (names of Debian packages)" >&2
-    echo "setup: they can only be installed here with apt-get, as root or through sudo;" >&2
-    echo "setup: please install them with your package manager and try again" >&2
-    exit 1
+have apt-get >/dev/null || refuse "there is no apt-get here to install them with"
+[ -z "$as_root" ] || have sudo >/dev/null || refuse "only root can install them, and there is no sudo"
+if [ -t 0 ] && [ -t 2 ] && [ -z "${YES-}" ]; then
+    printf 'setup: missing:%s\nsetup: install them with %s? [Y/n] ' "$missing" \
+        "${as_root:+sudo }apt-get" >&2
+    read -r answer || answer=n
+    case $answer in
+    '' | [Yy]*) ;;
+    *) refuse "not installed" ;;
+    esac
 fi
 
 echo "setup: installing$missing" >&2

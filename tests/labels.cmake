@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+# The tests' labels, by which stages of .ci/run and people choose: ctest --test-dir build -L golden
+#
+# By themselves tests have `engine`, `model` (tests/CMakeLists.txt), `cli` or `examples`; a new test
+# need not be listed here. A name that is no test is an error.
+
+# mh_label(LABEL TEST...): these tests have the label, too.
+function(mh_label label)
+  foreach(name ${ARGN})
+    set_property(GLOBAL APPEND PROPERTY MH_LABELS_OF_${name} ${label})
+    set_property(GLOBAL APPEND PROPERTY MH_LABELLED ${name})
+  endforeach()
+endfunction()
+
+# mh_set_labels(TEST LABEL): sets the test's labels, LABEL and those of the table.
+function(mh_set_labels name label)
+  get_property(labels GLOBAL PROPERTY MH_LABELS_OF_${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${label};${labels}")
+  if("long" IN_LIST labels)
+    set_tests_properties(${name} PROPERTIES COST 100) # ctest -j starts it first
+  endif()
+  set_property(GLOBAL APPEND PROPERTY MH_TESTS ${name})
+endfunction()
+
+# Fails if the table names a test that is not there; to be called after all tests are added.
+function(mh_check_labels)
+  get_property(labelled GLOBAL PROPERTY MH_LABELLED)
+  get_property(tests GLOBAL PROPERTY MH_TESTS)
+  list(REMOVE_ITEM labelled ${tests})
+  if(labelled)
+    message(FATAL_ERROR "tests/labels.cmake names what is no test: ${labelled}")
+  endif()
+endfunction()
+
+# ---- what is tested -----------------------------------------------------------------------
+
+# results equal those that are stored, or another package's
+mh_label(golden check_kernels test_golden test_levels test_modules_torch test_onnx test_onnx_layers
+                test_torch)
+# equal bits for any number of threads, batch, padding, chunks
+mh_label(bits test_bits test_bits_decoding test_bits_grad test_bits_nn test_bits_training
+              test_linear_bits)
+# gradients against central differences
+mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradcheck)
+# files and their readers
+mh_label(io test_corpus test_file test_npy test_parameters_file test_safetensors
+            test_safetensors_refused test_trace)
+mh_label(text test_score test_text test_tokenizer)
+mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
+                     test_translator)
+mh_label(training test_batches test_curve test_numbers test_optimiser test_train test_train_killed)
+mh_label(viewer test_trace test_translation_trace test_view)
+
+# ---- for a stage of .ci/run ---------------------------------------------------------------
+
+# run with several threads; of tests with the same parallel loops the quicker one
+mh_label(threads test_attention test_base test_bits_decoding test_bits_nn test_bits_training
+                 test_cross_entropy test_matmul test_modules_torch test_nasty_grad test_norm
+                 test_optimiser test_pool test_torch test_train test_translate)
+# readers and argument checks, short enough for valgrind
+mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_linear test_npy
+                  test_safetensors test_safetensors_refused test_score test_tensor test_text
+                  test_trace test_translator test_view)
+# short enough for an emulated CPU
+mh_label(emulated check_kernels test_attention test_attention_grad test_bits_decoding test_bits_nn
+                  test_golden test_kv_form test_levels test_linear test_nasty test_norm test_softmax
+                  test_tensor example_01_attention example_02_masks
+                  example_03_own_threads_and_allocator example_04_multihead_attention
+                  example_05_encoder example_06_encoder_decoder)
+
+# ---- how long it takes --------------------------------------------------------------------
+
+# train for more than a few seconds
+mh_label(long cli_numbers example_07_train example_11_language_model)
