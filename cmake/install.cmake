@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# What `make install` puts where: headers, libraries, the command and its manual, the licence,
-# and the descriptions by which pkg-config and CMake find the library. All of these speak of
-# their prefix relative to themselves, so an installed tree may be moved.
+# What `make install` puts where: headers, libraries, the command and its manual, the model, the
+# documentation with the examples, and the descriptions by which pkg-config and CMake find the
+# library. All of these speak of their prefix relative to themselves, so an installed tree may be
+# moved.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/multihead)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -22,20 +23,48 @@ else()
   string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${up}")
 endif()
 
-set(libraries multihead multihead_shared)
 set(pc_files multihead.pc)
+set(engines)
+set(models)
+if(build_shared)
+  list(APPEND engines multihead_shared)
+  list(APPEND models multihead_model_shared)
+endif()
+if(build_static)
+  list(APPEND engines multihead)
+  list(APPEND models multihead_model)
+endif()
 set_target_properties(multihead_shared PROPERTIES EXPORT_NAME multihead)
 set_target_properties(multihead PROPERTIES EXPORT_NAME multihead_static)
+set(libraries ${engines})
 if(MH_BUILD_MODEL)
-  list(APPEND libraries multihead_model multihead_model_shared)
+  list(APPEND libraries ${models})
   list(APPEND pc_files multihead-model.pc)
   set_target_properties(multihead_model_shared PROPERTIES EXPORT_NAME model)
   set_target_properties(multihead_model PROPERTIES EXPORT_NAME model_static)
 endif()
 
+# What the libraries themselves are linked to; without a shared library it is every program's concern.
+set(pc_libs "")
+set(pc_private_libs "-lm -pthread")
+set(pc_requires "")
+set(pc_private_requires "jansson libutf8proc zlib")
+if(NOT build_shared)
+  set(pc_libs " ${pc_private_libs}")
+  set(pc_private_libs "")
+  set(pc_requires " ${pc_private_requires}")
+  set(pc_private_requires "")
+endif()
+
 install(TARGETS ${libraries} EXPORT multihead)
 install(DIRECTORY include/multihead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages name each other, the examples and docs/NAME.md as in the source tree.
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c")
+if(MH_BUILD_MODEL)
+  install(DIRECTORY models/fr-en DESTINATION ${CMAKE_INSTALL_DATADIR}/multihead/models)
+endif()
 foreach(file ${pc_files})
   configure_file(cmake/${file}.in ${file} @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${pkgconfig_dir})

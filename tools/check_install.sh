@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_install.sh [BUILD]
-# Installs into an empty folder, builds a small program against it the three ways users do
-# (pkg-config shared, pkg-config static, find_package), runs it, uninstalls, and looks whether
-# anything is left. add_subdirectory, the fourth way, is configured only. PREFIX and DESTDIR differ, so the tree is also used where it was not
-# configured for: it must be relocatable.
+# Installs into an empty directory and uses what is there as users do: the command from an empty
+# directory with the installed model, README's program with README's compiler lines, an installed
+# example, a program built with pkg-config (shared and static) and with find_package. Then uninstalls
+# and looks whether anything is left. add_subdirectory and -DBUILD_SHARED_LIBS are tried, too. PREFIX
+# and DESTDIR differ, so the tree is used where it was not configured for: it must be relocatable.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -16,11 +17,21 @@ make -s install BUILD="$build" PREFIX=/opt/mh DESTDIR="$tmp/stage" >"$tmp/log" 2
     { cat "$tmp/log" >&2; fail "make install failed"; }
 root=$tmp/stage/opt/mh
 libdir=$(dirname "$(find "$root" -name libmultihead.so)")
-for file in bin/multihead share/man/man1/multihead.1 share/doc/multihead/LICENSE \
-    include/multihead/multihead.h; do
+for file in bin/multihead share/man/man1/multihead.1 include/multihead/multihead.h \
+    share/doc/multihead/LICENSE share/doc/multihead/README.md share/doc/multihead/docs/mha.md \
+    share/doc/multihead/docs/images/overview.png share/doc/multihead/examples/01_attention.c \
+    share/multihead/models/fr-en/model.safetensors; do
     [ -f "$root/$file" ] || fail "$file was not installed"
 done
-"$root/bin/multihead" --version >/dev/null || fail "the installed command does not run"
+# what the command's help and messages call docs/NAME.md
+for page in $(grep -ohE 'docs/[a-z-]+[.]md' cli/*.c | sort -u); do
+    [ -f "$root/share/doc/multihead/$page" ] || fail "the command names $page, which was not installed"
+done
+mkdir "$tmp/empty"
+translation=$(cd "$tmp/empty" &&
+    "$root/bin/multihead" translate -m "$root/share/multihead/models/fr-en" "Où est la gare ?") ||
+    fail "the installed command does not translate with the installed model"
+[ "$translation" = "Where's the station?" ] || fail "the installed command translates: $translation"
 for name in multihead multihead-model; do
     readelf -d "$libdir/lib$name.so" | grep -q "SONAME.*\[lib$name.so.[0-9]*\]" ||
         fail "lib$name.so has no SONAME"
@@ -55,7 +66,26 @@ foreach(kind model model_static)
 endforeach()
 EOF
 
-export PKG_CONFIG_PATH="$libdir/pkgconfig"
+export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
+
+# README's program; every line of README that compiles it, and the output shown after the first
+mkdir "$tmp/readme"
+awk '/^```c$/ { on = 1; next } /^```/ && on { exit } on' README.md >"$tmp/readme/app.c"
+awk '/^[$] cc app[.]c / { on = 1; next } /^```/ && on { exit } on' README.md >"$tmp/readme/expected"
+grep -o '^[$] cc .*' README.md | cut -c3- >"$tmp/readme/commands"
+[ "$(wc -l <"$tmp/readme/commands")" -eq 2 ] || fail "README shows no two lines that compile its program"
+while IFS= read -r command; do
+    (cd "$tmp/readme" && sh -c "$command" >output) || fail "README's program fails: $command"
+    diff "$tmp/readme/expected" "$tmp/readme/output" >&2 || fail "README shows another output: $command"
+done <"$tmp/readme/commands"
+ldd "$tmp/readme/a.out" >/dev/null 2>&1 && fail "README's static program is not static"
+
+# an example as it is installed
+# shellcheck disable=SC2046
+cc "$root/share/doc/multihead/examples/10_translate.c" -o "$tmp/example" \
+    $(pkg-config --cflags --libs multihead-model)
+"$tmp/example" "$root/share/multihead/models/fr-en" >/dev/null || fail "the installed example 10 fails"
+
 # shellcheck disable=SC2046
 {
     cc "$tmp/app.c" -o "$tmp/shared" $(pkg-config --cflags --libs multihead-model)
@@ -64,8 +94,22 @@ export PKG_CONFIG_PATH="$libdir/pkgconfig"
 cmake -S "$tmp" -B "$tmp/b" -DCMAKE_PREFIX_PATH="$root" >"$tmp/log" 2>&1 &&
     cmake --build "$tmp/b" >>"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; fail "find_package failed"; }
 for program in shared static b/cmake_model b/cmake_model_static; do
-    LD_LIBRARY_PATH=$libdir "$tmp/$program" || fail "the program built as $program fails"
+    "$tmp/$program" || fail "the program built as $program fails"
 done
+
+# One kind of library: what is installed, and what multihead::multihead stands for. Nothing is built.
+for kind in ON OFF; do
+    cmake -S . -B "$tmp/kind" -DBUILD_SHARED_LIBS=$kind -DMH_BUILD_TESTS=OFF -DMH_BUILD_EXAMPLES=OFF \
+        -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_RELEASE=-DTHEIRS >"$tmp/log" 2>&1 ||
+        { cat "$tmp/log" >&2; fail "BUILD_SHARED_LIBS=$kind fails"; }
+    case $kind in ON) not='libmultihead[.a-z-]*[.]a' ;; *) not='libmultihead[.a-z-]*[.]so' ;; esac
+    grep -qE "$not" "$tmp/kind/cmake_install.cmake" && fail "BUILD_SHARED_LIBS=$kind installs $not"
+done
+grep -qE '^Libs: .*-lmultihead -lm -pthread' "$tmp/kind/multihead.pc" ||
+    fail "multihead.pc of a static build does not name -lm -pthread"
+# The last of two flags that contradict each other wins: it must be the packager's.
+grep -qE '^C_FLAGS = .*-O2 .*-O1 -DTHEIRS ' "$tmp/kind/CMakeFiles/multihead_objects.dir/flags.make" ||
+    fail "our flags come after the packager's"
 
 # As a part of another project it installs nothing, and has neither tests nor examples.
 mkdir "$tmp/whole"
@@ -86,9 +130,13 @@ cmake -S "$tmp/whole" -B "$tmp/w" >"$tmp/log" 2>&1 &&
 [ ! -e "$tmp/w/part/tests" ] || fail "a part of another project has tests"
 
 touch "$root/include/multihead/not_ours.h"
+touch "$root/share/doc/multihead/docs/not_ours.md"
 make -s uninstall BUILD="$build" DESTDIR="$tmp/stage"
+[ -f "$root/share/doc/multihead/docs/not_ours.md" ] || fail "uninstall removed a page it did not install"
+rm -r "$root/share/doc/multihead"
 [ -f "$root/include/multihead/not_ours.h" ] || fail "uninstall removed a file it did not install"
 rm -r "$root/include/multihead"
-left=$(find "$tmp/stage" ! -type d -o -name multihead)
+left=$(find "$tmp/stage" ! -type d -o -name multihead -o -name fr-en)
 [ -z "$left" ] || fail "left behind: $left"
-echo "install: pkg-config shared and static, find_package, add_subdirectory and uninstall work"
+echo "install: command, model, docs, README's program, an example, pkg-config shared and static," \
+    "find_package, add_subdirectory, flags and uninstall work"
