@@ -81,6 +81,23 @@ static const golden_hash golden_hashes[] = {
     {"amx", "linear_f32", 0x2D7B33E08834688C},
     {"amx", "linear_bf16", 0xDB3D418525000307},
     {"amx", "linear_f32_as_bf16", 0xDCFD7D6AB5C86CFA},
+    {"neon", "attention_f32", 0x00F2CBEAC2D8D0AD},
+    {"neon", "attention_bf16", 0x406A12F443AE70CF},
+    {"neon", "attention_f16", 0x873E35D4705E502F},
+    {"neon", "attention_wide", 0xFCB6EF78CCC446F4},
+    {"neon", "attention_decode", 0xF8B48BE871A327D7},
+    {"neon", "attention_capped", 0x88B48C4617B85622},
+    {"neon", "attention_alibi", 0xA730AA8125D72039},
+    {"neon", "attention_masked", 0x084BCACF7E0BE3D1},
+    {"neon", "matmul_f32", 0xF34C42A93A263B87},
+    {"neon", "matmul_bf16", 0xC6782509D2798B18},
+    {"neon", "matmul_row", 0x5197A1A14BC59FD7},
+    {"neon", "softmax_rows", 0xCCB3EE36695F6CE5},
+    {"neon", "softmax_columns", 0x1CA3992CFAFDA6DF},
+    {"neon", "log_softmax_rows", 0xF4C3D6F33C99498B},
+    {"neon", "linear_f32", 0x2D7B33E08834688C},
+    {"neon", "linear_bf16", 0xD7E1734141D455A1},
+    {"neon", "linear_f32_as_bf16", 0x262B4057E440CB43},
 };
 
 #endif
