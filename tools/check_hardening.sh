@@ -3,7 +3,7 @@
 # usage: check_hardening.sh BUILD
 # The command and the shared libraries are hardened: position-independent, full RELRO, no executable
 # stack, no text relocations, stack protector, fortified libc calls; and on x86-64 every object has
-# the marks of -fcf-protection. Kernels have no stack protector.
+# the marks of -fcf-protection. The hot paths, src/ops/ and the kernels, have no stack protector.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: check_hardening.sh BUILD}
@@ -28,7 +28,7 @@ objects=$(find "$build/CMakeFiles" -name '*.o' -path '*_objects.dir/*')
 [ -n "$objects" ] || complain "no objects in $build/CMakeFiles"
 for object in $objects; do
     case $object in
-    */src/kernels/*/*)
+    */src/ops/* | */src/kernels/*/*)
         ! nm "$object" | grep -q __stack_chk_fail || complain "$object has a stack protector" ;;
     esac
     [ "$(uname -m)" != x86_64 ] || readelf -n "$object" 2>/dev/null | grep -q 'IBT, SHSTK' ||

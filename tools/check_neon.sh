@@ -14,4 +14,4 @@ PKG_CONFIG_SYSROOT_DIR=$(cd "$build/sysroot" && pwd)
 export PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR="$PKG_CONFIG_SYSROOT_DIR/usr/lib/aarch64-linux-gnu/pkgconfig"
 cmake --preset arm64 -B "$build" >/dev/null
 sh tools/build.sh "$build" "$jobs" all
-MH_TEST_CASES_MOST=${MH_TEST_CASES_MOST:-20} sh tools/run_tests.sh "$build" "$jobs" -L emulated
+MH_TEST_CASES_MOST=${MH_TEST_CASES_MOST:-4} sh tools/run_tests.sh "$build" "$jobs" -L emulated

@@ -30,6 +30,9 @@ type_in 'multihead translate -m models/fr-en "Où est la gare ?" "Je ne sais pas
 title "Which French words each English word came from: the heads of the last decoder layer"
 type_in 'multihead translate -m models/fr-en --show-attention "Le chat noir dort sur la chaise."'
 
+title "The same with one of its 36 heads switched off: head 1 of the encoder's first layer"
+type_in 'multihead translate -m models/fr-en --disable-head enc.0.1 "Le chat noir dort sur la chaise."'
+
 title "The same as a page: all layers and heads, alignment, every step of the computation"
 type_in "multihead translate -m models/fr-en --attention $build/attention.html \"Le chat noir dort sur la chaise.\""
 printf '\n  Open %s in a browser; it needs no network.\n' "$build/attention.html"
@@ -47,5 +50,6 @@ cat <<'END'
   build/multihead train --help                    ... or your own two columns of sentences
   build/multihead attend --help                   attention on your own arrays, every mask and option
   build/multihead bench                           how fast it is here, beside the machine's limit
-  build/examples/example_01_attention             the library in one page: examples/01_attention.c
+  make test                                       builds and runs the tests and the examples
+  examples/01_attention.c, examples/07_train.c    the library in a page, a Transformer trained in another
 END
