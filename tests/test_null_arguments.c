@@ -43,6 +43,7 @@ static mh_parameters_options parameters_options;
 static mh_tokenizer_options tokenizer_options;
 static mh_translator_config translator_config;
 static mh_translate_options translate_options;
+static mh_translator_load_options load_options;
 static mh_train_options train_options;
 static mh_train_result train_result;
 static mh_view_options view_options;
@@ -268,6 +269,12 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_translator_load, "folder translator", ARGS(o.folder, &made_translator),            \
              mh_translator_load(c, p[0] ? api_path(&o, "model") : NULL, MH_PRECISION_F32, p[1]),   \
              mh_translator_free(made_translator))                                                  \
+    FUNCTION(mh_translator_load_with, "folder options? translator",                                \
+             ARGS(o.folder, &load_options, &made_translator),                                      \
+             mh_translator_load_with(c, p[0] ? api_path(&o, "model") : NULL, p[1], p[2]),          \
+             mh_translator_free(made_translator))                                                  \
+    FUNCTION(mh_translator_encode, "translator tokens", ARGS(o.translator, &tokens),               \
+             mh_translator_encode(c, p[0], text, p[1]), )                                          \
     FUNCTION(mh_translator_save, "translator folder", ARGS(o.translator, o.folder),                \
              mh_translator_save(c, p[0], p[1] ? api_path(&o, "model") : NULL, MH_F32), )           \
     FUNCTION(mh_translate, "translator options? texts translations",                               \
@@ -423,6 +430,7 @@ static void make_options(void)
     translator_config.d_model = W, translator_config.nhead = API_HEADS;
     translator_config.dim_feedforward = W, translator_config.max_length = 16;
     translate_options = mh_translate_options_default();
+    load_options = mh_translator_load_options_default();
     view_options = mh_view_options_default();
     context_options = mh_context_options_default();
     tap = (mh_tap){.kind = MH_TAP_ENCODER};

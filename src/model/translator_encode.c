@@ -9,8 +9,9 @@ mh_status mh_translator_encode(mh_context *context, const mh_translator *transla
                                mh_tokens *tokens)
 {
     mh_text_buffer plain = {0};
-    mh_status status = mh_need(context, translator && tokens && (text.bytes || !text.size),
-                               "a translator, a text and tokens");
+    mh_status status =
+        MH_NEED(context, {"translator", translator},
+                {"text.bytes", text.bytes || !text.size ? translator : NULL}, {"tokens", tokens});
     if (status)
         return status;
     status = mh_plain_text(context, translator->foreign, text.bytes, text.size, &plain);
