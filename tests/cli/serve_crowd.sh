@@ -25,12 +25,12 @@ run multihead serve -m model --queue 129
 run multihead serve -m model --timeout 0
 
 echo "# --queue 2"
-serve --queue 2
+serve --queue 2 --timeout 600
 serve_crowd "$address" burst $server
 end
 
 echo "# --queue 0"
-serve --queue 0
+serve --queue 0 --timeout 600
 serve_crowd "$address" burst $server
 end
 
@@ -53,6 +53,6 @@ serve_crowd "$address" idle $server
 end
 
 echo "# SIGTERM"
-serve --queue 128
+serve --queue 128 --timeout 600
 serve_crowd "$address" stop $server
 end
