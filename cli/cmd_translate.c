@@ -19,7 +19,7 @@ static bool show_progress(void *user, size_t done, size_t total)
 {
     const translate *t = user;
     const size_t block = t->total - t->number < BLOCK ? t->total - t->number : BLOCK;
-    if (t->total)
+    if (t->total && done > 0) // 0: between the steps of a single batch
         progress_show(t->number + done * block / total, t->total, "lines");
     return true;
 }
