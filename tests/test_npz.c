@@ -183,6 +183,7 @@ static void test_contents(void **state)
     const zip_entry twice[] = {{"a.npy", array, false}, {"a.npy", array, true}};
     const zip_entry promises = {"a.npy", promise, true}, pickled = {"a.npy", object, false};
     const zip_entry none = {"a.txt", text, false}, torch = {"m/data.pkl", text, false};
+    const zip_entry nothing = {"a.npy", {text.bytes, 0}, true};
     const zip_entry other = {"\033[2J.npy", text, true};
     test_parse_refused("x.npz", zip_make(twice, 2, ZIP_PLAIN), "two tensors are called \"a\"");
     test_parse_refused("x.npz", zip_make(&promises, 1, ZIP_PLAIN),
@@ -191,6 +192,7 @@ static void test_contents(void **state)
     test_parse_refused("x.npz", zip_make(&none, 1, ZIP_PLAIN), "is a ZIP archive without arrays");
     test_parse_refused("x.npz", zip_make(NULL, 0, ZIP_PLAIN), "is a ZIP archive without arrays");
     test_parse_refused("x.npz", zip_make(&torch, 1, ZIP_PLAIN), "is a PyTorch file (torch.save");
+    test_parse_refused("x.npz", zip_make(&nothing, 1, ZIP_PLAIN), "array \"a\": does not begin");
     test_parse_refused("x.npz", zip_make(&other, 1, ZIP_PLAIN),
                        "array \"\\x1b[2J\": does not begin as .npy does");
     blob_free(&array);

@@ -28,6 +28,12 @@ typedef struct contents {
     bool pickle;                   // torch.save writes data.pkl
 } contents;
 
+// What a compressed member takes when inflated, never nothing: a multiple of the alignment.
+static size_t inflated_room(const mh_zip_member *m)
+{
+    return m->deflated ? m->size / ALIGNMENT * ALIGNMENT + ALIGNMENT : 0;
+}
+
 static mh_status count_members(const mh_source *source, contents *c)
 {
     mh_zip zip;
@@ -40,9 +46,7 @@ static mh_status count_members(const mh_source *source, contents *c)
             continue;
         c->arrays++;
         c->text += m.name_size - SUFFIX + 1;
-        size_t room = 0;
-        if (m.deflated && (!mh_round_up_size(m.size, ALIGNMENT, &room) ||
-                           !mh_add_sizes(c->inflated, room, &c->inflated)))
+        if (!mh_add_sizes(c->inflated, inflated_room(&m), &c->inflated))
             status = mh_source_fail(source, MH_ERROR_FORMAT, "its arrays do not fit in memory");
     }
     return status;
@@ -142,7 +146,7 @@ static mh_status read_arrays(const mh_source *source, mh_tensor_file *file)
         text += m.name_size - SUFFIX;
         *text++ = '\0';
         if (m.deflated)
-            inflated += (m.size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            inflated += inflated_room(&m);
     }
     return status;
 }
