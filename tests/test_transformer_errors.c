@@ -325,7 +325,7 @@ static void encoding(void **state)
     test_refused(*state, mh_transformer_encode(*state, decoder.module, &o, &whole.src, &memory),
                  MH_ERROR_ARGUMENT, "encoder");
     test_refused(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &whole.out),
-                 MH_ERROR_ARGUMENT, "output: found");
+                 MH_ERROR_ARGUMENT, "memory: found");
     o.tape = whole.tape;
     test_refused(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &memory),
                  MH_ERROR_ARGUMENT, "tape");
