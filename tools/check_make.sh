@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: check_make.sh BUILD
 # The front door: `make` builds without the tests, says nothing when there is nothing to do and little
-# when there is; setup.sh names what is missing where it cannot install, asks on a terminal, and does
+# when there is, on a terminal one line that is rewritten; setup.sh names what is missing where it cannot install, asks on a terminal, and does
 # not ask without one or with YES=1. apt-get is a stand-in that only notes how it was called.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,8 +19,11 @@ make BUILD="$build" >"$tmp/log" 2>&1
 touch src/base/clock.c
 make BUILD="$build" >"$tmp/log" 2>&1
 [ "$(wc -l <"$tmp/log")" -le 2 ] || fail "for one file it says: $(cat "$tmp/log")"
+touch src/base/clock.c
+python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' make BUILD="$build" </dev/null >"$tmp/log"
+[ "$(wc -l <"$tmp/log")" -eq 0 ] && grep -q 'building: *[0-9]*%' "$tmp/log" ||
+    fail "on a terminal it says: $(cat "$tmp/log")"
 make -n BUILD="$build" -j7 | grep -q 'build.sh .* 7 products' || fail "-j7 is not passed on"
-cmake --build "$build" --target help | grep -q ' products$' || fail "there is no target products"
 
 # ---- missing packages ---------------------------------------------------------------------
 
