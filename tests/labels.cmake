@@ -47,8 +47,10 @@ mh_label(io test_corpus test_file test_npy test_parameters_file test_safetensors
             test_safetensors_refused test_trace)
 mh_label(text test_score test_text test_tokenizer)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
-                     test_translator)
-mh_label(training test_batches test_curve test_numbers test_optimiser test_train test_train_killed)
+                     test_translator cli_translate cli_translate_attention cli_translate_errors
+                     example_10_translate)
+mh_label(training test_batches test_bits_training test_curve test_numbers test_optimiser test_train
+                  test_train_killed cli_train example_07_train)
 mh_label(viewer test_trace test_translation_trace test_view)
 
 # ---- for a stage of .ci/run ---------------------------------------------------------------
