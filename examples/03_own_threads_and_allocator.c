@@ -17,7 +17,7 @@ typedef struct loop {
     mh_task_fn task;
     void *arg;
     size_t count;
-    atomic_size_t next; // the next turn that nobody has taken
+    atomic_size_t next; // the next iteration that nobody has taken
 } loop;
 
 typedef struct worker {

@@ -219,9 +219,9 @@ static void test_shapes(void **state)
         assert_true(mh_tensor_file_at(file, index, &from));
         mh_tensor to = mh_tensor_view(copy, MH_F32, 2, shape);
         assert_int_equal(mh_verify_copy(&v, index, &from, &to), expected);
-        const mh_tensor turned = mh_tensor_swap(from, 0, 1);
-        to = mh_tensor_view(copy, MH_F32, 2, turned.shape);
-        assert_int_equal(mh_verify_copy(&v, index, &turned, &to), expected);
+        const mh_tensor transposed = mh_tensor_swap(from, 0, 1);
+        to = mh_tensor_view(copy, MH_F32, 2, transposed.shape);
+        assert_int_equal(mh_verify_copy(&v, index, &transposed, &to), expected);
         assert_true(mh_tensor_file_index(file, "none", &index));
         assert_true(mh_tensor_file_at(file, index, &from));
         to = mh_tensor_view(copy, MH_F32, 1, none);

@@ -207,8 +207,8 @@ static void run_layer(mh_context *context, layer *l)
     if (l->own_residual)
         o.residual = &l->y.view;
     if (l->packed) {
-        const mh_tensor turned = mh_tensor_swap(l->weight.view, 0, 1);
-        test_ok(context, mh_matrix_pack(context, o.precision, &turned, &packed));
+        const mh_tensor transposed = mh_tensor_swap(l->weight.view, 0, 1);
+        test_ok(context, mh_matrix_pack(context, o.precision, &transposed, &packed));
         o.packed = packed;
     }
     test_ok(context,
@@ -311,12 +311,12 @@ static void backward_case(uint64_t seed, sizes s, double *worst)
     gradient dweight = make_gradient(&rng, random_matrix(&rng, MH_F32, s.N, s.K, false));
     gradient dbias = make_gradient(&rng, test_tensor_dense(MH_F32, 1, &s.N));
 
-    const mh_tensor turned = mh_tensor_swap(dy.view, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(dy.view, 0, 1);
     float one = 1; // dbias = dy^T (1, 1, ...)
     const mh_tensor ones = {.data = &one, .rank = 2, .shape = {s.M, 1}};
     ref_product(&dy.view, &weight.view, rounded, dx.expected, dx.error);
-    ref_product(&turned, &x.view, rounded, dweight.expected, dweight.error);
-    ref_product(&turned, &ones, false, dbias.expected, dbias.error);
+    ref_product(&transposed, &x.view, rounded, dweight.expected, dweight.error);
+    ref_product(&transposed, &ones, false, dbias.expected, dbias.error);
     if (o.accumulate) {
         add_held(&dweight);
         add_held(&dbias);

@@ -163,8 +163,8 @@ static void check_packed(const char *level, const layer *l, const results *expec
 {
     mh_context *context = test_context(level, 2);
     mh_packed_matrix *packed = NULL;
-    const mh_tensor turned = mh_tensor_swap(l->weight.view, 0, 1);
-    test_ok(context, mh_matrix_pack(context, l->precision, &turned, &packed));
+    const mh_tensor transposed = mh_tensor_swap(l->weight.view, 0, 1);
+    test_ok(context, mh_matrix_pack(context, l->precision, &transposed, &packed));
     results found = run(context, l, 0, l->x.view.shape[0], packed);
     same_results("packed", level, expected, &found);
     free_results(&found);

@@ -114,8 +114,8 @@ static void wrong_packed(void **state)
     operands p;
     make_operands(&p);
     mh_packed_matrix *packed = NULL;
-    mh_tensor turned = mh_tensor_swap(p.weight, 0, 1);
-    test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &turned, &packed));
+    mh_tensor transposed = mh_tensor_swap(p.weight, 0, 1);
+    test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &transposed, &packed));
     p.options.packed = packed;
     expect(&p, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
     p.options.packed = packed;
@@ -130,21 +130,21 @@ static void wrong_packed(void **state)
     test_ok(context, mh_linear(context, &p.options, &p.x, NULL, &p.y));
     mh_packed_matrix_free(packed);
 
-    turned.dtype = MH_BF16;
-    test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &turned, &packed));
+    transposed.dtype = MH_BF16;
+    test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &transposed, &packed));
     p.options.packed = packed;
     p.options.precision = MH_PRECISION_F32;
     test_refused(context, mh_linear(context, &p.options, &p.x, NULL, &p.y), MH_ERROR_ARGUMENT,
                  "packed: found a matrix packed for bf16");
     mh_packed_matrix_free(packed);
 
-    test_refused(context, mh_matrix_pack(context, (mh_precision)3, &turned, &packed),
+    test_refused(context, mh_matrix_pack(context, (mh_precision)3, &transposed, &packed),
                  MH_ERROR_ARGUMENT, "precision: found 3, expected 0 to 2");
     assert_null(packed);
     const size_t endless[2] = {(size_t)1 << 60, 1}; // its packed size would wrap
-    turned = mh_tensor_view(p.numbers, MH_F32, 2, endless);
-    turned.stride[0] = 0;
-    test_refused(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &turned, &packed),
+    transposed = mh_tensor_view(p.numbers, MH_F32, 2, endless);
+    transposed.stride[0] = 0;
+    test_refused(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &transposed, &packed),
                  MH_ERROR_MEMORY, "memory");
     assert_null(packed);
 }

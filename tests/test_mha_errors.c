@@ -126,7 +126,7 @@ static void forwards(void **state)
     static float numbers[B * H * T * S];
     static int64_t integers[T * S];
     const mh_tensor narrow = mh_tensor_2d(bytes, MH_BOOL, B, S - 1);
-    const mh_tensor turned = mh_tensor_2d(bytes, MH_BOOL, S, B);
+    const mh_tensor transposed = mh_tensor_2d(bytes, MH_BOOL, S, B);
     const mh_tensor heads = mh_tensor_3d(numbers, MH_F32, H, T, S);
     const mh_tensor wrong = mh_tensor_2d(integers, MH_I64, T, S);
     const mh_tensor nothing = mh_tensor_2d(NULL, MH_F32, T, S);
@@ -151,7 +151,7 @@ static void forwards(void **state)
     REFUSE_FORWARD((c.q.shape[0] = (size_t)1 << 40, c.q.stride[0] = 0), MH_ERROR_ARGUMENT, "query");
     REFUSE_FORWARD(c.options.key_padding_mask = &narrow, MH_ERROR_ARGUMENT,
                    "key_padding_mask: found bool (2, 4), expected (2, 5)");
-    REFUSE_FORWARD(c.options.key_padding_mask = &turned, MH_ERROR_ARGUMENT, "key_padding_mask");
+    REFUSE_FORWARD(c.options.key_padding_mask = &transposed, MH_ERROR_ARGUMENT, "key_padding_mask");
     REFUSE_FORWARD(c.options.attn_mask = &narrow, MH_ERROR_ARGUMENT, "attn_mask");
     REFUSE_FORWARD(c.options.attn_mask = &heads, MH_ERROR_ARGUMENT, "attn_mask");
     REFUSE_FORWARD(c.options.attn_mask = &wrong, MH_ERROR_UNSUPPORTED, "attn_mask");

@@ -415,9 +415,9 @@ static void copies_in_place(void **state)
 {
     (void)state;
     float data[6] = {0, 1, 2, 3, 4, 5};
-    mh_tensor t = mh_tensor_2d(data, MH_F32, 2, 3), turned = mh_tensor_swap(t, 0, 1);
+    mh_tensor t = mh_tensor_2d(data, MH_F32, 2, 3), transposed = mh_tensor_swap(t, 0, 1);
     assert_int_equal(mh_tensor_copy(context, &t, &t), MH_OK);
-    assert_int_equal(mh_tensor_copy(context, &turned, &turned), MH_OK);
+    assert_int_equal(mh_tensor_copy(context, &transposed, &transposed), MH_OK);
     for (size_t i = 0; i < 6; i++)
         assert_true(data[i] == (float)i);
     mh_tensor as_integers = t;

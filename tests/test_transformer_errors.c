@@ -151,7 +151,7 @@ static void tensors(void **state)
 
 static void packed_batches(void **state)
 {
-    static const int64_t good[3] = {0, 2, 8}, late[3] = {1, 2, 8}, turned[3] = {0, 9, 8},
+    static const int64_t good[3] = {0, 2, 8}, late[3] = {1, 2, 8}, transposed[3] = {0, 9, 8},
                          beyond[3] = {0, 2, 11}, negative[3] = {0, -2, 8};
     static bool bytes[S * S];
     const mh_tensor mask = mh_tensor_2d(bytes, MH_BOOL, S, S);
@@ -164,7 +164,8 @@ static void packed_batches(void **state)
     c.options.tgt_starts = good;                                                                   \
     c.options.src_starts = (const int64_t[]){0, 4, 10}
     REFUSE(MH_TRANSFORMER, PACK; c.options.tgt_starts = late, MH_ERROR_ARGUMENT, "tgt_starts[0]");
-    REFUSE(MH_TRANSFORMER, PACK; c.options.tgt_starts = turned, MH_ERROR_ARGUMENT, "tgt_starts[2]");
+    REFUSE(MH_TRANSFORMER, PACK;
+           c.options.tgt_starts = transposed, MH_ERROR_ARGUMENT, "tgt_starts[2]");
     REFUSE(MH_TRANSFORMER, PACK; c.options.tgt_starts = beyond, MH_ERROR_ARGUMENT, "tgt_starts[2]");
     REFUSE(MH_TRANSFORMER, PACK;
            c.options.tgt_starts = negative, MH_ERROR_ARGUMENT, "tgt_starts[1]: found -2");

@@ -70,8 +70,8 @@ typedef enum mh_log_level { MH_LOG_DEBUG, MH_LOG_INFO, MH_LOG_WARNING } mh_log_l
 // Receives one line without a newline. The library itself never prints.
 typedef void (*mh_log_fn)(void *user, mh_log_level level, const char *message);
 
-// One turn of a parallel loop. `worker` is smaller than the number of threads, and no
-// two turns that run at the same time have the same one: it names a scratch area.
+// One iteration of a parallel loop. `worker` is smaller than the number of threads, and no
+// two iterations that run at the same time have the same one: it names a scratch area.
 typedef void (*mh_task_fn)(void *arg, size_t index, size_t worker);
 
 // A caller's own mh_parallel_for: runs task(arg, i, worker) for i in 0..count-1 in any
@@ -152,9 +152,9 @@ MH_API void mh_free(mh_context *context, void *memory, size_t size);
 
 // The same as the serial loop
 //     for (size_t i = 0; i < count; i++) task(arg, i, 0);
-// but on the context's threads: turns run in any order, each exactly once, with the
+// but on the context's threads: iterations run in any order, each exactly once, with the
 // default floating-point environment, and the call returns when all have finished.
-// Called from within a turn, it is that serial loop.
+// Called from within a iteration, it is that serial loop.
 MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg);
 
 #ifdef __cplusplus

@@ -175,7 +175,7 @@ static void run_guarded(void *arg, size_t index, size_t worker)
 
 void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg)
 {
-    if (context->in_parallel || count == 0) { // in a turn the flag is only read: no race
+    if (context->in_parallel || count == 0) { // in a iteration the flag is only read: no race
         run_serial(count, task, arg);
         return;
     }

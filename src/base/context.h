@@ -80,8 +80,9 @@ void *mh_context_module_scratch(mh_context *context, size_t size);
 // Frees both.
 void mh_context_free_scratch(mh_context *context);
 
-// A context of one thread for a turn of a parallel loop, with the same memory and level; `context`
-// must outlive it. Memory is then taken from several threads: for the C library's allocator only.
+// A context of one thread for a iteration of a parallel loop, with the same memory and level;
+// `context` must outlive it. Memory is then taken from several threads: for the C library's
+// allocator only.
 MH_API void mh_context_branch(const mh_context *context, mh_context *branch);
 MH_API void mh_context_branch_end(mh_context *branch);
 

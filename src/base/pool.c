@@ -4,9 +4,9 @@
 //
 //     state   | loop number (15 bits) | open (1) | workers inside (16) |
 //
-//     caller   writes the loop, then open + number + 1;   takes turns;   clears open;
+//     caller   writes the loop, then open + number + 1;   runs iterations;   clears open;
 //              waits until no worker is inside
-//     worker   sees open and a new number: adds itself;   takes turns;   subtracts itself
+//     worker   sees open and a new number: adds itself;   runs iterations;   subtracts itself
 //
 // A worker can add itself only while the loop is open, so the loop's description may change once
 // it is closed and empty. A sleeping or preempted worker costs the loop nothing, which is what
@@ -17,8 +17,8 @@
 // of a module follow each other after less than 100, which makes a small encoder layer 4 to 10 %
 // faster than 30 us of spinning did. Whoever has spun for 3 us offers its CPU to others, one of
 // whom may be the thread that is waited for: on a machine with other work (load 5, 2 CPUs) that
-// took the 90th percentile of a loop of two turns of 5 us from 43 to 10 us. With more threads than
-// CPUs nobody spins at all.
+// took the 90th percentile of a loop of two iterations of 5 us from 43 to 10 us. With more threads
+// than CPUs nobody spins at all.
 #include "base/pool.h"
 
 #include "base/compiler.h"
@@ -45,7 +45,7 @@ typedef struct worker {
     mh_pool *pool;
     size_t number; // the caller is 0, and has no thread here
     pthread_t thread;
-    _Alignas(64) atomic_size_t taken; // of this worker's share of the turns
+    _Alignas(64) atomic_size_t taken; // of this worker's share of the iterations
 } worker;
 
 struct mh_pool {
@@ -59,7 +59,7 @@ struct mh_pool {
     mh_task_fn task; // the loop; written only while it is closed and empty
     void *arg;
     size_t count;
-    size_t shares; // as many as workers, or turns if there are fewer
+    size_t shares; // as many as workers, or iterations if there are fewer
 
     // Each of these is written by many threads, hence a cache line of its own.
     _Alignas(64) atomic_uint state;
@@ -159,26 +159,26 @@ static void leave_loop(mh_pool *pool)
         wake(&pool->caller_sleeps, 1);
 }
 
-// Of n shares of the turns, share i is i, i + n, i + 2 n, ... Looks before it takes, as the shares
-// of others are mostly used up.
-static bool next_turn(mh_pool *pool, size_t share, size_t *turn)
+// Of n shares of the iterations, share i is i, i + n, i + 2 n, ... Looks before it takes, as the
+// shares of others are mostly used up.
+static bool next_index(mh_pool *pool, size_t share, size_t *index)
 {
     atomic_size_t *taken = &pool->workers[share].taken;
     if (share + atomic_load_explicit(taken, memory_order_relaxed) * pool->shares >= pool->count)
         return false;
-    *turn = share + atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * pool->shares;
-    return *turn < pool->count;
+    *index = share + atomic_fetch_add_explicit(taken, 1, memory_order_relaxed) * pool->shares;
+    return *index < pool->count;
 }
 
 // The worker's own share first, then what is left of the others'. In a loop that comes again each
-// has the same turns, and likely what they read in its own caches; and while all are equally fast
-// they are at neighbouring turns, which often have something in common.
-static void take_turns(mh_pool *pool, size_t number)
+// has the same iterations, and likely what they read in its own caches; and while all are equally
+// fast they are at neighbouring iterations, which often have something in common.
+static void run_iterations(mh_pool *pool, size_t number)
 {
     mh_fpenv saved = mh_fpenv_enter();
-    for (size_t i = 0, turn; i < pool->shares; i++)
-        while (next_turn(pool, (number + i) % pool->shares, &turn))
-            pool->task(pool->arg, turn, number);
+    for (size_t i = 0, index; i < pool->shares; i++)
+        while (next_index(pool, (number + i) % pool->shares, &index))
+            pool->task(pool->arg, index, number);
     mh_fpenv_leave(saved);
 }
 
@@ -192,7 +192,7 @@ static void *work(void *arg)
             sleep_until_loop(pool, seen);
         if (atomic_load(&pool->stop))
             return NULL;
-        take_turns(pool, self->number);
+        run_iterations(pool, self->number);
         leave_loop(pool);
     }
 }
@@ -303,7 +303,7 @@ void mh_pool_free(mh_pool *pool)
 
 // ---- the caller's side --------------------------------------------------------------------
 
-// Wakes no more than the turns can use, and counts on those who are awake.
+// Wakes no more than the iterations can use, and counts on those who are awake.
 static void open_loop(mh_pool *pool)
 {
     unsigned closed = atomic_load(&pool->state);
@@ -345,7 +345,7 @@ void mh_pool_run(mh_pool *pool, size_t count, mh_task_fn task, void *arg)
     const bool alone = pool->shares < 2;
     if (!alone)
         open_loop(pool);
-    take_turns(pool, 0);
+    run_iterations(pool, 0);
     if (!alone)
         close_loop(pool);
 }

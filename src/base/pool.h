@@ -3,8 +3,8 @@
 //
 // Workers wait for work by spinning for some microseconds and then sleeping, so that loops in
 // quick succession start at the price of a cache miss and an idle program costs nothing.
-// Of n workers each takes every n-th turn, one by one, and then what others have left. The calling
-// thread is worker 0.
+// Of n workers each takes every n-th iteration, one by one, and then what others have left. The
+// calling thread is worker 0.
 //
 // fork(): threads do not survive in the child. The pool notices on its next loop there and
 // starts new ones; if that fails, the loop runs on the calling thread.

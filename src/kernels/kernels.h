@@ -152,15 +152,14 @@ typedef struct mh_product {
     void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
 
     // The same operands from the transposes, a (k x m) and b (n x k), and from rows of bf16.
-    void (*pack_left_turned)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
-    void (*pack_right_turned)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to,
-                              size_t columns);
+    void (*pack_a_t)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
+    void (*pack_b_t)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns);
     void (*pack_left_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
-    void (*pack_left_turned_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
+    void (*pack_a_t_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
     void (*pack_right_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                             size_t columns);
-    void (*pack_right_turned_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                                   size_t columns);
+    void (*pack_b_t_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                          size_t columns);
 
     // One column (k numbers; up to the next step the others become 0) or one row (n numbers) of a
     // right operand, from numbers that are bf16 already: the bits that pack_right would have put
@@ -188,9 +187,9 @@ typedef struct mh_product {
                          bool accumulate);
 
     // The same as multiply with rows of f32 that are the transpose of the left operand, a (k x m,
-    // row stride lda); NULL where pack_left_turned is there for that.
-    void (*multiply_turned)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate);
+    // row stride lda); NULL where pack_a_t is there for that.
+    void (*gemm_tn)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const void *b,
+                    size_t ldb, float *c, size_t ldc, bool accumulate);
 
     // The weights of attention as left operands of this product; NULL: softmax_step makes them.
     void (*soften)(const mh_weight_step *step);

@@ -159,11 +159,11 @@ mh_status mh_translator_weights_create(mh_context *context, const mh_translator 
                                        mh_translator_weights *weights)
 {
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
-    const mh_tensor turned = mh_tensor_swap(table, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(table, 0, 1);
     *weights = (mh_translator_weights){0};
     mh_status status = mh_packed_weights_create(context, t->transformer, true, &weights->layers);
     if (!status)
-        status = mh_matrix_pack(context, t->precision, &turned, &weights->embedding);
+        status = mh_matrix_pack(context, t->precision, &transposed, &weights->embedding);
     return status;
 }
 

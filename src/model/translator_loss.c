@@ -196,11 +196,11 @@ static mh_status lose_rows(mh_context *context, const call *c, size_t first, siz
 static mh_status lose(mh_context *context, call *c, double *loss)
 {
     const mh_tensor table = mh_translator_embedding(c->t, mh_translator_parameters(c->t)->values);
-    const mh_tensor turned = mh_tensor_swap(table, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(table, 0, 1);
     const size_t T = c->out.shape[0];
     mh_status status = MH_OK;
     if (mh_operand_dtype(context, c->t->precision) == MH_BF16)
-        status = mh_matrix_pack(context, c->t->precision, &turned, &c->table);
+        status = mh_matrix_pack(context, c->t->precision, &transposed, &c->table);
     *loss = 0;
     for (size_t first = 0; first < T && !status; first += LOGIT_ROWS) {
         double part;

@@ -33,8 +33,8 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     o.precision = affine->precision;
     mh_status status = MH_OK;
     if (dx->data) { // dy W, as another linear layer
-        const mh_tensor turned = mh_tensor_swap(weight, 0, 1);
-        status = mh_linear(context, &o, dy, &turned, dx);
+        const mh_tensor transposed = mh_tensor_swap(weight, 0, 1);
+        status = mh_linear(context, &o, dy, &transposed, dx);
     }
     if (status || !gradients)
         return status;

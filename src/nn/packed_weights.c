@@ -27,10 +27,10 @@ static mh_status add(mh_context *context, const mh_transformer *t, ptrdiff_t wei
                      size_t K, mh_packed_weights *p)
 {
     const mh_tensor w = mh_tensor_2d(t->parameters.values + weight, MH_F32, N, K);
-    const mh_tensor turned = mh_tensor_swap(w, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(w, 0, 1);
     struct entry *e = &p->list[p->count];
     e->weight = weight;
-    mh_status status = mh_matrix_pack(context, t->config.precision, &turned, &e->matrix);
+    mh_status status = mh_matrix_pack(context, t->config.precision, &transposed, &e->matrix);
     p->count += !status;
     return status;
 }

@@ -113,7 +113,7 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.douts = mh_arena_take(arena, MH_GRAD_ROWS * value_width, sizeof(float));
     s.weights = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
     s.scores = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
-    s.turned = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
+    s.transposed = mh_arena_take(arena, MH_GRAD_ROWS * tile, sizeof(float));
     s.slope = mh_arena_take(arena, strip, sizeof(float));
     s.bias = mh_arena_take(arena, strip, sizeof(float));
     s.dq = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
@@ -124,7 +124,7 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.left = mh_left_take(product, arena, MH_GRAD_ROWS, tile);
     s.clean_right = mh_right_take_packed(product, arena, tile, widest);
     s.sums = mh_arena_take(arena, product->rows * widest, sizeof(float));
-    s.turn = mh_arena_take(arena, mh_larger(p->E, p->Ev) * tile, sizeof(float));
+    s.unpacked = mh_arena_take(arena, mh_larger(p->E, p->Ev) * tile, sizeof(float));
     s.clean = mh_arena_take(arena, tile * widest, sizeof(float));
     s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
     s.dk = mh_arena_take(arena, keys * width, sizeof(float));
@@ -132,8 +132,8 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
         s.tiles[i].rows = mh_arena_take(arena, tile * width, sizeof(float));
         s.tiles[i].packed = mh_right_take_packed(product, arena, tile, width);
-        s.tiles[i].keys_turned = mh_right_take(product, arena, p->E, tile);
-        s.tiles[i].values_turned = mh_right_take(product, arena, p->Ev, tile);
+        s.tiles[i].keys_t = mh_right_take(product, arena, p->E, tile);
+        s.tiles[i].values_t = mh_right_take(product, arena, p->Ev, tile);
     }
     if (to)
         *to = s;

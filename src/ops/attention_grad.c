@@ -24,17 +24,17 @@ static void add_strip(const mh_product *product, size_t rows, size_t inner, mh_l
 }
 
 // c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has a
-// word a row (or, if `turned`, a word a column) of a.
+// word a row (or, if `transposed`, a word a column) of a.
 static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                                   const float *b, size_t width, float *c, const uint64_t *live,
-                                  bool turned, mh_grad_scratch *scratch)
+                                  bool transposed, mh_grad_scratch *scratch)
 {
     const mh_product *product = job->forward.product;
     float *clean = scratch->clean;
     for (size_t r = 0; r < rows; r++) {
         memcpy(clean, b, inner * width * sizeof(float));
         for (size_t j = 0; j < inner; j++)
-            if (!((turned ? live[j] >> r : live[r] >> j) & 1))
+            if (!((transposed ? live[j] >> r : live[r] >> j) & 1))
                 memset(clean + j * width, 0, width * sizeof(float));
         const void *right =
             mh_right_pack(product, inner, width, clean, width, scratch->clean_right);
@@ -55,29 +55,30 @@ static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const
                   mh_left_from(product, left, first), b, width, c + first * width, scratch->sums);
 }
 
-static const float *turn(const mh_grad_job *job, size_t rows, size_t columns, const float *a,
-                         mh_grad_scratch *scratch)
+static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t columns,
+                                   const float *a, mh_grad_scratch *scratch)
 {
-    job->forward.kernels->transpose(rows, columns, a, MH_KEY_TILE, scratch->turned, MH_KEY_TILE);
-    return scratch->turned;
+    job->forward.kernels->transpose(rows, columns, a, MH_KEY_TILE, scratch->transposed,
+                                    MH_KEY_TILE);
+    return scratch->transposed;
 }
 
 // c (columns x width) += a^T b, a (inner x columns, 64 apart), b (inner x width, a right operand).
-static void add_product_turned(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
-                               const void *b, size_t width, float *c, mh_grad_scratch *scratch)
+static void add_product_tn(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
+                           const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
     const mh_product *product = job->forward.product;
     mh_left left = {scratch->left, (ptrdiff_t)mh_round_up(inner, product->step)};
     if (product->pack_left)
-        product->pack_left_turned(columns, inner, a, MH_KEY_TILE, scratch->left);
+        product->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->left);
     for (size_t first = 0, rows; first < columns; first += rows) {
         rows = mh_smaller(columns - first, product->rows);
         if (product->pack_left)
             add_strip(product, rows, inner, mh_left_from(product, left, first), b, width,
                       c + first * width, scratch->sums);
         else
-            product->multiply_turned(rows, width, inner, a + first, MH_KEY_TILE, b, width,
-                                     c + first * width, width, true);
+            product->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width,
+                             c + first * width, width, true);
     }
 }
 
@@ -99,16 +100,17 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
         add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
                               scratch->live, false, scratch);
     if (job->gradients.dk && (full || block->finite_queries))
-        add_product_turned(job, used, rows, scratch->scores, block->right_queries, width, dk,
-                           scratch);
+        add_product_tn(job, used, rows, scratch->scores, block->right_queries, width, dk, scratch);
     else if (job->gradients.dk)
-        add_product_carefully(job, used, rows, turn(job, rows, used, scratch->scores, scratch),
+        add_product_carefully(job, used, rows,
+                              transpose_tile(job, rows, used, scratch->scores, scratch),
                               scratch->queries, width, dk, scratch->live, true, scratch);
     if (job->gradients.dv && (full || block->finite_douts))
-        add_product_turned(job, used, rows, scratch->weights, block->right_douts, value_width, dv,
-                           scratch);
+        add_product_tn(job, used, rows, scratch->weights, block->right_douts, value_width, dv,
+                       scratch);
     else if (job->gradients.dv)
-        add_product_carefully(job, used, rows, turn(job, rows, used, scratch->weights, scratch),
+        add_product_carefully(job, used, rows,
+                              transpose_tile(job, rows, used, scratch->weights, scratch),
                               scratch->douts, value_width, dv, scratch->live, true, scratch);
 }
 

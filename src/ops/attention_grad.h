@@ -20,12 +20,12 @@ enum { MH_GRAD_ROWS = 64 };
 // A tile of keys in the three forms that the products need, all right operands.
 typedef struct mh_grad_tile {
     size_t begin, count;
-    float *rows;         // (64, key_width): the keys as f32
-    const void *keys;    // (64, key_width), for dQ: the same, or packed
-    void *packed;        // memory for that, if it is needed
-    void *keys_turned;   // (E, 64), for S
-    void *values_turned; // (Ev, 64), for dP
-    bool finite;         // the keys: a dead one may be multiplied by 0
+    float *rows;      // (64, key_width): the keys as f32
+    const void *keys; // (64, key_width), for dQ: the same, or packed
+    void *packed;     // memory for that, if it is needed
+    void *keys_t;     // (E, 64), for S
+    void *values_t;   // (Ev, 64), for dP
+    bool finite;      // the keys: a dead one may be multiplied by 0
 } mh_grad_tile;
 
 // A block of query rows of one head.
@@ -46,10 +46,10 @@ typedef struct mh_grad_scratch {
     void *left;        // (64, 64): W, dS or one of them transposed, packed
     void *clean_right; // (64, widest), packed
     float *sums;       // (strip, widest)
-    float *turn;       // (max(E, Ev), 64): keys or values before they are packed
+    float *unpacked;   // (max(E, Ev), 64): keys or values before they are packed
     float *weights;    // (64, 64): W
     float *scores;     // (64, 64): dS
-    float *turned;     // (64, 64): one of them transposed
+    float *transposed; // (64, 64): one of them transposed
     float *slope;      // (strip, 64), of the softcap
     float *bias;       // (strip, 64)
     float *dq;         // (64, key_width): this chunk's share for the block

@@ -3,7 +3,7 @@
 // all keys, and these are one tile. The general way (attention_grad.c) would spend most of its time
 // on copies, masks and sums of one part.
 //
-//     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, turned V, and K
+//     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, transposed V, and K
 //                                                            unless heads are wide
 //     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands as they lie, if possible
 //
@@ -19,11 +19,11 @@ typedef struct whole_rows {
     ptrdiff_t stride;
 } whole_rows;
 
-// The keys and values of a head: K, and both turned (E, 16), of wide heads the values only.
+// The keys and values of a head: K, and both transposed (E, 16), of wide heads the values only.
 typedef struct straight_keys {
     const mh_sequence *sequence;
     whole_rows keys;
-    float *keys_turned, *values_turned;
+    float *keys_t, *values_t;
 } straight_keys;
 
 // `count` rows of n numbers of a tensor: in place, or packed into `to` (count, width).
@@ -50,13 +50,13 @@ static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequen
     straight_keys x = {
         sequence,
         load_rows(job, &p->k, at, count, p->E, job->key_width, scratch->staging, tile->rows),
-        tile->keys_turned, tile->values_turned};
+        tile->keys_t, tile->values_t};
     ptrdiff_t stride;
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
                                          scratch->staging, &stride);
     if (p->E <= MH_WIDE_HEAD)
-        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_turned, MH_FEW_KEYS);
-    kernels->transpose(count, p->Ev, values, stride, x.values_turned, MH_FEW_KEYS);
+        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_t, MH_FEW_KEYS);
+    kernels->transpose(count, p->Ev, values, stride, x.values_t, MH_FEW_KEYS);
     return x;
 }
 
@@ -82,14 +82,13 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
 }
 
 // c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).
-static void multiply_turned(const mh_grad_job *job, size_t keys, size_t rows, const float *a,
-                            whole_rows b, size_t width, float *c, bool accumulate)
+static void gemm_tn(const mh_grad_job *job, size_t keys, size_t rows, const float *a, whole_rows b,
+                    size_t width, float *c, bool accumulate)
 {
     const mh_product *product = job->forward.product;
     for (size_t i = 0; i < keys; i += product->rows)
-        product->multiply_turned(mh_smaller(keys - i, product->rows), width, rows, a + i,
-                                 MH_FEW_KEYS, b.data, (size_t)b.stride, c + i * width, width,
-                                 accumulate);
+        product->gemm_tn(mh_smaller(keys - i, product->rows), width, rows, a + i, MH_FEW_KEYS,
+                         b.data, (size_t)b.stride, c + i * width, width, accumulate);
 }
 
 // W and dS of a block of rows, (rows, 16) each.
@@ -110,11 +109,11 @@ static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t a
         scratch->live[r] = ~UINT64_C(0) >> (MH_KEY_TILE - keys);
     }
     if (p->E <= MH_WIDE_HEAD)
-        score(kernels, rows, columns, p->E, queries, x->keys_turned, scratch->weights);
+        score(kernels, rows, columns, p->E, queries, x->keys_t, scratch->weights);
     else
         kernels->dots(rows, keys, p->E, queries.data, queries.stride, x->keys.data, x->keys.stride,
                       scratch->weights, MH_FEW_KEYS);
-    score(kernels, rows, columns, p->Ev, douts, x->values_turned, scratch->scores);
+    score(kernels, rows, columns, p->Ev, douts, x->values_t, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
     kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_FEW_KEYS);
@@ -135,10 +134,9 @@ static void grad_block(const mh_grad_job *job, const straight_keys *x, size_t he
         load_rows(job, &job->dout, at, rows, p->Ev, value_width, scratch->staging, scratch->douts);
     weigh(job, x, at, rows, queries, douts, scratch);
     if (job->gradients.dk)
-        multiply_turned(job, s->keys, rows, scratch->scores, queries, width, scratch->dk, more);
+        gemm_tn(job, s->keys, rows, scratch->scores, queries, width, scratch->dk, more);
     if (job->gradients.dv)
-        multiply_turned(job, s->keys, rows, scratch->weights, douts, value_width, scratch->dv,
-                        more);
+        gemm_tn(job, s->keys, rows, scratch->weights, douts, value_width, scratch->dv, more);
     if (!job->gradients.dq)
         return;
     multiply(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_FEW_KEYS}, x->keys.data,

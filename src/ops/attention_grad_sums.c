@@ -57,7 +57,7 @@ static void sum_mask(void *arg, size_t index, size_t worker)
     const range rows = stands_for(block, MH_GRAD_ROWS, shape[2], p->T);
     const range keys = stands_for(tile, MH_KEY_TILE, shape[3], p->S);
 
-    float *sums = scratch->turned;
+    float *sums = scratch->transposed;
     memset(sums, 0, MH_GRAD_ROWS * MH_KEY_TILE * sizeof(float));
     mh_product_enter(job->forward.product);
     for (size_t sb = batches.begin; sb < batches.end; sb++) {

@@ -82,14 +82,14 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
 }
 
 // `rows` rows of n numbers, transposed, as a right operand.
-static void pack_turned(const mh_grad_job *job, size_t rows, size_t n, const float *from,
-                        ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
+static void pack_transposed(const mh_grad_job *job, size_t rows, size_t n, const float *from,
+                            ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
 {
     const mh_product *product = job->forward.product;
-    float *turned = mh_right_source(product, to, scratch->turn);
-    job->forward.kernels->transpose(rows, n, from, stride, turned, MH_KEY_TILE);
-    mh_right_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), turned, MH_KEY_TILE,
-                  to);
+    float *transposed = mh_right_source(product, to, scratch->unpacked);
+    job->forward.kernels->transpose(rows, n, from, stride, transposed, MH_KEY_TILE);
+    mh_right_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), transposed,
+                  MH_KEY_TILE, to);
 }
 
 void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
@@ -104,12 +104,12 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
         load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->rows);
     tile->keys = mh_right_pack(job->forward.product, tile->count, job->key_width, tile->rows,
                                job->key_width, tile->packed);
-    pack_turned(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
-                tile->keys_turned);
+    pack_transposed(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
+                    tile->keys_t);
     ptrdiff_t stride;
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), tile->count,
                                          p->Ev, scratch->staging, &stride);
-    pack_turned(job, tile->count, p->Ev, values, stride, scratch, tile->values_turned);
+    pack_transposed(job, tile->count, p->Ev, values, stride, scratch, tile->values_t);
 }
 
 // Products to scores, for options that are more than a scale; and the slope of the softcap there.
@@ -167,10 +167,10 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
     float *scores = scratch->scores + first * MH_KEY_TILE;
     const mh_left queries = mh_left_from(product, scratch->block.queries, first);
     const mh_left douts = mh_left_from(product, scratch->block.douts, first);
-    const mh_panels keys = {tile->keys_turned, p->E, MH_KEY_TILE, MH_KEY_TILE};
+    const mh_panels keys = {tile->keys_t, p->E, MH_KEY_TILE, MH_KEY_TILE};
     mh_attention_multiply_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
-    product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_turned,
-                      MH_KEY_TILE, scores, MH_KEY_TILE, false);
+    product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE,
+                      scores, MH_KEY_TILE, false);
     if (job->forward.modified)
         map_scores(job, sequence, tile, first, count, columns, scratch);
     map_gradients(job, sequence, tile, first, count, columns, scratch);

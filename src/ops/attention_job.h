@@ -31,7 +31,7 @@ enum { MH_ROWS_AWAKE = 16 };
 enum { MH_FEW_KEYS = 16 };
 
 // In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in chains
-// (mh_kernels.dots), so that short sequences need not turn their keys; part of the bits, too.
+// (mh_kernels.dots), so that short sequences need not transpose their keys; part of the bits, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).

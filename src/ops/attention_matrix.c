@@ -183,13 +183,13 @@ static bool pack_rows(const passage *p, mh_key_tile *tile)
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
     const void *keys = mh_element(k, 3, at), *values = mh_element(v, 3, at);
     if (k->dtype == MH_F32) {
-        product->pack_right_turned(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
-                                   MH_KEY_TILE);
+        product->pack_b_t(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
+                          MH_KEY_TILE);
         product->pack_right(tile->count, problem->Ev, values, (size_t)v->stride[2],
                             tile->values_memory, width);
     } else {
-        product->pack_right_turned_bf16(problem->E, tile->count, keys, k->stride[2],
-                                        tile->keys_memory, MH_KEY_TILE);
+        product->pack_b_t_bf16(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
+                               MH_KEY_TILE);
         product->pack_right_bf16(tile->count, problem->Ev, values, v->stride[2],
                                  tile->values_memory, width);
     }

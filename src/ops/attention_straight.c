@@ -3,7 +3,7 @@
 // most tutorials, there is one tile, nothing to mask and nothing to merge. The general way
 // (attention.c) would spend a third of its time on finding that out, head by head.
 //
-//     12 rows [ x keys, turned to (E, 16) or, of wide heads, where they are ] -> softmax step
+//     12 rows [ x keys, transposed to (E, 16) or, of wide heads, where they are ] -> softmax step
 //             [ x values, where they are -> x 1 / sum -> out ]
 //
 // The order of all sums is the general way's, and so are the bits.
@@ -23,12 +23,12 @@ typedef struct operands {
     ptrdiff_t key_stride;
     const float *values; // (keys, width): the tensor's or those packed
     size_t value_stride;
-    float *turned_keys;   // (E, 16), unless heads are wide
-    float *packed_values; // (16, value_width)
-    float *staging;       // (16, max(E, value_width)): of values, then of keys
-    float *queries;       // (MH_SHORT_ROWS, E)
-    float *out;           // (MH_SHORT_ROWS, value_width)
-    float *scores;        // (MH_SHORT_ROWS, MH_KEY_TILE)
+    float *transposed_keys; // (E, 16), unless heads are wide
+    float *packed_values;   // (16, value_width)
+    float *staging;         // (16, max(E, value_width)): of values, then of keys
+    float *queries;         // (MH_SHORT_ROWS, E)
+    float *out;             // (MH_SHORT_ROWS, value_width)
+    float *scores;          // (MH_SHORT_ROWS, MH_KEY_TILE)
 } operands;
 
 // Gives the operands their memory from `at` on, each at a multiple of 64 bytes; returns the floats
@@ -37,12 +37,13 @@ static size_t place_operands(const mh_attention_job *job, float *at, operands *x
 {
     const size_t E = mh_round_up(job->problem->E, MH_MAX_LANES);
     const size_t width = mh_round_up(job->value_width, MH_MAX_LANES);
-    const size_t turned = 0, values = turned + (E <= MH_WIDE_HEAD ? E * MH_FEW_KEYS : 0);
+    const size_t transposed = 0, values = transposed + (E <= MH_WIDE_HEAD ? E * MH_FEW_KEYS : 0);
     const size_t staging = values + MH_FEW_KEYS * width;
     const size_t queries = staging + MH_FEW_KEYS * mh_larger(E, width);
     const size_t out = queries + MH_SHORT_ROWS * E, scores = out + MH_SHORT_ROWS * width;
     if (x) {
-        x->turned_keys = at + turned, x->packed_values = at + values, x->staging = at + staging;
+        x->transposed_keys = at + transposed, x->packed_values = at + values,
+        x->staging = at + staging;
         x->queries = at + queries, x->out = at + out, x->scores = at + scores;
     }
     return scores + MH_SHORT_ROWS * MH_KEY_TILE;
@@ -80,7 +81,8 @@ static void load_keys(const mh_attention_job *job, operands *x)
     x->keys = mh_rows_as_f32(job->kernels, k, 2, mh_element(k, 3, at), s->keys, E, x->staging,
                              &x->key_stride);
     if (E <= MH_WIDE_HEAD)
-        job->kernels->transpose(s->keys, E, x->keys, x->key_stride, x->turned_keys, MH_FEW_KEYS);
+        job->kernels->transpose(s->keys, E, x->keys, x->key_stride, x->transposed_keys,
+                                MH_FEW_KEYS);
 }
 
 // Values as rows of whole vectors: where they are, or as f32 without gaps, or packed.
@@ -113,8 +115,8 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
     const float *queries = mh_rows_as_f32(kernels, &p->q, 2, mh_element(&p->q, 3, at), count, p->E,
                                           x->queries, &stride);
     if (p->E <= MH_WIDE_HEAD)
-        kernels->short_scores(count, columns, p->E, queries, stride, x->turned_keys, MH_FEW_KEYS,
-                              x->scores, MH_KEY_TILE);
+        kernels->short_scores(count, columns, p->E, queries, stride, x->transposed_keys,
+                              MH_FEW_KEYS, x->scores, MH_KEY_TILE);
     else
         kernels->dots(count, keys, p->E, queries, stride, x->keys, x->key_stride, x->scores,
                       MH_KEY_TILE);

@@ -72,10 +72,10 @@ static void layout_staging(mh_matmul_job *job, mh_arena *arena)
     const size_t depth = mh_smaller(job->b.shape[0], MH_MATMUL_DEPTH);
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++) {
-        float *turned = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
+        float *transposed = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
         float *staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
         if (job->scratch)
-            job->scratch[i] = (mh_matmul_scratch){.turned = turned, .staging = staging};
+            job->scratch[i] = (mh_matmul_scratch){.transposed = transposed, .staging = staging};
     }
 }
 

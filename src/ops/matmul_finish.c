@@ -97,7 +97,7 @@ void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
         finish_rows(job, &map, p, c);
 }
 
-void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, float *finished)
+void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *finished)
 {
     const size_t block = job->product->block;
     job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, finished, block);

@@ -31,7 +31,7 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
                            size_t i, mh_right_operand panel)
 {
     const mh_product *product = job->product;
-    const bool finish = s->last && !job->turned;
+    const bool finish = s->last && !job->transposed;
     const size_t row = i * product->rows;
     const bool straight = job->plain && p->columns % job->kernels->lanes == 0;
     mh_matmul_part strip = *p;
@@ -71,8 +71,8 @@ static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh
     for (size_t i = 0; i * job->product->rows < task->rows; i++)
         for (size_t j = 0; j < end - begin; j++)
             multiply_strip(job, s, &parts[j], i, right[j]);
-    for (size_t j = 0; j < end - begin && s->last && job->turned; j++)
-        mh_matmul_finish_turned(job, &parts[j], scratch->finished);
+    for (size_t j = 0; j < end - begin && s->last && job->transposed; j++)
+        mh_matmul_epilogue_t(job, &parts[j], scratch->finished);
 }
 
 // The sums of rows of A over k .. k + depth, which has just come into the cache, to the ones
@@ -80,10 +80,10 @@ static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh
 static void add_up_rows(const mh_matmul_job *job, size_t row, size_t rows, size_t k, size_t depth,
                         float *sums)
 {
-    const mh_tensor turned = mh_tensor_swap(job->a, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(job->a, 0, 1);
     if (k == 0)
         memset(sums, 0, rows * sizeof *sums);
-    mh_rows_add_up(job->kernels, &turned, k, depth, row, rows, sums);
+    mh_rows_add_up(job->kernels, &transposed, k, depth, row, rows, sums);
     if (k + depth < job->a.shape[1])
         return;
     if (job->options.accumulate)
@@ -147,9 +147,9 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
         task(job, i, 0);
 }
 
-// Whether to compute C^T: B would be turned and is larger than A, and needs no packing as it
+// Whether to compute C^T: B would be transposed and is larger than A, and needs no packing as it
 // stands.
-static bool better_turned(const mh_matmul_job *job)
+static bool better_transposed(const mh_matmul_job *job)
 {
     return !job->packed && !job->row_sums && !job->product->pack_left && job->b.dtype == MH_F32 &&
            mh_runs_along(&job->b, 0) && !mh_runs_along(&job->b, 1) &&
@@ -168,7 +168,7 @@ static bool has_few_rows(const mh_matmul_job *job)
 static bool is_plain(const mh_matmul_job *job)
 {
     const mh_linear_options *o = &job->options;
-    return !job->turned && !job->product->pack_left && job->a.shape[1] <= MH_MATMUL_DEPTH &&
+    return !job->transposed && !job->product->pack_left && job->a.shape[1] <= MH_MATMUL_DEPTH &&
            mh_matmul_plain(&job->c) && job->c.stride[0] > 0 && !o->bias && !job->activate &&
            !o->preactivation && !o->relu_output && !o->residual && !o->accumulate &&
            job->dropout.probability <= 0;
@@ -179,8 +179,8 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
     if (job->c.shape[0] == 0 || job->c.shape[1] == 0)
         return MH_OK;
     job->target = job->c;
-    job->turned = better_turned(job);
-    if (job->turned) {
+    job->transposed = better_transposed(job);
+    if (job->transposed) {
         const mh_tensor a = job->a;
         job->a = mh_tensor_swap(job->b, 0, 1);
         job->b = mh_tensor_swap(a, 0, 1);

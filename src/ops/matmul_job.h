@@ -13,8 +13,8 @@
 // order of k, whatever M, N and the number of threads.
 //
 // A linear layer's weights are C = A W^T: W's rows lie along memory, so as B they have to be
-// turned, which for few rows of A is more work than the product. Then C^T = W A^T is computed
-// instead, where W is the left operand as it stands, and turned on the way out. x y is y x: the
+// transposed, which for few rows of A is more work than the product. Then C^T = W A^T is computed
+// instead, where W is the left operand as it stands, and transposed on the way out. x y is y x: the
 // bits are the same.
 #ifndef MH_OPS_MATMUL_JOB_H
 #define MH_OPS_MATMUL_JOB_H
@@ -43,21 +43,21 @@ struct mh_packed_matrix {
 
 // What a worker needs for itself.
 typedef struct mh_matmul_scratch {
-    float *rows;     // (block, depth): A's block as f32, if it has to become that
-    void *left;      // (block, depth): the same, packed
-    float *turned;   // (depth, 64): a panel of B as f32, before it is packed
-    float *staging;  // (64, depth): columns of B that need converting
-    void *panel;     // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;     // (panels, block, 64); one panel where K is one stretch and rows are not few
-    float *finished; // (64, block): a panel of sums turned, if C is
-    float *row_sums; // (block), if they are wanted
+    float *rows;       // (block, depth): A's block as f32, if it has to become that
+    void *left;        // (block, depth): the same, packed
+    float *transposed; // (depth, 64): a panel of B as f32, before it is packed
+    float *staging;    // (64, depth): columns of B that need converting
+    void *panel;       // (depth, 64): a panel of B, where it is not packed beforehand
+    float *sums;       // (panels, block, 64); one panel where K is one stretch and rows are not few
+    float *finished;   // (64, block): a panel of sums transposed, if C is
+    float *row_sums;   // (block), if they are wanted
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
     const mh_kernels *kernels;
     const mh_product *product;
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
-    bool turned;                    // C^T is computed: a, b, c are for that
+    bool transposed;                // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
     bool few;                       // rows of A; B is taken as it stands
     bool plain;                     // C is the sums, which are made there
@@ -106,7 +106,7 @@ static inline void *mh_matmul_row(const mh_tensor *t, const mh_matmul_part *p, s
 // Sums to C, at most 64 rows and columns of them; or, where C^T has been computed, all columns of a
 // part of that, by way of `finished` (64, block). Sums are overwritten.
 void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p);
-void mh_matmul_finish_turned(const mh_matmul_job *job, const mh_matmul_part *p, float *finished);
+void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *finished);
 
 // As many tasks as keep all threads busy, and let threads of different speed finish together.
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job);

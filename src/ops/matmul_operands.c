@@ -21,11 +21,11 @@ static mh_left pack_block(const mh_matmul_job *job, const void *from, size_t row
     if (a->dtype == MH_F32 && mh_runs_along(a, 1))
         return mh_left_pack(product, rows, depth, from, a->stride[0], to);
     if (a->dtype == MH_F32)
-        product->pack_left_turned(rows, depth, from, a->stride[1], to);
+        product->pack_a_t(rows, depth, from, a->stride[1], to);
     else if (mh_runs_along(a, 1))
         product->pack_left_bf16(rows, depth, from, a->stride[0], to);
     else
-        product->pack_left_turned_bf16(rows, depth, from, a->stride[1], to);
+        product->pack_a_t_bf16(rows, depth, from, a->stride[1], to);
     return (mh_left){to, (ptrdiff_t)mh_round_up(depth, product->step)};
 }
 
@@ -47,14 +47,14 @@ mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows
 }
 
 // B's columns lie along memory (a transposed weight): read them as rows and turn them.
-static void turn_columns(const mh_matmul_job *job, size_t column, size_t columns, size_t k,
-                         size_t depth, float *staging, float *to)
+static void transpose_columns(const mh_matmul_job *job, size_t column, size_t columns, size_t k,
+                              size_t depth, float *staging, float *to)
 {
-    const mh_tensor turned = mh_tensor_swap(job->b, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(job->b, 0, 1);
     ptrdiff_t stride;
-    const float *rows =
-        mh_rows_as_f32(job->kernels, &turned, 0, mh_element(&turned, 2, (size_t[]){column, k}),
-                       columns, depth, staging, &stride);
+    const float *rows = mh_rows_as_f32(job->kernels, &transposed, 0,
+                                       mh_element(&transposed, 2, (size_t[]){column, k}), columns,
+                                       depth, staging, &stride);
     job->kernels->transpose(columns, depth, rows, stride, to, MH_PANEL);
 }
 
@@ -64,9 +64,9 @@ static bool pack_columns(const mh_matmul_job *job, const void *from, size_t colu
 {
     const mh_product *product = job->product;
     const mh_tensor *b = &job->b;
-    const bool rows = mh_runs_along(b, 1) && b->stride[0] > 0, turned = mh_runs_along(b, 0);
+    const bool rows = mh_runs_along(b, 1) && b->stride[0] > 0, transposed = mh_runs_along(b, 0);
     if (!product->pack_right ||
-        !(b->dtype == MH_F32 ? rows || turned : b->dtype == MH_BF16 && rows))
+        !(b->dtype == MH_F32 ? rows || transposed : b->dtype == MH_BF16 && rows))
         return false;
     if (columns < MH_PANEL)
         memset(to, 0, mh_panel_bytes(product, depth));
@@ -75,7 +75,7 @@ static bool pack_columns(const mh_matmul_job *job, const void *from, size_t colu
     else if (rows)
         product->pack_right(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
     else
-        product->pack_right_turned(depth, columns, from, b->stride[1], to, MH_PANEL);
+        product->pack_b_t(depth, columns, from, b->stride[1], to, MH_PANEL);
     return true;
 }
 
@@ -89,11 +89,11 @@ static void pack_stretch(const mh_matmul_job *job, size_t panel, size_t k, size_
     const void *from = mh_element(b, 2, (size_t[]){k, column});
     if (pack_columns(job, from, columns, depth, to))
         return;
-    float *rows = mh_right_source(product, to, scratch->turned);
+    float *rows = mh_right_source(product, to, scratch->transposed);
     if (columns < MH_PANEL)
         memset(rows, 0, depth * MH_PANEL * sizeof *rows);
     if (mh_runs_along(b, 0) && !mh_runs_along(b, 1))
-        turn_columns(job, column, columns, k, depth, scratch->staging, rows);
+        transpose_columns(job, column, columns, k, depth, scratch->staging, rows);
     else
         for (size_t i = 0; i < depth; i++)
             mh_row_read(job->kernels, b->dtype, mh_element(b, 2, (size_t[]){k + i, column}),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The operands of a matrix product: blocks of A and panels of B, in place where they can be used as
-// they are, else converted, turned and packed.
+// they are, else converted, transposed and packed.
 #ifndef MH_OPS_MATMUL_OPERANDS_H
 #define MH_OPS_MATMUL_OPERANDS_H
 
@@ -19,8 +19,8 @@ static inline bool mh_runs_along(const mh_tensor *t, int d) { return t->stride[d
 // Whether A's block can become a left operand, or is one, without being f32 rows first.
 bool mh_matmul_packs_block(const mh_matmul_job *job);
 
-// Rows first .. of A over k .. k + depth. Without packing, in place if they are f32, turned if it
-// is A's columns that lie along memory, as in a transposed view; otherwise read one by one.
+// Rows first .. of A over k .. k + depth. Without packing, in place if they are f32, transposed if
+// it is A's columns that lie along memory, as in a transposed view; otherwise read one by one.
 mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
                              size_t depth, const mh_matmul_scratch *scratch);
 

@@ -51,8 +51,8 @@ static void cut_panels(mh_matmul_job *job, size_t tasks, size_t least)
     count_tasks(job);
 }
 
-// Blocks that are small enough, of whole strips and whole lines of the cache, as C may be turned.
-// One block stays one: each panel is packed by the task that uses it then.
+// Blocks that are small enough, of whole strips and whole lines of the cache, as C may be
+// transposed. One block stays one: each panel is packed by the task that uses it then.
 static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
 {
     enum { EVEN = 48 };
@@ -65,13 +65,13 @@ static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
 
 // Rows of A that are taken where they are may be taken by several groups of panels. Groups of few
 // panels, and blocks of few rows, gain less from panels that were brought into the cache ahead, so
-// that they come last. Rows that are turned first are turned for each group.
+// that they come last. Rows that are transposed first are transposed for each group.
 static void cut_rows(mh_matmul_job *job, size_t threads)
 {
-    enum { FEW_PANELS = 4, TURNED_PANELS = 12, FEW_ROWS = 96 };
+    enum { FEW_PANELS = 4, TRANSPOSED_PANELS = 12, FEW_ROWS = 96 };
     const bool in_place = mh_matmul_packs_block(job);
     const size_t many = 12 * threads;
-    cut_panels(job, many, in_place ? FEW_PANELS : TURNED_PANELS);
+    cut_panels(job, many, in_place ? FEW_PANELS : TRANSPOSED_PANELS);
     cut_blocks(job, many, FEW_ROWS);
     cut_panels(job, in_place ? many : 4 * threads, 1);
 }
@@ -123,12 +123,13 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     mh_matmul_scratch s;
     s.rows = mh_matmul_packs_block(job) ? NULL : mh_arena_take(arena, rows * width, sizeof(float));
     s.left = mh_left_take(product, arena, rows, depth);
-    s.turned = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
+    s.transposed = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
     s.staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
     s.panel = mh_right_take(product, arena, depth, MH_PANEL);
     s.sums = mh_arena_take(arena, panels * mh_round_up(job->rows, product->rows) * MH_PANEL,
                            sizeof(float));
-    s.finished = mh_arena_take(arena, job->turned ? product->block * MH_PANEL : 0, sizeof(float));
+    s.finished =
+        mh_arena_take(arena, job->transposed ? product->block * MH_PANEL : 0, sizeof(float));
     s.row_sums = mh_arena_take(arena, job->row_sums ? job->rows : 0, sizeof(float));
     if (to)
         *to = s;

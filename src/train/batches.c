@@ -18,10 +18,10 @@
 typedef struct planning {
     const mh_examples *examples;
     size_t n;
-    size_t longest;         // length of a side
-    uint32_t *order, *next; // (n)
-    uint32_t *cuts, *turns; // (n + 1) where batches begin; (n) their order
-    uint32_t *counts;       // (longest + 2)
+    size_t longest;               // length of a side
+    uint32_t *order, *next;       // (n)
+    uint32_t *cuts, *batch_order; // (n + 1) where batches begin; (n) their order
+    uint32_t *counts;             // (longest + 2)
     size_t batches;
     uint32_t *block; // all of these
     size_t block_size;
@@ -47,8 +47,8 @@ static mh_status allocate(mh_context *context, planning *p)
     p->order = p->block;
     p->next = p->order + n;
     p->cuts = p->next + n;
-    p->turns = p->cuts + n + 1;
-    p->counts = p->turns + n;
+    p->batch_order = p->cuts + n + 1;
+    p->counts = p->batch_order + n;
     return MH_OK;
 }
 
@@ -103,7 +103,7 @@ static mh_status hand_out(mh_context *context, const planning *p, mh_batches *ou
         return MH_ERROR_MEMORY;
     uint32_t used = 0;
     for (size_t b = 0; b < p->batches; b++) {
-        uint32_t begin = p->cuts[p->turns[b]], size = p->cuts[p->turns[b] + 1] - begin;
+        uint32_t begin = p->cuts[p->batch_order[b]], size = p->cuts[p->batch_order[b] + 1] - begin;
         out->starts[b] = used;
         memcpy(out->examples + used, p->order + begin, size * sizeof *p->order);
         used += size;
@@ -130,8 +130,8 @@ mh_status mh_batches_plan(mh_context *context, const mh_examples *examples,
         sort_by(&p, target_key);
         sort_by(&p, source_key);
         cut(&p, options->tokens);
-        count_up(p.turns, p.batches);
-        mh_shuffle(options->seed, 2 * epoch + 1, p.turns, p.batches, p.batches);
+        count_up(p.batch_order, p.batches);
+        mh_shuffle(options->seed, 2 * epoch + 1, p.batch_order, p.batches, p.batches);
         status = hand_out(context, &p, batches);
     }
     mh_free(context, p.block, p.block_size);

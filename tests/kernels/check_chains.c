@@ -40,11 +40,11 @@ static void multiply_rows(void *arg)
 static float *turn(const product *f)
 {
     const size_t columns = whole_vectors(f);
-    float *turned = check_floats(f->k * columns);
+    float *transposed = check_floats(f->k * columns);
     for (size_t p = 0; p < f->k; p++)
         for (size_t j = 0; j < columns; j++)
-            turned[p * columns + j] = j < f->n ? f->b[j * f->ldb + p] : 0;
-    return turned;
+            transposed[p * columns + j] = j < f->n ? f->b[j * f->ldb + p] : 0;
+    return transposed;
 }
 
 // Row i with all columns, chain by chain, which `a` and `b` have room for.

@@ -110,21 +110,21 @@ static bool rows_alone_agree(const operands *o)
 }
 
 // From the transpose of the left operand come the same bits.
-static bool turned_agrees(const operands *o, const float *before)
+static bool transposed_agrees(const operands *o, const float *before)
 {
     const size_t lda = o->m + 2, bytes = ((o->m - 1) * o->ldc + o->n) * sizeof(float);
     const size_t size = o->k ? (o->k - 1) * lda + o->m : 0;
-    float *turned = check_floats(size), *c = check_floats(bytes / sizeof(float));
+    float *transposed = check_floats(size), *c = check_floats(bytes / sizeof(float));
     for (size_t l = 0; l < o->k; l++)
         for (size_t i = 0; i < o->m; i++)
-            turned[l * lda + i] = o->a[i * o->lda + l];
+            transposed[l * lda + i] = o->a[i * o->lda + l];
     bool same = true;
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         memcpy(o->c, before, bytes);
         memcpy(c, before, bytes);
         multiply(o, accumulate);
-        o->product->multiply_turned(o->m, o->n, o->k, turned, (ptrdiff_t)lda, o->b, o->ldb, c,
-                                    o->ldc, accumulate);
+        o->product->gemm_tn(o->m, o->n, o->k, transposed, (ptrdiff_t)lda, o->b, o->ldb, c, o->ldc,
+                            accumulate);
         same &= !memcmp(o->c, c, bytes);
     }
     return same;
@@ -171,8 +171,8 @@ static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
     result->ok &= rows_alone_agree(&o);
     if (product->set_right_column)
         result->ok &= right_agrees(&o);
-    if (product->multiply_turned)
-        result->ok &= turned_agrees(&o, before);
+    if (product->gemm_tn)
+        result->ok &= transposed_agrees(&o, before);
     for (size_t i = 0; i + 1 < m; i++) // between the rows
         result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
     free(before);
@@ -221,31 +221,32 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
     const size_t right = depth * n * product->right_size;
     const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
                  last_b = (k - 1) * o.ldb + n;
-    float *turned_a = check_floats((k - 1) * lda + m), *turned_b = check_floats((n - 1) * ldb + k);
+    float *transposed_a = check_floats((k - 1) * lda + m),
+          *transposed_b = check_floats((n - 1) * ldb + k);
     uint16_t *narrow_a = check_halves(last_a), *narrow_b = check_halves(last_b);
-    uint16_t *narrow_turned = check_halves((k - 1) * lda + m);
+    uint16_t *narrow_transposed = check_halves((k - 1) * lda + m);
     uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
     for (size_t l = 0; l < k; l++) {
         for (size_t i = 0; i < m; i++)
-            turned_a[l * lda + i] = o.a[i * o.lda + l];
+            transposed_a[l * lda + i] = o.a[i * o.lda + l];
         for (size_t j = 0; j < n; j++)
-            turned_b[j * ldb + l] = o.b[l * o.ldb + j];
+            transposed_b[j * ldb + l] = o.b[l * o.ldb + j];
     }
     for (size_t i = 0; i < last_a; i++)
         narrow_a[i] = mh_float_to_bf16(o.a[i]);
     for (size_t i = 0; i < last_b; i++)
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
     for (size_t i = 0; i < (k - 1) * lda + m; i++)
-        narrow_turned[i] = mh_float_to_bf16(turned_a[i]);
-    product->pack_left_turned(m, k, turned_a, (ptrdiff_t)lda, to_a);
-    product->pack_right_turned(k, n, turned_b, (ptrdiff_t)ldb, to_b, n);
+        narrow_transposed[i] = mh_float_to_bf16(transposed_a[i]);
+    product->pack_a_t(m, k, transposed_a, (ptrdiff_t)lda, to_a);
+    product->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
     product->pack_left_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
     product->pack_right_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left);
-    product->pack_left_turned_bf16(m, k, narrow_turned, (ptrdiff_t)lda, to_a);
+    product->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
     result->ok &= !memcmp(to_a, o.packed_a, left);
     check_release();
 }

@@ -31,9 +31,9 @@ void ref_product(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c
 void ref_linear(const mh_linear_options *options, bool rounded, bool own_residual,
                 const mh_tensor *x, const mh_tensor *weight, ref_layer *layer)
 {
-    const mh_tensor turned = mh_tensor_swap(*weight, 0, 1);
+    const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
     const size_t N = weight->shape[0], count = x->shape[0] * N;
-    ref_product(x, &turned, rounded, layer->before, layer->before_error);
+    ref_product(x, &transposed, rounded, layer->before, layer->before_error);
     for (size_t i = 0; i < count; i++) {
         const size_t at[2] = {i / N, i % N};
         double sum = layer->before[i], error = layer->before_error[i], held = layer->y[i];

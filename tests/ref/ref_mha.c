@@ -111,15 +111,15 @@ static const double *input_of(const ref_mha *call, int which)
 
 static void turn(const ref_mha *call, const sizes *s, int which, double sign, size_t t, double *x)
 {
-    double *turned = ref_alloc(s->E, sizeof *turned);
+    double *transposed = ref_alloc(s->E, sizeof *transposed);
     const mh_mha_config *c = &call->config;
     if (c->rope && which < 2) {
         ref_rope(c->rope_interleaved, s->E, s->E, sign * (double)(call->first + (int64_t)t),
-                 c->rope_base, x, turned);
+                 c->rope_base, x, transposed);
         for (size_t e = 0; e < s->E; e++)
-            x[e] = turned[e];
+            x[e] = transposed[e];
     }
-    free(turned);
+    free(transposed);
 }
 
 // ---- q, k, v ------------------------------------------------------------------------------------

@@ -140,8 +140,9 @@ static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrd
 // ---- packing -----------------------------------------------------------------------------------
 //
 // A tile of the left operand is 16 rows of 32 k, one of the right operand 16 pairs of k by 16
-// columns: as 16 x 16 words of two k, each is the other one turned. So a left operand is made of
-// rows, or of pairs of rows of its transpose, turned; and a right one of pairs, or of rows, turned.
+// columns: as 16 x 16 words of two k, each is the other one transposed. So a left operand is made
+// of rows, or of pairs of rows of its transpose, transposed; and a right one of pairs, or of rows,
+// transposed.
 
 static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF : (1u << n) - 1); }
 
@@ -185,19 +186,19 @@ MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers,
     }
 }
 
-MH_ALWAYS_INLINE void write_tile(const bool turned, __m512i words[SIDE], char *tile)
+MH_ALWAYS_INLINE void write_tile(const bool transposed, __m512i words[SIDE], char *tile)
 {
-    vf turn[SIDE];
+    vf row[SIDE];
     for (size_t i = 0; i < SIDE; i++)
-        turn[i] = _mm512_castsi512_ps(words[i]);
-    if (turned)
-        vf_transpose(turn);
+        row[i] = _mm512_castsi512_ps(words[i]);
+    if (transposed)
+        vf_transpose(row);
     for (size_t i = 0; i < SIDE; i++)
-        _mm512_storeu_ps(tile + i * TILE_ROW, turn[i]);
+        _mm512_storeu_ps(tile + i * TILE_ROW, row[i]);
 }
 
 // A tile of `depth` k by `width` rows or columns.
-MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool turned,
+MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool transposed,
                                 size_t depth, size_t width, const char *from, ptrdiff_t stride,
                                 char *tile)
 {
@@ -206,19 +207,19 @@ MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool 
         read_pairs(narrow, depth, width, from, stride, words);
     else
         read_rows(narrow, width, depth, from, stride, words);
-    write_tile(turned, words, tile);
+    write_tile(transposed, words, tile);
 }
 
 // The same; most tiles are whole, and are worth code without choices.
-MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const bool turned,
+MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const bool transposed,
                                     size_t depth, size_t width, const char *from, ptrdiff_t stride,
                                     char *tile)
 {
     if (depth >= STEP && width >= SIDE)
-        pack_tile(narrow, pairs, turned, STEP, SIDE, from, stride, tile);
+        pack_tile(narrow, pairs, transposed, STEP, SIDE, from, stride, tile);
     else
-        pack_tile(narrow, pairs, turned, depth < STEP ? depth : STEP, width < SIDE ? width : SIDE,
-                  from, stride, tile);
+        pack_tile(narrow, pairs, transposed, depth < STEP ? depth : STEP,
+                  width < SIDE ? width : SIDE, from, stride, tile);
 }
 
 MH_ALWAYS_INLINE void pack_left_from(const bool narrow, size_t m, size_t k, const void *a,
@@ -233,8 +234,8 @@ MH_ALWAYS_INLINE void pack_left_from(const bool narrow, size_t m, size_t k, cons
 }
 
 // 32 rows of memory after the other: each is read to its end, not 64 bytes of every one in turn.
-MH_ALWAYS_INLINE void pack_left_turned_from(const bool narrow, size_t m, size_t k, const void *a,
-                                            ptrdiff_t lda, char *to)
+MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const void *a,
+                                    ptrdiff_t lda, char *to)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
     const size_t group = (k + STEP - 1) / STEP * TILE;
@@ -245,14 +246,14 @@ MH_ALWAYS_INLINE void pack_left_turned_from(const bool narrow, size_t m, size_t 
                           to + i / SIDE * group);
 }
 
-MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool turned, size_t k, size_t n,
+MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool transposed, size_t k, size_t n,
                                       const void *b, ptrdiff_t ldb, char *step, size_t columns)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = ldb * size;
-    const ptrdiff_t row = turned ? size : stride, column = turned ? stride : size;
+    const ptrdiff_t row = transposed ? size : stride, column = transposed ? stride : size;
     for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE)
         for (size_t j = 0; j < n; j += SIDE)
-            pack_any_tile(narrow, !turned, turned, k - i, n - j,
+            pack_any_tile(narrow, !transposed, transposed, k - i, n - j,
                           (const char *)b + (ptrdiff_t)i * row + (ptrdiff_t)j * column, stride,
                           step + j / SIDE * TILE);
 }
@@ -262,9 +263,9 @@ static void pack_left(size_t m, size_t k, const float *a, ptrdiff_t lda, void *t
     pack_left_from(false, m, k, a, lda, to);
 }
 
-static void pack_left_turned(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
+static void pack_a_t(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    pack_left_turned_from(false, m, k, a, lda, to);
+    pack_a_t_from(false, m, k, a, lda, to);
 }
 
 static void pack_left_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
@@ -272,9 +273,9 @@ static void pack_left_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda,
     pack_left_from(true, m, k, a, lda, to);
 }
 
-static void pack_left_turned_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
+static void pack_a_t_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
 {
-    pack_left_turned_from(true, m, k, a, lda, to);
+    pack_a_t_from(true, m, k, a, lda, to);
 }
 
 static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
@@ -282,8 +283,7 @@ static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to,
     pack_right_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
 }
 
-static void pack_right_turned(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to,
-                              size_t columns)
+static void pack_b_t(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns)
 {
     pack_right_from(false, true, k, n, b, ldb, to, columns);
 }
@@ -319,8 +319,8 @@ static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb
     }
 }
 
-static void pack_right_turned_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                                   size_t columns)
+static void pack_b_t_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                          size_t columns)
 {
     pack_right_from(true, true, k, n, b, ldb, to, columns);
 }
@@ -403,12 +403,12 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .stay_awake = stay_awake,
                                .pack_left = pack_left,
                                .pack_right = pack_right,
-                               .pack_left_turned = pack_left_turned,
-                               .pack_right_turned = pack_right_turned,
+                               .pack_a_t = pack_a_t,
+                               .pack_b_t = pack_b_t,
                                .pack_left_bf16 = pack_left_bf16,
-                               .pack_left_turned_bf16 = pack_left_turned_bf16,
+                               .pack_a_t_bf16 = pack_a_t_bf16,
                                .pack_right_bf16 = pack_right_bf16,
-                               .pack_right_turned_bf16 = pack_right_turned_bf16,
+                               .pack_b_t_bf16 = pack_b_t_bf16,
                                .set_right_column = set_right_column,
                                .set_right_row = set_right_row,
                                .unpack_right = unpack_right,

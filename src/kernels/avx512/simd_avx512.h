@@ -107,7 +107,7 @@ static inline float vf_hsum(vf a)
 }
 
 // In each 128-bit lane, four rows of four numbers exchanged with columns: pairs, then quads.
-static inline void vf_turn_quads(const vf r[4], vf column[4])
+static inline void vf_transpose_quads(const vf r[4], vf column[4])
 {
     const vf low01 = _mm512_unpacklo_ps(r[0], r[1]), high01 = _mm512_unpackhi_ps(r[0], r[1]);
     const vf low23 = _mm512_unpacklo_ps(r[2], r[3]), high23 = _mm512_unpackhi_ps(r[2], r[3]);
@@ -132,7 +132,7 @@ static inline void vf_load_columns(const size_t most, const float *const row[VL]
         if (most > 12)
             r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 12] + c), 3);
     }
-    vf_turn_quads(r, column);
+    vf_transpose_quads(r, column);
 }
 
 // Sixteen rows exchanged with sixteen columns: quads, then 128-bit lanes in two rounds.
@@ -140,7 +140,7 @@ static inline void vf_transpose(vf r[VL])
 {
     vf quad[VL], half[VL];
     for (size_t i = 0; i < VL; i += 4)
-        vf_turn_quads(r + i, quad + i);
+        vf_transpose_quads(r + i, quad + i);
     for (size_t i = 0; i < VL; i += 8) {
         for (size_t j = i; j < i + 4; j++) {
             half[j] = _mm512_shuffle_f32x4(quad[j], quad[j + 4], 0x88);
