@@ -91,7 +91,7 @@ static void make_batch(uint64_t *state)
 }
 
 // The part of answers that are right.
-static double count_right(void)
+static double count_b(void)
 {
     size_t right = 0;
     for (size_t i = 0; i < ROWS * ANSWERS; i++) {
@@ -125,7 +125,7 @@ static double step_once(const mh_mha *mha, const mh_mha_options *options, learne
     mh_linear_options linear = mh_linear_options_default();
     linear.bias = &bias;
     must(mh_linear(context, &linear, &found, &read, &answers));
-    *right = count_right();
+    *right = count_b();
 
     double loss;
     const mh_tensor each = mh_tensor_2d(logits, MH_F32, ROWS * ANSWERS, V);

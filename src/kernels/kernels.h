@@ -46,7 +46,7 @@ typedef struct mh_score_map {
 } mh_score_map;
 
 // One step of the online softmax by which attention with matrix units takes a tile of keys: as
-// softmax_step, for scale > 0, but the weights become the next 64 columns of a left operand, 0 from
+// softmax_step, for scale > 0, but the weights become the next 64 columns of an A operand, 0 from
 // n on; and where max grows it is the weights in the columns before that shrink, as their products
 // with the values are still to come. With dropout, what is kept of a weight is multiplied by
 // keep_scale after it is summed up.
@@ -55,7 +55,7 @@ typedef struct mh_weight_step {
     float scale;
     const float *scores; // (m, 64)
     float *max, *sum;    // (m), (m, lanes)
-    void *weights;       // (m, 64) of a left operand, whose rows have `columns`
+    void *weights;       // (m, 64) of an A operand, whose rows have `columns`
     size_t columns;
     size_t before;        // of those, which shrink
     const uint64_t *keep; // (m), or NULL: no dropout
@@ -117,8 +117,8 @@ typedef struct mh_sgd_map {
     bool nesterov;
 } mh_sgd_map;
 
-// A matrix product: C (m x n) = A (m x k) B (k x n), or C += A B. A is the left operand and B the
-// right one, each in a form of the product's own, which pack_left and pack_right make; where these
+// A matrix product: C (m x n) = A (m x k) B (k x n), or C += A B. A is the A operand and B the
+// right one, each in a form of the product's own, which pack_a and pack_b make; where these
 // are NULL, the operands are rows of f32 as they stand.
 //
 // Each element depends on its row of A and its column of B alone, and is summed in one order of k,
@@ -133,9 +133,9 @@ typedef struct mh_product {
                   // stretch of k, fit in the second-level cache
     size_t ahead; // bytes of what comes next that a strip sends for, for each k: strips of 192 or
                   // 256 rows make a panel
-    size_t left_size, right_size; // bytes of an element of a packed operand
+    size_t a_size, b_size; // bytes of an element of a packed operand
 
-    // What a thread has to do before it packs a left operand or multiplies, and afterwards; and
+    // What a thread has to do before it packs an A operand or multiplies, and afterwards; and
     // what it should do every few hundred cycles of other work in between, as matrix units that are
     // not used fall asleep, and waking takes as long as many products. NULL if there is nothing to
     // do.
@@ -143,34 +143,33 @@ typedef struct mh_product {
     void (*leave)(void);
     void (*stay_awake)(void);
 
-    // The left operand from a (m x k, row stride lda). Row r is then at byte
-    // r * round_up(k, step) * left_size, if r is a multiple of group.
-    void (*pack_left)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
+    // The A operand from a (m x k, row stride lda). Row r is then at byte
+    // r * round_up(k, step) * a_size, if r is a multiple of group.
+    void (*pack_a)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
 
-    // The right operand from b (k x n, row stride ldb), n <= columns. Row r is then at byte
-    // r * columns * right_size, if r is a multiple of step.
-    void (*pack_right)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
+    // The B operand from b (k x n, row stride ldb), n <= columns. Row r is then at byte
+    // r * columns * b_size, if r is a multiple of step.
+    void (*pack_b)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
 
     // The same operands from the transposes, a (k x m) and b (n x k), and from rows of bf16.
     void (*pack_a_t)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
     void (*pack_b_t)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns);
-    void (*pack_left_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
+    void (*pack_a_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
     void (*pack_a_t_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
-    void (*pack_right_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                            size_t columns);
+    void (*pack_b_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                        size_t columns);
     void (*pack_b_t_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                           size_t columns);
 
     // One column (k numbers; up to the next step the others become 0) or one row (n numbers) of a
-    // right operand, from numbers that are bf16 already: the bits that pack_right would have put
+    // B operand, from numbers that are bf16 already: the bits that pack_b would have put
     // there. And its first k rows and n columns as f32, n rounded up to whole vectors.
-    void (*set_right_column)(size_t k, const uint16_t *b, size_t column, void *to, size_t columns);
-    void (*set_right_row)(size_t n, const uint16_t *b, size_t row, void *to, size_t columns);
-    void (*unpack_right)(size_t k, size_t n, const void *from, size_t columns, float *b,
-                         size_t ldb);
+    void (*set_b_column)(size_t k, const uint16_t *b, size_t column, void *to, size_t columns);
+    void (*set_b_row)(size_t n, const uint16_t *b, size_t row, void *to, size_t columns);
+    void (*unpack_b)(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb);
 
-    // lda is the length of the left operand's rows: their stride if they are f32, otherwise k
-    // rounded up as it was packed, of which the first k are used; ldb the columns of the right one.
+    // lda is the length of the A operand's rows: their stride if they are f32, otherwise k
+    // rounded up as it was packed, of which the first k are used; ldb the columns of the B operand.
     void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                      size_t ldb, float *c, size_t ldc, bool accumulate);
 
@@ -186,12 +185,12 @@ typedef struct mh_product {
                          ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
                          bool accumulate);
 
-    // The same as multiply with rows of f32 that are the transpose of the left operand, a (k x m,
+    // The same as multiply with rows of f32 that are the transpose of the A operand, a (k x m,
     // row stride lda); NULL where pack_a_t is there for that.
     void (*gemm_tn)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const void *b,
                     size_t ldb, float *c, size_t ldc, bool accumulate);
 
-    // The weights of attention as left operands of this product; NULL: softmax_step makes them.
+    // The weights of attention as A operands of this product; NULL: softmax_step makes them.
     void (*soften)(const mh_weight_step *step);
 
     // C = A B, and beside it the step of other scores, neither of which depends on the other: the
@@ -217,11 +216,11 @@ typedef struct mh_kernels {
     // do; and rows that pass a tile before the next one comes.
     size_t query_strip, query_group;
 
-    // Columns of a right operand that are best kept together where it is read from memory once, a
+    // Columns of a B operand that are best kept together where it is read from memory once, a
     // multiple of 16: those that a tile of rows takes in one go, or all.
     size_t panel;
 
-    // f32.multiply, m <= f32.rows, for a right operand that is read once, as keys by one query:
+    // f32.multiply, m <= f32.rows, for a B operand that is read once, as keys by one query:
     // rows of any type, and as many bytes of `next` as are read come into the second-level cache.
     // NULL, with rows of f32: none do.
     void (*multiply_once)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,

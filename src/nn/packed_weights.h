@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A Transformer's weights in the layout of the products' right operand. Few rows are multiplied at
+// A Transformer's weights in the layout of the products' B operand. Few rows are multiplied at
 // a time when decoding: laying the weights out anew for each step takes longer than the product.
 // Packed or not, the bits of a product are the same.
 #ifndef MH_NN_PACKED_WEIGHTS_H

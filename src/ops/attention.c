@@ -153,7 +153,7 @@ static void load_block(const mh_attention_job *job, size_t task, mh_attention_sc
     memset(scratch->seen, 0, b->count * sizeof *scratch->seen);
     scratch->count = b->count;
     scratch->packed = false;
-    scratch->plain_queries = (mh_left){NULL, 0};
+    scratch->plain_queries = (mh_a_operand){NULL, 0};
 }
 
 static void finish_block(const mh_attention_job *job, const mh_attention_block *block,

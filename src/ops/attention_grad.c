@@ -11,14 +11,14 @@
 
 // c (rows x width) += left right. A product may write a whole group of rows, where c may have
 // other rows that matter: then the sums are made elsewhere.
-static void add_strip(const mh_product *product, size_t rows, size_t inner, mh_left left,
-                      const void *right, size_t width, float *c, float *sums)
+static void add_strip(const mh_product *product, size_t rows, size_t inner, mh_a_operand packed,
+                      const void *operand, size_t width, float *c, float *sums)
 {
     const bool apart = rows % product->group != 0;
     if (apart)
         memcpy(sums, c, rows * width * sizeof(float));
-    product->multiply(rows, width, inner, left.data, left.stride, right, width, apart ? sums : c,
-                      width, true);
+    product->multiply(rows, width, inner, packed.data, packed.stride, operand, width,
+                      apart ? sums : c, width, true);
     if (apart)
         memcpy(c, sums, rows * width * sizeof(float));
 }
@@ -36,23 +36,23 @@ static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t in
         for (size_t j = 0; j < inner; j++)
             if (!((transposed ? live[j] >> r : live[r] >> j) & 1))
                 memset(clean + j * width, 0, width * sizeof(float));
-        const void *right =
-            mh_right_pack(product, inner, width, clean, width, scratch->clean_right);
-        const mh_left left =
-            mh_left_pack(product, 1, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, scratch->left);
-        add_strip(product, 1, inner, left, right, width, c + r * width, scratch->sums);
+        const void *operand = mh_b_pack(product, inner, width, clean, width, scratch->clean_b);
+        const mh_a_operand packed =
+            mh_a_pack(product, 1, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, scratch->packed_a);
+        add_strip(product, 1, inner, packed, operand, width, c + r * width, scratch->sums);
     }
 }
 
-// c (rows x width) += a (rows x inner, 64 apart) b (inner x width, a right operand).
+// c (rows x width) += a (rows x inner, 64 apart) b (inner x width, a B operand).
 static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                         const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
     const mh_product *product = job->forward.product;
-    const mh_left left = mh_left_pack(product, rows, inner, a, MH_KEY_TILE, scratch->left);
+    const mh_a_operand packed = mh_a_pack(product, rows, inner, a, MH_KEY_TILE, scratch->packed_a);
     for (size_t first = 0; first < rows; first += product->rows)
         add_strip(product, mh_smaller(rows - first, product->rows), inner,
-                  mh_left_from(product, left, first), b, width, c + first * width, scratch->sums);
+                  mh_a_from_row(product, packed, first), b, width, c + first * width,
+                  scratch->sums);
 }
 
 static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t columns,
@@ -63,18 +63,18 @@ static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t c
     return scratch->transposed;
 }
 
-// c (columns x width) += a^T b, a (inner x columns, 64 apart), b (inner x width, a right operand).
+// c (columns x width) += a^T b, a (inner x columns, 64 apart), b (inner x width, a B operand).
 static void add_product_tn(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
                            const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
     const mh_product *product = job->forward.product;
-    mh_left left = {scratch->left, (ptrdiff_t)mh_round_up(inner, product->step)};
-    if (product->pack_left)
-        product->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->left);
+    mh_a_operand packed = {scratch->packed_a, (ptrdiff_t)mh_round_up(inner, product->step)};
+    if (product->pack_a)
+        product->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->packed_a);
     for (size_t first = 0, rows; first < columns; first += rows) {
         rows = mh_smaller(columns - first, product->rows);
-        if (product->pack_left)
-            add_strip(product, rows, inner, mh_left_from(product, left, first), b, width,
+        if (product->pack_a)
+            add_strip(product, rows, inner, mh_a_from_row(product, packed, first), b, width,
                       c + first * width, scratch->sums);
         else
             product->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width,
@@ -100,14 +100,13 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
         add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
                               scratch->live, false, scratch);
     if (job->gradients.dk && (full || block->finite_queries))
-        add_product_tn(job, used, rows, scratch->scores, block->right_queries, width, dk, scratch);
+        add_product_tn(job, used, rows, scratch->scores, block->b_queries, width, dk, scratch);
     else if (job->gradients.dk)
         add_product_carefully(job, used, rows,
                               transpose_tile(job, rows, used, scratch->scores, scratch),
                               scratch->queries, width, dk, scratch->live, true, scratch);
     if (job->gradients.dv && (full || block->finite_douts))
-        add_product_tn(job, used, rows, scratch->weights, block->right_douts, value_width, dv,
-                       scratch);
+        add_product_tn(job, used, rows, scratch->weights, block->b_douts, value_width, dv, scratch);
     else if (job->gradients.dv)
         add_product_carefully(job, used, rows,
                               transpose_tile(job, rows, used, scratch->weights, scratch),

@@ -17,7 +17,7 @@
 
 enum { MH_GRAD_ROWS = 64 };
 
-// A tile of keys in the three forms that the products need, all right operands.
+// A tile of keys in the three forms that the products need, all B operands.
 typedef struct mh_grad_tile {
     size_t begin, count;
     float *rows;      // (64, key_width): the keys as f32
@@ -34,17 +34,17 @@ typedef struct mh_grad_block {
     mh_query_row rows[MH_GRAD_ROWS];
     float lse[MH_GRAD_ROWS], delta[MH_GRAD_ROWS];
     bool finite_queries, finite_douts;
-    mh_left queries, douts;                  // for S and dP
-    const void *right_queries, *right_douts; // for dK and dV
+    mh_a_operand queries, douts;     // for S and dP
+    const void *b_queries, *b_douts; // for dK and dV
 } mh_grad_block;
 
 typedef struct mh_grad_scratch {
     mh_grad_block block;
-    float *queries;                                                // (64, key_width)
-    float *douts;                                                  // (64, value_width)
-    void *left_queries, *left_douts, *right_queries, *right_douts; // packed
-    void *left;        // (64, 64): W, dS or one of them transposed, packed
-    void *clean_right; // (64, widest), packed
+    float *queries;                                  // (64, key_width)
+    float *douts;                                    // (64, value_width)
+    void *a_queries, *a_douts, *b_queries, *b_douts; // packed
+    void *packed_a;    // (64, 64): W, dS or one of them transposed, packed
+    void *clean_b;     // (64, widest), packed
     float *sums;       // (strip, widest)
     float *unpacked;   // (max(E, Ev), 64): keys or values before they are packed
     float *weights;    // (64, 64): W

@@ -13,7 +13,7 @@
 #include "ops/rows.h"
 #include <string.h>
 
-// Rows of f32 in whole vectors, which are left and right operands as they stand.
+// Rows of f32 in whole vectors, which are left and B operands as they stand.
 typedef struct whole_rows {
     const float *data;
     ptrdiff_t stride;

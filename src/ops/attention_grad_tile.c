@@ -36,21 +36,20 @@ float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3])
     return lse == -INFINITY ? INFINITY : lse;
 }
 
-// Queries and output gradients as left and as right operands.
+// Queries and output gradients as left and as B operands.
 static void pack_block(const mh_grad_job *job, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
     const mh_product *product = job->forward.product;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     mh_grad_block *b = &scratch->block;
-    b->queries = mh_left_pack(product, b->count, p->E, scratch->queries, (ptrdiff_t)width,
-                              scratch->left_queries);
-    b->douts = mh_left_pack(product, b->count, p->Ev, scratch->douts, (ptrdiff_t)value_width,
-                            scratch->left_douts);
-    b->right_queries =
-        mh_right_pack(product, b->count, width, scratch->queries, width, scratch->right_queries);
-    b->right_douts = mh_right_pack(product, b->count, value_width, scratch->douts, value_width,
-                                   scratch->right_douts);
+    b->queries =
+        mh_a_pack(product, b->count, p->E, scratch->queries, (ptrdiff_t)width, scratch->a_queries);
+    b->douts = mh_a_pack(product, b->count, p->Ev, scratch->douts, (ptrdiff_t)value_width,
+                         scratch->a_douts);
+    b->b_queries = mh_b_pack(product, b->count, width, scratch->queries, width, scratch->b_queries);
+    b->b_douts =
+        mh_b_pack(product, b->count, value_width, scratch->douts, value_width, scratch->b_douts);
 }
 
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
@@ -81,15 +80,15 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
     }
 }
 
-// `rows` rows of n numbers, transposed, as a right operand.
+// `rows` rows of n numbers, transposed, as a B operand.
 static void pack_transposed(const mh_grad_job *job, size_t rows, size_t n, const float *from,
                             ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
 {
     const mh_product *product = job->forward.product;
-    float *transposed = mh_right_source(product, to, scratch->unpacked);
+    float *transposed = mh_b_source(product, to, scratch->unpacked);
     job->forward.kernels->transpose(rows, n, from, stride, transposed, MH_KEY_TILE);
-    mh_right_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), transposed,
-                  MH_KEY_TILE, to);
+    mh_b_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), transposed, MH_KEY_TILE,
+              to);
 }
 
 void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
@@ -102,8 +101,8 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
     tile->finite =
         load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->rows);
-    tile->keys = mh_right_pack(job->forward.product, tile->count, job->key_width, tile->rows,
-                               job->key_width, tile->packed);
+    tile->keys = mh_b_pack(job->forward.product, tile->count, job->key_width, tile->rows,
+                           job->key_width, tile->packed);
     pack_transposed(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
                     tile->keys_t);
     ptrdiff_t stride;
@@ -165,8 +164,8 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
     const mh_product *product = job->forward.product;
     float *weights = scratch->weights + first * MH_KEY_TILE;
     float *scores = scratch->scores + first * MH_KEY_TILE;
-    const mh_left queries = mh_left_from(product, scratch->block.queries, first);
-    const mh_left douts = mh_left_from(product, scratch->block.douts, first);
+    const mh_a_operand queries = mh_a_from_row(product, scratch->block.queries, first);
+    const mh_a_operand douts = mh_a_from_row(product, scratch->block.douts, first);
     const mh_panels keys = {tile->keys_t, p->E, MH_KEY_TILE, MH_KEY_TILE};
     mh_attention_multiply_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
     product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE,

@@ -129,21 +129,21 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     memset(&s, 0, sizeof s);
     const size_t tiles = job->chunk_tiles;
     for (size_t i = 0; i < tiles; i++)
-        s.keys[i] = mh_right_take(product, arena, p->E, MH_KEY_TILE);
+        s.keys[i] = mh_b_take(product, arena, p->E, MH_KEY_TILE);
     for (size_t i = 0; i < tiles; i++) // all together: one operand
-        s.values[i] = mh_right_take(product, arena, MH_KEY_TILE, job->value_width);
+        s.values[i] = mh_b_take(product, arena, MH_KEY_TILE, job->value_width);
     s.keys_f32 = mh_arena_take(arena, p->E * MH_KEY_TILE, sizeof(float));
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
-    s.clean_right = mh_right_take_packed(product, arena, MH_KEY_TILE, job->value_width);
+    s.clean_b = mh_b_take_packed(product, arena, MH_KEY_TILE, job->value_width);
     s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
     const size_t strip = mh_larger(job->strip, job->kernels->query_strip);
     s.scores = mh_arena_take(arena, 2 * strip * MH_KEY_TILE, sizeof(float));
-    s.weights = mh_left_take(product, arena, job->strip, tiles * MH_KEY_TILE);
+    s.weights = mh_a_take(product, arena, job->strip, tiles * MH_KEY_TILE);
     s.bias = mh_arena_take(arena, (p->additive ? tiles : 1) * strip * MH_KEY_TILE, sizeof(float));
     s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
-    s.packed_queries = mh_left_take(product, arena, job->block_rows, p->E);
+    s.packed_queries = mh_a_take(product, arena, job->block_rows, p->E);
     if (p->options.weights && p->options.weights_average)
         s.average = mh_arena_take(arena, job->block_rows * MH_KEY_TILE, sizeof(float));
     s.rows = mh_arena_take(arena, job->block_rows, sizeof *s.rows);
@@ -242,14 +242,14 @@ void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequ
 }
 
 size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                    mh_left queries, const mh_panels *keys, float *scores)
+                                    mh_a_operand queries, const mh_panels *keys, float *scores)
 {
     const mh_product *product = &job->kernels->f32;
     if (!mh_attention_has_chains(job->problem, begin))
         return 0;
     const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_FEW_KEYS), sizeof(float));
     for (size_t r = 0; r < m; r += product->rows) {
-        const mh_left rows = mh_left_from(product, queries, r);
+        const mh_a_operand rows = mh_a_from_row(product, queries, r);
         job->kernels->multiply_chains(mh_smaller(m - r, product->rows), part.columns,
                                       job->problem->E, rows.data, rows.stride, part.data,
                                       part.stride, scores + r * MH_KEY_TILE, MH_KEY_TILE);
@@ -258,12 +258,12 @@ size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, s
 }
 
 void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                mh_left queries, const mh_panels *keys, float *scores)
+                                mh_a_operand queries, const mh_panels *keys, float *scores)
 {
     const mh_product *product = job->product;
     mh_panel_part part;
     size_t j = 0;
-    if (!product->pack_right)
+    if (!product->pack_b)
         j = mh_attention_multiply_chains(job, begin, m, n, queries, keys, scores);
     for (; j < n; j += part.columns) {
         part = mh_panel_from(keys, j, n, sizeof(float));

@@ -43,27 +43,27 @@ typedef struct mh_softmax_state {
 
 // What one worker needs for itself.
 typedef struct mh_attention_scratch {
-    void *keys[MH_CHUNK_TILES];   // (E, 64) each: right operands, columns run over keys
-    void *values[MH_CHUNK_TILES]; // (64, value_width) each: right operands
+    void *keys[MH_CHUNK_TILES];   // (E, 64) each: B operands, columns run over keys
+    void *values[MH_CHUNK_TILES]; // (64, value_width) each: B operands
     float *keys_f32, *values_f32; // one tile of each before it is packed
-    float *clean;          // (64, value_width): values without dead rows, where they are not finite
-    void *clean_right;     // the same as a right operand
-    float *sums;           // (group, value_width)
-    float *staging;        // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;         // (2, strip, 64)
-    void *weights;         // (strip, chunk_tiles * 64): the scores' softmax as a left operand
-    float *bias;           // (chunk_tiles, strip, 64)
-    float *staged;         // (block_rows, E): queries that need converting or gathering
-    void *packed_queries;  // (block_rows, E)
-    size_t count;          // rows of the block at hand
-    bool packed;           // whether its queries are
-    mh_left plain_queries; // (block_rows, E): those staged or the tensor itself, once needed
-    mh_left queries;       // (block_rows, E): the same, packed if need be
-    float *average;        // (block_rows, 64), for weights averaged over heads, or NULL
-    mh_query_row *rows;    // (block_rows)
-    bool *seen;            // (block_rows): whether the row had a live key
-    mh_softmax_state total;   // (block_rows)
-    mh_softmax_state partial; // (group_rows): the chunk at hand, if it is not the first
+    float *clean;         // (64, value_width): values without dead rows, where they are not finite
+    void *clean_b;        // the same as a B operand
+    float *sums;          // (group, value_width)
+    float *staging;       // (64, max(E, Ev)): rows on their way from or to another dtype
+    float *scores;        // (2, strip, 64)
+    void *weights;        // (strip, chunk_tiles * 64): the scores' softmax as an A operand
+    float *bias;          // (chunk_tiles, strip, 64)
+    float *staged;        // (block_rows, E): queries that need converting or gathering
+    void *packed_queries; // (block_rows, E)
+    size_t count;         // rows of the block at hand
+    bool packed;          // whether its queries are
+    mh_a_operand plain_queries; // (block_rows, E): those staged or the tensor itself, once needed
+    mh_a_operand queries;       // (block_rows, E): the same, packed if need be
+    float *average;             // (block_rows, 64), for weights averaged over heads, or NULL
+    mh_query_row *rows;         // (block_rows)
+    bool *seen;                 // (block_rows): whether the row had a live key
+    mh_softmax_state total;     // (block_rows)
+    mh_softmax_state partial;   // (group_rows): the chunk at hand, if it is not the first
 } mh_attention_scratch;
 
 // A row's softmax, kept for the weights pass: p = exp(s - max) / sum.
@@ -170,12 +170,12 @@ static inline bool mh_attention_has_chains(const mh_attention_problem *problem, 
 // Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in chains: the
 // first MH_FEW_KEYS of its n columns, or none. Returns how many. Keys are panels of f32.
 size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                    mh_left queries, const mh_panels *keys, float *scores);
+                                    mh_a_operand queries, const mh_panels *keys, float *scores);
 
-// The products with all n keys, in forward's order of sums if they are f32; keys are right operands
+// The products with all n keys, in forward's order of sums if they are f32; keys are B operands
 // of job->product: of a form of its own, which is one panel, or panels of f32.
 void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                mh_left queries, const mh_panels *keys, float *scores);
+                                mh_a_operand queries, const mh_panels *keys, float *scores);
 
 // How products become scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

@@ -145,17 +145,18 @@ static void pack_queries(const passage *p)
     const mh_product *product = p->job->product;
     const size_t E = p->job->problem->E;
     mh_attention_scratch *scratch = p->scratch;
-    const mh_left halves =
+    const mh_a_operand halves =
         mh_attention_queries_in_place(p->job, p->strip->sequence, MH_BF16, scratch);
     mh_product_enter(product);
     if (halves.data) {
-        product->pack_left_bf16(scratch->count, E, halves.data, halves.stride,
-                                scratch->packed_queries);
+        product->pack_a_bf16(scratch->count, E, halves.data, halves.stride,
+                             scratch->packed_queries);
     } else {
-        const mh_left plain = mh_attention_plain_queries(p->job, p->strip->sequence, scratch);
-        product->pack_left(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
+        const mh_a_operand plain = mh_attention_plain_queries(p->job, p->strip->sequence, scratch);
+        product->pack_a(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
     }
-    scratch->queries = (mh_left){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, product->step)};
+    scratch->queries =
+        (mh_a_operand){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, product->step)};
     scratch->packed = true;
 }
 
@@ -185,13 +186,13 @@ static bool pack_rows(const passage *p, mh_key_tile *tile)
     if (k->dtype == MH_F32) {
         product->pack_b_t(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
                           MH_KEY_TILE);
-        product->pack_right(tile->count, problem->Ev, values, (size_t)v->stride[2],
-                            tile->values_memory, width);
+        product->pack_b(tile->count, problem->Ev, values, (size_t)v->stride[2], tile->values_memory,
+                        width);
     } else {
         product->pack_b_t_bf16(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
                                MH_KEY_TILE);
-        product->pack_right_bf16(tile->count, problem->Ev, values, v->stride[2],
-                                 tile->values_memory, width);
+        product->pack_b_bf16(tile->count, problem->Ev, values, v->stride[2], tile->values_memory,
+                             width);
     }
     return true;
 }
@@ -204,9 +205,9 @@ static void pack_read(const passage *p, mh_key_tile *tile)
     const size_t width = p->job->value_width;
     mh_attention_load_tile(p->job, p->strip->sequence, MH_KV_ROWS, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
-    product->pack_right(p->job->problem->E, columns, tile->keys.data, tile->keys.columns,
-                        tile->keys_memory, MH_KEY_TILE);
-    product->pack_right(tile->count, width, tile->values.data, width, tile->values_memory, width);
+    product->pack_b(p->job->problem->E, columns, tile->keys.data, tile->keys.columns,
+                    tile->keys_memory, MH_KEY_TILE);
+    product->pack_b(tile->count, width, tile->values.data, width, tile->values_memory, width);
 }
 
 static void pack_tile(const passage *p, mh_key_tile *tile)
@@ -225,11 +226,12 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
 
 // ---- scores and softmax -------------------------------------------------------------------------
 
-// A left operand from a tile's columns on.
-static mh_left weights_from(const passage *p, size_t tile)
+// an A operand from a tile's columns on.
+static mh_a_operand weights_from(const passage *p, size_t tile)
 {
-    const mh_left weights = {p->scratch->weights, (ptrdiff_t)(p->job->chunk_tiles * MH_KEY_TILE)};
-    return mh_left_from_k(p->job->product, weights, tile * MH_KEY_TILE);
+    const mh_a_operand weights = {p->scratch->weights,
+                                  (ptrdiff_t)(p->job->chunk_tiles * MH_KEY_TILE)};
+    return mh_a_from_k(p->job->product, weights, tile * MH_KEY_TILE);
 }
 
 // The products with the keys of a tile, and beside them the step of the tile before, if there is
@@ -239,7 +241,7 @@ static void multiply_keys(const passage *p, size_t tile, float *scores,
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
-    const mh_left queries = mh_left_from(job->product, p->scratch->queries, p->strip->first);
+    const mh_a_operand queries = mh_a_from_row(job->product, p->scratch->queries, p->strip->first);
     if (before)
         job->product->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
                                          queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE,
@@ -276,7 +278,7 @@ static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
     for (size_t r = 0; r < strip->rows && dropout; r++)
         keep[r] = mh_attention_keep(job, strip->sequence, &p->scratch->rows[strip->first + r],
                                     p->tiles[tile].begin);
-    const mh_left weights = weights_from(p, tile);
+    const mh_a_operand weights = weights_from(p, tile);
     return (mh_weight_step){.m = strip->rows,
                             .n = mh_tile_used(p->any[tile]),
                             .scale = mapped ? 1 : job->problem->scale,
@@ -336,7 +338,7 @@ static void add_values(const passage *p)
 {
     const mh_product *product = p->job->product;
     const size_t width = p->job->value_width;
-    const ptrdiff_t tile_bytes = (ptrdiff_t)(MH_KEY_TILE * width * product->right_size);
+    const ptrdiff_t tile_bytes = (ptrdiff_t)(MH_KEY_TILE * width * product->b_size);
     bool more = false;
     for (size_t i = 0, end; i < p->count; i = end) {
         end = i + 1;
@@ -346,7 +348,7 @@ static void add_values(const passage *p)
                (const char *)p->tiles[end].values.data ==
                    (const char *)p->tiles[end - 1].values.data + tile_bytes)
             end++;
-        const mh_left weights = weights_from(p, i);
+        const mh_a_operand weights = weights_from(p, i);
         const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
         product->multiply(p->strip->rows, width, keys, weights.data, weights.stride,
                           p->tiles[i].values.data, width, p->strip->state.acc, width, more);
@@ -370,9 +372,9 @@ static void add_tile_carefully(const passage *p, size_t tile)
             if (!(p->live[tile][r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
         const void *values =
-            mh_right_pack(product, keys, width, scratch->clean, width, scratch->clean_right);
+            mh_b_pack(product, keys, width, scratch->clean, width, scratch->clean_b);
         const size_t row = r % product->group;
-        const mh_left weights = mh_left_from(product, weights_from(p, tile), r - row);
+        const mh_a_operand weights = mh_a_from_row(product, weights_from(p, tile), r - row);
         float *acc = p->strip->state.acc + r * width, *sums = scratch->sums + row * width;
         memcpy(sums, acc, width * sizeof(float)); // as a product writes whole groups
         product->multiply(product->group, width, keys, weights.data, weights.stride, values, width,

@@ -39,24 +39,24 @@ void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequ
     tile->finite = source.finite, tile->type = source.type;
 }
 
-mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
-                                      mh_dtype dtype, const mh_attention_scratch *scratch)
+mh_a_operand mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
+                                           mh_dtype dtype, const mh_attention_scratch *scratch)
 {
     const mh_tensor *q = &job->problem->q;
     const mh_query_row *first = scratch->rows, *last = first + scratch->count - 1;
     if (q->dtype != dtype || q->stride[3] != 1 || first->head != last->head)
-        return (mh_left){NULL, 0};
+        return (mh_a_operand){NULL, 0};
     const size_t at[3] = {sequence->batch, first->head, sequence->query_begin + first->query};
-    return (mh_left){mh_element(q, 3, at), q->stride[2]};
+    return (mh_a_operand){mh_element(q, 3, at), q->stride[2]};
 }
 
-mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
-                                   mh_attention_scratch *scratch)
+mh_a_operand mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                                        mh_attention_scratch *scratch)
 {
     if (scratch->plain_queries.data)
         return scratch->plain_queries;
     const size_t E = job->problem->E, count = scratch->count;
-    mh_left queries = mh_attention_queries_in_place(job, sequence, MH_F32, scratch);
+    mh_a_operand queries = mh_attention_queries_in_place(job, sequence, MH_F32, scratch);
     for (size_t r = 0, run; r < count && !queries.data; r += run) {
         const mh_query_row *row = &scratch->rows[r];
         run = mh_smaller(sequence->T - row->query, count - r);
@@ -64,7 +64,7 @@ mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequenc
                                   scratch->staged + r * E);
     }
     if (!queries.data)
-        queries = (mh_left){scratch->staged, (ptrdiff_t)E};
+        queries = (mh_a_operand){scratch->staged, (ptrdiff_t)E};
     return scratch->plain_queries = queries;
 }
 
@@ -102,8 +102,8 @@ static const void *find_ahead(mh_row_type type, size_t m, size_t n, const mh_pan
 // first group of a block has the most rows, so that a tile which was loaded as it is stored never
 // meets many.
 static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
-                     size_t k, mh_left a, const mh_panels *b, float *c, size_t ldc, bool accumulate,
-                     const void *next)
+                     size_t k, mh_a_operand a, const mh_panels *b, float *c, size_t ldc,
+                     bool accumulate, const void *next)
 {
     const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
     mh_panel_part part;
@@ -135,7 +135,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
 
     float *scores = scratch->scores;
     const size_t used = mh_tile_used(any);
-    const mh_left queries = mh_left_from(
+    const mh_a_operand queries = mh_a_from_row(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
     const size_t columns = mh_round_up(used, kernels->lanes);
     const size_t chained =
@@ -165,7 +165,7 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     if (!tile->finite && !full)
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
-        multiply(kernels, tile->type, rows, 0, width, used, (mh_left){scores, MH_KEY_TILE},
+        multiply(kernels, tile->type, rows, 0, width, used, (mh_a_operand){scores, MH_KEY_TILE},
                  &tile->values, strip->state.acc, width, true, next);
 }
 

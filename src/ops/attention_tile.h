@@ -7,7 +7,7 @@
 
 #include "ops/attention_job.h"
 
-// A tile of keys and values, and its right operands once somebody needs them.
+// A tile of keys and values, and its B operands once somebody needs them.
 typedef struct mh_key_tile {
     size_t group, begin, count;        // of which key/value head, its first key, how many
     void *keys_memory, *values_memory; // for the operands
@@ -44,19 +44,19 @@ static inline mh_strip mh_strip_from(const mh_attention_job *job, const mh_strip
 
 // The queries of the block at hand, all rows of one sequence, where they lie: if they are of the
 // given dtype, their rows lie along memory, and all are of one head; else NULL.
-mh_left mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
-                                      mh_dtype dtype, const mh_attention_scratch *scratch);
+mh_a_operand mh_attention_queries_in_place(const mh_attention_job *job, const mh_sequence *sequence,
+                                           mh_dtype dtype, const mh_attention_scratch *scratch);
 
 // The same as f32, in place or read: scratch->plain_queries.
-mh_left mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
-                                   mh_attention_scratch *scratch);
+mh_a_operand mh_attention_plain_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                                        mh_attention_scratch *scratch);
 
 // Keys and values of a tile, where the cache has them or in the given memory.
 void mh_attention_load_tile(const mh_attention_job *job, const mh_sequence *sequence,
                             mh_kv_reading reading, mh_key_tile *tile, float *keys, float *values,
                             mh_attention_scratch *scratch);
 
-// A group of rows against one tile, whose right operands are rows of f32; live (rows) are its keys
+// A group of rows against one tile, whose B operands are rows of f32; live (rows) are its keys
 // that they see, bias (rows, 64) what mh_mask_tile found.
 void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
                     const uint64_t *live, const float *bias, mh_attention_scratch *scratch);

@@ -71,7 +71,7 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
                            size_t count, const mh_panels *keys, mh_attention_scratch *scratch)
 {
-    const mh_left queries = mh_left_from(job->product, scratch->queries, first);
+    const mh_a_operand queries = mh_a_from_row(job->product, scratch->queries, first);
     const size_t columns = mh_round_up(count, job->kernels->lanes);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
     if (keys)
@@ -80,14 +80,14 @@ static void multiply_strip(const mh_attention_job *job, size_t first, size_t row
         memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
 
-// The keys of a tile as a right operand: of a form of its own, which is one panel, or panels of
+// The keys of a tile as a B operand: of a form of its own, which is one panel, or panels of
 // f32.
 static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                            size_t tile, size_t count, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const bool has_form = job->product->pack_right;
-    float *memory = mh_right_source(job->product, scratch->keys[0], scratch->keys_f32);
+    const bool has_form = job->product->pack_b;
+    float *memory = mh_b_source(job->product, scratch->keys[0], scratch->keys_f32);
     mh_panels keys = {memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
     if (p->cache)
         keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile,
@@ -96,8 +96,8 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
     if (has_form) {
-        job->product->pack_right(p->E, mh_round_up(count, job->kernels->lanes), keys.data,
-                                 keys.columns, scratch->keys[0], MH_KEY_TILE);
+        job->product->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
+                             scratch->keys[0], MH_KEY_TILE);
         keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
     }
     return keys;
@@ -158,8 +158,8 @@ static void load_head(const mh_attention_job *job, const output_rows *piece, siz
         mh_attention_load_queries(job, &piece->sequence, head, query, 1,
                                   scratch->staged + r * p->E);
     }
-    scratch->queries = mh_left_pack(job->product, piece->count, p->E, scratch->staged,
-                                    (ptrdiff_t)p->E, scratch->packed_queries);
+    scratch->queries = mh_a_pack(job->product, piece->count, p->E, scratch->staged, (ptrdiff_t)p->E,
+                                 scratch->packed_queries);
 }
 
 static void average_tile(const mh_attention_job *job, const output_rows *piece, size_t tile,

@@ -13,7 +13,7 @@ typedef struct mh_kv_form {
     size_t key_rows;     // key_width, in whole steps of an operand
     size_t panel;        // columns of keys and values that lie together, if they are no operands
     size_t element;      // bytes
-    mh_product product;  // whose right operands keys and values are, or all 0
+    mh_product product;  // whose B operands keys and values are, or all 0
 } mh_kv_form;
 
 mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
@@ -36,7 +36,7 @@ bool mh_kv_form_write(const mh_kv_form *form, const mh_kernels *kernels, size_t 
 void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, const void *from,
                      size_t to_places, void *to);
 
-// A tile's right operands, if it is made of those of this product; else NULL twice.
+// A tile's B operands, if it is made of those of this product; else NULL twice.
 mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
                                    const void *tile, bool finite);
 

@@ -79,7 +79,7 @@ typedef struct mh_kv_tile {
     mh_row_type type; // of both
 } mh_kv_tile;
 
-// The same as right operands of a product.
+// The same as B operands of a product.
 typedef struct mh_kv_operands {
     const void *keys;   // (E, 64), or NULL: the cache has none for this product
     const void *values; // (64, value_stride); those after the last token are 0 or forgotten ones

@@ -81,7 +81,7 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
     return MH_OK;
 }
 
-// The right operand, W^T, and with what it is multiplied.
+// The B operand, W^T, and with what it is multiplied.
 static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_matmul_job *job)
 {
     job->packed = job->options.packed;

@@ -95,7 +95,7 @@ static mh_status pack(mh_context *context, const mh_tensor *b, bool bf16, mh_pac
                          .b = *b,
                          .workers = context->threads};
     mh_arena size = {0}, staging_size = {0};
-    layout_matrix(&size, &job, &job.right);
+    layout_matrix(&size, &job, &job.packed_b);
     layout_staging(&job, &staging_size);
     if (size.overflow || staging_size.overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "b: its packed size does not fit in memory");
@@ -107,9 +107,9 @@ static mh_status pack(mh_context *context, const mh_tensor *b, bool bf16, mh_pac
     mh_arena arena = {.base = staging, .size = staging_size.used};
     layout_staging(&job, &arena);
     arena = (mh_arena){.base = memory, .size = size.used};
-    mh_packed_matrix *matrix = layout_matrix(&arena, &job, &job.right);
+    mh_packed_matrix *matrix = layout_matrix(&arena, &job, &job.packed_b);
     *matrix = (mh_packed_matrix){context->allocator, size.used,   context->isa, bf16,
-                                 b->shape[0],        b->shape[1], job.right};
+                                 b->shape[0],        b->shape[1], job.packed_b};
     mh_parallel_for(context, mh_panels_of(matrix->N), mh_matmul_pack_panel, &job);
     *packed = matrix;
     return MH_OK;

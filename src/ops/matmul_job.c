@@ -22,13 +22,13 @@ static mh_ahead target_of(const mh_matmul_job *job, const mh_matmul_part *p)
 typedef struct stretch {
     size_t k, depth;
     bool first, last;
-    mh_left block; // of A, packed if need be
+    mh_a_operand block; // of A, packed if need be
 } stretch;
 
 // Strip i of a part: x = or += A B. After the last stretch it is finished while it is in the
 // first-level cache; the next one may take its place if that is the first stretch, too.
 static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
-                           size_t i, mh_right_operand panel)
+                           size_t i, mh_b_operand panel)
 {
     const mh_product *product = job->product;
     const bool finish = s->last && !job->transposed;
@@ -45,9 +45,9 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
     mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
     const size_t sent = i * s->depth * product->ahead;
     ahead.next = sent < mh_panel_bytes(product, s->depth) ? panel.next + sent : NULL;
-    const mh_left left = mh_left_from(product, s->block, row);
+    const mh_a_operand a = mh_a_from_row(product, s->block, row);
     product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
-                            left.data, left.stride, panel.data, panel.columns, strip.x, strip.ldx,
+                            a.data, a.stride, panel.data, panel.columns, strip.x, strip.ldx,
                             !s->first, &ahead);
     if (finish && !straight)
         mh_matmul_finish(job, &strip);
@@ -58,7 +58,7 @@ static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_
 static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *task,
                             size_t begin, size_t end, const mh_matmul_scratch *scratch)
 {
-    mh_right_operand right[MH_MATMUL_AT_ONCE];
+    mh_b_operand packed_b[MH_MATMUL_AT_ONCE];
     mh_matmul_part parts[MH_MATMUL_AT_ONCE];
     for (size_t panel = begin; panel < end; panel++) {
         mh_matmul_part *p = &parts[panel - begin];
@@ -66,11 +66,11 @@ static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh
         p->column = panel * MH_PANEL;
         p->columns = mh_smaller(job->c.shape[1] - p->column, MH_PANEL);
         p->x += s->first && s->last ? 0 : (p->column - task->column) * job->rows;
-        right[panel - begin] = mh_matmul_find_panel(job, panel, s->k, s->depth, scratch);
+        packed_b[panel - begin] = mh_matmul_find_panel(job, panel, s->k, s->depth, scratch);
     }
     for (size_t i = 0; i * job->product->rows < task->rows; i++)
         for (size_t j = 0; j < end - begin; j++)
-            multiply_strip(job, s, &parts[j], i, right[j]);
+            multiply_strip(job, s, &parts[j], i, packed_b[j]);
     for (size_t j = 0; j < end - begin && s->last && job->transposed; j++)
         mh_matmul_epilogue_t(job, &parts[j], scratch->finished);
 }
@@ -128,9 +128,9 @@ static void multiply_few(void *arg, size_t index, size_t worker)
     mh_product_enter(job->product);
     for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_MATMUL_DEPTH);
-        const mh_left left = mh_matmul_load_block(job, 0, M, k, depth, scratch);
-        job->product->multiply_few(mh_row_type_of(job->b.dtype), M, columns, depth, left.data,
-                                   left.stride, mh_element(&job->b, 2, (size_t[]){k, column}),
+        const mh_a_operand a = mh_matmul_load_block(job, 0, M, k, depth, scratch);
+        job->product->multiply_few(mh_row_type_of(job->b.dtype), M, columns, depth, a.data,
+                                   a.stride, mh_element(&job->b, 2, (size_t[]){k, column}),
                                    job->b.stride[0], scratch->sums, columns, k > 0);
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
@@ -151,7 +151,7 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
 // stands.
 static bool better_transposed(const mh_matmul_job *job)
 {
-    return !job->packed && !job->row_sums && !job->product->pack_left && job->b.dtype == MH_F32 &&
+    return !job->packed && !job->row_sums && !job->product->pack_a && job->b.dtype == MH_F32 &&
            mh_runs_along(&job->b, 0) && !mh_runs_along(&job->b, 1) &&
            job->c.shape[0] >= MH_MAX_LANES && job->c.shape[0] < job->c.shape[1];
 }
@@ -161,14 +161,14 @@ static bool better_transposed(const mh_matmul_job *job)
 static bool has_few_rows(const mh_matmul_job *job)
 {
     return !job->packed && !job->row_sums && job->a.shape[0] <= MH_FEW_ROWS &&
-           mh_runs_along(&job->b, 1) && (!job->product->pack_left || job->b.dtype == MH_BF16);
+           mh_runs_along(&job->b, 1) && (!job->product->pack_a || job->b.dtype == MH_BF16);
 }
 
 // Whether C is the sums of one stretch and nothing else, so that they may be made where it is.
 static bool is_plain(const mh_matmul_job *job)
 {
     const mh_linear_options *o = &job->options;
-    return !job->transposed && !job->product->pack_left && job->a.shape[1] <= MH_MATMUL_DEPTH &&
+    return !job->transposed && !job->product->pack_a && job->a.shape[1] <= MH_MATMUL_DEPTH &&
            mh_matmul_plain(&job->c) && job->c.stride[0] > 0 && !o->bias && !job->activate &&
            !o->preactivation && !o->relu_output && !o->residual && !o->accumulate &&
            job->dropout.probability <= 0;
@@ -197,7 +197,7 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
     mh_arena arena = {.base = memory, .size = size.used};
     mh_matmul_layout(job, &arena);
     mh_fpenv saved = mh_fpenv_enter();
-    if (job->right)
+    if (job->packed_b)
         run(context, job, mh_panels_of(job->c.shape[1]), mh_matmul_pack_panel);
     run(context, job, job->blocks * job->groups, job->few ? multiply_few : multiply_block);
     mh_fpenv_leave(saved);

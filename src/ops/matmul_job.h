@@ -14,7 +14,7 @@
 //
 // A linear layer's weights are C = A W^T: W's rows lie along memory, so as B they have to be
 // transposed, which for few rows of A is more work than the product. Then C^T = W A^T is computed
-// instead, where W is the left operand as it stands, and transposed on the way out. x y is y x: the
+// instead, where W is the A operand as it stands, and transposed on the way out. x y is y x: the
 // bits are the same.
 #ifndef MH_OPS_MATMUL_JOB_H
 #define MH_OPS_MATMUL_JOB_H
@@ -44,7 +44,7 @@ struct mh_packed_matrix {
 // What a worker needs for itself.
 typedef struct mh_matmul_scratch {
     float *rows;       // (block, depth): A's block as f32, if it has to become that
-    void *left;        // (block, depth): the same, packed
+    void *packed_a;    // (block, depth): the same, packed
     float *transposed; // (depth, 64): a panel of B as f32, before it is packed
     float *staging;    // (64, depth): columns of B that need converting
     void *panel;       // (depth, 64): a panel of B, where it is not packed beforehand
@@ -70,7 +70,7 @@ typedef struct mh_matmul_job {
     size_t workers;
     size_t rows, panels;        // of a task
     size_t blocks, groups;      // of rows and panels in all
-    char *right;                // B packed beforehand, or NULL: each task packs what it needs
+    char *packed_b;             // B packed beforehand, or NULL: each task packs what it needs
     mh_matmul_scratch *scratch; // (workers)
 } mh_matmul_job;
 
@@ -86,7 +86,7 @@ static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL -
 // Bytes of a packed panel of K rows; SIZE_MAX, which no arena has, if that is too much.
 static inline size_t mh_panel_bytes(const mh_product *product, size_t K)
 {
-    const size_t row = MH_PANEL * product->right_size;
+    const size_t row = MH_PANEL * product->b_size;
     return K < PTRDIFF_MAX / row ? mh_round_up(K, product->step) * row : SIZE_MAX;
 }
 
@@ -118,7 +118,7 @@ void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena);
 // they are rounded to that anyway. The bits of the products are the same.
 static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
 {
-    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_left ? MH_BF16 : MH_F32;
+    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_a ? MH_BF16 : MH_F32;
 }
 
 // The shapes of a product: a (M, K), b (K, N), c (M, N).

@@ -7,35 +7,35 @@
 bool mh_matmul_packs_block(const mh_matmul_job *job)
 {
     const mh_tensor *a = &job->a;
-    if (!job->product->pack_left)
+    if (!job->product->pack_a)
         return a->dtype == MH_F32 && mh_runs_along(a, 1);
     return (a->dtype == MH_F32 || a->dtype == MH_BF16) &&
            (mh_runs_along(a, 1) || mh_runs_along(a, 0));
 }
 
-static mh_left pack_block(const mh_matmul_job *job, const void *from, size_t rows, size_t depth,
-                          void *to)
+static mh_a_operand pack_block(const mh_matmul_job *job, const void *from, size_t rows,
+                               size_t depth, void *to)
 {
     const mh_product *product = job->product;
     const mh_tensor *a = &job->a;
     if (a->dtype == MH_F32 && mh_runs_along(a, 1))
-        return mh_left_pack(product, rows, depth, from, a->stride[0], to);
+        return mh_a_pack(product, rows, depth, from, a->stride[0], to);
     if (a->dtype == MH_F32)
         product->pack_a_t(rows, depth, from, a->stride[1], to);
     else if (mh_runs_along(a, 1))
-        product->pack_left_bf16(rows, depth, from, a->stride[0], to);
+        product->pack_a_bf16(rows, depth, from, a->stride[0], to);
     else
         product->pack_a_t_bf16(rows, depth, from, a->stride[1], to);
-    return (mh_left){to, (ptrdiff_t)mh_round_up(depth, product->step)};
+    return (mh_a_operand){to, (ptrdiff_t)mh_round_up(depth, product->step)};
 }
 
-mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
-                             size_t depth, const mh_matmul_scratch *scratch)
+mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
+                                  size_t depth, const mh_matmul_scratch *scratch)
 {
     const mh_tensor *a = &job->a;
     const void *from = mh_element(a, 2, (size_t[]){first, k});
     if (mh_matmul_packs_block(job))
-        return pack_block(job, from, rows, depth, scratch->left);
+        return pack_block(job, from, rows, depth, scratch->packed_a);
     const size_t stride = mh_round_up(depth, job->kernels->lanes);
     if (a->dtype == MH_F32 && mh_runs_along(a, 0))
         job->kernels->transpose(depth, rows, from, a->stride[1], scratch->rows, stride);
@@ -43,7 +43,8 @@ mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows
         for (size_t i = 0; i < rows; i++)
             mh_row_read(job->kernels, a->dtype, mh_element(a, 2, (size_t[]){first + i, k}),
                         a->stride[1], depth, scratch->rows + i * stride);
-    return mh_left_pack(job->product, rows, depth, scratch->rows, (ptrdiff_t)stride, scratch->left);
+    return mh_a_pack(job->product, rows, depth, scratch->rows, (ptrdiff_t)stride,
+                     scratch->packed_a);
 }
 
 // B's columns lie along memory (a transposed weight): read them as rows and turn them.
@@ -58,22 +59,22 @@ static void transpose_columns(const mh_matmul_job *job, size_t column, size_t co
     job->kernels->transpose(columns, depth, rows, stride, to, MH_PANEL);
 }
 
-// A right operand straight from where the rows of B, or its columns, lie along memory.
+// a B operand straight from where the rows of B, or its columns, lie along memory.
 static bool pack_columns(const mh_matmul_job *job, const void *from, size_t columns, size_t depth,
                          void *to)
 {
     const mh_product *product = job->product;
     const mh_tensor *b = &job->b;
     const bool rows = mh_runs_along(b, 1) && b->stride[0] > 0, transposed = mh_runs_along(b, 0);
-    if (!product->pack_right ||
+    if (!product->pack_b ||
         !(b->dtype == MH_F32 ? rows || transposed : b->dtype == MH_BF16 && rows))
         return false;
     if (columns < MH_PANEL)
         memset(to, 0, mh_panel_bytes(product, depth));
     if (b->dtype == MH_BF16)
-        product->pack_right_bf16(depth, columns, from, b->stride[0], to, MH_PANEL);
+        product->pack_b_bf16(depth, columns, from, b->stride[0], to, MH_PANEL);
     else if (rows)
-        product->pack_right(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
+        product->pack_b(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
     else
         product->pack_b_t(depth, columns, from, b->stride[1], to, MH_PANEL);
     return true;
@@ -89,7 +90,7 @@ static void pack_stretch(const mh_matmul_job *job, size_t panel, size_t k, size_
     const void *from = mh_element(b, 2, (size_t[]){k, column});
     if (pack_columns(job, from, columns, depth, to))
         return;
-    float *rows = mh_right_source(product, to, scratch->transposed);
+    float *rows = mh_b_source(product, to, scratch->transposed);
     if (columns < MH_PANEL)
         memset(rows, 0, depth * MH_PANEL * sizeof *rows);
     if (mh_runs_along(b, 0) && !mh_runs_along(b, 1))
@@ -98,17 +99,17 @@ static void pack_stretch(const mh_matmul_job *job, size_t panel, size_t k, size_
         for (size_t i = 0; i < depth; i++)
             mh_row_read(job->kernels, b->dtype, mh_element(b, 2, (size_t[]){k + i, column}),
                         b->stride[1], columns, rows + i * MH_PANEL);
-    mh_right_pack(product, depth, MH_PANEL, rows, MH_PANEL, to);
+    mh_b_pack(product, depth, MH_PANEL, rows, MH_PANEL, to);
 }
 
 void mh_matmul_pack_panel(void *arg, size_t panel, size_t worker)
 {
     const mh_matmul_job *job = arg;
     const size_t K = job->b.shape[0];
-    char *to = job->right + panel * mh_panel_bytes(job->product, K);
+    char *to = job->packed_b + panel * mh_panel_bytes(job->product, K);
     for (size_t k = 0; k < K; k += MH_MATMUL_DEPTH)
         pack_stretch(job, panel, k, mh_smaller(K - k, MH_MATMUL_DEPTH), &job->scratch[worker],
-                     to + k * MH_PANEL * job->product->right_size);
+                     to + k * MH_PANEL * job->product->b_size);
 }
 
 // Rows of f32 that are multiplied by few others are taken where they are, as to pack them would be
@@ -117,7 +118,7 @@ static bool takes_rows(const mh_matmul_job *job, size_t column)
 {
     enum { FEW_ROWS = 6 };
     const mh_tensor *b = &job->b;
-    return !job->product->pack_right && job->a.shape[0] <= FEW_ROWS && b->dtype == MH_F32 &&
+    return !job->product->pack_b && job->a.shape[0] <= FEW_ROWS && b->dtype == MH_F32 &&
            mh_runs_along(b, 1) && b->stride[0] > 0 && b->shape[1] - column >= MH_PANEL;
 }
 
@@ -125,28 +126,27 @@ size_t mh_matmul_at_once(const mh_matmul_job *job)
 {
     enum { STRIP_BYTES = 32 * 1024 };
     const mh_product *product = job->product;
-    const bool packed = product->pack_left && (job->packed || job->right);
+    const bool packed = product->pack_a && (job->packed || job->packed_b);
     const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
-    return packed && product->rows * depth * product->left_size <= STRIP_BYTES ? MH_MATMUL_AT_ONCE
-                                                                               : 1;
+    return packed && product->rows * depth * product->a_size <= STRIP_BYTES ? MH_MATMUL_AT_ONCE : 1;
 }
 
-mh_right_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t k,
-                                      size_t depth, const mh_matmul_scratch *scratch)
+mh_b_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t k, size_t depth,
+                                  const mh_matmul_scratch *scratch)
 {
-    const char *packed = job->packed ? job->packed->panels : job->right;
+    const char *packed = job->packed ? job->packed->panels : job->packed_b;
     const size_t column = panel * MH_PANEL;
     if (packed) {
         const size_t bytes = mh_panel_bytes(job->product, job->a.shape[1]);
         const size_t further = mh_matmul_at_once(job);
-        packed += panel * bytes + k * MH_PANEL * job->product->right_size;
+        packed += panel * bytes + k * MH_PANEL * job->product->b_size;
         const bool more = column + further * MH_PANEL < job->c.shape[1];
-        return (mh_right_operand){packed, MH_PANEL, packed + (more ? further * bytes : 0)};
+        return (mh_b_operand){packed, MH_PANEL, packed + (more ? further * bytes : 0)};
     }
     if (takes_rows(job, column)) {
         const char *rows = mh_element(&job->b, 2, (size_t[]){k, column});
-        return (mh_right_operand){rows, (size_t)job->b.stride[0], rows};
+        return (mh_b_operand){rows, (size_t)job->b.stride[0], rows};
     }
     pack_stretch(job, panel, k, depth, scratch, scratch->panel);
-    return (mh_right_operand){scratch->panel, MH_PANEL, scratch->panel};
+    return (mh_b_operand){scratch->panel, MH_PANEL, scratch->panel};
 }

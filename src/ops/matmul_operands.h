@@ -7,22 +7,22 @@
 #include "ops/matmul_job.h"
 
 // A panel of B, or a stretch of one.
-typedef struct mh_right_operand {
+typedef struct mh_b_operand {
     const char *data;
     size_t columns;
     const char *next; // what its strips bring into the cache part by part: the panel that takes its
                       // place; or data
-} mh_right_operand;
+} mh_b_operand;
 
 static inline bool mh_runs_along(const mh_tensor *t, int d) { return t->stride[d] == 1; }
 
-// Whether A's block can become a left operand, or is one, without being f32 rows first.
+// Whether A's block can become an A operand, or is one, without being f32 rows first.
 bool mh_matmul_packs_block(const mh_matmul_job *job);
 
 // Rows first .. of A over k .. k + depth. Without packing, in place if they are f32, transposed if
 // it is A's columns that lie along memory, as in a transposed view; otherwise read one by one.
-mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
-                             size_t depth, const mh_matmul_scratch *scratch);
+mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
+                                  size_t depth, const mh_matmul_scratch *scratch);
 
 // Panels that pass by a strip of A together: several, if strips are packed and so short that they
 // stay in the first-level cache, and panels are packed, which then stay in the second-level one for
@@ -30,8 +30,8 @@ mh_left mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows
 size_t mh_matmul_at_once(const mh_matmul_job *job);
 
 // The stretch k .. k + depth of a panel: packed beforehand, as it stands, or packed now.
-mh_right_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t k,
-                                      size_t depth, const mh_matmul_scratch *scratch);
+mh_b_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t k, size_t depth,
+                                  const mh_matmul_scratch *scratch);
 
 // A task that packs panel number `panel` of job->b into job->right.
 void mh_matmul_pack_panel(void *job, size_t panel, size_t worker);

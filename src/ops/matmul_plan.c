@@ -32,7 +32,7 @@ static bool halves(const mh_matmul_job *job, size_t threads)
     return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
 }
 
-// Where the left operand is packed, smaller blocks come first: smaller groups of panels pack each
+// Where the A operand is packed, smaller blocks come first: smaller groups of panels pack each
 // block once more.
 static void cut_packed(mh_matmul_job *job, size_t threads)
 {
@@ -82,8 +82,8 @@ static size_t largest_block(const mh_matmul_job *job)
     enum { BLOCK_BYTES = 512 * 1024 };
     const mh_product *product = job->product;
     const size_t depth = mh_larger(1, mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH));
-    const size_t strips = BLOCK_BYTES / (depth * product->left_size * product->rows);
-    return product->pack_left ? mh_smaller(product->block, strips * product->rows) : product->block;
+    const size_t strips = BLOCK_BYTES / (depth * product->a_size * product->rows);
+    return product->pack_a ? mh_smaller(product->block, strips * product->rows) : product->block;
 }
 
 // Tasks of few rows: wide enough for long runs of B's rows, and so narrow that the sums stay in the
@@ -107,7 +107,7 @@ void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
     count_tasks(job);
     if (job->few)
         return;
-    if (job->workers > 1 && job->product->pack_left)
+    if (job->workers > 1 && job->product->pack_a)
         cut_packed(job, context->threads);
     else if (job->workers > 1)
         cut_rows(job, context->threads);
@@ -122,10 +122,10 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     const size_t panels = job->few || job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
     mh_matmul_scratch s;
     s.rows = mh_matmul_packs_block(job) ? NULL : mh_arena_take(arena, rows * width, sizeof(float));
-    s.left = mh_left_take(product, arena, rows, depth);
+    s.packed_a = mh_a_take(product, arena, rows, depth);
     s.transposed = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
     s.staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
-    s.panel = mh_right_take(product, arena, depth, MH_PANEL);
+    s.panel = mh_b_take(product, arena, depth, MH_PANEL);
     s.sums = mh_arena_take(arena, panels * mh_round_up(job->rows, product->rows) * MH_PANEL,
                            sizeof(float));
     s.finished =
@@ -140,8 +140,8 @@ void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena)
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
-    job->right = NULL;
+    job->packed_b = NULL;
     if (!job->packed && job->blocks > 1) // with one block each panel is used once
-        job->right = mh_arena_take(arena, mh_panels_of(job->c.shape[1]),
-                                   mh_panel_bytes(job->product, job->a.shape[1]));
+        job->packed_b = mh_arena_take(arena, mh_panels_of(job->c.shape[1]),
+                                      mh_panel_bytes(job->product, job->a.shape[1]));
 }

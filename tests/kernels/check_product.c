@@ -18,7 +18,7 @@ typedef struct operands {
     float *c;
 } operands;
 
-static bool rounds(const mh_product *product) { return product->left_size == 2; }
+static bool rounds(const mh_product *product) { return product->a_size == 2; }
 
 static void fill(const mh_product *product, size_t n, float *x)
 {
@@ -29,10 +29,10 @@ static void fill(const mh_product *product, size_t n, float *x)
 
 static void pack(operands *o)
 {
-    if (o->product->pack_left)
-        o->product->pack_left(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
-    if (o->product->pack_right)
-        o->product->pack_right(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
+    if (o->product->pack_a)
+        o->product->pack_a(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
+    if (o->product->pack_b)
+        o->product->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
 }
 
 // The guards end where the last row of each operand ends, so a row stride may not be paid twice.
@@ -46,10 +46,10 @@ static operands make_operands(const mh_product *product, size_t m, size_t n, siz
     fill(product, a_size, o.a);
     fill(product, b_size, o.b);
     check_fill(c_size, 1, o.c);
-    if (product->pack_left)
-        o.packed_a = check_bytes(mh_round_up(m, product->group) * depth * product->left_size);
-    if (product->pack_right)
-        o.packed_b = check_bytes(depth * n * product->right_size);
+    if (product->pack_a)
+        o.packed_a = check_bytes(mh_round_up(m, product->group) * depth * product->a_size);
+    if (product->pack_b)
+        o.packed_b = check_bytes(depth * n * product->b_size);
     pack(&o);
     return o;
 }
@@ -57,9 +57,9 @@ static operands make_operands(const mh_product *product, size_t m, size_t n, siz
 static void multiply(const operands *o, bool accumulate)
 {
     const mh_product *p = o->product;
-    const void *a = p->pack_left ? o->packed_a : o->a, *b = p->pack_right ? o->packed_b : o->b;
-    const size_t lda = p->pack_left ? mh_round_up(o->k, p->step) : o->lda;
-    const size_t ldb = p->pack_right ? o->n : o->ldb;
+    const void *a = p->pack_a ? o->packed_a : o->a, *b = p->pack_b ? o->packed_b : o->b;
+    const size_t lda = p->pack_a ? mh_round_up(o->k, p->step) : o->lda;
+    const size_t ldb = p->pack_b ? o->n : o->ldb;
     const mh_ahead ahead = {.next = (const char *)o->c,
                             .target = (const char *)o->c,
                             .rows = o->m,
@@ -109,7 +109,7 @@ static bool rows_alone_agree(const operands *o)
     return same;
 }
 
-// From the transpose of the left operand come the same bits.
+// From the transpose of the A operand come the same bits.
 static bool transposed_agrees(const operands *o, const float *before)
 {
     const size_t lda = o->m + 2, bytes = ((o->m - 1) * o->ldc + o->n) * sizeof(float);
@@ -130,7 +130,7 @@ static bool transposed_agrees(const operands *o, const float *before)
     return same;
 }
 
-// Written column by column or row by row, a right operand has the same bits; and it can be read.
+// Written column by column or row by row, a B operand has the same bits; and it can be read.
 static bool right_agrees(const operands *o)
 {
     const size_t bytes = mh_round_up(o->k, o->product->step) * o->n * sizeof(uint16_t);
@@ -142,14 +142,14 @@ static bool right_agrees(const operands *o)
     for (size_t j = 0; j < o->n; j++) {
         for (size_t i = 0; i < o->k; i++)
             numbers[i] = mh_float_to_bf16(o->b[i * o->ldb + j]);
-        o->product->set_right_column(o->k, numbers, j, columns, o->n);
+        o->product->set_b_column(o->k, numbers, j, columns, o->n);
     }
     for (size_t i = 0; i < o->k; i++) {
         for (size_t j = 0; j < o->n; j++)
             numbers[j] = mh_float_to_bf16(o->b[i * o->ldb + j]);
-        o->product->set_right_row(o->n, numbers, i, rows, o->n);
+        o->product->set_b_row(o->n, numbers, i, rows, o->n);
     }
-    o->product->unpack_right(o->k, o->n, o->packed_b, o->n, back, o->n);
+    o->product->unpack_b(o->k, o->n, o->packed_b, o->n, back, o->n);
     bool same = !memcmp(columns, o->packed_b, bytes) && !memcmp(rows, o->packed_b, bytes);
     for (size_t i = 0; i < o->k; i++)
         same &= !memcmp(back + i * o->n, o->b + i * o->ldb, o->n * sizeof *back);
@@ -169,7 +169,7 @@ static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
     multiply(&o, false);
     result->error = check_worse(result->error, product_error(&o, before, false));
     result->ok &= rows_alone_agree(&o);
-    if (product->set_right_column)
+    if (product->set_b_column)
         result->ok &= right_agrees(&o);
     if (product->gemm_tn)
         result->ok &= transposed_agrees(&o, before);
@@ -217,8 +217,8 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
 {
     const operands o = make_operands(product, m, n, k);
     const size_t depth = mh_round_up(k, product->step);
-    const size_t left = mh_round_up(m, product->group) * depth * product->left_size;
-    const size_t right = depth * n * product->right_size;
+    const size_t left = mh_round_up(m, product->group) * depth * product->a_size;
+    const size_t right = depth * n * product->b_size;
     const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
                  last_b = (k - 1) * o.ldb + n;
     float *transposed_a = check_floats((k - 1) * lda + m),
@@ -242,8 +242,8 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
     product->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
-    product->pack_left_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
-    product->pack_right_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
+    product->pack_a_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
+    product->pack_b_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left);
     product->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
@@ -278,13 +278,13 @@ static void check_few_packed(const mh_product *product, size_t m, size_t n, size
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, product->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
     uint16_t *a = check_halves((m - 1) * lda + k), *b = check_halves((k - 1) * ldb + n);
-    uint8_t *packed_a = check_bytes(product->group * depth * product->left_size);
-    uint8_t *packed_b = check_bytes(depth * columns * product->right_size);
+    uint8_t *packed_a = check_bytes(product->group * depth * product->a_size);
+    uint8_t *packed_b = check_bytes(depth * columns * product->b_size);
     float *expected = check_floats(product->group * columns), *found = check_floats(m * n);
     fill_odd_halves((m - 1) * lda + k, 1, a);
     fill_odd_halves((k - 1) * ldb + n, 77, b);
-    product->pack_left_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
-    product->pack_right_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
+    product->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
+    product->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
     product->multiply(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected,
                       columns, false);
     product->multiply_few(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb,
@@ -306,11 +306,11 @@ static check_result check_product(const check_run *run, const mh_product *produc
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t vectors = 1; vectors <= 9; vectors += vectors < 5 ? 1 : 4)
                 check_shape(product, m, vectors * lanes, depths[d], &result);
-    for (size_t m = 1; m <= 48 && product->pack_left; m += 5)
+    for (size_t m = 1; m <= 48 && product->pack_a; m += 5)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
                 check_forms(product, m, n, depths[d], &result);
-    for (size_t m = 1; m <= MH_FEW_ROWS && product->pack_left; m++)
+    for (size_t m = 1; m <= MH_FEW_ROWS && product->pack_a; m++)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
                 check_few_packed(product, m, n, depths[d], &result);

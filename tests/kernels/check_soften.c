@@ -21,7 +21,7 @@ typedef struct weighing {
     float scores[TILES][MOST_ROWS][MH_KEY_TILE];
     uint64_t keep[TILES][MOST_ROWS];
     float max[MOST_ROWS], sum[MOST_ROWS * MH_MAX_LANES];
-    void *weights;                  // (rows, KEYS), a left operand
+    void *weights;                  // (rows, KEYS), an A operand
     float found[MOST_ROWS][KEYS];   // the same as rows
     double top[MOST_ROWS];          // the reference that a row should have
     double terms[MOST_ROWS][KEYS];  // exp(t - top)
@@ -96,12 +96,12 @@ static void soften_beside(weighing *w, const mh_weight_step *step, size_t column
     const size_t rows = mh_round_up(w->rows, product->group);
     float numbers[MH_KEY_TILE * DEPTH];
     check_fill(sizeof numbers / sizeof *numbers, 1, numbers);
-    void *left = check_bytes(rows * deep * product->left_size);
-    void *right = check_bytes(deep * columns * product->right_size);
+    void *left = check_bytes(rows * deep * product->a_size);
+    void *right = check_bytes(deep * columns * product->b_size);
     float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
     product->enter();
-    product->pack_left(w->rows, DEPTH, numbers, DEPTH, left);
-    product->pack_right(DEPTH, columns, numbers, columns, right, columns);
+    product->pack_a(w->rows, DEPTH, numbers, DEPTH, left);
+    product->pack_b(DEPTH, columns, numbers, columns, right, columns);
     product->multiply(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone,
                       columns, false);
     product->multiply_softening(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns,
@@ -119,19 +119,18 @@ static void soften(weighing *w, bool dropout)
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        const mh_weight_step step = {.m = w->rows,
-                                     .n = keys_of(w, tile),
-                                     .scale = w->scale,
-                                     .scores = scores,
-                                     .max = w->max,
-                                     .sum = w->sum,
-                                     .weights = (char *)w->weights + tile * MH_KEY_TILE *
-                                                                         product->group *
-                                                                         product->left_size,
-                                     .columns = KEYS,
-                                     .before = tile * MH_KEY_TILE,
-                                     .keep = dropout ? w->keep[tile] : NULL,
-                                     .keep_scale = keep_scale};
+        const mh_weight_step step = {
+            .m = w->rows,
+            .n = keys_of(w, tile),
+            .scale = w->scale,
+            .scores = scores,
+            .max = w->max,
+            .sum = w->sum,
+            .weights = (char *)w->weights + tile * MH_KEY_TILE * product->group * product->a_size,
+            .columns = KEYS,
+            .before = tile * MH_KEY_TILE,
+            .keep = dropout ? w->keep[tile] : NULL,
+            .keep_scale = keep_scale};
         if ((w->last / 2 + tile) % 2)
             soften_beside(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
@@ -146,9 +145,9 @@ static void read_weights(weighing *w)
     static float ones[KEYS][KEYS], rows[MOST_ROWS][KEYS];
     for (size_t i = 0; i < KEYS; i++)
         ones[i][i] = 1;
-    void *right = check_bytes(KEYS * KEYS * product->right_size);
+    void *right = check_bytes(KEYS * KEYS * product->b_size);
     product->enter();
-    product->pack_right(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
+    product->pack_b(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
     product->multiply(w->rows, KEYS, KEYS, w->weights, KEYS, right, KEYS, &rows[0][0], KEYS, false);
     product->leave();
     memcpy(w->found, rows, sizeof rows);
@@ -196,8 +195,8 @@ check_result check_soften(const check_run *run)
         const bool dropout = n % 2;
         w = (weighing){.product = product, .rows = 1 + n % product->rows, .last = n, .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
-        w.weights = check_bytes(mh_round_up(w.rows, product->group) * KEYS * product->left_size);
-        memset(w.weights, 0, mh_round_up(w.rows, product->group) * KEYS * product->left_size);
+        w.weights = check_bytes(mh_round_up(w.rows, product->group) * KEYS * product->a_size);
+        memset(w.weights, 0, mh_round_up(w.rows, product->group) * KEYS * product->a_size);
         make_scores(&w);
         soften(&w, dropout);
         expect(&w);
@@ -209,7 +208,7 @@ check_result check_soften(const check_run *run)
     }
     if (run->bench) {
         w.rows = product->rows;
-        w.weights = check_bytes(w.rows * KEYS * product->left_size);
+        w.weights = check_bytes(w.rows * KEYS * product->a_size);
         check_fill(sizeof w.scores / sizeof(float), 5, &w.scores[0][0][0]);
         memset(w.max, 0, sizeof w.max);
         result.rate = 1e-9 * (double)(w.rows * MH_KEY_TILE) * check_rate(weigh_once, &w);

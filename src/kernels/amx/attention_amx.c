@@ -133,7 +133,7 @@ MH_ALWAYS_INLINE __m512 add_up(const __m512 t[4])
     return _mm512_add_ps(_mm512_add_ps(t[0], t[1]), _mm512_add_ps(t[2], t[3]));
 }
 
-// Weights t to the row's sum and to the left operand.
+// Weights t to the row's sum and to the A operand.
 MH_ALWAYS_INLINE void write_row(const mh_weight_step *step, size_t row, const uint64_t *keep,
                                 __m512 t[4], __m512 total)
 {
@@ -276,10 +276,10 @@ bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrd
 {
     if (m <= SIDE || n % (2 * SIDE) || !is_plain(step))
         return false;
-    const char *right = b;
+    const char *tile = b;
     softening s = start(step);
-    for (size_t column = 0; column < n; column += 2 * SIDE, right += 2 * TILE) {
-        operands o = {a, right, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    for (size_t column = 0; column < n; column += 2 * SIDE, tile += 2 * TILE) {
+        operands o = {a, tile, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
         clear_sums();
         for (size_t i = 0; i < k; i += STEP, o.a += TILE, o.b += o.right_step)
             multiply_softening(&o, &s);

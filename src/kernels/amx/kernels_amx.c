@@ -2,7 +2,7 @@
 // The bf16 matrix product on AMX tiles. One instruction multiplies 16 x 32 by 32 x 16 numbers and
 // adds to 16 x 16 f32 sums: 16 times the work of the AVX-512 multiply-adds in the same time.
 //
-//     left operand                          right operand
+//     A operand                          B operand
 //     groups of 16 rows; in each,           steps of 32 k; in each,
 //     steps of 32 k:                        blocks of 16 columns:
 //
@@ -62,7 +62,7 @@ MH_ALWAYS_INLINE void multiply_steps(const int groups, const int blocks, size_t 
     for (size_t i = 0; i + 1 < steps; i++) {
         send_for_next(ahead);
         if (groups == 1)
-            send_for_right(blocks, o.b);
+            prefetch_b(blocks, o.b);
         o.a += TILE;
         o.b += o.right_step;
         multiply_step(groups, blocks, &o);
@@ -93,7 +93,7 @@ MH_ALWAYS_INLINE void multiply_columns(const int groups, size_t n, size_t steps,
         multiply_block(groups, 1, steps, o, c, ldc, accumulate, ahead);
 }
 
-// As many steps at a time as leave the left operand in the first-level cache, 32 KiB of two groups,
+// As many steps at a time as leave the A operand in the first-level cache, 32 KiB of two groups,
 // from one block of columns to the next. That sums have to wait in between costs less.
 MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, const void *a,
                                       ptrdiff_t lda, const void *b, size_t ldb, float *c,
@@ -139,8 +139,8 @@ static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrd
 
 // ---- packing -----------------------------------------------------------------------------------
 //
-// A tile of the left operand is 16 rows of 32 k, one of the right operand 16 pairs of k by 16
-// columns: as 16 x 16 words of two k, each is the other one transposed. So a left operand is made
+// A tile of the A operand is 16 rows of 32 k, one of the B operand 16 pairs of k by 16
+// columns: as 16 x 16 words of two k, each is the other one transposed. So an A operand is made
 // of rows, or of pairs of rows of its transpose, transposed; and a right one of pairs, or of rows,
 // transposed.
 
@@ -222,8 +222,8 @@ MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const b
                   width < SIDE ? width : SIDE, from, stride, tile);
 }
 
-MH_ALWAYS_INLINE void pack_left_from(const bool narrow, size_t m, size_t k, const void *a,
-                                     ptrdiff_t lda, char *tile)
+MH_ALWAYS_INLINE void pack_a_from(const bool narrow, size_t m, size_t k, const void *a,
+                                  ptrdiff_t lda, char *tile)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
     for (size_t i = 0; i < m; i += SIDE)
@@ -246,8 +246,8 @@ MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const
                           to + i / SIDE * group);
 }
 
-MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool transposed, size_t k, size_t n,
-                                      const void *b, ptrdiff_t ldb, char *step, size_t columns)
+MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size_t k, size_t n,
+                                  const void *b, ptrdiff_t ldb, char *step, size_t columns)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = ldb * size;
     const ptrdiff_t row = transposed ? size : stride, column = transposed ? stride : size;
@@ -258,9 +258,9 @@ MH_ALWAYS_INLINE void pack_right_from(const bool narrow, const bool transposed, 
                           step + j / SIDE * TILE);
 }
 
-static void pack_left(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
+static void pack_a(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
 {
-    pack_left_from(false, m, k, a, lda, to);
+    pack_a_from(false, m, k, a, lda, to);
 }
 
 static void pack_a_t(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
@@ -268,9 +268,9 @@ static void pack_a_t(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to
     pack_a_t_from(false, m, k, a, lda, to);
 }
 
-static void pack_left_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
+static void pack_a_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
 {
-    pack_left_from(true, m, k, a, lda, to);
+    pack_a_from(true, m, k, a, lda, to);
 }
 
 static void pack_a_t_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
@@ -278,14 +278,14 @@ static void pack_a_t_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, 
     pack_a_t_from(true, m, k, a, lda, to);
 }
 
-static void pack_right(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
+static void pack_b(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
 {
-    pack_right_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
+    pack_b_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
 }
 
 static void pack_b_t(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns)
 {
-    pack_right_from(false, true, k, n, b, ldb, to, columns);
+    pack_b_from(false, true, k, n, b, ldb, to, columns);
 }
 
 // Up to 32 columns of two rows, a whole line of the cache each, as a row of two tiles beside each
@@ -304,8 +304,8 @@ MH_ALWAYS_INLINE void pack_pair(const uint16_t *even, __mmask32 n_even, __mmask3
         _mm512_storeu_si512(tiles + TILE, _mm512_permutex2var_epi64(low, second, high));
 }
 
-static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                            size_t columns)
+static void pack_b_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
+                        size_t columns)
 {
     for (size_t i = 0; i < (k + STEP - 1) / STEP * STEP; i += 2, b += i < k ? 2 * ldb : 0) {
         char *tiles = (char *)to + i / STEP * (columns / SIDE) * TILE + i % STEP / 2 * TILE_ROW;
@@ -322,11 +322,11 @@ static void pack_right_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb
 static void pack_b_t_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
                           size_t columns)
 {
-    pack_right_from(true, true, k, n, b, ldb, to, columns);
+    pack_b_from(true, true, k, n, b, ldb, to, columns);
 }
 
 // Two numbers of one column lie beside each other.
-static void set_right_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
+static void set_b_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
 {
     char *step = (char *)to + column / SIDE * TILE + column % SIDE * sizeof(uint32_t);
     for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE) {
@@ -338,7 +338,7 @@ static void set_right_column(size_t k, const uint16_t *b, size_t column, void *t
     }
 }
 
-static void set_right_row(size_t n, const uint16_t *b, size_t row, void *to, size_t columns)
+static void set_b_row(size_t n, const uint16_t *b, size_t row, void *to, size_t columns)
 {
     char *first = (char *)to + row / STEP * (columns / SIDE * TILE) + row % STEP / 2 * TILE_ROW +
                   row % 2 * sizeof *b;
@@ -346,7 +346,7 @@ static void set_right_row(size_t n, const uint16_t *b, size_t row, void *to, siz
         memcpy(first + j / SIDE * TILE + j % SIDE * sizeof(uint32_t), b + j, sizeof *b);
 }
 
-static void unpack_right(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb)
+static void unpack_b(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb)
 {
     const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
     for (size_t i = 0; i < k; i += 2) {
@@ -396,22 +396,22 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .step = STEP,
                                .block = 512,
                                .ahead = AHEAD,
-                               .left_size = sizeof(uint16_t),
-                               .right_size = sizeof(uint16_t),
+                               .a_size = sizeof(uint16_t),
+                               .b_size = sizeof(uint16_t),
                                .enter = enter,
                                .leave = leave,
                                .stay_awake = stay_awake,
-                               .pack_left = pack_left,
-                               .pack_right = pack_right,
+                               .pack_a = pack_a,
+                               .pack_b = pack_b,
                                .pack_a_t = pack_a_t,
                                .pack_b_t = pack_b_t,
-                               .pack_left_bf16 = pack_left_bf16,
+                               .pack_a_bf16 = pack_a_bf16,
                                .pack_a_t_bf16 = pack_a_t_bf16,
-                               .pack_right_bf16 = pack_right_bf16,
+                               .pack_b_bf16 = pack_b_bf16,
                                .pack_b_t_bf16 = pack_b_t_bf16,
-                               .set_right_column = set_right_column,
-                               .set_right_row = set_right_row,
-                               .unpack_right = unpack_right,
+                               .set_b_column = set_b_column,
+                               .set_b_row = set_b_row,
+                               .unpack_b = unpack_b,
                                .multiply = multiply,
                                .multiply_ahead = multiply_ahead,
                                .multiply_few = mh_multiply_few_amx,

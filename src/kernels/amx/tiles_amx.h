@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // AMX tiles as the matrix product uses them; kernels_amx.c draws the operands' forms. Tiles 0 to 3
 // are sums: `groups` of rows x `blocks` of columns, 1 or 2 each; 4 and 5 are groups of the left
-// operand, 6 and 7 blocks of the right one.
+// operand, 6 and 7 blocks of the B operand.
 #ifndef MH_TILES_AMX_H
 #define MH_TILES_AMX_H
 
@@ -54,10 +54,10 @@ MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, s
         _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
 }
 
-// Few rows take less time to multiply than the right operand to come: it is sent for three steps of
+// Few rows take less time to multiply than the B operand to come: it is sent for three steps of
 // a panel ahead. Decoding from a bf16 cache takes 0.8 of the time with this; one step or five do
 // less.
-MH_ALWAYS_INLINE void send_for_right(const int blocks, const char *b)
+MH_ALWAYS_INLINE void prefetch_b(const int blocks, const char *b)
 {
     enum { AHEAD = 3 * MH_PANEL * STEP * sizeof(uint16_t) };
     for (int i = 0; i < blocks * SIDE; i++)
