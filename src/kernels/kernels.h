@@ -45,7 +45,7 @@ typedef struct mh_score_map {
     uint64_t live;
 } mh_score_map;
 
-// One step of the online softmax by which attention with matrix units takes a tile of keys: as
+// One step of the online softmax by which attention with matrix engines takes a tile of keys: as
 // softmax_step, for scale > 0, but the weights become the next 64 columns of an A operand, 0 from
 // n on; and where max grows it is the weights in the columns before that shrink, as their products
 // with the values are still to come. With dropout, what is kept of a weight is multiplied by
@@ -136,12 +136,12 @@ typedef struct mh_product {
     size_t a_size, b_size; // bytes of an element of a packed operand
 
     // What a thread has to do before it packs an A operand or multiplies, and afterwards; and
-    // what it should do every few hundred cycles of other work in between, as matrix units that are
-    // not used fall asleep, and waking takes as long as many products. NULL if there is nothing to
-    // do.
+    // what it should do every few hundred cycles of other work in between, as matrix engines that
+    // are not used power down, and waking takes as long as many products. NULL if there is nothing
+    // to do.
     void (*enter)(void);
     void (*leave)(void);
-    void (*stay_awake)(void);
+    void (*keep_warm)(void);
 
     // The A operand from a (m x k, row stride lda). Row r is then at byte
     // r * round_up(k, step) * a_size, if r is a multiple of group.

@@ -137,9 +137,9 @@ static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
 {
     const mh_attention_problem *p = job->forward.problem;
     const bool dropout = p->options.dropout > 0;
-    uint64_t keep[MH_ROWS_AWAKE];
+    uint64_t keep[MH_KEEP_WARM_ROWS];
     for (size_t r = first, end = first + count, rows; r < end; r += rows) {
-        rows = mh_smaller(end - r, MH_ROWS_AWAKE);
+        rows = mh_smaller(end - r, MH_KEEP_WARM_ROWS);
         for (size_t i = 0; i < rows && dropout; i++)
             keep[i] = mh_attention_keep(&job->forward, sequence, &scratch->block.rows[r + i],
                                         tile->begin);
@@ -151,7 +151,7 @@ static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
                                  .keep_scale = job->forward.keep_scale};
         job->forward.kernels->softmax_grad(&map, rows, columns, scratch->weights + r * MH_KEY_TILE,
                                            scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE);
-        mh_product_stay_awake(job->forward.product);
+        mh_gemm_keep_warm(job->forward.product);
     }
 }
 

@@ -25,7 +25,7 @@
 enum { MH_MAX_STRIP = 32 };
 
 // Rows of softmax that may pass before the product's unit is nudged.
-enum { MH_ROWS_AWAKE = 16 };
+enum { MH_KEEP_WARM_ROWS = 16 };
 
 // Up to this many keys of a tile are few; part of the bits of attention.
 enum { MH_FEW_KEYS = 16 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention with matrix units: a strip of query rows against all tiles of a chunk of keys, and only
-// then the values, so that their sums stay in the unit's registers from the first key to the last.
-// The softmax of a tile is made while the unit multiplies the keys of the next one.
+// Attention with matrix engines: a strip of query rows against all tiles of a chunk of keys, and
+// only then the values, so that their sums stay in the unit's registers from the first key to the
+// last. The softmax of a tile is made while the unit multiplies the keys of the next one.
 //
 //                tile 0    tile 1         tile 7                 Ev
 //     32 rows  [ scores ][ scores ] ..  [ scores ]
@@ -292,8 +292,8 @@ static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
                             .keep_scale = job->keep_scale};
 }
 
-// The softmax of each tile goes on beside the products of the next one: the matrix unit does not
-// fall asleep, and the scores of two tiles stay in the first-level cache. Returns whether there are
+// The softmax of each tile goes on beside the products of the next one: the matrix engine does not
+// power down, and the scores of two tiles stay in the first-level cache. Returns whether there are
 // any.
 static bool weigh_tiles(const passage *p)
 {

@@ -4,15 +4,15 @@
 #include "ops/matmul_job.h"
 #include "ops/rows.h"
 
-// Row by row takes so long that a matrix unit would fall asleep.
+// Row by row takes so long that a matrix engine would power down.
 static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_matmul_part *p)
 {
-    enum { ROWS_AWAKE = 8 };
+    enum { KEEP_WARM_ROWS = 8 };
     for (size_t i = 0; i < p->rows; i++) {
         mh_row_write(job->kernels, to->dtype, mh_matmul_row(to, p, i), to->stride[1], p->columns,
                      p->x + i * p->ldx);
-        if (i % ROWS_AWAKE == ROWS_AWAKE - 1)
-            mh_product_stay_awake(job->product);
+        if (i % KEEP_WARM_ROWS == KEEP_WARM_ROWS - 1)
+            mh_gemm_keep_warm(job->product);
     }
 }
 

@@ -26,10 +26,10 @@ static inline void mh_product_leave(const mh_product *product)
         product->leave();
 }
 
-static inline void mh_product_stay_awake(const mh_product *product)
+static inline void mh_gemm_keep_warm(const mh_product *product)
 {
-    if (product->stay_awake)
-        product->stay_awake();
+    if (product->keep_warm)
+        product->keep_warm();
 }
 
 // Memory for a packed A operand; NULL, and no memory, where it needs no packing.

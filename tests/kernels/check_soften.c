@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The softmax between two products on matrix units, see mh_weight_step: several tiles one after the
-// other, with the state and the weights of all of them compared with the formula in double. Weights
-// are read as the product reads them: times the identity. Every other tile is softened beside a
-// product, which has to give the bits that it gives alone.
+// The softmax between two products on matrix engines, see mh_weight_step: several tiles one after
+// the other, with the state and the weights of all of them compared with the formula in double.
+// Weights are read as the product reads them: times the identity. Every other tile is softened
+// beside a product, which has to give the bits that it gives alone.
 #include "base/sizes.h"
 #include "kernels/check.h"
 #include <float.h>

@@ -6,7 +6,7 @@
 //     vector units          row    row    row     ..    of the scores before
 //
 // A product keeps one of the two vector units from other work as long as it lasts, so only a part
-// of the softmax is hidden; but rows also keep tile instructions apart, see keep_apart.
+// of the softmax is hidden; but rows also keep tile instructions apart, see space_issue.
 #include "kernels/amx/tiles_amx.h"
 #include <string.h>
 
@@ -225,7 +225,7 @@ static inline bool is_plain(const mh_weight_step *step)
 MH_ALWAYS_INLINE void soften_next(softening *s)
 {
     if (s->row == s->step->m) {
-        keep_apart();
+        space_issue();
         return;
     }
     const size_t row = s->row++;

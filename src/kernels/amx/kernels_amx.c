@@ -36,7 +36,7 @@ static void leave(void) { _tile_release(); }
 // After about 1,000 cycles without work the unit takes some 800 to answer again: the second product
 // of an attention tile takes half as long with this before it. What is multiplied does not matter,
 // as all tiles are loaded or cleared before they are used.
-static void stay_awake(void) { _tile_dpbf16ps(7, 4, 5); }
+static void keep_warm(void) { _tile_dpbf16ps(7, 4, 5); }
 
 // ---- the product -------------------------------------------------------------------------------
 
@@ -400,7 +400,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                                .b_size = sizeof(uint16_t),
                                .enter = enter,
                                .leave = leave,
-                               .stay_awake = stay_awake,
+                               .keep_warm = keep_warm,
                                .pack_a = pack_a,
                                .pack_b = pack_b,
                                .pack_a_t = pack_a_t,

@@ -67,22 +67,22 @@ MH_ALWAYS_INLINE void prefetch_b(const int blocks, const char *b)
 // Between any two instructions on tiles. At times, most likely while the core's other thread is
 // busy, those issued close together hold each other up: a step of four loads and four products then
 // took 300 cycles instead of 64, and takes 180 with this. At other times it costs 0 to 3 %.
-MH_ALWAYS_INLINE void keep_apart(void) { __asm__ volatile("nop;nop;nop;nop;nop;nop"); }
+MH_ALWAYS_INLINE void space_issue(void) { __asm__ volatile("nop;nop;nop;nop;nop;nop"); }
 
 #define LOAD_TILE(tile, from)                                                                      \
     do {                                                                                           \
         _tile_loadd(tile, from, TILE_ROW);                                                         \
-        keep_apart();                                                                              \
+        space_issue();                                                                             \
     } while (0)
 #define STREAM_TILE(tile, from)                                                                    \
     do {                                                                                           \
         _tile_stream_loadd(tile, from, TILE_ROW);                                                  \
-        keep_apart();                                                                              \
+        space_issue();                                                                             \
     } while (0)
 #define MULTIPLY_TILES(sums, a, b)                                                                 \
     do {                                                                                           \
         _tile_dpbf16ps(sums, a, b);                                                                \
-        keep_apart();                                                                              \
+        space_issue();                                                                             \
     } while (0)
 
 MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const operands *o)
