@@ -72,7 +72,7 @@ typedef struct bench_result {
     mh_dtype dtype;
     const char *pass;    // "forward", "backward", "decode"
     double flops, bytes; // of one run: the work that must be done, the memory it is about
-    size_t footprint;    // not 0: reading that many bytes is the limit, not multiply-adds
+    size_t footprint;    // not 0: reading that many bytes is the limit, not FMAs
     double seconds;      // one run, the best of several
     double limit;        // GFLOP/s, or GB/s if there is a footprint, of the machine meanwhile
 } bench_result;

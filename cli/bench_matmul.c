@@ -17,13 +17,13 @@ typedef struct matmul_case {
     mh_packed_matrix *packed;
 } matmul_case;
 
-static mh_status multiply_once(void *arg)
+static mh_status gemm_stream(void *arg)
 {
     matmul_case *m = arg;
     return mh_matmul(m->context, &m->tensors[A], &m->tensors[B], &m->tensors[C]);
 }
 
-static mh_status multiply_packed_once(void *arg)
+static mh_status gemm_packed_stream(void *arg)
 {
     matmul_case *m = arg;
     return mh_matmul_packed(m->context, &m->tensors[A], m->packed, &m->tensors[C]);
@@ -58,7 +58,7 @@ static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
                            .bytes = (double)m.sizes[A] + (double)m.sizes[B] + (double)m.sizes[C],
                            .footprint = c->T == 1 ? m.sizes[B] : 0};
     if (code == EXIT_DONE)
-        code = bench_measure(b, c->packed ? multiply_packed_once : multiply_once, &m, &result);
+        code = bench_measure(b, c->packed ? gemm_packed_stream : gemm_stream, &m, &result);
     mh_packed_matrix_free(m.packed);
     for (int i = 0; i < TENSORS; i++)
         mh_free(b->context, m.tensors[i].data, m.sizes[i]);

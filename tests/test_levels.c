@@ -136,10 +136,10 @@ static void levels_add_up(void **state)
         skip();
     assert_string_equal(mh_kernels_init(&amx, NULL), "amx");
     assert_string_equal(mh_kernels_init(&avx512, "avx512"), "avx512");
-    assert_true(avx512.bf16.multiply == avx512.f32.multiply);
+    assert_true(avx512.bf16.gemm == avx512.f32.gemm);
     assert_null(avx512.f32.enter);
-    assert_true(amx.f32.multiply != amx.bf16.multiply);
-    assert_true(amx.f32.multiply == avx512.f32.multiply && amx.gelu == avx512.gelu);
+    assert_true(amx.f32.gemm != amx.bf16.gemm);
+    assert_true(amx.f32.gemm == avx512.f32.gemm && amx.gelu == avx512.gelu);
 }
 #else
 static void tiles_may_be_refused(void **state) { (void)state, skip(); }

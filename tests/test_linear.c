@@ -314,9 +314,9 @@ static void backward_case(uint64_t seed, sizes s, double *worst)
     const mh_tensor transposed = mh_tensor_swap(dy.view, 0, 1);
     float one = 1; // dbias = dy^T (1, 1, ...)
     const mh_tensor ones = {.data = &one, .rank = 2, .shape = {s.M, 1}};
-    ref_product(&dy.view, &weight.view, rounded, dx.expected, dx.error);
-    ref_product(&transposed, &x.view, rounded, dweight.expected, dweight.error);
-    ref_product(&transposed, &ones, false, dbias.expected, dbias.error);
+    ref_gemm(&dy.view, &weight.view, rounded, dx.expected, dx.error);
+    ref_gemm(&transposed, &x.view, rounded, dweight.expected, dweight.error);
+    ref_gemm(&transposed, &ones, false, dbias.expected, dbias.error);
     if (o.accumulate) {
         add_held(&dweight);
         add_held(&dbias);

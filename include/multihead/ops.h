@@ -90,8 +90,8 @@ MH_API mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axi
 // What this machine can do at best, measured now with the context's threads and level.
 typedef struct mh_limits {
     size_t struct_size; // sizeof(mh_limits)
-    double fma_gflops;  // f32 multiply-adds from registers, all threads
-    double bf16_gflops; // bf16 multiply-adds as the matrix product does them, all threads
+    double fma_gflops;  // f32 FMAs from registers, all threads
+    double bf16_gflops; // bf16 FMAs as the matrix product does them, all threads
     double read_gbps;   // bytes read from a buffer of `footprint` bytes, all threads; 0 without
     size_t footprint;
 } mh_limits;

@@ -21,7 +21,7 @@ enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 // What rows of numbers are made of.
 typedef enum mh_row_type { MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16 } mh_row_type;
 
-// What mh_product.multiply_ahead sends for on its way: mh_product.ahead * k bytes into the
+// What mh_gemm.multiply_ahead sends for on its way: mh_gemm.ahead * k bytes into the
 // second-level cache, strip by strip the panel that comes next; and where the sums will go.
 typedef struct mh_ahead {
     const char *next;
@@ -32,7 +32,7 @@ typedef struct mh_ahead {
 
 // The longest vector of any level, for buffers that hold one vector a row; the rows that are taken
 // at a time if sequences are short; how many rows are few; and mh_kernels.panel for all columns.
-enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12, MH_FEW_ROWS = 3, MH_WHOLE_ROWS = 1 << 16 };
+enum { MH_MAX_LANES = 16, MH_SHORT_ROWS = 12, MH_GEMV_ROWS = 3, MH_WHOLE_ROWS = 1 << 16 };
 
 // How raw products x become the scores y of one query over the keys of one tile:
 //     y = scale * x;  y = cap * tanh(y / cap) if cap > 0;  y += bias_j if bias;
@@ -125,7 +125,7 @@ typedef struct mh_sgd_map {
 // whatever m and n. Sizes that a form rounds up: rows of A to `group`, k to `step` (both operands
 // are filled up with 0 there), n and the columns of B to whole vectors. Rows of C up to the next
 // multiple of `group` are written too, with anything.
-typedef struct mh_product {
+typedef struct mh_gemm {
     size_t rows;  // of a call, at most: a strip. f32.multiply alone takes any number
     size_t group; // rows of A that lie together; strips start at multiples of it
     size_t step;  // k is rounded up to it
@@ -170,20 +170,19 @@ typedef struct mh_product {
 
     // lda is the length of the A operand's rows: their stride if they are f32, otherwise k
     // rounded up as it was packed, of which the first k are used; ldb the columns of the B operand.
-    void (*multiply)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                     size_t ldb, float *c, size_t ldc, bool accumulate);
+    void (*gemm)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                 size_t ldb, float *c, size_t ldc, bool accumulate);
 
     // The same, while what will be needed next comes into the caches.
     void (*multiply_ahead)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
                            const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
                            const mh_ahead *ahead);
 
-    // multiply with few rows of a, m <= MH_FEW_ROWS, and rows of b as they stand, b (k x n, row
+    // multiply with few rows of a, m <= MH_GEMV_ROWS, and rows of b as they stand, b (k x n, row
     // stride ldb), which is read in long runs: bit for bit what multiply makes of b as an operand,
     // but for which NaN it is. A product whose operands have a form takes rows of bf16 only.
-    void (*multiply_few)(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
-                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
-                         bool accumulate);
+    void (*gemv)(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
 
     // The same as multiply with rows of f32 that are the transpose of the A operand, a (k x m,
     // row stride lda); NULL where pack_a_t is there for that.
@@ -198,16 +197,16 @@ typedef struct mh_product {
     void (*multiply_softening)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
                                const void *b, size_t ldb, float *c, size_t ldc,
                                const mh_weight_step *step);
-} mh_product;
+} mh_gemm;
 
 typedef struct mh_kernels {
     // ---- matrix products ---------------------------------------------------------------
 
-    // f32: multiply-adds on rows as they are, without packing: each element one chain in the order
+    // f32: FMAs on rows as they are, without packing: each element one chain in the order
     // of k, to which C is added at the end, so that long sums made of several calls lose less.
     // bf16: the operands may be rounded to bf16, sums are f32; the same as f32 where a level has
     // nothing better.
-    mh_product f32, bf16;
+    mh_gemm f32, bf16;
 
     size_t lanes; // floats of a vector
 
@@ -223,18 +222,18 @@ typedef struct mh_kernels {
     // f32.multiply, m <= f32.rows, for a B operand that is read once, as keys by one query:
     // rows of any type, and as many bytes of `next` as are read come into the second-level cache.
     // NULL, with rows of f32: none do.
-    void (*multiply_once)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
-                          ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
-                          bool accumulate, const void *next);
+    void (*gemm_stream)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
+                        ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
+                        bool accumulate, const void *next);
 
     // Sums made of `lanes` chains, chain l of every lanes-th k from l on, which are added up from
     // the first to the last. The one takes the operands of f32.multiply, m <= f32.rows; the other,
     // in the same bits, any number of rows of a (m x k) and of b (n x k), and writes n rounded up
     // to whole vectors, with anything in the excess.
-    void (*multiply_chains)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                            const float *b, size_t ldb, float *c, size_t ldc);
-    void (*dots)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                 ptrdiff_t ldb, float *c, ptrdiff_t ldc);
+    void (*gemm_interleaved)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
+                             const float *b, size_t ldb, float *c, size_t ldc);
+    void (*gemm_nt)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
+                    ptrdiff_t ldb, float *c, ptrdiff_t ldc);
 
     // Products of short sequences, up to MH_SHORT_ROWS rows, in the bits of f32.multiply. The
     // second makes of each row what scale_row would, given its factor.
@@ -322,7 +321,7 @@ typedef struct mh_kernels {
     // y (n) += the rows of x (m x n, row stride ldx), one after the other.
     void (*add_up_rows)(size_t m, size_t n, const float *x, ptrdiff_t ldx, float *y);
     void (*add_up_halves)(size_t m, size_t n, const uint16_t *x, ptrdiff_t ldx, float *y); // bf16
-    void (*multiply_row)(size_t n, const float *x, float *y);                              // y *= x
+    void (*mul_row)(size_t n, const float *x, float *y);                                   // y *= x
     float (*dot)(size_t n, const float *x, const float *y); // in one fixed order
 
     // ---- elementwise ------------------------------------------------------------------------
@@ -406,7 +405,7 @@ typedef struct mh_kernels {
 
     // ---- the machine's limits -------------------------------------------------------------------
 
-    // Independent multiply-adds in registers; returns how many floating-point operations.
+    // Independent FMAs in registers; returns how many floating-point operations.
     double (*fma_peak)(size_t iterations, float *sink);
     // The same for products of bf16 summed in f32, with the unit that the matrix product uses for
     // them: fma_peak itself at a level that widens them.

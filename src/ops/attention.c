@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-static void leave_product(const mh_attention_job *job, mh_attention_scratch *scratch)
+static void leave_gemm(const mh_attention_job *job, mh_attention_scratch *scratch)
 {
     if (scratch->packed)
-        mh_product_leave(job->product);
+        mh_gemm_leave(job->gemm);
 }
 
 // ---- one block of query rows against all its keys --------------------------------------------
@@ -60,7 +60,7 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
 {
     const mh_strip group = {sequence, begin, rows, *state};
     reset_softmax(job, rows, state);
-    if (job->product->soften)
+    if (job->gemm->soften)
         mh_attend_matrix(job, &group, tiles, tile_count, scratch);
     else
         mh_attend_online(job, &group, tiles, tile_count, scratch);
@@ -180,7 +180,7 @@ static void attend_block(void *arg, size_t task, size_t worker)
     if (block.count == 0)
         return;
     attend_span(job, &block.sequence, block.group, block.span, block.count, scratch);
-    leave_product(job, scratch);
+    leave_gemm(job, scratch);
     finish_block(job, &block, scratch);
 }
 
@@ -201,7 +201,7 @@ static void attend_part(void *arg, size_t index, size_t worker)
     if (keys.begin < keys.end)
         count = list_tiles(block.group, keys, scratch, tiles);
     attend_group(job, &block.sequence, tiles, count, 0, block.count, &part, scratch);
-    leave_product(job, scratch);
+    leave_gemm(job, scratch);
     memcpy(job->parts_seen + index * job->block_rows, scratch->seen, block.count * sizeof(bool));
 }
 

@@ -93,7 +93,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
     const size_t lanes = job->forward.kernels->lanes;
     job->key_width = (p->E + lanes - 1) / lanes * lanes;
     job->workers = job->forward.workers;
-    job->straight = job->forward.straight && !job->forward.product->pack_a;
+    job->straight = job->forward.straight && !job->forward.gemm->pack_a;
     job->rows = p->heads_per_group * p->T;
     bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
     job->shares = waves ? job->workers + 1 : job->workers;
@@ -102,7 +102,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
 static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scratch *to)
 {
     const mh_attention_problem *p = job->forward.problem;
-    const mh_product *product = job->forward.product;
+    const mh_gemm *gemm = job->forward.gemm;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t widest = mh_larger(width, value_width), tile = MH_KEY_TILE;
     const size_t strip = job->forward.strip * tile;
@@ -117,13 +117,13 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.slope = mh_arena_take(arena, strip, sizeof(float));
     s.bias = mh_arena_take(arena, strip, sizeof(float));
     s.dq = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
-    s.a_queries = mh_a_take(product, arena, MH_GRAD_ROWS, p->E);
-    s.a_douts = mh_a_take(product, arena, MH_GRAD_ROWS, p->Ev);
-    s.b_queries = mh_b_take_packed(product, arena, MH_GRAD_ROWS, width);
-    s.b_douts = mh_b_take_packed(product, arena, MH_GRAD_ROWS, value_width);
-    s.packed_a = mh_a_take(product, arena, MH_GRAD_ROWS, tile);
-    s.clean_b = mh_b_take_packed(product, arena, tile, widest);
-    s.sums = mh_arena_take(arena, product->rows * widest, sizeof(float));
+    s.a_queries = mh_a_take(gemm, arena, MH_GRAD_ROWS, p->E);
+    s.a_douts = mh_a_take(gemm, arena, MH_GRAD_ROWS, p->Ev);
+    s.b_queries = mh_b_take_packed(gemm, arena, MH_GRAD_ROWS, width);
+    s.b_douts = mh_b_take_packed(gemm, arena, MH_GRAD_ROWS, value_width);
+    s.packed_a = mh_a_take(gemm, arena, MH_GRAD_ROWS, tile);
+    s.clean_b = mh_b_take_packed(gemm, arena, tile, widest);
+    s.sums = mh_arena_take(arena, gemm->rows * widest, sizeof(float));
     s.unpacked = mh_arena_take(arena, mh_larger(p->E, p->Ev) * tile, sizeof(float));
     s.clean = mh_arena_take(arena, tile * widest, sizeof(float));
     s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
@@ -131,9 +131,9 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.dv = mh_arena_take(arena, keys * value_width, sizeof(float));
     for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
         s.tiles[i].rows = mh_arena_take(arena, tile * width, sizeof(float));
-        s.tiles[i].packed = mh_b_take_packed(product, arena, tile, width);
-        s.tiles[i].keys_t = mh_b_take(product, arena, p->E, tile);
-        s.tiles[i].values_t = mh_b_take(product, arena, p->Ev, tile);
+        s.tiles[i].packed = mh_b_take_packed(gemm, arena, tile, width);
+        s.tiles[i].keys_t = mh_b_take(gemm, arena, p->E, tile);
+        s.tiles[i].values_t = mh_b_take(gemm, arena, p->Ev, tile);
     }
     if (to)
         *to = s;

@@ -11,14 +11,14 @@
 
 // c (rows x width) += left right. A product may write a whole group of rows, where c may have
 // other rows that matter: then the sums are made elsewhere.
-static void add_strip(const mh_product *product, size_t rows, size_t inner, mh_a_operand packed,
+static void add_strip(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_operand packed,
                       const void *operand, size_t width, float *c, float *sums)
 {
-    const bool apart = rows % product->group != 0;
+    const bool apart = rows % gemm->group != 0;
     if (apart)
         memcpy(sums, c, rows * width * sizeof(float));
-    product->multiply(rows, width, inner, packed.data, packed.stride, operand, width,
-                      apart ? sums : c, width, true);
+    gemm->gemm(rows, width, inner, packed.data, packed.stride, operand, width, apart ? sums : c,
+               width, true);
     if (apart)
         memcpy(c, sums, rows * width * sizeof(float));
 }
@@ -29,17 +29,17 @@ static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t in
                                   const float *b, size_t width, float *c, const uint64_t *live,
                                   bool transposed, mh_grad_scratch *scratch)
 {
-    const mh_product *product = job->forward.product;
+    const mh_gemm *gemm = job->forward.gemm;
     float *clean = scratch->clean;
     for (size_t r = 0; r < rows; r++) {
         memcpy(clean, b, inner * width * sizeof(float));
         for (size_t j = 0; j < inner; j++)
             if (!((transposed ? live[j] >> r : live[r] >> j) & 1))
                 memset(clean + j * width, 0, width * sizeof(float));
-        const void *operand = mh_b_pack(product, inner, width, clean, width, scratch->clean_b);
+        const void *operand = mh_b_pack(gemm, inner, width, clean, width, scratch->clean_b);
         const mh_a_operand packed =
-            mh_a_pack(product, 1, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, scratch->packed_a);
-        add_strip(product, 1, inner, packed, operand, width, c + r * width, scratch->sums);
+            mh_a_pack(gemm, 1, inner, a + r * MH_KEY_TILE, MH_KEY_TILE, scratch->packed_a);
+        add_strip(gemm, 1, inner, packed, operand, width, c + r * width, scratch->sums);
     }
 }
 
@@ -47,12 +47,11 @@ static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t in
 static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                         const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
-    const mh_product *product = job->forward.product;
-    const mh_a_operand packed = mh_a_pack(product, rows, inner, a, MH_KEY_TILE, scratch->packed_a);
-    for (size_t first = 0; first < rows; first += product->rows)
-        add_strip(product, mh_smaller(rows - first, product->rows), inner,
-                  mh_a_from_row(product, packed, first), b, width, c + first * width,
-                  scratch->sums);
+    const mh_gemm *gemm = job->forward.gemm;
+    const mh_a_operand packed = mh_a_pack(gemm, rows, inner, a, MH_KEY_TILE, scratch->packed_a);
+    for (size_t first = 0; first < rows; first += gemm->rows)
+        add_strip(gemm, mh_smaller(rows - first, gemm->rows), inner,
+                  mh_a_from_row(gemm, packed, first), b, width, c + first * width, scratch->sums);
 }
 
 static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t columns,
@@ -67,18 +66,18 @@ static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t c
 static void add_product_tn(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
                            const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
-    const mh_product *product = job->forward.product;
-    mh_a_operand packed = {scratch->packed_a, (ptrdiff_t)mh_round_up(inner, product->step)};
-    if (product->pack_a)
-        product->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->packed_a);
+    const mh_gemm *gemm = job->forward.gemm;
+    mh_a_operand packed = {scratch->packed_a, (ptrdiff_t)mh_round_up(inner, gemm->step)};
+    if (gemm->pack_a)
+        gemm->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->packed_a);
     for (size_t first = 0, rows; first < columns; first += rows) {
-        rows = mh_smaller(columns - first, product->rows);
-        if (product->pack_a)
-            add_strip(product, rows, inner, mh_a_from_row(product, packed, first), b, width,
+        rows = mh_smaller(columns - first, gemm->rows);
+        if (gemm->pack_a)
+            add_strip(gemm, rows, inner, mh_a_from_row(gemm, packed, first), b, width,
                       c + first * width, scratch->sums);
         else
-            product->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width,
-                             c + first * width, width, true);
+            gemm->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width, c + first * width,
+                          width, true);
     }
 }
 
@@ -93,7 +92,7 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     float *dk = scratch->dk + index * MH_KEY_TILE * width;
     float *dv = scratch->dv + index * MH_KEY_TILE * value_width;
 
-    const bool exact = mh_product_exact(job->forward.product, used, tile->count);
+    const bool exact = mh_gemm_exact(job->forward.gemm, used, tile->count);
     if (job->gradients.dq && ((full && exact) || tile->finite))
         add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq, scratch);
     else if (job->gradients.dq)
@@ -208,10 +207,10 @@ static void grad_head(void *arg, size_t index, size_t worker)
     mh_grad_scratch *scratch = &job->scratch[worker];
     float *dq = job->dq_shares + worker * job->rows * job->key_width;
     memset(dq, 0, job->rows * job->key_width * sizeof(float));
-    mh_product_enter(job->forward.product);
+    mh_gemm_enter(job->forward.gemm);
     for (size_t chunk = 0; chunk < chunks_of(&sequence); chunk++)
         grad_chunk(job, &sequence, index % G, chunk, scratch, dq);
-    mh_product_leave(job->forward.product);
+    mh_gemm_leave(job->forward.gemm);
     write_dq(job, &sequence, index % G, dq, scratch->staging);
 }
 
@@ -234,10 +233,10 @@ static void grad_wave_chunk(void *arg, size_t index, size_t worker)
     const chunk_wave *wave = arg;
     float *share = wave_share(wave, 1 + index);
     memset(share, 0, wave->job->rows * wave->job->key_width * sizeof(float));
-    mh_product_enter(wave->job->forward.product);
+    mh_gemm_enter(wave->job->forward.gemm);
     grad_chunk(wave->job, wave->sequence, wave->group, wave->first + index,
                &wave->job->scratch[worker], share);
-    mh_product_leave(wave->job->forward.product);
+    mh_gemm_leave(wave->job->forward.gemm);
 }
 
 static void add_wave_rows(void *arg, size_t index, size_t worker)

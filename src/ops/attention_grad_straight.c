@@ -61,14 +61,13 @@ static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequen
 }
 
 // c (rows x columns) = a b, a (rows x inner), b (inner x columns).
-static void multiply(const mh_grad_job *job, size_t rows, size_t columns, size_t inner,
-                     whole_rows a, const float *b, size_t ldb, float *c, size_t ldc)
+static void gemm(const mh_grad_job *job, size_t rows, size_t columns, size_t inner, whole_rows a,
+                 const float *b, size_t ldb, float *c, size_t ldc)
 {
-    const mh_product *product = job->forward.product;
-    for (size_t i = 0; i < rows; i += product->rows)
-        product->multiply(mh_smaller(rows - i, product->rows), columns, inner,
-                          a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc,
-                          false);
+    const mh_gemm *gemm = job->forward.gemm;
+    for (size_t i = 0; i < rows; i += gemm->rows)
+        gemm->gemm(mh_smaller(rows - i, gemm->rows), columns, inner,
+                   a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc, false);
 }
 
 // c (rows x columns, 16 apart) = a b, a (rows x inner), b (inner x columns, 16 apart).
@@ -85,10 +84,10 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
 static void gemm_tn(const mh_grad_job *job, size_t keys, size_t rows, const float *a, whole_rows b,
                     size_t width, float *c, bool accumulate)
 {
-    const mh_product *product = job->forward.product;
-    for (size_t i = 0; i < keys; i += product->rows)
-        product->gemm_tn(mh_smaller(keys - i, product->rows), width, rows, a + i, MH_FEW_KEYS,
-                         b.data, (size_t)b.stride, c + i * width, width, accumulate);
+    const mh_gemm *gemm = job->forward.gemm;
+    for (size_t i = 0; i < keys; i += gemm->rows)
+        gemm->gemm_tn(mh_smaller(keys - i, gemm->rows), width, rows, a + i, MH_FEW_KEYS, b.data,
+                      (size_t)b.stride, c + i * width, width, accumulate);
 }
 
 // W and dS of a block of rows, (rows, 16) each.
@@ -111,8 +110,8 @@ static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t a
     if (p->E <= MH_WIDE_HEAD)
         score(kernels, rows, columns, p->E, queries, x->keys_t, scratch->weights);
     else
-        kernels->dots(rows, keys, p->E, queries.data, queries.stride, x->keys.data, x->keys.stride,
-                      scratch->weights, MH_FEW_KEYS);
+        kernels->gemm_nt(rows, keys, p->E, queries.data, queries.stride, x->keys.data,
+                         x->keys.stride, scratch->weights, MH_FEW_KEYS);
     score(kernels, rows, columns, p->Ev, douts, x->values_t, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
@@ -139,8 +138,8 @@ static void grad_block(const mh_grad_job *job, const straight_keys *x, size_t he
         gemm_tn(job, s->keys, rows, scratch->weights, douts, value_width, scratch->dv, more);
     if (!job->gradients.dq)
         return;
-    multiply(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_FEW_KEYS}, x->keys.data,
-             (size_t)x->keys.stride, scratch->dq, width);
+    gemm(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_FEW_KEYS}, x->keys.data,
+         (size_t)x->keys.stride, scratch->dq, width);
     mh_grad_write_rows(job, job->gradients.dq, at, rows, p->E, scratch->dq, width, p->scale,
                        scratch->staging);
 }

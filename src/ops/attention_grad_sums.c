@@ -59,7 +59,7 @@ static void sum_mask(void *arg, size_t index, size_t worker)
 
     float *sums = scratch->transposed;
     memset(sums, 0, MH_GRAD_ROWS * MH_KEY_TILE * sizeof(float));
-    mh_product_enter(job->forward.product);
+    mh_gemm_enter(job->forward.gemm);
     for (size_t sb = batches.begin; sb < batches.end; sb++) {
         const mh_sequence sequence = mh_attention_sequence(p, sb);
         for (size_t head = heads.begin; head < heads.end; head++) {
@@ -76,7 +76,7 @@ static void sum_mask(void *arg, size_t index, size_t worker)
             }
         }
     }
-    mh_product_leave(job->forward.product);
+    mh_gemm_leave(job->forward.gemm);
     const size_t row_count = shape[2] == 1 ? 1 : rows.end - rows.begin;
     const size_t key_count = shape[3] == 1 ? 1 : keys.end - keys.begin;
     for (size_t r = 0; r < row_count; r++) {

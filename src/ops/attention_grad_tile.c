@@ -40,16 +40,16 @@ float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3])
 static void pack_block(const mh_grad_job *job, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
-    const mh_product *product = job->forward.product;
+    const mh_gemm *gemm = job->forward.gemm;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     mh_grad_block *b = &scratch->block;
     b->queries =
-        mh_a_pack(product, b->count, p->E, scratch->queries, (ptrdiff_t)width, scratch->a_queries);
-    b->douts = mh_a_pack(product, b->count, p->Ev, scratch->douts, (ptrdiff_t)value_width,
-                         scratch->a_douts);
-    b->b_queries = mh_b_pack(product, b->count, width, scratch->queries, width, scratch->b_queries);
+        mh_a_pack(gemm, b->count, p->E, scratch->queries, (ptrdiff_t)width, scratch->a_queries);
+    b->douts =
+        mh_a_pack(gemm, b->count, p->Ev, scratch->douts, (ptrdiff_t)value_width, scratch->a_douts);
+    b->b_queries = mh_b_pack(gemm, b->count, width, scratch->queries, width, scratch->b_queries);
     b->b_douts =
-        mh_b_pack(product, b->count, value_width, scratch->douts, value_width, scratch->b_douts);
+        mh_b_pack(gemm, b->count, value_width, scratch->douts, value_width, scratch->b_douts);
 }
 
 void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, size_t head,
@@ -84,11 +84,10 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
 static void pack_transposed(const mh_grad_job *job, size_t rows, size_t n, const float *from,
                             ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
 {
-    const mh_product *product = job->forward.product;
-    float *transposed = mh_b_source(product, to, scratch->unpacked);
+    const mh_gemm *gemm = job->forward.gemm;
+    float *transposed = mh_b_source(gemm, to, scratch->unpacked);
     job->forward.kernels->transpose(rows, n, from, stride, transposed, MH_KEY_TILE);
-    mh_b_pack(product, n, mh_round_up(rows, job->forward.kernels->lanes), transposed, MH_KEY_TILE,
-              to);
+    mh_b_pack(gemm, n, mh_round_up(rows, job->forward.kernels->lanes), transposed, MH_KEY_TILE, to);
 }
 
 void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
@@ -101,7 +100,7 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
     tile->finite =
         load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->rows);
-    tile->keys = mh_b_pack(job->forward.product, tile->count, job->key_width, tile->rows,
+    tile->keys = mh_b_pack(job->forward.gemm, tile->count, job->key_width, tile->rows,
                            job->key_width, tile->packed);
     pack_transposed(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
                     tile->keys_t);
@@ -151,7 +150,7 @@ static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
                                  .keep_scale = job->forward.keep_scale};
         job->forward.kernels->softmax_grad(&map, rows, columns, scratch->weights + r * MH_KEY_TILE,
                                            scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE);
-        mh_gemm_keep_warm(job->forward.product);
+        mh_gemm_keep_warm(job->forward.gemm);
     }
 }
 
@@ -161,21 +160,21 @@ static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
                        bool of_bias, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
-    const mh_product *product = job->forward.product;
+    const mh_gemm *gemm = job->forward.gemm;
     float *weights = scratch->weights + first * MH_KEY_TILE;
     float *scores = scratch->scores + first * MH_KEY_TILE;
-    const mh_a_operand queries = mh_a_from_row(product, scratch->block.queries, first);
-    const mh_a_operand douts = mh_a_from_row(product, scratch->block.douts, first);
+    const mh_a_operand queries = mh_a_from_row(gemm, scratch->block.queries, first);
+    const mh_a_operand douts = mh_a_from_row(gemm, scratch->block.douts, first);
     const mh_panels keys = {tile->keys_t, p->E, MH_KEY_TILE, MH_KEY_TILE};
-    mh_attention_multiply_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
-    product->multiply(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE,
-                      scores, MH_KEY_TILE, false);
+    mh_attention_gemm_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
+    gemm->gemm(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE, scores,
+               MH_KEY_TILE, false);
     if (job->forward.modified)
         map_scores(job, sequence, tile, first, count, columns, scratch);
     map_gradients(job, sequence, tile, first, count, columns, scratch);
     for (size_t r = 0; r < count && p->options.softcap > 0 && !of_bias; r++)
-        job->forward.kernels->multiply_row(columns, scratch->slope + r * MH_KEY_TILE,
-                                           scores + r * MH_KEY_TILE);
+        job->forward.kernels->mul_row(columns, scratch->slope + r * MH_KEY_TILE,
+                                      scores + r * MH_KEY_TILE);
 }
 
 bool mh_grad_block_tile(const mh_grad_job *job, const mh_sequence *sequence,

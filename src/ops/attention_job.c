@@ -23,7 +23,7 @@ static size_t count_tasks(const mh_attention_problem *p, size_t rows, size_t blo
     return p->B * p->G * ((rows + block_rows - 1) / block_rows);
 }
 
-// Below this many multiply-adds (some 20 microseconds) waking threads costs more than it gives. A
+// Below this many FMAs (some 20 microseconds) waking threads costs more than it gives. A
 // row takes as long as 2000 of them beside its own.
 static bool worth_threads(const mh_attention_problem *p)
 {
@@ -51,11 +51,11 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     size_t threads = worth_threads(p) ? context->threads : 1;
 
     *job = (mh_attention_job){.problem = p, .kernels = kernels};
-    job->product = p->bf16 ? &kernels->bf16 : &kernels->f32;
-    job->strip = job->product->rows;
+    job->gemm = p->bf16 ? &kernels->bf16 : &kernels->f32;
+    job->strip = job->gemm->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
-    job->query_rows = job->product->soften ? job->strip : kernels->query_strip;
-    job->group_rows = job->product->soften ? mh_round_up(24, job->strip) : kernels->query_group;
+    job->query_rows = job->gemm->soften ? job->strip : kernels->query_strip;
+    job->group_rows = job->gemm->soften ? mh_round_up(24, job->strip) : kernels->query_group;
     job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->strip) &&
@@ -125,25 +125,25 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
 {
     const mh_attention_problem *p = job->problem;
     mh_attention_scratch s;
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     memset(&s, 0, sizeof s);
     const size_t tiles = job->chunk_tiles;
     for (size_t i = 0; i < tiles; i++)
-        s.keys[i] = mh_b_take(product, arena, p->E, MH_KEY_TILE);
+        s.keys[i] = mh_b_take(gemm, arena, p->E, MH_KEY_TILE);
     for (size_t i = 0; i < tiles; i++) // all together: one operand
-        s.values[i] = mh_b_take(product, arena, MH_KEY_TILE, job->value_width);
+        s.values[i] = mh_b_take(gemm, arena, MH_KEY_TILE, job->value_width);
     s.keys_f32 = mh_arena_take(arena, p->E * MH_KEY_TILE, sizeof(float));
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
-    s.clean_b = mh_b_take_packed(product, arena, MH_KEY_TILE, job->value_width);
-    s.sums = mh_arena_take(arena, product->group * job->value_width, sizeof(float));
+    s.clean_b = mh_b_take_packed(gemm, arena, MH_KEY_TILE, job->value_width);
+    s.sums = mh_arena_take(arena, gemm->group * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
     const size_t strip = mh_larger(job->strip, job->kernels->query_strip);
     s.scores = mh_arena_take(arena, 2 * strip * MH_KEY_TILE, sizeof(float));
-    s.weights = mh_a_take(product, arena, job->strip, tiles * MH_KEY_TILE);
+    s.weights = mh_a_take(gemm, arena, job->strip, tiles * MH_KEY_TILE);
     s.bias = mh_arena_take(arena, (p->additive ? tiles : 1) * strip * MH_KEY_TILE, sizeof(float));
     s.staged = mh_arena_take(arena, job->block_rows * p->E, sizeof(float));
-    s.packed_queries = mh_a_take(product, arena, job->block_rows, p->E);
+    s.packed_queries = mh_a_take(gemm, arena, job->block_rows, p->E);
     if (p->options.weights && p->options.weights_average)
         s.average = mh_arena_take(arena, job->block_rows * MH_KEY_TILE, sizeof(float));
     s.rows = mh_arena_take(arena, job->block_rows, sizeof *s.rows);
@@ -241,34 +241,34 @@ void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequ
     job->kernels->transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
 }
 
-size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                    mh_a_operand queries, const mh_panels *keys, float *scores)
+size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                     mh_a_operand queries, const mh_panels *keys, float *scores)
 {
-    const mh_product *product = &job->kernels->f32;
-    if (!mh_attention_has_chains(job->problem, begin))
+    const mh_gemm *gemm = &job->kernels->f32;
+    if (!mh_attention_is_interleaved(job->problem, begin))
         return 0;
     const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_FEW_KEYS), sizeof(float));
-    for (size_t r = 0; r < m; r += product->rows) {
-        const mh_a_operand rows = mh_a_from_row(product, queries, r);
-        job->kernels->multiply_chains(mh_smaller(m - r, product->rows), part.columns,
-                                      job->problem->E, rows.data, rows.stride, part.data,
-                                      part.stride, scores + r * MH_KEY_TILE, MH_KEY_TILE);
+    for (size_t r = 0; r < m; r += gemm->rows) {
+        const mh_a_operand rows = mh_a_from_row(gemm, queries, r);
+        job->kernels->gemm_interleaved(mh_smaller(m - r, gemm->rows), part.columns, job->problem->E,
+                                       rows.data, rows.stride, part.data, part.stride,
+                                       scores + r * MH_KEY_TILE, MH_KEY_TILE);
     }
     return part.columns;
 }
 
-void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                mh_a_operand queries, const mh_panels *keys, float *scores)
+void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                            mh_a_operand queries, const mh_panels *keys, float *scores)
 {
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     mh_panel_part part;
     size_t j = 0;
-    if (!product->pack_b)
-        j = mh_attention_multiply_chains(job, begin, m, n, queries, keys, scores);
+    if (!gemm->pack_b)
+        j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
     for (; j < n; j += part.columns) {
         part = mh_panel_from(keys, j, n, sizeof(float));
-        product->multiply(m, part.columns, job->problem->E, queries.data, queries.stride, part.data,
-                          part.stride, scores + j, MH_KEY_TILE, false);
+        gemm->gemm(m, part.columns, job->problem->E, queries.data, queries.stride, part.data,
+                   part.stride, scores + j, MH_KEY_TILE, false);
     }
 }
 

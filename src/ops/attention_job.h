@@ -18,8 +18,8 @@
 #include "kernels/kernels.h"
 #include "ops/attention_mask.h"
 #include "ops/attention_problem.h"
+#include "ops/gemm_kernel.h"
 #include "ops/kv_tiles.h"
-#include "ops/product.h"
 #include <math.h>
 
 enum { MH_MAX_STRIP = 32 };
@@ -30,8 +30,9 @@ enum { MH_KEEP_WARM_ROWS = 16 };
 // Up to this many keys of a tile are few; part of the bits of attention.
 enum { MH_FEW_KEYS = 16 };
 
-// In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in chains
-// (mh_kernels.dots), so that short sequences need not transpose their keys; part of the bits, too.
+// In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in
+// interleaved partial sums (mh_kernels.gemm_nt), so that short sequences need not transpose their
+// keys; part of the bits, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
@@ -75,7 +76,7 @@ typedef struct mh_row_stats {
 typedef struct mh_attention_job {
     const mh_attention_problem *problem;
     const mh_kernels *kernels;
-    const mh_product *product;
+    const mh_gemm *gemm;
     size_t strip;       // rows that a product takes together
     size_t value_width; // Ev in whole vectors
     size_t chunk_tiles; // key tiles of a chunk, or fewer if there are not so many keys
@@ -161,21 +162,22 @@ void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *s
 void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                             size_t tile, size_t count, float *to, mh_attention_scratch *scratch);
 
-// Whether keys of the tile at `begin` have scores that are summed in chains.
-static inline bool mh_attention_has_chains(const mh_attention_problem *problem, size_t begin)
+// Whether keys of the tile at `begin` have scores that are summed in interleaved partial sums.
+static inline bool mh_attention_is_interleaved(const mh_attention_problem *problem, size_t begin)
 {
     return problem->E > MH_WIDE_HEAD && begin == 0;
 }
 
-// Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in chains: the
-// first MH_FEW_KEYS of its n columns, or none. Returns how many. Keys are panels of f32.
-size_t mh_attention_multiply_chains(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                    mh_a_operand queries, const mh_panels *keys, float *scores);
+// Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in interleaved
+// partial sums: the first MH_FEW_KEYS of its n columns, or none. Returns how many. Keys are panels
+// of f32.
+size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                     mh_a_operand queries, const mh_panels *keys, float *scores);
 
 // The products with all n keys, in forward's order of sums if they are f32; keys are B operands
 // of job->product: of a form of its own, which is one panel, or panels of f32.
-void mh_attention_multiply_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
-                                mh_a_operand queries, const mh_panels *keys, float *scores);
+void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                            mh_a_operand queries, const mh_panels *keys, float *scores);
 
 // How products become scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

@@ -8,7 +8,7 @@
 //                 |         |               |  softmax
 //              [ weights | weights  ..  | weights ]  x  values = [ acc ]
 //
-// A row that sees only the first few keys of one tile takes the multiply-adds all the same, as
+// A row that sees only the first few keys of one tile takes the FMAs all the same, as
 // packing would cost more than it gives: in short sequences all rows do. That is a matter between
 // a row and its keys, so its bits do not depend on its neighbours.
 #include "base/half.h"
@@ -142,30 +142,28 @@ static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STR
 
 static void pack_queries(const passage *p)
 {
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     const size_t E = p->job->problem->E;
     mh_attention_scratch *scratch = p->scratch;
     const mh_a_operand halves =
         mh_attention_queries_in_place(p->job, p->strip->sequence, MH_BF16, scratch);
-    mh_product_enter(product);
+    mh_gemm_enter(gemm);
     if (halves.data) {
-        product->pack_a_bf16(scratch->count, E, halves.data, halves.stride,
-                             scratch->packed_queries);
+        gemm->pack_a_bf16(scratch->count, E, halves.data, halves.stride, scratch->packed_queries);
     } else {
         const mh_a_operand plain = mh_attention_plain_queries(p->job, p->strip->sequence, scratch);
-        product->pack_a(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
+        gemm->pack_a(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
     }
     scratch->queries =
-        (mh_a_operand){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, product->step)};
+        (mh_a_operand){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, gemm->step)};
     scratch->packed = true;
 }
 
 // The operands of a tile as a cache keeps them, if it does.
 static void find_kept(const passage *p, mh_key_tile *tile)
 {
-    const mh_kv_operands kept =
-        mh_kv_cache_operands(p->job->problem->cache, p->job->product, p->strip->sequence->index,
-                             tile->group, tile->begin);
+    const mh_kv_operands kept = mh_kv_cache_operands(
+        p->job->problem->cache, p->job->gemm, p->strip->sequence->index, tile->group, tile->begin);
     tile->keys.data = kept.keys, tile->rows = MH_KEY_TILE;
     tile->values.data = kept.values, tile->finite = kept.finite;
 }
@@ -174,7 +172,7 @@ static void find_kept(const passage *p, mh_key_tile *tile)
 static bool pack_rows(const passage *p, mh_key_tile *tile)
 {
     const mh_attention_problem *problem = p->job->problem;
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     const mh_sequence *sequence = p->strip->sequence;
     const mh_tensor *k = &problem->k, *v = &problem->v;
     const size_t width = p->job->value_width;
@@ -184,15 +182,14 @@ static bool pack_rows(const passage *p, mh_key_tile *tile)
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
     const void *keys = mh_element(k, 3, at), *values = mh_element(v, 3, at);
     if (k->dtype == MH_F32) {
-        product->pack_b_t(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
-                          MH_KEY_TILE);
-        product->pack_b(tile->count, problem->Ev, values, (size_t)v->stride[2], tile->values_memory,
-                        width);
+        gemm->pack_b_t(problem->E, tile->count, keys, k->stride[2], tile->keys_memory, MH_KEY_TILE);
+        gemm->pack_b(tile->count, problem->Ev, values, (size_t)v->stride[2], tile->values_memory,
+                     width);
     } else {
-        product->pack_b_t_bf16(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
-                               MH_KEY_TILE);
-        product->pack_b_bf16(tile->count, problem->Ev, values, v->stride[2], tile->values_memory,
-                             width);
+        gemm->pack_b_t_bf16(problem->E, tile->count, keys, k->stride[2], tile->keys_memory,
+                            MH_KEY_TILE);
+        gemm->pack_b_bf16(tile->count, problem->Ev, values, v->stride[2], tile->values_memory,
+                          width);
     }
     return true;
 }
@@ -200,14 +197,14 @@ static bool pack_rows(const passage *p, mh_key_tile *tile)
 // By way of f32, from anywhere.
 static void pack_read(const passage *p, mh_key_tile *tile)
 {
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     const size_t columns = mh_round_up(tile->count, p->job->kernels->lanes);
     const size_t width = p->job->value_width;
     mh_attention_load_tile(p->job, p->strip->sequence, MH_KV_ROWS, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
-    product->pack_b(p->job->problem->E, columns, tile->keys.data, tile->keys.columns,
-                    tile->keys_memory, MH_KEY_TILE);
-    product->pack_b(tile->count, width, tile->values.data, width, tile->values_memory, width);
+    gemm->pack_b(p->job->problem->E, columns, tile->keys.data, tile->keys.columns,
+                 tile->keys_memory, MH_KEY_TILE);
+    gemm->pack_b(tile->count, width, tile->values.data, width, tile->values_memory, width);
 }
 
 static void pack_tile(const passage *p, mh_key_tile *tile)
@@ -218,7 +215,7 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
         return;
     if (!pack_rows(p, tile))
         pack_read(p, tile);
-    const size_t numbers = mh_round_up(tile->count, p->job->product->step) * p->job->value_width;
+    const size_t numbers = mh_round_up(tile->count, p->job->gemm->step) * p->job->value_width;
     tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
     tile->rows = tile->count;
     tile->finite = p->job->kernels->finite_halves(numbers, MH_BF16_EXPONENT, tile->values.data);
@@ -231,24 +228,23 @@ static mh_a_operand weights_from(const passage *p, size_t tile)
 {
     const mh_a_operand weights = {p->scratch->weights,
                                   (ptrdiff_t)(p->job->chunk_tiles * MH_KEY_TILE)};
-    return mh_a_from_k(p->job->product, weights, tile * MH_KEY_TILE);
+    return mh_a_from_k(p->job->gemm, weights, tile * MH_KEY_TILE);
 }
 
 // The products with the keys of a tile, and beside them the step of the tile before, if there is
 // one.
-static void multiply_keys(const passage *p, size_t tile, float *scores,
-                          const mh_weight_step *before)
+static void gemm_keys(const passage *p, size_t tile, float *scores, const mh_weight_step *before)
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
-    const mh_a_operand queries = mh_a_from_row(job->product, p->scratch->queries, p->strip->first);
+    const mh_a_operand queries = mh_a_from_row(job->gemm, p->scratch->queries, p->strip->first);
     if (before)
-        job->product->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
-                                         queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE,
-                                         scores, MH_KEY_TILE, before);
+        job->gemm->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
+                                      queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE, scores,
+                                      MH_KEY_TILE, before);
     else
-        job->product->multiply(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
-                               p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
+        job->gemm->gemm(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
+                        p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
 }
 
 // Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
@@ -297,7 +293,7 @@ static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
 // any.
 static bool weigh_tiles(const passage *p)
 {
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     float *scores[2] = {p->scratch->scores, p->scratch->scores + p->job->strip * MH_KEY_TILE};
     uint64_t keep[MH_MAX_STRIP];
     mh_weight_step step;
@@ -309,12 +305,12 @@ static bool weigh_tiles(const passage *p)
             pack_queries(p);
         if (!p->tiles[i].keys.data)
             pack_tile(p, &p->tiles[i]);
-        multiply_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
+        gemm_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
         step = weight_step(p, i, scores[found % 2], keep);
         found++;
     }
     if (found > 0)
-        product->soften(&step);
+        gemm->soften(&step);
     return found > 0;
 }
 
@@ -327,7 +323,7 @@ static bool values_need_care(const passage *p)
         const mh_key_tile *tile = &p->tiles[i];
         if (p->any[i] && !tile->finite &&
             !(mh_tile_full(p->all[i], p->any[i]) &&
-              mh_product_exact(p->job->product, mh_tile_used(p->any[i]), tile->rows)))
+              mh_gemm_exact(p->job->gemm, mh_tile_used(p->any[i]), tile->rows)))
             return true;
     }
     return false;
@@ -336,9 +332,9 @@ static bool values_need_care(const passage *p)
 // acc = weights x values, a run of tiles whose values lie together at a time.
 static void add_values(const passage *p)
 {
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     const size_t width = p->job->value_width;
-    const ptrdiff_t tile_bytes = (ptrdiff_t)(MH_KEY_TILE * width * product->b_size);
+    const ptrdiff_t tile_bytes = (ptrdiff_t)(MH_KEY_TILE * width * gemm->b_size);
     bool more = false;
     for (size_t i = 0, end; i < p->count; i = end) {
         end = i + 1;
@@ -350,8 +346,8 @@ static void add_values(const passage *p)
             end++;
         const mh_a_operand weights = weights_from(p, i);
         const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
-        product->multiply(p->strip->rows, width, keys, weights.data, weights.stride,
-                          p->tiles[i].values.data, width, p->strip->state.acc, width, more);
+        gemm->gemm(p->strip->rows, width, keys, weights.data, weights.stride,
+                   p->tiles[i].values.data, width, p->strip->state.acc, width, more);
         more = true;
     }
 }
@@ -360,7 +356,7 @@ static void add_values(const passage *p)
 // values set to 0.
 static void add_tile_carefully(const passage *p, size_t tile)
 {
-    const mh_product *product = p->job->product;
+    const mh_gemm *gemm = p->job->gemm;
     mh_attention_scratch *scratch = p->scratch;
     const size_t width = p->job->value_width, keys = mh_tile_used(p->any[tile]);
     mh_key_tile source = p->tiles[tile];
@@ -371,14 +367,13 @@ static void add_tile_carefully(const passage *p, size_t tile)
         for (size_t j = 0; j < keys; j++)
             if (!(p->live[tile][r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
-        const void *values =
-            mh_b_pack(product, keys, width, scratch->clean, width, scratch->clean_b);
-        const size_t row = r % product->group;
-        const mh_a_operand weights = mh_a_from_row(product, weights_from(p, tile), r - row);
+        const void *values = mh_b_pack(gemm, keys, width, scratch->clean, width, scratch->clean_b);
+        const size_t row = r % gemm->group;
+        const mh_a_operand weights = mh_a_from_row(gemm, weights_from(p, tile), r - row);
         float *acc = p->strip->state.acc + r * width, *sums = scratch->sums + row * width;
         memcpy(sums, acc, width * sizeof(float)); // as a product writes whole groups
-        product->multiply(product->group, width, keys, weights.data, weights.stride, values, width,
-                          scratch->sums, width, true);
+        gemm->gemm(gemm->group, width, keys, weights.data, weights.stride, values, width,
+                   scratch->sums, width, true);
         memcpy(acc, sums, width * sizeof(float));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention with multiply-adds: one strip of query rows against one tile of keys after the other.
+// Attention with FMAs: one strip of query rows against one tile of keys after the other.
 //
 //              64 keys                      Ev
 //     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
@@ -80,9 +80,8 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
         for (size_t j = 0; j < keys; j++)
             if (!(live[r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
-        job->kernels->f32.multiply(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
-                                   scratch->clean, width, strip->state.acc + r * width, width,
-                                   true);
+        job->kernels->f32.gemm(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
+                               scratch->clean, width, strip->state.acc + r * width, width, true);
     }
 }
 
@@ -101,21 +100,21 @@ static const void *find_ahead(mh_row_type type, size_t m, size_t n, const mh_pan
 // comes into the cache meanwhile. If it is not, there are many rows, and the operand is f32: the
 // first group of a block has the most rows, so that a tile which was loaded as it is stored never
 // meets many.
-static void multiply(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
-                     size_t k, mh_a_operand a, const mh_panels *b, float *c, size_t ldc,
-                     bool accumulate, const void *next)
+static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
+                 size_t k, mh_a_operand a, const mh_panels *b, float *c, size_t ldc,
+                 bool accumulate, const void *next)
 {
     const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
     mh_panel_part part;
     for (size_t j = first; j < n; j += part.columns) {
         part = mh_panel_from(b, j, n, size);
         if (next)
-            kernels->multiply_once(type, m, part.columns, k, a.data, a.stride, part.data,
-                                   part.stride, c + j, ldc, accumulate,
-                                   find_ahead(type, m, n, b, j, part.data, next));
+            kernels->gemm_stream(type, m, part.columns, k, a.data, a.stride, part.data, part.stride,
+                                 c + j, ldc, accumulate,
+                                 find_ahead(type, m, n, b, j, part.data, next));
         else
-            kernels->f32.multiply(m, part.columns, k, a.data, a.stride, part.data, part.stride,
-                                  c + j, ldc, accumulate);
+            kernels->f32.gemm(m, part.columns, k, a.data, a.stride, part.data, part.stride, c + j,
+                              ldc, accumulate);
     }
 }
 
@@ -138,10 +137,10 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     const mh_a_operand queries = mh_a_from_row(
         &kernels->f32, mh_attention_plain_queries(job, strip->sequence, scratch), strip->first);
     const size_t columns = mh_round_up(used, kernels->lanes);
-    const size_t chained =
-        mh_attention_multiply_chains(job, tile->begin, rows, columns, queries, &tile->keys, scores);
-    multiply(kernels, tile->type, rows, chained, columns, job->problem->E, queries, &tile->keys,
-             scores, MH_KEY_TILE, false, next ? tile->values.data : NULL);
+    const size_t chained = mh_attention_gemm_interleaved(job, tile->begin, rows, columns, queries,
+                                                         &tile->keys, scores);
+    gemm(kernels, tile->type, rows, chained, columns, job->problem->E, queries, &tile->keys, scores,
+         MH_KEY_TILE, false, next ? tile->values.data : NULL);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->problem->scale;
@@ -165,8 +164,8 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
     if (!tile->finite && !full)
         add_values_carefully(job, strip, tile, live, used, scratch);
     else
-        multiply(kernels, tile->type, rows, 0, width, used, (mh_a_operand){scores, MH_KEY_TILE},
-                 &tile->values, strip->state.acc, width, true, next);
+        gemm(kernels, tile->type, rows, 0, width, used, (mh_a_operand){scores, MH_KEY_TILE},
+             &tile->values, strip->state.acc, width, true, next);
 }
 
 void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh_key_tile *tile,
@@ -193,7 +192,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         any |= live[r], all &= live[r];
     }
     // Chains are made of f32 keys.
-    const bool stored = next && !mh_attention_has_chains(job->problem, tile->begin);
+    const bool stored = next && !mh_attention_is_interleaved(job->problem, tile->begin);
     if (!tile->keys.data)
         mh_attention_load_tile(job, strip->sequence, stored ? MH_KV_STORED : MH_KV_F32, tile,
                                tile->keys_memory, tile->values_memory, scratch);

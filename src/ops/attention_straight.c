@@ -118,8 +118,8 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
         kernels->short_scores(count, columns, p->E, queries, stride, x->transposed_keys,
                               MH_FEW_KEYS, x->scores, MH_KEY_TILE);
     else
-        kernels->dots(count, keys, p->E, queries, stride, x->keys, x->key_stride, x->scores,
-                      MH_KEY_TILE);
+        kernels->gemm_nt(count, keys, p->E, queries, stride, x->keys, x->key_stride, x->scores,
+                         MH_KEY_TILE);
     kernels->short_softmax(count, keys, p->scale, x->scores, max, sums);
 }
 

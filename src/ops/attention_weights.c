@@ -68,14 +68,14 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 
 // The raw products of a strip with `count` keys of a tile, 0 beyond them, and where no row sees a
 // key and none would show.
-static void multiply_strip(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
+static void gemm_row_block(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
                            size_t count, const mh_panels *keys, mh_attention_scratch *scratch)
 {
-    const mh_a_operand queries = mh_a_from_row(job->product, scratch->queries, first);
+    const mh_a_operand queries = mh_a_from_row(job->gemm, scratch->queries, first);
     const size_t columns = mh_round_up(count, job->kernels->lanes);
     memset(scratch->scores, 0, job->strip * MH_KEY_TILE * sizeof(float));
     if (keys)
-        mh_attention_multiply_keys(job, tile, rows, columns, queries, keys, scratch->scores);
+        mh_attention_gemm_keys(job, tile, rows, columns, queries, keys, scratch->scores);
     for (size_t r = 0; keys && r < rows; r++)
         memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
@@ -86,8 +86,8 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
                            size_t tile, size_t count, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const bool has_form = job->product->pack_b;
-    float *memory = mh_b_source(job->product, scratch->keys[0], scratch->keys_f32);
+    const bool has_form = job->gemm->pack_b;
+    float *memory = mh_b_source(job->gemm, scratch->keys[0], scratch->keys_f32);
     mh_panels keys = {memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
     if (p->cache)
         keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile,
@@ -96,8 +96,8 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
     if (has_form) {
-        job->product->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
-                             scratch->keys[0], MH_KEY_TILE);
+        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
+                          scratch->keys[0], MH_KEY_TILE);
         keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
     }
     return keys;
@@ -128,7 +128,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
         if (needed && !keys.data)
             keys =
                 pack_keys(job, &piece->sequence, head / p->heads_per_group, tile, there, scratch);
-        multiply_strip(job, first, strip, tile, there, needed ? &keys : NULL, scratch);
+        gemm_row_block(job, first, strip, tile, there, needed ? &keys : NULL, scratch);
         for (size_t r = 0; r < strip; r++) {
             if (scratch->rows[first + r].query >= piece->sequence.T)
                 continue; // this sequence of a packed batch has no such row
@@ -158,7 +158,7 @@ static void load_head(const mh_attention_job *job, const output_rows *piece, siz
         mh_attention_load_queries(job, &piece->sequence, head, query, 1,
                                   scratch->staged + r * p->E);
     }
-    scratch->queries = mh_a_pack(job->product, piece->count, p->E, scratch->staged, (ptrdiff_t)p->E,
+    scratch->queries = mh_a_pack(job->gemm, piece->count, p->E, scratch->staged, (ptrdiff_t)p->E,
                                  scratch->packed_queries);
 }
 
@@ -208,7 +208,7 @@ static void weigh_piece(void *arg, size_t index, size_t worker)
     size_t left = p->weight_rows - piece.first;
     piece.count = left < job->block_rows ? left : job->block_rows;
 
-    mh_product_enter(job->product);
+    mh_gemm_enter(job->gemm);
     if (!scratch->average)
         load_head(job, &piece, chosen_head(p, piece.slot), scratch);
     for (size_t tile = 0; tile < piece.sequence.S; tile += MH_KEY_TILE) {
@@ -218,7 +218,7 @@ static void weigh_piece(void *arg, size_t index, size_t worker)
         else
             weigh_tile(job, &piece, chosen_head(p, piece.slot), tile, count, scratch);
     }
-    mh_product_leave(job->product);
+    mh_gemm_leave(job->gemm);
     write_blanks(job, &piece);
 }
 

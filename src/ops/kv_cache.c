@@ -293,11 +293,10 @@ const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size
     return mh_kv_tile_at(cache, chunk, MH_KV_CHUNK, head);
 }
 
-mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
+mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
                                     size_t head, size_t begin)
 {
     const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
-    return mh_kv_form_operands(&cache->form, product,
-                               mh_kv_tile_at(cache, chunk, chunk->places, head),
+    return mh_kv_form_operands(&cache->form, gemm, mh_kv_tile_at(cache, chunk, chunk->places, head),
                                chunk->finite[head]);
 }

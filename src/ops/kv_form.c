@@ -21,13 +21,13 @@ mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_w
     form.key_rows = key_width;
     form.panel = kernels->panel;
     if (dtype == MH_BF16 && kernels->bf16.set_b_column) {
-        form.product = kernels->bf16;
-        form.key_rows = mh_round_up(key_width, form.product.step);
+        form.gemm = kernels->bf16;
+        form.key_rows = mh_round_up(key_width, form.gemm.step);
     }
     return form;
 }
 
-static bool is_operand(const mh_kv_form *form) { return form->product.set_b_column != NULL; }
+static bool is_operand(const mh_kv_form *form) { return form->gemm.set_b_column != NULL; }
 
 // Operands are for long sequences, and have whole steps of values: one size will do.
 size_t mh_kv_form_least_places(const mh_kv_form *form)
@@ -133,17 +133,17 @@ static bool write_operand(const mh_kv_form *form, const mh_kernels *kernels, siz
     if (place == 0)
         memset(tile, 0, mh_kv_form_bytes(form, MH_KEY_TILE));
     mh_row_write(kernels, form->dtype, row, 1, E, k);
-    form->product.set_b_column(E, row, place, tile, MH_KEY_TILE);
+    form->gemm.set_b_column(E, row, place, tile, MH_KEY_TILE);
     mh_row_write(kernels, form->dtype, row, 1, Ev, v);
-    form->product.set_b_row(Ev, row, place, (void *)values_of(form, MH_KEY_TILE, tile).data,
-                            form->value_stride);
+    form->gemm.set_b_row(Ev, row, place, (void *)values_of(form, MH_KEY_TILE, tile).data,
+                         form->value_stride);
     return all_finite(form, kernels, Ev, row);
 }
 
-mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
-                                   const void *tile, bool finite)
+mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_gemm *gemm, const void *tile,
+                                   bool finite)
 {
-    if (!is_operand(form) || product->multiply != form->product.multiply)
+    if (!is_operand(form) || gemm->gemm != form->gemm.gemm)
         return (mh_kv_operands){0};
     return (mh_kv_operands){tile, values_of(form, MH_KEY_TILE, tile).data, finite};
 }
@@ -239,8 +239,8 @@ mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, si
         return t;
     mh_kv_tile wide = {rows_of_keys, rows_of_values, finite, MH_ROW_F32};
     if (is_operand(form)) {
-        form->product.unpack_b(E, used, tile, MH_KEY_TILE, keys, MH_KEY_TILE);
-        form->product.unpack_b(count, width, t.values.data, width, values, width);
+        form->gemm.unpack_b(E, used, tile, MH_KEY_TILE, keys, MH_KEY_TILE);
+        form->gemm.unpack_b(count, width, t.values.data, width, values, width);
         return wide;
     }
     if (reading != MH_KV_ROWS) {

@@ -13,7 +13,7 @@ typedef struct mh_kv_form {
     size_t key_rows;     // key_width, in whole steps of an operand
     size_t panel;        // columns of keys and values that lie together, if they are no operands
     size_t element;      // bytes
-    mh_product product;  // whose B operands keys and values are, or all 0
+    mh_gemm gemm;        // whose B operands keys and values are, or all 0
 } mh_kv_form;
 
 mh_kv_form mh_kv_form_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
@@ -37,8 +37,8 @@ void mh_kv_form_copy(const mh_kv_form *form, size_t count, size_t from_places, c
                      size_t to_places, void *to);
 
 // A tile's B operands, if it is made of those of this product; else NULL twice.
-mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_product *product,
-                                   const void *tile, bool finite);
+mh_kv_operands mh_kv_form_operands(const mh_kv_form *form, const mh_gemm *gemm, const void *tile,
+                                   bool finite);
 
 // The first `count` places: in place if they are as they are wanted, or read into keys and values.
 mh_kv_tile mh_kv_form_read(const mh_kv_form *form, const mh_kernels *kernels, size_t count,

@@ -110,7 +110,7 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);
 
 // The same tile as operands of a product; only those that a cache keeps, nothing is packed.
-mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_product *product, size_t b,
+mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
                                     size_t head, size_t begin);
 
 #endif

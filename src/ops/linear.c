@@ -57,8 +57,7 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
 
 // ---- forward -----------------------------------------------------------------------------------
 
-static const mh_product *choose_product(const mh_context *context, mh_precision precision,
-                                        bool bf16)
+static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision, bool bf16)
 {
     if (precision != MH_PRECISION_AUTO)
         bf16 = precision == MH_PRECISION_BF16;
@@ -90,10 +89,10 @@ static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_mat
     if (status)
         return status;
     if (job->packed) {
-        job->product = choose_product(context, MH_PRECISION_AUTO, job->packed->bf16);
+        job->gemm = choose_gemm(context, MH_PRECISION_AUTO, job->packed->bf16);
         return MH_OK;
     }
-    job->product = choose_product(context, job->options.precision, weight->dtype == MH_BF16);
+    job->gemm = choose_gemm(context, job->options.precision, weight->dtype == MH_BF16);
     job->b = mh_tensor_swap(*weight, 0, 1);
     return MH_OK;
 }
@@ -209,8 +208,7 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,
-                         .product =
-                             choose_product(context, own.precision, weight->dtype == MH_BF16)};
+                         .gemm = choose_gemm(context, own.precision, weight->dtype == MH_BF16)};
     if (dx) {
         job.a = *dy, job.b = *weight, job.c = *dx;
         status = mh_matmul_run(context, &job);

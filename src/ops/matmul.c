@@ -19,7 +19,7 @@ mh_status mh_matmul_check(mh_context *context, const mh_tensor *a, size_t K, siz
     return status;
 }
 
-static const mh_product *choose_product(const mh_context *context, bool bf16)
+static const mh_gemm *choose_gemm(const mh_context *context, bool bf16)
 {
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
@@ -34,7 +34,7 @@ mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,
-                         .product = choose_product(context, b->dtype == MH_BF16),
+                         .gemm = choose_gemm(context, b->dtype == MH_BF16),
                          .a = *a,
                          .b = *b,
                          .c = *c};
@@ -58,7 +58,7 @@ mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_pac
     if (status)
         return status;
     mh_matmul_job job = {.kernels = context->kernels,
-                         .product = choose_product(context, b->bf16),
+                         .gemm = choose_gemm(context, b->bf16),
                          .a = *a,
                          .packed = b,
                          .c = *c};
@@ -84,14 +84,14 @@ static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_matmul_job *job
 {
     mh_packed_matrix *matrix = mh_arena_take(arena, 1, sizeof *matrix);
     *panels = mh_arena_take(arena, mh_panels_of(job->b.shape[1]),
-                            mh_panel_bytes(job->product, job->b.shape[0]));
+                            mh_panel_bytes(job->gemm, job->b.shape[0]));
     return matrix;
 }
 
 static mh_status pack(mh_context *context, const mh_tensor *b, bool bf16, mh_packed_matrix **packed)
 {
     mh_matmul_job job = {.kernels = context->kernels,
-                         .product = choose_product(context, bf16),
+                         .gemm = choose_gemm(context, bf16),
                          .b = *b,
                          .workers = context->threads};
     mh_arena size = {0}, staging_size = {0};

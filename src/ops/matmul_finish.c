@@ -12,7 +12,7 @@ static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_m
         mh_row_write(job->kernels, to->dtype, mh_matmul_row(to, p, i), to->stride[1], p->columns,
                      p->x + i * p->ldx);
         if (i % KEEP_WARM_ROWS == KEEP_WARM_ROWS - 1)
-            mh_gemm_keep_warm(job->product);
+            mh_gemm_keep_warm(job->gemm);
     }
 }
 
@@ -99,7 +99,7 @@ void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
 
 void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *finished)
 {
-    const size_t block = job->product->block;
+    const size_t block = job->gemm->block;
     job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, finished, block);
     for (size_t i = 0; i < p->rows; i += MH_PANEL)
         mh_matmul_finish(job,

@@ -27,36 +27,36 @@ typedef struct stretch {
 
 // Strip i of a part: x = or += A B. After the last stretch it is finished while it is in the
 // first-level cache; the next one may take its place if that is the first stretch, too.
-static void multiply_strip(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
+static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
                            size_t i, mh_b_operand panel)
 {
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const bool finish = s->last && !job->transposed;
-    const size_t row = i * product->rows;
+    const size_t row = i * gemm->rows;
     const bool straight = job->plain && p->columns % job->kernels->lanes == 0;
     mh_matmul_part strip = *p;
     strip.row += row;
-    strip.rows = mh_smaller(p->rows - row, product->rows);
+    strip.rows = mh_smaller(p->rows - row, gemm->rows);
     strip.x += finish && s->first ? 0 : row * p->ldx;
     if (straight) {
         strip.x = mh_matmul_row(&job->target, &strip, 0);
         strip.ldx = (size_t)job->target.stride[0];
     }
     mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
-    const size_t sent = i * s->depth * product->ahead;
-    ahead.next = sent < mh_panel_bytes(product, s->depth) ? panel.next + sent : NULL;
-    const mh_a_operand a = mh_a_from_row(product, s->block, row);
-    product->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth,
-                            a.data, a.stride, panel.data, panel.columns, strip.x, strip.ldx,
-                            !s->first, &ahead);
+    const size_t sent = i * s->depth * gemm->ahead;
+    ahead.next = sent < mh_panel_bytes(gemm, s->depth) ? panel.next + sent : NULL;
+    const mh_a_operand a = mh_a_from_row(gemm, s->block, row);
+    gemm->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
+                         a.stride, panel.data, panel.columns, strip.x, strip.ldx, !s->first,
+                         &ahead);
     if (finish && !straight)
         mh_matmul_finish(job, &strip);
 }
 
 // Some panels, strip by strip. Each panel has sums of its own where they have to wait for the next
 // stretch.
-static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *task,
-                            size_t begin, size_t end, const mh_matmul_scratch *scratch)
+static void gemm_panels(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *task,
+                        size_t begin, size_t end, const mh_matmul_scratch *scratch)
 {
     mh_b_operand packed_b[MH_MATMUL_AT_ONCE];
     mh_matmul_part parts[MH_MATMUL_AT_ONCE];
@@ -68,9 +68,9 @@ static void multiply_panels(const mh_matmul_job *job, const stretch *s, const mh
         p->x += s->first && s->last ? 0 : (p->column - task->column) * job->rows;
         packed_b[panel - begin] = mh_matmul_find_panel(job, panel, s->k, s->depth, scratch);
     }
-    for (size_t i = 0; i * job->product->rows < task->rows; i++)
+    for (size_t i = 0; i * job->gemm->rows < task->rows; i++)
         for (size_t j = 0; j < end - begin; j++)
-            multiply_strip(job, s, &parts[j], i, packed_b[j]);
+            gemm_row_block(job, s, &parts[j], i, packed_b[j]);
     for (size_t j = 0; j < end - begin && s->last && job->transposed; j++)
         mh_matmul_epilogue_t(job, &parts[j], scratch->finished);
 }
@@ -91,7 +91,7 @@ static void add_up_rows(const mh_matmul_job *job, size_t row, size_t rows, size_
     memcpy(job->row_sums + row, sums, rows * sizeof *sums);
 }
 
-static void multiply_block(void *arg, size_t index, size_t worker)
+static void gemm_block(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
     const mh_matmul_scratch *scratch = &job->scratch[worker];
@@ -104,7 +104,7 @@ static void multiply_block(void *arg, size_t index, size_t worker)
                                  .column = begin * MH_PANEL,
                                  .x = scratch->sums,
                                  .ldx = MH_PANEL};
-    mh_product_enter(job->product);
+    mh_gemm_enter(job->gemm);
     for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
         stretch s = {.k = k, .depth = mh_smaller(K - k, MH_MATMUL_DEPTH), .first = k == 0};
         s.last = k + s.depth == K;
@@ -112,31 +112,31 @@ static void multiply_block(void *arg, size_t index, size_t worker)
         if (job->row_sums && begin == 0)
             add_up_rows(job, row, task.rows, k, s.depth, scratch->row_sums);
         for (size_t panel = begin; panel < end; panel += at_once)
-            multiply_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
+            gemm_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
     }
-    mh_product_leave(job->product);
+    mh_gemm_leave(job->gemm);
 }
 
 // Few rows times rows of B as they stand: all columns of a task at a time, so that these are read
 // in long runs.
-static void multiply_few(void *arg, size_t index, size_t worker)
+static void gemv(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
     const mh_matmul_scratch *scratch = &job->scratch[worker];
     const size_t M = job->a.shape[0], K = job->a.shape[1], column = index * job->panels * MH_PANEL;
     const size_t columns = mh_smaller(job->c.shape[1] - column, job->panels * MH_PANEL);
-    mh_product_enter(job->product);
+    mh_gemm_enter(job->gemm);
     for (size_t k = 0; k < K || k == 0; k += MH_MATMUL_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_MATMUL_DEPTH);
         const mh_a_operand a = mh_matmul_load_block(job, 0, M, k, depth, scratch);
-        job->product->multiply_few(mh_row_type_of(job->b.dtype), M, columns, depth, a.data,
-                                   a.stride, mh_element(&job->b, 2, (size_t[]){k, column}),
-                                   job->b.stride[0], scratch->sums, columns, k > 0);
+        job->gemm->gemv(mh_row_type_of(job->b.dtype), M, columns, depth, a.data, a.stride,
+                        mh_element(&job->b, 2, (size_t[]){k, column}), job->b.stride[0],
+                        scratch->sums, columns, k > 0);
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
         mh_matmul_finish(job, &(mh_matmul_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),
                                                 scratch->sums + j, columns});
-    mh_product_leave(job->product);
+    mh_gemm_leave(job->gemm);
 }
 
 static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_fn task)
@@ -151,24 +151,24 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
 // stands.
 static bool better_transposed(const mh_matmul_job *job)
 {
-    return !job->packed && !job->row_sums && !job->product->pack_a && job->b.dtype == MH_F32 &&
+    return !job->packed && !job->row_sums && !job->gemm->pack_a && job->b.dtype == MH_F32 &&
            mh_runs_along(&job->b, 0) && !mh_runs_along(&job->b, 1) &&
            job->c.shape[0] >= MH_MAX_LANES && job->c.shape[0] < job->c.shape[1];
 }
 
 // Whether A has few rows and B can be taken as it stands: to pack it would take longer than the
 // product.
-static bool has_few_rows(const mh_matmul_job *job)
+static bool is_gemv(const mh_matmul_job *job)
 {
-    return !job->packed && !job->row_sums && job->a.shape[0] <= MH_FEW_ROWS &&
-           mh_runs_along(&job->b, 1) && (!job->product->pack_a || job->b.dtype == MH_BF16);
+    return !job->packed && !job->row_sums && job->a.shape[0] <= MH_GEMV_ROWS &&
+           mh_runs_along(&job->b, 1) && (!job->gemm->pack_a || job->b.dtype == MH_BF16);
 }
 
 // Whether C is the sums of one stretch and nothing else, so that they may be made where it is.
 static bool is_plain(const mh_matmul_job *job)
 {
     const mh_linear_options *o = &job->options;
-    return !job->transposed && !job->product->pack_a && job->a.shape[1] <= MH_MATMUL_DEPTH &&
+    return !job->transposed && !job->gemm->pack_a && job->a.shape[1] <= MH_MATMUL_DEPTH &&
            mh_matmul_plain(&job->c) && job->c.stride[0] > 0 && !o->bias && !job->activate &&
            !o->preactivation && !o->relu_output && !o->residual && !o->accumulate &&
            job->dropout.probability <= 0;
@@ -186,7 +186,7 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
         job->b = mh_tensor_swap(a, 0, 1);
         job->c = mh_tensor_swap(job->c, 0, 1);
     }
-    job->few = has_few_rows(job);
+    job->gemv = is_gemv(job);
     job->plain = is_plain(job);
     mh_matmul_plan(context, job);
     mh_arena size = {0};
@@ -199,7 +199,7 @@ mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job)
     mh_fpenv saved = mh_fpenv_enter();
     if (job->packed_b)
         run(context, job, mh_panels_of(job->c.shape[1]), mh_matmul_pack_panel);
-    run(context, job, job->blocks * job->groups, job->few ? multiply_few : multiply_block);
+    run(context, job, job->blocks * job->groups, job->gemv ? gemv : gemm_block);
     mh_fpenv_leave(saved);
     return MH_OK;
 }

@@ -23,7 +23,7 @@
 #include "base/context.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
-#include "ops/product.h"
+#include "ops/gemm_kernel.h"
 #include "ops/rows.h"
 #include <multihead/ops.h>
 
@@ -55,11 +55,11 @@ typedef struct mh_matmul_scratch {
 
 typedef struct mh_matmul_job {
     const mh_kernels *kernels;
-    const mh_product *product;
+    const mh_gemm *gemm;
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool transposed;                // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
-    bool few;                       // rows of A; B is taken as it stands
+    bool gemv;                      // rows of A; B is taken as it stands
     bool plain;                     // C is the sums, which are made there
     const mh_packed_matrix *packed; // B, or NULL
     float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
@@ -84,10 +84,10 @@ typedef struct mh_matmul_part {
 static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
 
 // Bytes of a packed panel of K rows; SIZE_MAX, which no arena has, if that is too much.
-static inline size_t mh_panel_bytes(const mh_product *product, size_t K)
+static inline size_t mh_panel_bytes(const mh_gemm *gemm, size_t K)
 {
-    const size_t row = MH_PANEL * product->b_size;
-    return K < PTRDIFF_MAX / row ? mh_round_up(K, product->step) * row : SIZE_MAX;
+    const size_t row = MH_PANEL * gemm->b_size;
+    return K < PTRDIFF_MAX / row ? mh_round_up(K, gemm->step) * row : SIZE_MAX;
 }
 
 // Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.

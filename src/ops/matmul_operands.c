@@ -7,7 +7,7 @@
 bool mh_matmul_packs_block(const mh_matmul_job *job)
 {
     const mh_tensor *a = &job->a;
-    if (!job->product->pack_a)
+    if (!job->gemm->pack_a)
         return a->dtype == MH_F32 && mh_runs_along(a, 1);
     return (a->dtype == MH_F32 || a->dtype == MH_BF16) &&
            (mh_runs_along(a, 1) || mh_runs_along(a, 0));
@@ -16,17 +16,17 @@ bool mh_matmul_packs_block(const mh_matmul_job *job)
 static mh_a_operand pack_block(const mh_matmul_job *job, const void *from, size_t rows,
                                size_t depth, void *to)
 {
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const mh_tensor *a = &job->a;
     if (a->dtype == MH_F32 && mh_runs_along(a, 1))
-        return mh_a_pack(product, rows, depth, from, a->stride[0], to);
+        return mh_a_pack(gemm, rows, depth, from, a->stride[0], to);
     if (a->dtype == MH_F32)
-        product->pack_a_t(rows, depth, from, a->stride[1], to);
+        gemm->pack_a_t(rows, depth, from, a->stride[1], to);
     else if (mh_runs_along(a, 1))
-        product->pack_a_bf16(rows, depth, from, a->stride[0], to);
+        gemm->pack_a_bf16(rows, depth, from, a->stride[0], to);
     else
-        product->pack_a_t_bf16(rows, depth, from, a->stride[1], to);
-    return (mh_a_operand){to, (ptrdiff_t)mh_round_up(depth, product->step)};
+        gemm->pack_a_t_bf16(rows, depth, from, a->stride[1], to);
+    return (mh_a_operand){to, (ptrdiff_t)mh_round_up(depth, gemm->step)};
 }
 
 mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t rows, size_t k,
@@ -43,8 +43,7 @@ mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t
         for (size_t i = 0; i < rows; i++)
             mh_row_read(job->kernels, a->dtype, mh_element(a, 2, (size_t[]){first + i, k}),
                         a->stride[1], depth, scratch->rows + i * stride);
-    return mh_a_pack(job->product, rows, depth, scratch->rows, (ptrdiff_t)stride,
-                     scratch->packed_a);
+    return mh_a_pack(job->gemm, rows, depth, scratch->rows, (ptrdiff_t)stride, scratch->packed_a);
 }
 
 // B's columns lie along memory (a transposed weight): read them as rows and turn them.
@@ -63,20 +62,19 @@ static void transpose_columns(const mh_matmul_job *job, size_t column, size_t co
 static bool pack_columns(const mh_matmul_job *job, const void *from, size_t columns, size_t depth,
                          void *to)
 {
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const mh_tensor *b = &job->b;
     const bool rows = mh_runs_along(b, 1) && b->stride[0] > 0, transposed = mh_runs_along(b, 0);
-    if (!product->pack_b ||
-        !(b->dtype == MH_F32 ? rows || transposed : b->dtype == MH_BF16 && rows))
+    if (!gemm->pack_b || !(b->dtype == MH_F32 ? rows || transposed : b->dtype == MH_BF16 && rows))
         return false;
     if (columns < MH_PANEL)
-        memset(to, 0, mh_panel_bytes(product, depth));
+        memset(to, 0, mh_panel_bytes(gemm, depth));
     if (b->dtype == MH_BF16)
-        product->pack_b_bf16(depth, columns, from, b->stride[0], to, MH_PANEL);
+        gemm->pack_b_bf16(depth, columns, from, b->stride[0], to, MH_PANEL);
     else if (rows)
-        product->pack_b(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
+        gemm->pack_b(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
     else
-        product->pack_b_t(depth, columns, from, b->stride[1], to, MH_PANEL);
+        gemm->pack_b_t(depth, columns, from, b->stride[1], to, MH_PANEL);
     return true;
 }
 
@@ -85,12 +83,12 @@ static void pack_stretch(const mh_matmul_job *job, size_t panel, size_t k, size_
                          const mh_matmul_scratch *scratch, void *to)
 {
     const mh_tensor *b = &job->b;
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const size_t column = panel * MH_PANEL, columns = mh_smaller(b->shape[1] - column, MH_PANEL);
     const void *from = mh_element(b, 2, (size_t[]){k, column});
     if (pack_columns(job, from, columns, depth, to))
         return;
-    float *rows = mh_b_source(product, to, scratch->transposed);
+    float *rows = mh_b_source(gemm, to, scratch->transposed);
     if (columns < MH_PANEL)
         memset(rows, 0, depth * MH_PANEL * sizeof *rows);
     if (mh_runs_along(b, 0) && !mh_runs_along(b, 1))
@@ -99,17 +97,17 @@ static void pack_stretch(const mh_matmul_job *job, size_t panel, size_t k, size_
         for (size_t i = 0; i < depth; i++)
             mh_row_read(job->kernels, b->dtype, mh_element(b, 2, (size_t[]){k + i, column}),
                         b->stride[1], columns, rows + i * MH_PANEL);
-    mh_b_pack(product, depth, MH_PANEL, rows, MH_PANEL, to);
+    mh_b_pack(gemm, depth, MH_PANEL, rows, MH_PANEL, to);
 }
 
 void mh_matmul_pack_panel(void *arg, size_t panel, size_t worker)
 {
     const mh_matmul_job *job = arg;
     const size_t K = job->b.shape[0];
-    char *to = job->packed_b + panel * mh_panel_bytes(job->product, K);
+    char *to = job->packed_b + panel * mh_panel_bytes(job->gemm, K);
     for (size_t k = 0; k < K; k += MH_MATMUL_DEPTH)
         pack_stretch(job, panel, k, mh_smaller(K - k, MH_MATMUL_DEPTH), &job->scratch[worker],
-                     to + k * MH_PANEL * job->product->b_size);
+                     to + k * MH_PANEL * job->gemm->b_size);
 }
 
 // Rows of f32 that are multiplied by few others are taken where they are, as to pack them would be
@@ -118,17 +116,17 @@ static bool takes_rows(const mh_matmul_job *job, size_t column)
 {
     enum { FEW_ROWS = 6 };
     const mh_tensor *b = &job->b;
-    return !job->product->pack_b && job->a.shape[0] <= FEW_ROWS && b->dtype == MH_F32 &&
+    return !job->gemm->pack_b && job->a.shape[0] <= FEW_ROWS && b->dtype == MH_F32 &&
            mh_runs_along(b, 1) && b->stride[0] > 0 && b->shape[1] - column >= MH_PANEL;
 }
 
 size_t mh_matmul_at_once(const mh_matmul_job *job)
 {
     enum { STRIP_BYTES = 32 * 1024 };
-    const mh_product *product = job->product;
-    const bool packed = product->pack_a && (job->packed || job->packed_b);
+    const mh_gemm *gemm = job->gemm;
+    const bool packed = gemm->pack_a && (job->packed || job->packed_b);
     const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
-    return packed && product->rows * depth * product->a_size <= STRIP_BYTES ? MH_MATMUL_AT_ONCE : 1;
+    return packed && gemm->rows * depth * gemm->a_size <= STRIP_BYTES ? MH_MATMUL_AT_ONCE : 1;
 }
 
 mh_b_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t k, size_t depth,
@@ -137,9 +135,9 @@ mh_b_operand mh_matmul_find_panel(const mh_matmul_job *job, size_t panel, size_t
     const char *packed = job->packed ? job->packed->panels : job->packed_b;
     const size_t column = panel * MH_PANEL;
     if (packed) {
-        const size_t bytes = mh_panel_bytes(job->product, job->a.shape[1]);
+        const size_t bytes = mh_panel_bytes(job->gemm, job->a.shape[1]);
         const size_t further = mh_matmul_at_once(job);
-        packed += panel * bytes + k * MH_PANEL * job->product->b_size;
+        packed += panel * bytes + k * MH_PANEL * job->gemm->b_size;
         const bool more = column + further * MH_PANEL < job->c.shape[1];
         return (mh_b_operand){packed, MH_PANEL, packed + (more ? further * bytes : 0)};
     }

@@ -2,7 +2,7 @@
 // How a matrix product is cut into tasks, and the memory that they need.
 #include "ops/matmul_operands.h"
 
-// Below this many multiply-adds waking threads costs more than it gives.
+// Below this many FMAs waking threads costs more than it gives.
 static bool worth_threads(const mh_matmul_job *job)
 {
     return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
@@ -27,7 +27,7 @@ static void count_tasks(mh_matmul_job *job)
 static bool halves(const mh_matmul_job *job, size_t threads)
 {
     const size_t tasks = job->blocks * job->groups, width = job->panels * MH_PANEL;
-    if (job->rows <= job->product->rows || tasks >= 8 * threads)
+    if (job->rows <= job->gemm->rows || tasks >= 8 * threads)
         return false;
     return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
 }
@@ -37,7 +37,7 @@ static bool halves(const mh_matmul_job *job, size_t threads)
 static void cut_packed(mh_matmul_job *job, size_t threads)
 {
     for (; halves(job, threads); count_tasks(job))
-        job->rows = mh_round_up(job->rows / 2, job->product->rows);
+        job->rows = mh_round_up(job->rows / 2, job->gemm->rows);
     for (; job->panels > 1 && job->blocks * job->groups < 2 * threads; count_tasks(job))
         job->panels = (job->panels + 1) / 2;
 }
@@ -80,15 +80,15 @@ static void cut_rows(mh_matmul_job *job, size_t threads)
 static size_t largest_block(const mh_matmul_job *job)
 {
     enum { BLOCK_BYTES = 512 * 1024 };
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const size_t depth = mh_larger(1, mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH));
-    const size_t strips = BLOCK_BYTES / (depth * product->a_size * product->rows);
-    return product->pack_a ? mh_smaller(product->block, strips * product->rows) : product->block;
+    const size_t strips = BLOCK_BYTES / (depth * gemm->a_size * gemm->rows);
+    return gemm->pack_a ? mh_smaller(gemm->block, strips * gemm->rows) : gemm->block;
 }
 
 // Tasks of few rows: wide enough for long runs of B's rows, and so narrow that the sums stay in the
 // first-level cache.
-static size_t few_rows_panels(const mh_matmul_job *job)
+static size_t gemv_panels(const mh_matmul_job *job)
 {
     enum { FEWEST = 8, MOST = 64 };
     const size_t share = job->workers > 1 ? job->panels / (2 * job->workers) : MOST;
@@ -98,16 +98,16 @@ static size_t few_rows_panels(const mh_matmul_job *job)
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
 {
     job->workers = worth_threads(job) ? context->threads : 1;
-    job->rows = mh_smaller(largest_block(job), mh_round_up(job->c.shape[0], job->product->rows));
+    job->rows = mh_smaller(largest_block(job), mh_round_up(job->c.shape[0], job->gemm->rows));
     job->panels = mh_panels_of(job->c.shape[1]);
-    if (job->few)
-        job->panels = few_rows_panels(job);
+    if (job->gemv)
+        job->panels = gemv_panels(job);
     else if (job->a.shape[1] > MH_MATMUL_DEPTH)
         job->panels = even_part(job->panels, MH_MATMUL_PANELS);
     count_tasks(job);
-    if (job->few)
+    if (job->gemv)
         return;
-    if (job->workers > 1 && job->product->pack_a)
+    if (job->workers > 1 && job->gemm->pack_a)
         cut_packed(job, context->threads);
     else if (job->workers > 1)
         cut_rows(job, context->threads);
@@ -115,21 +115,20 @@ void mh_matmul_plan(const mh_context *context, mh_matmul_job *job)
 
 static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_scratch *to)
 {
-    const mh_product *product = job->product;
+    const mh_gemm *gemm = job->gemm;
     const size_t depth = mh_smaller(job->a.shape[1], MH_MATMUL_DEPTH);
     const size_t width = mh_round_up(depth, job->kernels->lanes);
-    const size_t rows = mh_round_up(mh_smaller(job->c.shape[0], job->rows), product->rows);
-    const size_t panels = job->few || job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
+    const size_t rows = mh_round_up(mh_smaller(job->c.shape[0], job->rows), gemm->rows);
+    const size_t panels = job->gemv || job->a.shape[1] > MH_MATMUL_DEPTH ? job->panels : 1;
     mh_matmul_scratch s;
     s.rows = mh_matmul_packs_block(job) ? NULL : mh_arena_take(arena, rows * width, sizeof(float));
-    s.packed_a = mh_a_take(product, arena, rows, depth);
+    s.packed_a = mh_a_take(gemm, arena, rows, depth);
     s.transposed = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
     s.staging = mh_arena_take(arena, depth * MH_PANEL, sizeof(float));
-    s.panel = mh_b_take(product, arena, depth, MH_PANEL);
-    s.sums = mh_arena_take(arena, panels * mh_round_up(job->rows, product->rows) * MH_PANEL,
-                           sizeof(float));
-    s.finished =
-        mh_arena_take(arena, job->transposed ? product->block * MH_PANEL : 0, sizeof(float));
+    s.panel = mh_b_take(gemm, arena, depth, MH_PANEL);
+    s.sums =
+        mh_arena_take(arena, panels * mh_round_up(job->rows, gemm->rows) * MH_PANEL, sizeof(float));
+    s.finished = mh_arena_take(arena, job->transposed ? gemm->block * MH_PANEL : 0, sizeof(float));
     s.row_sums = mh_arena_take(arena, job->row_sums ? job->rows : 0, sizeof(float));
     if (to)
         *to = s;
@@ -143,5 +142,5 @@ void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena)
     job->packed_b = NULL;
     if (!job->packed && job->blocks > 1) // with one block each panel is used once
         job->packed_b = mh_arena_take(arena, mh_panels_of(job->c.shape[1]),
-                                      mh_panel_bytes(job->product, job->a.shape[1]));
+                                      mh_panel_bytes(job->gemm, job->a.shape[1]));
 }

@@ -38,9 +38,9 @@ static void one_row(const norm_grad_job *job, size_t row, float *staging, float 
     if (partial)
         k->norm_grad_weight(&map, D, x, dy, partial, job->dbias ? partial + D : NULL);
     if (job->dx) { // last, as it may be dy
-        float *dx = mh_row_output(job->dx, row, staging + 2 * D), sum, product;
-        k->norm_grad_sums(&map, D, x, dy, &sum, &product);
-        k->norm_grad_row(&map, D, x, dy, job->rms ? 0 : sum / (float)D, product / (float)D, dx);
+        float *dx = mh_row_output(job->dx, row, staging + 2 * D), sum, gemm;
+        k->norm_grad_sums(&map, D, x, dy, &sum, &gemm);
+        k->norm_grad_row(&map, D, x, dy, job->rms ? 0 : sum / (float)D, gemm / (float)D, dx);
         mh_row_written(k, job->dx, row, dx, staging + 2 * D);
     }
 }

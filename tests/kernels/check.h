@@ -20,11 +20,11 @@ typedef struct check_result {
 
 // ---- the checks: one a kernel, or a family of them -------------------------------------------
 
-check_result check_product_f32(const check_run *run);
-check_result check_product_bf16(const check_run *run);
-check_result check_product_rows(const check_run *run);
+check_result check_gemm_f32(const check_run *run);
+check_result check_gemm_bf16(const check_run *run);
+check_result check_gemv(const check_run *run);
 check_result check_short(const check_run *run);
-check_result check_chains(const check_run *run);
+check_result check_gemm_nt(const check_run *run);
 check_result check_finish_rows(const check_run *run);
 check_result check_add_up_rows(const check_run *run);
 check_result check_transpose(const check_run *run);

@@ -17,11 +17,11 @@ static const struct {
     const char *name;
     check_result (*check)(const check_run *run);
 } checks[] = {
-    {"product_f32", check_product_f32},
-    {"product_bf16", check_product_bf16},
-    {"product_rows", check_product_rows},
+    {"gemm_f32", check_gemm_f32},
+    {"gemm_bf16", check_gemm_bf16},
+    {"gemv", check_gemv},
     {"short", check_short},
-    {"chains", check_chains},
+    {"chains", check_gemm_nt},
     {"finish_rows", check_finish_rows},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},

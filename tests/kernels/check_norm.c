@@ -25,9 +25,9 @@ static void forward(void *arg)
 static void backward(void *arg)
 {
     timing *t = arg;
-    float sum, product;
-    t->kernels->norm_grad_sums(&t->map, t->n, t->x, t->dy, &sum, &product);
-    t->kernels->norm_grad_row(&t->map, t->n, t->x, t->dy, 1e-3f * sum, 1e-3f * product, t->y);
+    float sum, gemm;
+    t->kernels->norm_grad_sums(&t->map, t->n, t->x, t->dy, &sum, &gemm);
+    t->kernels->norm_grad_row(&t->map, t->n, t->x, t->dy, 1e-3f * sum, 1e-3f * gemm, t->y);
     t->kernels->norm_grad_weight(&t->map, t->n, t->x, t->dy, t->z, t->z + t->n);
 }
 
@@ -99,19 +99,19 @@ check_result check_norm_grad(const check_run *run)
     for (size_t n = 1; n < 600; n = n < 90 ? n + 1 : 2 * n - 3) {
         float *x = check_floats(n), *w = check_floats(n), *dy = check_floats(n),
               *dx = check_floats(n), *dw = check_floats(n), *db = check_floats(n);
-        float *all[6] = {x, w, dy, dx, dw, db}, before[2][1200], found_sum, found_product;
+        float *all[6] = {x, w, dy, dx, dw, db}, before[2][1200], found_sum, found_gemm;
         for (int i = 0; i < 6; i++)
             check_fill(n, 1, all[i]);
         memcpy(before[0], dw, n * sizeof *dw);
         memcpy(before[1], db, n * sizeof *db);
         mh_norm_map map = {0.25f, 1.7f, n % 2 ? w : NULL, NULL};
-        double sum = 0, product = 0, size = 0;
-        run->kernels->norm_grad_sums(&map, n, x, dy, &found_sum, &found_product);
+        double sum = 0, gemm = 0, size = 0;
+        run->kernels->norm_grad_sums(&map, n, x, dy, &found_sum, &found_gemm);
         run->kernels->norm_grad_row(&map, n, x, dy, 0.1f, -0.3f, dx);
         run->kernels->norm_grad_weight(&map, n, x, dy, dw, n % 3 ? db : NULL);
         for (size_t i = 0; i < n; i++) {
             double g = (double)dy[i] * (n % 2 ? (double)w[i] : 1), h = (x[i] - 0.25) * (double)1.7f;
-            sum += g, product += g * h, size += fabs(g) + fabs(g * h);
+            sum += g, gemm += g * h, size += fabs(g) + fabs(g * h);
             result.error = check_worse(
                 result.error,
                 check_error(dx[i], (double)1.7f * (g - (double)0.1f + (double)0.3f * h), 8 * eps));
@@ -124,7 +124,7 @@ check_result check_norm_grad(const check_run *run)
         }
         double bound = eps * (2 + sqrt((double)n) / 8) * size;
         result.error = check_worse(result.error, check_error(found_sum, sum, bound));
-        result.error = check_worse(result.error, check_error(found_product, product, bound));
+        result.error = check_worse(result.error, check_error(found_gemm, gemm, bound));
         check_release();
     }
     if (run->bench)

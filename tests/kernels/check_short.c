@@ -5,15 +5,15 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct product {
+typedef struct gemm {
     const mh_kernels *kernels;
     size_t m, n, k, lda, ldb, ldc;
     float *a, *b, *factors, *c;
-} product;
+} gemm;
 
-static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k)
+static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k)
 {
-    product f = {kernels, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL};
+    gemm f = {kernels, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * f.lda + k, b_size = (k - 1) * f.ldb + n;
     f.a = check_floats(a_size), f.b = check_floats(b_size);
     f.factors = check_floats(m), f.c = check_floats((m - 1) * f.ldc + n);
@@ -25,25 +25,25 @@ static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_
 
 static void score(void *arg)
 {
-    const product *f = arg;
+    const gemm *f = arg;
     f->kernels->short_scores(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->c,
                              (ptrdiff_t)f->ldc);
 }
 
 static void output(void *arg)
 {
-    const product *f = arg;
+    const gemm *f = arg;
     f->kernels->short_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
                               f->c, (ptrdiff_t)f->ldc);
 }
 
-static bool rows_agree(const product *f, bool scaled)
+static bool rows_agree(const gemm *f, bool scaled)
 {
     bool same = true;
     float *row = check_floats(f->n);
     for (size_t i = 0; i < f->m; i++) {
-        f->kernels->f32.multiply(1, f->n, f->k, f->a + i * f->lda, (ptrdiff_t)f->lda, f->b, f->ldb,
-                                 row, f->n, false);
+        f->kernels->f32.gemm(1, f->n, f->k, f->a + i * f->lda, (ptrdiff_t)f->lda, f->b, f->ldb, row,
+                             f->n, false);
         if (scaled)
             f->kernels->scale_row(f->n, row, f->factors[i], row);
         same &= !memcmp(row, f->c + i * f->ldc, f->n * sizeof *row);
@@ -98,7 +98,7 @@ check_result check_short(const check_run *run)
     }
     for (size_t m = 1; m <= MH_SHORT_ROWS; m++) {
         for (size_t vectors = 1; vectors <= 7; vectors++) {
-            product f = make_product(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);
+            gemm f = make_gemm(run->kernels, m, vectors * lanes, 1 + (m * 7 + vectors) % 23);
             score(&f);
             result.ok &= rows_agree(&f, false);
             output(&f);
@@ -107,7 +107,7 @@ check_result check_short(const check_run *run)
         }
     }
     if (run->bench) {
-        product f = make_product(run->kernels, 10, 512, 10);
+        gemm f = make_gemm(run->kernels, 10, 512, 10);
         result.rate = 1e-9 * 2 * 10 * 512 * 10 * check_rate(output, &f);
         check_release();
     }

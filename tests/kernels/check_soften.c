@@ -15,7 +15,7 @@ enum { TILES = 4, KEYS = TILES * MH_KEY_TILE, MOST_ROWS = 64, DEPTH = 72 };
 enum habit { PLAIN, SOME_DEAD, ALL_DEAD, RISING, ENORMOUS, NOT_A_NUMBER, HABITS };
 
 typedef struct weighing {
-    const mh_product *product;
+    const mh_gemm *gemm;
     size_t rows, last; // keys of the last tile
     float scale;
     float scores[TILES][MOST_ROWS][MH_KEY_TILE];
@@ -91,65 +91,65 @@ static void expect(weighing *w)
 // The step beside a product of `columns`.
 static void soften_beside(weighing *w, const mh_weight_step *step, size_t columns)
 {
-    const mh_product *product = w->product;
-    const size_t deep = mh_round_up(DEPTH, product->step);
-    const size_t rows = mh_round_up(w->rows, product->group);
+    const mh_gemm *gemm = w->gemm;
+    const size_t deep = mh_round_up(DEPTH, gemm->step);
+    const size_t rows = mh_round_up(w->rows, gemm->group);
     float numbers[MH_KEY_TILE * DEPTH];
     check_fill(sizeof numbers / sizeof *numbers, 1, numbers);
-    void *left = check_bytes(rows * deep * product->a_size);
-    void *right = check_bytes(deep * columns * product->b_size);
+    void *left = check_bytes(rows * deep * gemm->a_size);
+    void *right = check_bytes(deep * columns * gemm->b_size);
     float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
-    product->enter();
-    product->pack_a(w->rows, DEPTH, numbers, DEPTH, left);
-    product->pack_b(DEPTH, columns, numbers, columns, right, columns);
-    product->multiply(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone,
-                      columns, false);
-    product->multiply_softening(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns,
-                                beside, columns, step);
-    product->leave();
+    gemm->enter();
+    gemm->pack_a(w->rows, DEPTH, numbers, DEPTH, left);
+    gemm->pack_b(DEPTH, columns, numbers, columns, right, columns);
+    gemm->gemm(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone, columns,
+               false);
+    gemm->multiply_softening(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, beside,
+                             columns, step);
+    gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
 
 static void soften(weighing *w, bool dropout)
 {
-    const mh_product *product = w->product;
+    const mh_gemm *gemm = w->gemm;
     for (size_t r = 0; r < w->rows; r++)
         w->max[r] = -INFINITY;
     memset(w->sum, 0, sizeof w->sum);
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        const mh_weight_step step = {
-            .m = w->rows,
-            .n = keys_of(w, tile),
-            .scale = w->scale,
-            .scores = scores,
-            .max = w->max,
-            .sum = w->sum,
-            .weights = (char *)w->weights + tile * MH_KEY_TILE * product->group * product->a_size,
-            .columns = KEYS,
-            .before = tile * MH_KEY_TILE,
-            .keep = dropout ? w->keep[tile] : NULL,
-            .keep_scale = keep_scale};
+        const mh_weight_step step = {.m = w->rows,
+                                     .n = keys_of(w, tile),
+                                     .scale = w->scale,
+                                     .scores = scores,
+                                     .max = w->max,
+                                     .sum = w->sum,
+                                     .weights = (char *)w->weights +
+                                                tile * MH_KEY_TILE * gemm->group * gemm->a_size,
+                                     .columns = KEYS,
+                                     .before = tile * MH_KEY_TILE,
+                                     .keep = dropout ? w->keep[tile] : NULL,
+                                     .keep_scale = keep_scale};
         if ((w->last / 2 + tile) % 2)
             soften_beside(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
-            product->soften(&step);
+            gemm->soften(&step);
     }
 }
 
 // w->found = weights x 1, which is exact.
 static void read_weights(weighing *w)
 {
-    const mh_product *product = w->product;
+    const mh_gemm *gemm = w->gemm;
     static float ones[KEYS][KEYS], rows[MOST_ROWS][KEYS];
     for (size_t i = 0; i < KEYS; i++)
         ones[i][i] = 1;
-    void *right = check_bytes(KEYS * KEYS * product->b_size);
-    product->enter();
-    product->pack_b(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
-    product->multiply(w->rows, KEYS, KEYS, w->weights, KEYS, right, KEYS, &rows[0][0], KEYS, false);
-    product->leave();
+    void *right = check_bytes(KEYS * KEYS * gemm->b_size);
+    gemm->enter();
+    gemm->pack_b(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
+    gemm->gemm(w->rows, KEYS, KEYS, w->weights, KEYS, right, KEYS, &rows[0][0], KEYS, false);
+    gemm->leave();
     memcpy(w->found, rows, sizeof rows);
 }
 
@@ -174,29 +174,29 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
 static void weigh_once(void *arg)
 {
     weighing *w = arg;
-    w->product->soften(&(mh_weight_step){.m = w->rows,
-                                         .n = MH_KEY_TILE,
-                                         .scale = w->scale,
-                                         .scores = &w->scores[0][0][0],
-                                         .max = w->max,
-                                         .sum = w->sum,
-                                         .weights = w->weights,
-                                         .columns = KEYS});
+    w->gemm->soften(&(mh_weight_step){.m = w->rows,
+                                      .n = MH_KEY_TILE,
+                                      .scale = w->scale,
+                                      .scores = &w->scores[0][0][0],
+                                      .max = w->max,
+                                      .sum = w->sum,
+                                      .weights = w->weights,
+                                      .columns = KEYS});
 }
 
 check_result check_soften(const check_run *run)
 {
     check_result result = {.ok = true, .unit = "Gelem/s"};
     static weighing w;
-    const mh_product *product = &run->kernels->bf16;
-    if (!product->soften) // softmax_step does it
+    const mh_gemm *gemm = &run->kernels->bf16;
+    if (!gemm->soften) // softmax_step does it
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;
-        w = (weighing){.product = product, .rows = 1 + n % product->rows, .last = n, .same = true};
+        w = (weighing){.gemm = gemm, .rows = 1 + n % gemm->rows, .last = n, .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
-        w.weights = check_bytes(mh_round_up(w.rows, product->group) * KEYS * product->a_size);
-        memset(w.weights, 0, mh_round_up(w.rows, product->group) * KEYS * product->a_size);
+        w.weights = check_bytes(mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
+        memset(w.weights, 0, mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
         make_scores(&w);
         soften(&w, dropout);
         expect(&w);
@@ -207,8 +207,8 @@ check_result check_soften(const check_run *run)
         check_release();
     }
     if (run->bench) {
-        w.rows = product->rows;
-        w.weights = check_bytes(w.rows * KEYS * product->a_size);
+        w.rows = gemm->rows;
+        w.weights = check_bytes(w.rows * KEYS * gemm->a_size);
         check_fill(sizeof w.scores / sizeof(float), 5, &w.scores[0][0][0]);
         memset(w.max, 0, sizeof w.max);
         result.rate = 1e-9 * (double)(w.rows * MH_KEY_TILE) * check_rate(weigh_once, &w);

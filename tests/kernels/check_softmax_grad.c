@@ -141,7 +141,7 @@ check_result check_softcap_slope(const check_run *run)
     return result;
 }
 
-// add_row, multiply_row and dot.
+// add_row, mul_row and dot.
 check_result check_rows(const check_run *run)
 {
     check_result result = {.ok = true};
@@ -162,7 +162,7 @@ check_result check_rows(const check_run *run)
         for (size_t i = 0; i < n; i++)
             result.ok &= z[i] == y[i] + x[i];
         memcpy(z, y, n * sizeof *z);
-        run->kernels->multiply_row(n, x, z);
+        run->kernels->mul_row(n, x, z);
         for (size_t i = 0; i < n; i++)
             result.ok &= z[i] == y[i] * x[i];
         check_release();

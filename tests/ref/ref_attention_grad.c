@@ -85,7 +85,7 @@ typedef struct row {
 
 // D = sum_e dout_e o_e. The rounding of `out` to its dtype is about 0.4 of the largest one: taken
 // ten times, of which five were seen.
-static row row_product(const problem *p, const place *at)
+static row row_gemm(const problem *p, const place *at)
 {
     const double *dout = p->dout + at->query * p->Ev, *out = p->forward.out + at->row * p->Ev;
     const double *out_error = p->forward.out_error + at->row * p->Ev;
@@ -201,7 +201,7 @@ static void backward_row(const problem *p, const place *at, ref_attention_grad *
         any |= live[j];
     if (!any)
         return;
-    row r = row_product(p, at);
+    row r = row_gemm(p, at);
     if (p->options->sinks)
         add_sink(p, at, &r, &result->dsinks);
     for (size_t j = 0; j < at->width; j++)

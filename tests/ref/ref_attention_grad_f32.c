@@ -32,7 +32,7 @@ static void softmax_row(size_t S, size_t E, float scale, const float *q, const f
 }
 
 // sum_e dout_e o_e, with o the row's output in f32
-static float row_product(size_t S, size_t Ev, const float *p, const float *v, const float *dout)
+static float row_gemm(size_t S, size_t Ev, const float *p, const float *v, const float *dout)
 {
     float product = 0;
     for (size_t e = 0; e < Ev; e++) {
@@ -57,7 +57,7 @@ void ref_attention_backward_f32(size_t T, size_t S, size_t E, size_t Ev, float s
         dv[n] = 0;
     for (size_t i = 0; i < T; i++, q += E, dq += E, dout += Ev) {
         softmax_row(S, E, scale, q, k, p);
-        float D = row_product(S, Ev, p, v, dout);
+        float D = row_gemm(S, Ev, p, v, dout);
         for (size_t j = 0; j < S; j++) {
             float ds = p[j] * (dot(Ev, dout, v + j * Ev) - D) * scale;
             for (size_t e = 0; e < E; e++) {

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-void ref_product(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, double *error)
+void ref_gemm(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, double *error)
 {
     const size_t M = a->shape[0], K = a->shape[1], N = b->shape[1];
     double *left = ref_load(a), *right = ref_load(b); // (M, K), (K, N)
@@ -33,7 +33,7 @@ void ref_linear(const mh_linear_options *options, bool rounded, bool own_residua
 {
     const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
     const size_t N = weight->shape[0], count = x->shape[0] * N;
-    ref_product(x, &transposed, rounded, layer->before, layer->before_error);
+    ref_gemm(x, &transposed, rounded, layer->before, layer->before_error);
     for (size_t i = 0; i < count; i++) {
         const size_t at[2] = {i / N, i % N};
         double sum = layer->before[i], error = layer->before_error[i], held = layer->y[i];

@@ -8,7 +8,7 @@
 // c = a b with a (M, K), b (K, N), and the error as ref_matmul estimates it; with `rounded` both
 // operands may also have been rounded to bf16, whose errors, up to 2^-8 a b each, walk at random:
 // 4 times the root of the sum of their squares is more than 6 standard deviations.
-void ref_product(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, double *error);
+void ref_gemm(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, double *error);
 
 // What mh_linear writes, all (M, N) dense: before the activation, and y, whose values before the
 // call are in y already (they count if they are the residual or accumulated to), each with its

@@ -89,7 +89,7 @@ static inline bool is_moderate(const float *max)
     return (bits & 0x7FFFFFFF) < 0x44800000;
 }
 
-// t = exp(scale t - max), with base = max log2(e): one multiply-add before the power of two.
+// t = exp(scale t - max), with base = max log2(e): one FMA before the power of two.
 MH_ALWAYS_INLINE void exponentiate(const constants *c, __m512 base, __m512 t[4])
 {
     for (int j = 0; j < 4; j++)

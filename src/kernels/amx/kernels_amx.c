@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The bf16 matrix product on AMX tiles. One instruction multiplies 16 x 32 by 32 x 16 numbers and
-// adds to 16 x 16 f32 sums: 16 times the work of the AVX-512 multiply-adds in the same time.
+// adds to 16 x 16 f32 sums: 16 times the work of the AVX-512 FMAs in the same time.
 //
 //     A operand                          B operand
 //     groups of 16 rows; in each,           steps of 32 k; in each,
@@ -14,7 +14,7 @@
 // between enter() and leave(). Tiles take denormals as 0, whatever the floating-point environment
 // says.
 //
-// f32 stays with the multiply-adds of AVX-512: as three bf16 parts a number, six products, it was
+// f32 stays with the FMAs of AVX-512: as three bf16 parts a number, six products, it was
 // more accurate but no faster; docs/kernels.md has the figures.
 #include "kernels/amx/tiles_amx.h"
 #include "kernels/avx512/simd_avx512.h"
@@ -40,7 +40,7 @@ static void keep_warm(void) { _tile_dpbf16ps(7, 4, 5); }
 
 // ---- the product -------------------------------------------------------------------------------
 
-enum { AHEAD = 16 }; // mh_product.ahead
+enum { AHEAD = 16 }; // mh_gemm.ahead
 
 // What a step of 32 columns sends for: a part of what comes next, and a row of where sums will go.
 // All rows at once would keep the operands waiting; up to a fifth of the time is saved.
@@ -55,8 +55,8 @@ MH_ALWAYS_INLINE void send_for_next(mh_ahead *ahead)
         ahead->rows--, ahead->target += ahead->stride;
 }
 
-MH_ALWAYS_INLINE void multiply_steps(const int groups, const int blocks, size_t steps, operands o,
-                                     mh_ahead *ahead)
+MH_ALWAYS_INLINE void gemm_steps(const int groups, const int blocks, size_t steps, operands o,
+                                 mh_ahead *ahead)
 {
     load_operands(groups, blocks, &o);
     for (size_t i = 0; i + 1 < steps; i++) {
@@ -65,39 +65,39 @@ MH_ALWAYS_INLINE void multiply_steps(const int groups, const int blocks, size_t 
             prefetch_b(blocks, o.b);
         o.a += TILE;
         o.b += o.right_step;
-        multiply_step(groups, blocks, &o);
+        gemm_step(groups, blocks, &o);
     }
     send_for_next(ahead);
-    multiply_step(groups, blocks, NULL);
+    gemm_step(groups, blocks, NULL);
 }
 
-MH_ALWAYS_INLINE void multiply_block(const int groups, const int blocks, size_t steps, operands o,
-                                     float *c, size_t ldc, bool accumulate, mh_ahead *ahead)
+MH_ALWAYS_INLINE void gemm_block(const int groups, const int blocks, size_t steps, operands o,
+                                 float *c, size_t ldc, bool accumulate, mh_ahead *ahead)
 {
     if (accumulate)
         load_sums(groups, blocks, c, ldc);
     else
         clear_sums();
     if (steps)
-        multiply_steps(groups, blocks, steps, o, ahead);
+        gemm_steps(groups, blocks, steps, o, ahead);
     store_sums(groups, blocks, c, ldc);
 }
 
 // All columns over some steps.
-MH_ALWAYS_INLINE void multiply_columns(const int groups, size_t n, size_t steps, operands o,
-                                       float *c, size_t ldc, bool accumulate, mh_ahead *ahead)
+MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, operands o, float *c,
+                                   size_t ldc, bool accumulate, mh_ahead *ahead)
 {
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
-        multiply_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
+        gemm_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
     if (n)
-        multiply_block(groups, 1, steps, o, c, ldc, accumulate, ahead);
+        gemm_block(groups, 1, steps, o, c, ldc, accumulate, ahead);
 }
 
 // As many steps at a time as leave the A operand in the first-level cache, 32 KiB of two groups,
 // from one block of columns to the next. That sums have to wait in between costs less.
-MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, const void *a,
-                                      ptrdiff_t lda, const void *b, size_t ldb, float *c,
-                                      size_t ldc, bool accumulate, mh_ahead ahead)
+MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
+                                  ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
+                                  bool accumulate, mh_ahead ahead)
 {
     enum { STAY = 16 };
     const size_t steps = (k + STEP - 1) / STEP;
@@ -105,7 +105,7 @@ MH_ALWAYS_INLINE void multiply_groups(const int groups, size_t n, size_t k, cons
     operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
-        multiply_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &ahead);
+        gemm_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &ahead);
         o.a += part * TILE;
         o.b += part * o.right_step;
     }
@@ -116,13 +116,13 @@ static void multiply_ahead(size_t m, size_t n, size_t k, const void *a, ptrdiff_
                            const mh_ahead *ahead)
 {
     if (m <= SIDE)
-        multiply_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
+        gemm_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
     else
-        multiply_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
+        gemm_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
 }
 
-static void multiply(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                     size_t ldb, float *c, size_t ldc, bool accumulate)
+static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                 size_t ldb, float *c, size_t ldc, bool accumulate)
 {
     multiply_ahead(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_ahead){0});
 }
@@ -133,7 +133,7 @@ static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrd
 {
     if (mh_multiply_softening_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
         return;
-    multiply(m, n, k, a, lda, b, ldb, c, ldc, false);
+    gemm(m, n, k, a, lda, b, ldb, c, ldc, false);
     mh_soften_amx(step);
 }
 
@@ -378,10 +378,10 @@ static double bf16_peak(size_t iterations, float *sink)
     _tile_loadd(6, numbers, TILE_ROW);
     _tile_loadd(7, numbers, TILE_ROW);
     for (size_t i = 0; i < iterations; i++) {
-        MULTIPLY_TILES(0, 4, 6);
-        MULTIPLY_TILES(1, 4, 7);
-        MULTIPLY_TILES(2, 5, 6);
-        MULTIPLY_TILES(3, 5, 7);
+        GEMM_TILES(0, 4, 6);
+        GEMM_TILES(1, 4, 7);
+        GEMM_TILES(2, 5, 6);
+        GEMM_TILES(3, 5, 7);
     }
     _tile_stored(0, sums, TILE_ROW);
     leave();
@@ -391,31 +391,31 @@ static double bf16_peak(size_t iterations, float *sink)
 
 void mh_kernels_fill_amx(mh_kernels *table)
 {
-    table->bf16 = (mh_product){.rows = ROWS,
-                               .group = SIDE,
-                               .step = STEP,
-                               .block = 512,
-                               .ahead = AHEAD,
-                               .a_size = sizeof(uint16_t),
-                               .b_size = sizeof(uint16_t),
-                               .enter = enter,
-                               .leave = leave,
-                               .keep_warm = keep_warm,
-                               .pack_a = pack_a,
-                               .pack_b = pack_b,
-                               .pack_a_t = pack_a_t,
-                               .pack_b_t = pack_b_t,
-                               .pack_a_bf16 = pack_a_bf16,
-                               .pack_a_t_bf16 = pack_a_t_bf16,
-                               .pack_b_bf16 = pack_b_bf16,
-                               .pack_b_t_bf16 = pack_b_t_bf16,
-                               .set_b_column = set_b_column,
-                               .set_b_row = set_b_row,
-                               .unpack_b = unpack_b,
-                               .multiply = multiply,
-                               .multiply_ahead = multiply_ahead,
-                               .multiply_few = mh_multiply_few_amx,
-                               .soften = mh_soften_amx,
-                               .multiply_softening = multiply_softening};
+    table->bf16 = (mh_gemm){.rows = ROWS,
+                            .group = SIDE,
+                            .step = STEP,
+                            .block = 512,
+                            .ahead = AHEAD,
+                            .a_size = sizeof(uint16_t),
+                            .b_size = sizeof(uint16_t),
+                            .enter = enter,
+                            .leave = leave,
+                            .keep_warm = keep_warm,
+                            .pack_a = pack_a,
+                            .pack_b = pack_b,
+                            .pack_a_t = pack_a_t,
+                            .pack_b_t = pack_b_t,
+                            .pack_a_bf16 = pack_a_bf16,
+                            .pack_a_t_bf16 = pack_a_t_bf16,
+                            .pack_b_bf16 = pack_b_bf16,
+                            .pack_b_t_bf16 = pack_b_t_bf16,
+                            .set_b_column = set_b_column,
+                            .set_b_row = set_b_row,
+                            .unpack_b = unpack_b,
+                            .gemm = gemm,
+                            .multiply_ahead = multiply_ahead,
+                            .gemv = mh_gemv_amx,
+                            .soften = mh_soften_amx,
+                            .multiply_softening = multiply_softening};
     table->bf16_peak = bf16_peak;
 }

@@ -79,7 +79,7 @@ MH_ALWAYS_INLINE void space_issue(void) { __asm__ volatile("nop;nop;nop;nop;nop;
         _tile_stream_loadd(tile, from, TILE_ROW);                                                  \
         space_issue();                                                                             \
     } while (0)
-#define MULTIPLY_TILES(sums, a, b)                                                                 \
+#define GEMM_TILES(sums, a, b)                                                                     \
     do {                                                                                           \
         _tile_dpbf16ps(sums, a, b);                                                                \
         space_issue();                                                                             \
@@ -98,31 +98,30 @@ MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const op
 // One step of k, whose operands are loaded: sums += a b. The next step's take their places one by
 // one, each after the last product that needs the old one. Right operands pass by the first-level
 // cache, in which the left ones stay.
-MH_ALWAYS_INLINE void multiply_step(const int groups, const int blocks, const operands *next)
+MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operands *next)
 {
-    MULTIPLY_TILES(0, 4, 6);
+    GEMM_TILES(0, 4, 6);
     if (blocks > 1)
-        MULTIPLY_TILES(1, 4, 7);
+        GEMM_TILES(1, 4, 7);
     if (next)
         LOAD_TILE(4, next->a);
     if (groups > 1)
-        MULTIPLY_TILES(2, 5, 6);
+        GEMM_TILES(2, 5, 6);
     if (next)
         STREAM_TILE(6, next->b);
     if (groups > 1 && blocks > 1)
-        MULTIPLY_TILES(3, 5, 7);
+        GEMM_TILES(3, 5, 7);
     if (next && blocks > 1)
         STREAM_TILE(7, next->b + TILE);
     if (next && groups > 1)
         LOAD_TILE(5, next->a + next->group);
 }
 
-// See few_rows_amx.c: mh_product.multiply_few.
-void mh_multiply_few_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
-                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
-                         bool accumulate);
+// See gemv_amx.c: mh_gemm.gemv.
+void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
 
-// See attention_amx.c. The second does mh_product.multiply_softening where that pays, and returns
+// See attention_amx.c. The second does mh_gemm.multiply_softening where that pays, and returns
 // whether it did.
 void mh_soften_amx(const mh_weight_step *step);
 bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,

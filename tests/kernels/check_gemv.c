@@ -46,8 +46,8 @@ static bool equal_rows(size_t m, size_t n, const float *x, size_t ldx, const flo
 }
 
 // Few rows of f32 times rows of every type: the bits of multiply.
-static void check_few(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
-                      bool accumulate, check_result *result)
+static void check_gemv_unpacked(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n,
+                                size_t k, bool accumulate, check_result *result)
 {
     const size_t lda = k + 3;
     const typed_rows b = make_rows(type, k, n, n + 5, kernels->lanes);
@@ -59,10 +59,10 @@ static void check_few(const mh_kernels *kernels, mh_row_type type, size_t m, siz
         check_fill(n, 1, expected + i * b.columns);
         memcpy(found + i * n, expected + i * b.columns, n * sizeof(float));
     }
-    kernels->f32.multiply(m, b.columns, k, a, (ptrdiff_t)lda, b.wide, b.columns, expected,
-                          b.columns, accumulate);
-    kernels->f32.multiply_few(type, m, n, k, a, (ptrdiff_t)lda, b.rows, (ptrdiff_t)b.ld, found, n,
-                              accumulate);
+    kernels->f32.gemm(m, b.columns, k, a, (ptrdiff_t)lda, b.wide, b.columns, expected, b.columns,
+                      accumulate);
+    kernels->f32.gemv(type, m, n, k, a, (ptrdiff_t)lda, b.rows, (ptrdiff_t)b.ld, found, n,
+                      accumulate);
     result->ok &= equal_rows(m, n, found, n, expected, b.columns);
     check_release();
 }
@@ -76,11 +76,10 @@ static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, si
     check_fill(m * k, 1, a);
     check_fill(m * n, 1, expected);
     memcpy(found, expected, m * n * sizeof(float));
-    kernels->f32.multiply(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
+    kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
     const void *next =
         type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 does without, too
-    kernels->multiply_once(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate,
-                           next);
+    kernels->gemm_stream(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate, next);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }
@@ -94,13 +93,13 @@ static void check_many(const mh_kernels *kernels, size_t m, size_t n, size_t k,
     check_fill(m * k, 1, a);
     check_fill(k * n, 1, b);
     for (size_t i = 0; i < m; i++)
-        kernels->f32.multiply(1, n, k, a + i * k, (ptrdiff_t)k, b, n, expected + i * n, n, false);
-    kernels->f32.multiply(m, n, k, a, (ptrdiff_t)k, b, n, found, n, false);
+        kernels->f32.gemm(1, n, k, a + i * k, (ptrdiff_t)k, b, n, expected + i * n, n, false);
+    kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b, n, found, n, false);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }
 
-check_result check_product_rows(const check_run *run)
+check_result check_gemv(const check_run *run)
 {
     check_result result = {.ok = true};
     const mh_kernels *kernels = run->kernels;
@@ -108,9 +107,9 @@ check_result check_product_rows(const check_run *run)
     static const mh_row_type types[] = {MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16};
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-            for (size_t m = 1; m <= MH_FEW_ROWS; m++)
+            for (size_t m = 1; m <= MH_GEMV_ROWS; m++)
                 for (size_t n = 1; n <= 4200; n += n < 40 ? 3 : 1031)
-                    check_few(kernels, types[t], m, n, depths[d], n % 2, &result);
+                    check_gemv_unpacked(kernels, types[t], m, n, depths[d], n % 2, &result);
             for (size_t m = 1; m <= kernels->f32.rows; m++)
                 for (size_t vectors = 1; vectors <= 19; vectors += vectors < 9 ? 1 : 5)
                     check_once(kernels, types[t], m, vectors * kernels->lanes, depths[d],

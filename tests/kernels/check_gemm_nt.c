@@ -4,22 +4,22 @@
 #include "kernels/check.h"
 #include <string.h>
 
-typedef struct product {
+typedef struct gemm {
     const mh_kernels *kernels;
     size_t m, n, k, lda, ldb, ldc;
     float *a, *b, *c; // (m, k), (n, k), (m, n in whole vectors)
-} product;
+} gemm;
 
-static size_t whole_vectors(const product *f)
+static size_t whole_vectors(const gemm *f)
 {
     return (f->n + f->kernels->lanes - 1) / f->kernels->lanes * f->kernels->lanes;
 }
 
 // Rows of a and b lie `apart` further apart than they are long.
-static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart,
-                            float magnitude)
+static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart,
+                      float magnitude)
 {
-    product f = {kernels, m, n, k, k + apart, k + 2 * apart, 0, NULL, NULL, NULL};
+    gemm f = {kernels, m, n, k, k + apart, k + 2 * apart, 0, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * f.lda + k, b_size = (n - 1) * f.ldb + k;
     f.ldc = whole_vectors(&f) + 7;
     f.a = check_floats(a_size), f.b = check_floats(b_size);
@@ -29,15 +29,15 @@ static product make_product(const mh_kernels *kernels, size_t m, size_t n, size_
     return f;
 }
 
-static void multiply_rows(void *arg)
+static void gemm_rows(void *arg)
 {
-    const product *f = arg;
-    f->kernels->dots(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb, f->c,
-                     (ptrdiff_t)f->ldc);
+    const gemm *f = arg;
+    f->kernels->gemm_nt(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb, f->c,
+                        (ptrdiff_t)f->ldc);
 }
 
 // b as columns (k, n in whole vectors).
-static float *turn(const product *f)
+static float *turn(const gemm *f)
 {
     const size_t columns = whole_vectors(f);
     float *transposed = check_floats(f->k * columns);
@@ -48,7 +48,7 @@ static float *turn(const product *f)
 }
 
 // Row i with all columns, chain by chain, which `a` and `b` have room for.
-static void add_chains(const product *f, size_t i, const float *columns, float *a, float *b,
+static void add_chains(const gemm *f, size_t i, const float *columns, float *a, float *b,
                        float *chain, float *expected)
 {
     const size_t lanes = f->kernels->lanes, n = whole_vectors(f);
@@ -58,13 +58,13 @@ static void add_chains(const product *f, size_t i, const float *columns, float *
             a[length] = f->a[i * f->lda + p];
             memcpy(b + length * n, columns + p * n, n * sizeof *b);
         }
-        f->kernels->f32.multiply(1, n, length, a, (ptrdiff_t)f->k, b, n, chain, n, false);
+        f->kernels->f32.gemm(1, n, length, a, (ptrdiff_t)f->k, b, n, chain, n, false);
         for (size_t j = 0; j < n; j++)
             expected[j] = l == 0 ? chain[j] : expected[j] + chain[j];
     }
 }
 
-static bool agrees(const product *f)
+static bool agrees(const gemm *f)
 {
     const size_t n = whole_vectors(f), rows = f->kernels->f32.rows;
     const float *columns = turn(f);
@@ -73,8 +73,8 @@ static bool agrees(const product *f)
     bool same = true;
     for (size_t first = 0; first < f->m; first += rows) {
         const size_t count = f->m - first < rows ? f->m - first : rows;
-        f->kernels->multiply_chains(count, n, f->k, f->a + first * f->lda, (ptrdiff_t)f->lda,
-                                    columns, n, found, n);
+        f->kernels->gemm_interleaved(count, n, f->k, f->a + first * f->lda, (ptrdiff_t)f->lda,
+                                     columns, n, found, n);
         for (size_t r = 0; r < count; r++) {
             add_chains(f, first + r, columns, a, b, chain, expected);
             same &= !memcmp(expected, found + r * n, n * sizeof *expected);
@@ -84,24 +84,23 @@ static bool agrees(const product *f)
     return same;
 }
 
-check_result check_chains(const check_run *run)
+check_result check_gemm_nt(const check_run *run)
 {
     static const size_t depths[] = {1, 7, 16, 37, 130};
     check_result result = {.ok = true, .unit = "Gflop/s"};
     for (size_t m = 1; m <= MH_SHORT_ROWS + 2; m++) {
         for (size_t n = 1; n <= 19; n += 1 + m % 3) {
             for (int tiny = 0; tiny < 2; tiny++) { // products that become 0 have signs, too
-                product f =
-                    make_product(run->kernels, m, n, depths[(m + n) % 5], 3, tiny ? 1e-30f : 1);
-                multiply_rows(&f);
+                gemm f = make_gemm(run->kernels, m, n, depths[(m + n) % 5], 3, tiny ? 1e-30f : 1);
+                gemm_rows(&f);
                 result.ok &= agrees(&f);
                 check_release();
             }
         }
     }
     if (run->bench) {
-        product f = make_product(run->kernels, 10, 10, 512, 0, 1);
-        result.rate = 1e-9 * 2 * 10 * 10 * 512 * check_rate(multiply_rows, &f);
+        gemm f = make_gemm(run->kernels, 10, 10, 512, 0, 1);
+        result.rate = 1e-9 * 2 * 10 * 10 * 512 * check_rate(gemm_rows, &f);
         check_release();
     }
     result.error = result.ok ? 0 : 2;

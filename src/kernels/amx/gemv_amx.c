@@ -6,7 +6,7 @@
 //     sum += even + odd
 //
 // each a chain in that order, from 0, rounded to nearest; denormals are 0 before and after.
-// Products of bf16 are exact in f32, so multiply-adds on vectors do the same. With one row they are
+// Products of bf16 are exact in f32, so FMAs on vectors do the same. With one row they are
 // done as fast as memory is read, and packing, which takes several times as long, is not needed:
 // 4096 x 4096 took 250 cycles a tile with it, takes 92 without, and 87 to be read.
 #include "kernels/amx/tiles_amx.h"
@@ -79,9 +79,8 @@ MH_ALWAYS_INLINE void leave_flushing(uint32_t saved)
     __asm__ volatile("ldmxcsr %0" : : "m"(saved) : "memory");
 }
 
-void mh_multiply_few_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a,
-                         ptrdiff_t lda, const void *b, ptrdiff_t ldb, float *c, size_t ldc,
-                         bool accumulate)
+void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
+                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate)
 {
     const uint32_t saved = enter_flushing();
     const char *tile = a;

@@ -11,52 +11,52 @@
 #include <string.h>
 
 typedef struct operands {
-    const mh_product *product;
+    const mh_gemm *gemm;
     size_t m, n, k, lda, ldb, ldc;
     float *a, *b;              // (m, lda), (k, ldb)
     void *packed_a, *packed_b; // NULL: as they are
     float *c;
 } operands;
 
-static bool rounds(const mh_product *product) { return product->a_size == 2; }
+static bool rounds(const mh_gemm *gemm) { return gemm->a_size == 2; }
 
-static void fill(const mh_product *product, size_t n, float *x)
+static void fill(const mh_gemm *gemm, size_t n, float *x)
 {
     check_fill(n, 1, x);
-    for (size_t i = 0; i < n && rounds(product); i++)
+    for (size_t i = 0; i < n && rounds(gemm); i++)
         x[i] = mh_bf16_to_float(mh_float_to_bf16(x[i]));
 }
 
 static void pack(operands *o)
 {
-    if (o->product->pack_a)
-        o->product->pack_a(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
-    if (o->product->pack_b)
-        o->product->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
+    if (o->gemm->pack_a)
+        o->gemm->pack_a(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
+    if (o->gemm->pack_b)
+        o->gemm->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
 }
 
 // The guards end where the last row of each operand ends, so a row stride may not be paid twice.
-static operands make_operands(const mh_product *product, size_t m, size_t n, size_t k)
+static operands make_operands(const mh_gemm *gemm, size_t m, size_t n, size_t k)
 {
-    operands o = {product, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
+    operands o = {gemm, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * o.lda + k, b_size = k ? (k - 1) * o.ldb + n : 0;
-    const size_t c_size = (mh_round_up(m, product->group) - 1) * o.ldc + n;
-    const size_t depth = mh_round_up(k, product->step);
+    const size_t c_size = (mh_round_up(m, gemm->group) - 1) * o.ldc + n;
+    const size_t depth = mh_round_up(k, gemm->step);
     o.a = check_floats(a_size), o.b = check_floats(b_size), o.c = check_floats(c_size);
-    fill(product, a_size, o.a);
-    fill(product, b_size, o.b);
+    fill(gemm, a_size, o.a);
+    fill(gemm, b_size, o.b);
     check_fill(c_size, 1, o.c);
-    if (product->pack_a)
-        o.packed_a = check_bytes(mh_round_up(m, product->group) * depth * product->a_size);
-    if (product->pack_b)
-        o.packed_b = check_bytes(depth * n * product->b_size);
+    if (gemm->pack_a)
+        o.packed_a = check_bytes(mh_round_up(m, gemm->group) * depth * gemm->a_size);
+    if (gemm->pack_b)
+        o.packed_b = check_bytes(depth * n * gemm->b_size);
     pack(&o);
     return o;
 }
 
-static void multiply(const operands *o, bool accumulate)
+static void run_gemm(const operands *o, bool accumulate)
 {
-    const mh_product *p = o->product;
+    const mh_gemm *p = o->gemm;
     const void *a = p->pack_a ? o->packed_a : o->a, *b = p->pack_b ? o->packed_b : o->b;
     const size_t lda = p->pack_a ? mh_round_up(o->k, p->step) : o->lda;
     const size_t ldb = p->pack_b ? o->n : o->ldb;
@@ -66,15 +66,15 @@ static void multiply(const operands *o, bool accumulate)
                             .bytes = o->n * sizeof *o->c,
                             .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
     if (o->m % 2) // either way, with the same sums
-        p->multiply(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
+        p->gemm(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
     else
         p->multiply_ahead(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
                           &ahead);
 }
 
-static void multiply_once(void *arg) { multiply(arg, false); }
+static void gemm_stream(void *arg) { run_gemm(arg, false); }
 
-static double product_error(const operands *o, const float *before, bool accumulate)
+static double gemm_error(const operands *o, const float *before, bool accumulate)
 {
     double worst = 0;
     for (size_t i = 0; i < o->m; i++) {
@@ -98,11 +98,11 @@ static bool rows_alone_agree(const operands *o)
     bool same = true;
     operands alone = *o;
     alone.m = 1;
-    alone.c = check_floats((o->product->group - 1) * o->ldc + o->n);
-    memset(alone.c, 0, ((o->product->group - 1) * o->ldc + o->n) * sizeof(float));
+    alone.c = check_floats((o->gemm->group - 1) * o->ldc + o->n);
+    memset(alone.c, 0, ((o->gemm->group - 1) * o->ldc + o->n) * sizeof(float));
     for (size_t i = 0; i < o->m; i++, alone.a += o->lda) {
         pack(&alone);
-        multiply(&alone, false);
+        run_gemm(&alone, false);
         same &= !memcmp(alone.c, o->c + i * o->ldc, o->n * sizeof(float));
     }
     pack((operands *)o);
@@ -122,9 +122,9 @@ static bool transposed_agrees(const operands *o, const float *before)
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         memcpy(o->c, before, bytes);
         memcpy(c, before, bytes);
-        multiply(o, accumulate);
-        o->product->gemm_tn(o->m, o->n, o->k, transposed, (ptrdiff_t)lda, o->b, o->ldb, c, o->ldc,
-                            accumulate);
+        run_gemm(o, accumulate);
+        o->gemm->gemm_tn(o->m, o->n, o->k, transposed, (ptrdiff_t)lda, o->b, o->ldb, c, o->ldc,
+                         accumulate);
         same &= !memcmp(o->c, c, bytes);
     }
     return same;
@@ -133,7 +133,7 @@ static bool transposed_agrees(const operands *o, const float *before)
 // Written column by column or row by row, a B operand has the same bits; and it can be read.
 static bool right_agrees(const operands *o)
 {
-    const size_t bytes = mh_round_up(o->k, o->product->step) * o->n * sizeof(uint16_t);
+    const size_t bytes = mh_round_up(o->k, o->gemm->step) * o->n * sizeof(uint16_t);
     uint16_t *numbers = malloc((o->k + o->n) * sizeof *numbers);
     uint8_t *columns = check_bytes(bytes), *rows = check_bytes(bytes);
     float *back = check_floats(o->k * o->n);
@@ -142,14 +142,14 @@ static bool right_agrees(const operands *o)
     for (size_t j = 0; j < o->n; j++) {
         for (size_t i = 0; i < o->k; i++)
             numbers[i] = mh_float_to_bf16(o->b[i * o->ldb + j]);
-        o->product->set_b_column(o->k, numbers, j, columns, o->n);
+        o->gemm->set_b_column(o->k, numbers, j, columns, o->n);
     }
     for (size_t i = 0; i < o->k; i++) {
         for (size_t j = 0; j < o->n; j++)
             numbers[j] = mh_float_to_bf16(o->b[i * o->ldb + j]);
-        o->product->set_b_row(o->n, numbers, i, rows, o->n);
+        o->gemm->set_b_row(o->n, numbers, i, rows, o->n);
     }
-    o->product->unpack_b(o->k, o->n, o->packed_b, o->n, back, o->n);
+    o->gemm->unpack_b(o->k, o->n, o->packed_b, o->n, back, o->n);
     bool same = !memcmp(columns, o->packed_b, bytes) && !memcmp(rows, o->packed_b, bytes);
     for (size_t i = 0; i < o->k; i++)
         same &= !memcmp(back + i * o->n, o->b + i * o->ldb, o->n * sizeof *back);
@@ -157,21 +157,20 @@ static bool right_agrees(const operands *o)
     return same;
 }
 
-static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
-                        check_result *result)
+static void check_shape(const mh_gemm *gemm, size_t m, size_t n, size_t k, check_result *result)
 {
-    operands o = make_operands(product, m, n, k);
+    operands o = make_operands(gemm, m, n, k);
     const size_t bytes = ((m - 1) * o.ldc + n) * sizeof(float);
     float *before = malloc(bytes);
     memcpy(before, o.c, bytes);
-    multiply(&o, true);
-    result->error = check_worse(result->error, product_error(&o, before, true));
-    multiply(&o, false);
-    result->error = check_worse(result->error, product_error(&o, before, false));
+    run_gemm(&o, true);
+    result->error = check_worse(result->error, gemm_error(&o, before, true));
+    run_gemm(&o, false);
+    result->error = check_worse(result->error, gemm_error(&o, before, false));
     result->ok &= rows_alone_agree(&o);
-    if (product->set_b_column)
+    if (gemm->set_b_column)
         result->ok &= right_agrees(&o);
-    if (product->gemm_tn)
+    if (gemm->gemm_tn)
         result->ok &= transposed_agrees(&o, before);
     for (size_t i = 0; i + 1 < m; i++) // between the rows
         result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
@@ -181,22 +180,22 @@ static void check_shape(const mh_product *product, size_t m, size_t n, size_t k,
 
 // What IEEE arithmetic makes of inf and NaN, in the rows and columns that have them and nowhere
 // else; also of numbers that would become inf if they were rounded up.
-static void check_odd_numbers(const mh_product *product, check_result *result)
+static void check_odd_numbers(const mh_gemm *gemm, check_result *result)
 {
     enum { M = 5, N = 32, K = 40 };
     static const float odd[] = {INFINITY, -INFINITY, NAN, FLT_MAX};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        operands o = make_operands(product, M, N, K);
-        multiply(&o, false);
+        operands o = make_operands(gemm, M, N, K);
+        run_gemm(&o, false);
         float plain[M * N];
         for (size_t r = 0; r < M; r++)
             memcpy(plain + r * N, o.c + r * o.ldc, N * sizeof(float));
-        const float a = rounds(product) && odd[i] == FLT_MAX ? 0x1p127f : odd[i];
+        const float a = rounds(gemm) && odd[i] == FLT_MAX ? 0x1p127f : odd[i];
         for (size_t l = 0; l < K; l++)
             o.b[l * o.ldb + 7] = l == 11 ? 1.0f : 0.0f;
         o.a[2 * o.lda + 11] = a; // row 2: a * b; column 7: a
         pack(&o);
-        multiply(&o, false);
+        run_gemm(&o, false);
         for (size_t r = 0; r < M; r++)
             for (size_t c = 0; c < N; c++) {
                 const float found = o.c[r * o.ldc + c];
@@ -212,13 +211,12 @@ static void check_odd_numbers(const mh_product *product, check_result *result)
 }
 
 // From the transpose, and from bf16, the forms are the same, byte for byte.
-static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
-                        check_result *result)
+static void check_forms(const mh_gemm *gemm, size_t m, size_t n, size_t k, check_result *result)
 {
-    const operands o = make_operands(product, m, n, k);
-    const size_t depth = mh_round_up(k, product->step);
-    const size_t left = mh_round_up(m, product->group) * depth * product->a_size;
-    const size_t right = depth * n * product->b_size;
+    const operands o = make_operands(gemm, m, n, k);
+    const size_t depth = mh_round_up(k, gemm->step);
+    const size_t left = mh_round_up(m, gemm->group) * depth * gemm->a_size;
+    const size_t right = depth * n * gemm->b_size;
     const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
                  last_b = (k - 1) * o.ldb + n;
     float *transposed_a = check_floats((k - 1) * lda + m),
@@ -238,15 +236,15 @@ static void check_forms(const mh_product *product, size_t m, size_t n, size_t k,
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
     for (size_t i = 0; i < (k - 1) * lda + m; i++)
         narrow_transposed[i] = mh_float_to_bf16(transposed_a[i]);
-    product->pack_a_t(m, k, transposed_a, (ptrdiff_t)lda, to_a);
-    product->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
+    gemm->pack_a_t(m, k, transposed_a, (ptrdiff_t)lda, to_a);
+    gemm->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
-    product->pack_a_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
-    product->pack_b_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
+    gemm->pack_a_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
+    gemm->pack_b_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left);
-    product->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
+    gemm->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
     result->ok &= !memcmp(to_a, o.packed_a, left);
     check_release();
 }
@@ -272,64 +270,58 @@ static bool same_or_nan(float x, float y)
 }
 
 // Few rows times b as it stands: the bits of b packed.
-static void check_few_packed(const mh_product *product, size_t m, size_t n, size_t k,
-                             check_result *result)
+static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
+                              check_result *result)
 {
-    const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, product->step);
+    const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, gemm->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
     uint16_t *a = check_halves((m - 1) * lda + k), *b = check_halves((k - 1) * ldb + n);
-    uint8_t *packed_a = check_bytes(product->group * depth * product->a_size);
-    uint8_t *packed_b = check_bytes(depth * columns * product->b_size);
-    float *expected = check_floats(product->group * columns), *found = check_floats(m * n);
+    uint8_t *packed_a = check_bytes(gemm->group * depth * gemm->a_size);
+    uint8_t *packed_b = check_bytes(depth * columns * gemm->b_size);
+    float *expected = check_floats(gemm->group * columns), *found = check_floats(m * n);
     fill_odd_halves((m - 1) * lda + k, 1, a);
     fill_odd_halves((k - 1) * ldb + n, 77, b);
-    product->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
-    product->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
-    product->multiply(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected,
-                      columns, false);
-    product->multiply_few(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb,
-                          found, n, false);
+    gemm->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
+    gemm->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
+    gemm->gemm(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected, columns,
+               false);
+    gemm->gemv(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb, found, n,
+               false);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
             result->ok &= same_or_nan(found[i * n + j], expected[i * columns + j]);
     check_release();
 }
 
-static check_result check_product(const check_run *run, const mh_product *product)
+static check_result check_gemm(const check_run *run, const mh_gemm *gemm)
 {
     check_result result = {.ok = true, .unit = "GFLOP/s"};
     const size_t lanes = run->kernels->lanes;
     static const size_t depths[] = {0, 1, 2, 7, 31, 32, 33, 64, 129, 300};
-    if (product->enter)
-        product->enter();
-    for (size_t m = 1; m <= product->rows; m += m < 8 ? 1 : 4)
+    if (gemm->enter)
+        gemm->enter();
+    for (size_t m = 1; m <= gemm->rows; m += m < 8 ? 1 : 4)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t vectors = 1; vectors <= 9; vectors += vectors < 5 ? 1 : 4)
-                check_shape(product, m, vectors * lanes, depths[d], &result);
-    for (size_t m = 1; m <= 48 && product->pack_a; m += 5)
+                check_shape(gemm, m, vectors * lanes, depths[d], &result);
+    for (size_t m = 1; m <= 48 && gemm->pack_a; m += 5)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
-                check_forms(product, m, n, depths[d], &result);
-    for (size_t m = 1; m <= MH_FEW_ROWS && product->pack_a; m++)
+                check_forms(gemm, m, n, depths[d], &result);
+    for (size_t m = 1; m <= MH_GEMV_ROWS && gemm->pack_a; m++)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
-                check_few_packed(product, m, n, depths[d], &result);
-    check_odd_numbers(product, &result);
+                check_gemv_packed(gemm, m, n, depths[d], &result);
+    check_odd_numbers(gemm, &result);
     if (run->bench) {
-        operands o = make_operands(product, product->rows, MH_KEY_TILE, 128);
-        result.rate = 2e-9 * (double)(o.m * o.n * o.k) * check_rate(multiply_once, &o);
+        operands o = make_operands(gemm, gemm->rows, MH_KEY_TILE, 128);
+        result.rate = 2e-9 * (double)(o.m * o.n * o.k) * check_rate(gemm_stream, &o);
     }
-    if (product->leave)
-        product->leave();
+    if (gemm->leave)
+        gemm->leave();
     return result;
 }
 
-check_result check_product_f32(const check_run *run)
-{
-    return check_product(run, &run->kernels->f32);
-}
+check_result check_gemm_f32(const check_run *run) { return check_gemm(run, &run->kernels->f32); }
 
-check_result check_product_bf16(const check_run *run)
-{
-    return check_product(run, &run->kernels->bf16);
-}
+check_result check_gemm_bf16(const check_run *run) { return check_gemm(run, &run->kernels->bf16); }
