@@ -154,7 +154,7 @@ typedef struct client {
     char *input;
     size_t input_size, input_capacity;
     size_t needed;  // no request is complete with fewer bytes
-    bool continued; // 100 Continue was sent for the request
+    bool continued; // 100 Continue was prefetched the request
 
     job *job; // while WAITING
     bool head_only, keep_alive;

@@ -21,14 +21,14 @@ enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 // What rows of numbers are made of.
 typedef enum mh_row_type { MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16 } mh_row_type;
 
-// What mh_gemm.multiply_ahead sends for on its way: mh_gemm.ahead * k bytes into the
+// What mh_gemm.gemm_prefetch prefetches on its way: mh_gemm.ahead * k bytes into the
 // second-level cache, strip by strip the panel that comes next; and where the sums will go.
-typedef struct mh_ahead {
+typedef struct mh_gemm_prefetch {
     const char *next;
     const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
     size_t rows, bytes;
     ptrdiff_t stride;
-} mh_ahead;
+} mh_gemm_prefetch;
 
 // The longest vector of any level, for buffers that hold one vector a row; the rows that are taken
 // at a time if sequences are short; how many rows are few; and mh_kernels.panel for all columns.
@@ -131,8 +131,8 @@ typedef struct mh_gemm {
     size_t step;  // k is rounded up to it
     size_t block; // rows of A that are best packed at a time: whole strips that, as deep as a
                   // stretch of k, fit in the second-level cache
-    size_t ahead; // bytes of what comes next that a strip sends for, for each k: strips of 192 or
-                  // 256 rows make a panel
+    size_t prefetch_bytes; // bytes of what comes next that a strip prefetches, for each k: strips
+                           // of 192 or 256 rows make a panel
     size_t a_size, b_size; // bytes of an element of a packed operand
 
     // What a thread has to do before it packs an A operand or multiplies, and afterwards; and
@@ -174,9 +174,9 @@ typedef struct mh_gemm {
                  size_t ldb, float *c, size_t ldc, bool accumulate);
 
     // The same, while what will be needed next comes into the caches.
-    void (*multiply_ahead)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                           const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
-                           const mh_ahead *ahead);
+    void (*gemm_prefetch)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                          size_t ldb, float *c, size_t ldc, bool accumulate,
+                          const mh_gemm_prefetch *prefetch);
 
     // multiply with few rows of a, m <= MH_GEMV_ROWS, and rows of b as they stand, b (k x n, row
     // stride ldb), which is read in long runs: bit for bit what multiply makes of b as an operand,

@@ -87,13 +87,13 @@ static void finish(mh_beam *b, const mh_beam_option *o)
 // longest length in every case 10.6 %.
 static bool is_done(const mh_beam *b)
 {
-    enum { AHEAD = 2 };
+    enum { PREFETCH_BYTES = 2 };
     if (b->finished < b->keep)
         return false;
     if (b->finished == b->width && b->width == 1) // greedy: the first </s> ends it
         return true;
     const size_t tokens =
-        b->finished == b->width ? mh_smaller(b->length + AHEAD, b->most) : b->most;
+        b->finished == b->width ? mh_smaller(b->length + PREFETCH_BYTES, b->most) : b->most;
     return normalise(b, b->hypotheses[0].log_probability, tokens) <= b->best[b->keep - 1].score;
 }
 

@@ -75,7 +75,7 @@ static mh_status start(mh_context *context, search *s, mh_piece *const *pieces,
 // ---- one step -----------------------------------------------------------------------------------
 
 // What may follow each row.
-static mh_status look_ahead(mh_context *context, search *s, size_t position)
+static mh_status prefetch_distance(mh_context *context, search *s, size_t position)
 {
     const size_t rows = s->rows, D = s->t->config.d_model;
     const mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D),
@@ -167,7 +167,7 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
     bool stopped = false;
     for (size_t position = 0; s->rows > 0 && !status && !(stopped = is_stopped(s)); position++) {
         const size_t rows = s->rows;
-        status = look_ahead(context, s, position);
+        status = prefetch_distance(context, s, position);
         if (!status)
             status = choose(context, s);
         if (!status)

@@ -85,10 +85,10 @@ static void add_values_carefully(const mh_attention_job *job, const mh_strip *st
     }
 }
 
-// What to send for while the panel at column j is read: `next` with the last one, else what comes
+// What to prefetch while the panel at column j is read: `next` with the last one, else what comes
 // soon. Nothing for one row of f32: it is quick enough for the CPU to find the next lines itself.
-static const void *find_ahead(mh_row_type type, size_t m, size_t n, const mh_panels *b, size_t j,
-                              const char *panel, const void *next)
+static const void *find_prefetch(mh_row_type type, size_t m, size_t n, const mh_panels *b, size_t j,
+                                 const char *panel, const void *next)
 {
     enum { SOON = 2048 }; // bytes
     if (b->width < b->columns && type == MH_ROW_F32 && m == 1)
@@ -111,7 +111,7 @@ static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t f
         if (next)
             kernels->gemm_stream(type, m, part.columns, k, a.data, a.stride, part.data, part.stride,
                                  c + j, ldc, accumulate,
-                                 find_ahead(type, m, n, b, j, part.data, next));
+                                 find_prefetch(type, m, n, b, j, part.data, next));
         else
             kernels->f32.gemm(m, part.columns, k, a.data, a.stride, part.data, part.stride, c + j,
                               ldc, accumulate);
@@ -119,7 +119,7 @@ static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t f
 }
 
 // Scores, mask, softmax step and weighted values of at most as many rows as the product takes. If
-// `next` is known, the values are sent for while keys are read, and it while values are.
+// `next` is known, the values are prefetched while keys are read, and it while values are.
 static void attend_rows(const mh_attention_job *job, const mh_strip *strip, const mh_key_tile *tile,
                         const uint64_t *live, const float *bias, const void *next,
                         mh_attention_scratch *scratch)

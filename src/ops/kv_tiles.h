@@ -105,8 +105,8 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
                             size_t head, size_t begin, mh_kv_reading reading, float *keys,
                             float *values);
 
-// Where that tile lies, in whatever form, so that it can be sent for, unless its chunk is short;
-// the chunk is sent for itself, as to look at it would be to wait for it.
+// Where that tile lies, in whatever form, so that it can be prefetched, unless its chunk is short;
+// the chunk is prefetched itself, as to look at it would be to wait for it.
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);
 
 // The same tile as operands of a product; only those that a cache keeps, nothing is packed.

@@ -5,17 +5,17 @@
 #include "ops/rows.h"
 #include <string.h>
 
-// A part of what a product sends for: where its results will go.
-static mh_ahead target_of(const mh_matmul_job *job, const mh_matmul_part *p)
+// A part of what a product prefetches: where its results will go.
+static mh_gemm_prefetch target_of(const mh_matmul_job *job, const mh_matmul_part *p)
 {
     const mh_tensor *t = &job->target;
     const size_t size = mh_dtype_size(t->dtype);
     if (!mh_runs_along(t, 1))
-        return (mh_ahead){0};
-    return (mh_ahead){.target = mh_matmul_row(t, p, 0),
-                      .rows = p->rows,
-                      .bytes = p->columns * size,
-                      .stride = t->stride[0] * (ptrdiff_t)size};
+        return (mh_gemm_prefetch){0};
+    return (mh_gemm_prefetch){.target = mh_matmul_row(t, p, 0),
+                              .rows = p->rows,
+                              .bytes = p->columns * size,
+                              .stride = t->stride[0] * (ptrdiff_t)size};
 }
 
 // What a task does at a time: a stretch of k for a block of rows.
@@ -42,13 +42,13 @@ static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_
         strip.x = mh_matmul_row(&job->target, &strip, 0);
         strip.ldx = (size_t)job->target.stride[0];
     }
-    mh_ahead ahead = finish ? target_of(job, &strip) : (mh_ahead){0};
-    const size_t sent = i * s->depth * gemm->ahead;
-    ahead.next = sent < mh_panel_bytes(gemm, s->depth) ? panel.next + sent : NULL;
+    mh_gemm_prefetch prefetch = finish ? target_of(job, &strip) : (mh_gemm_prefetch){0};
+    const size_t offset = i * s->depth * gemm->prefetch_bytes;
+    prefetch.next = offset < mh_panel_bytes(gemm, s->depth) ? panel.next + offset : NULL;
     const mh_a_operand a = mh_a_from_row(gemm, s->block, row);
-    gemm->multiply_ahead(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
-                         a.stride, panel.data, panel.columns, strip.x, strip.ldx, !s->first,
-                         &ahead);
+    gemm->gemm_prefetch(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
+                        a.stride, panel.data, panel.columns, strip.x, strip.ldx, !s->first,
+                        &prefetch);
     if (finish && !straight)
         mh_matmul_finish(job, &strip);
 }

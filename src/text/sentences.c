@@ -137,11 +137,13 @@ static size_t cut(const char *text, size_t size, size_t most)
 
 size_t mh_sentence_length(const char *text, size_t size, size_t most)
 {
-    enum { LOOK_AHEAD = 64 }; // bytes beyond `most`: a call costs no more, however long the line
+    enum {
+        PREFETCH_DISTANCE = 64
+    }; // bytes beyond `most`: a call costs no more, however long the line
     if (!text || size == 0)
         return 0;
     most = most < 4 ? 4 : most;
-    size_t seen = most < size ? whole_characters(text, size, most + LOOK_AHEAD) : size;
+    size_t seen = most < size ? whole_characters(text, size, most + PREFETCH_DISTANCE) : size;
     for (size_t at = 0, next; at < seen && at < most; at = next) {
         size_t length, end = 0;
         mh_utf8_decode(text + at, &length);

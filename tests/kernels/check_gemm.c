@@ -60,16 +60,16 @@ static void run_gemm(const operands *o, bool accumulate)
     const void *a = p->pack_a ? o->packed_a : o->a, *b = p->pack_b ? o->packed_b : o->b;
     const size_t lda = p->pack_a ? mh_round_up(o->k, p->step) : o->lda;
     const size_t ldb = p->pack_b ? o->n : o->ldb;
-    const mh_ahead ahead = {.next = (const char *)o->c,
-                            .target = (const char *)o->c,
-                            .rows = o->m,
-                            .bytes = o->n * sizeof *o->c,
-                            .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
+    const mh_gemm_prefetch prefetch = {.next = (const char *)o->c,
+                                       .target = (const char *)o->c,
+                                       .rows = o->m,
+                                       .bytes = o->n * sizeof *o->c,
+                                       .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
     if (o->m % 2) // either way, with the same sums
         p->gemm(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
     else
-        p->multiply_ahead(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
-                          &ahead);
+        p->gemm_prefetch(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
+                         &prefetch);
 }
 
 static void gemm_stream(void *arg) { run_gemm(arg, false); }

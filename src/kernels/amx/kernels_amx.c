@@ -40,64 +40,65 @@ static void keep_warm(void) { _tile_dpbf16ps(7, 4, 5); }
 
 // ---- the product -------------------------------------------------------------------------------
 
-enum { AHEAD = 16 }; // mh_gemm.ahead
+enum { PREFETCH_BYTES = 16 }; // mh_gemm.ahead
 
-// What a step of 32 columns sends for: a part of what comes next, and a row of where sums will go.
+// What a step of 32 columns prefetches: a part of what comes next, and a row of where sums will go.
 // All rows at once would keep the operands waiting; up to a fifth of the time is saved.
-MH_ALWAYS_INLINE void send_for_next(mh_ahead *ahead)
+MH_ALWAYS_INLINE void prefetch_next(mh_gemm_prefetch *prefetch)
 {
-    enum { NEXT = STEP * AHEAD / 2 };
-    for (size_t line = 0; ahead->next && line < NEXT; line += TILE_ROW, ahead->next += TILE_ROW)
-        MH_PREFETCH_FAR(ahead->next);
-    for (size_t line = 0; ahead->rows && line < ahead->bytes; line += TILE_ROW)
-        MH_PREFETCH_WRITE(ahead->target + line);
-    if (ahead->rows)
-        ahead->rows--, ahead->target += ahead->stride;
+    enum { NEXT = STEP * PREFETCH_BYTES / 2 };
+    for (size_t line = 0; prefetch->next && line < NEXT;
+         line += TILE_ROW, prefetch->next += TILE_ROW)
+        MH_PREFETCH_FAR(prefetch->next);
+    for (size_t line = 0; prefetch->rows && line < prefetch->bytes; line += TILE_ROW)
+        MH_PREFETCH_WRITE(prefetch->target + line);
+    if (prefetch->rows)
+        prefetch->rows--, prefetch->target += prefetch->stride;
 }
 
 MH_ALWAYS_INLINE void gemm_steps(const int groups, const int blocks, size_t steps, operands o,
-                                 mh_ahead *ahead)
+                                 mh_gemm_prefetch *prefetch)
 {
     load_operands(groups, blocks, &o);
     for (size_t i = 0; i + 1 < steps; i++) {
-        send_for_next(ahead);
+        prefetch_next(prefetch);
         if (groups == 1)
             prefetch_b(blocks, o.b);
         o.a += TILE;
         o.b += o.right_step;
         gemm_step(groups, blocks, &o);
     }
-    send_for_next(ahead);
+    prefetch_next(prefetch);
     gemm_step(groups, blocks, NULL);
 }
 
 MH_ALWAYS_INLINE void gemm_block(const int groups, const int blocks, size_t steps, operands o,
-                                 float *c, size_t ldc, bool accumulate, mh_ahead *ahead)
+                                 float *c, size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
 {
     if (accumulate)
         load_sums(groups, blocks, c, ldc);
     else
         clear_sums();
     if (steps)
-        gemm_steps(groups, blocks, steps, o, ahead);
+        gemm_steps(groups, blocks, steps, o, prefetch);
     store_sums(groups, blocks, c, ldc);
 }
 
 // All columns over some steps.
 MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, operands o, float *c,
-                                   size_t ldc, bool accumulate, mh_ahead *ahead)
+                                   size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
 {
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
-        gemm_block(groups, 2, steps, o, c, ldc, accumulate, ahead);
+        gemm_block(groups, 2, steps, o, c, ldc, accumulate, prefetch);
     if (n)
-        gemm_block(groups, 1, steps, o, c, ldc, accumulate, ahead);
+        gemm_block(groups, 1, steps, o, c, ldc, accumulate, prefetch);
 }
 
 // As many steps at a time as leave the A operand in the first-level cache, 32 KiB of two groups,
 // from one block of columns to the next. That sums have to wait in between costs less.
 MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
                                   ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
-                                  bool accumulate, mh_ahead ahead)
+                                  bool accumulate, mh_gemm_prefetch prefetch)
 {
     enum { STAY = 16 };
     const size_t steps = (k + STEP - 1) / STEP;
@@ -105,26 +106,26 @@ MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const vo
     operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
-        gemm_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &ahead);
+        gemm_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &prefetch);
         o.a += part * TILE;
         o.b += part * o.right_step;
     }
 }
 
-static void multiply_ahead(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                           const void *b, size_t ldb, float *c, size_t ldc, bool accumulate,
-                           const mh_ahead *ahead)
+static void gemm_prefetch(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                          size_t ldb, float *c, size_t ldc, bool accumulate,
+                          const mh_gemm_prefetch *prefetch)
 {
     if (m <= SIDE)
-        gemm_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
+        gemm_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
     else
-        gemm_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *ahead);
+        gemm_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
 }
 
 static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
                  size_t ldb, float *c, size_t ldc, bool accumulate)
 {
-    multiply_ahead(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_ahead){0});
+    gemm_prefetch(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_gemm_prefetch){0});
 }
 
 static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
@@ -395,7 +396,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .group = SIDE,
                             .step = STEP,
                             .block = 512,
-                            .ahead = AHEAD,
+                            .prefetch_bytes = PREFETCH_BYTES,
                             .a_size = sizeof(uint16_t),
                             .b_size = sizeof(uint16_t),
                             .enter = enter,
@@ -413,7 +414,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .set_b_row = set_b_row,
                             .unpack_b = unpack_b,
                             .gemm = gemm,
-                            .multiply_ahead = multiply_ahead,
+                            .gemm_prefetch = gemm_prefetch,
                             .gemv = mh_gemv_amx,
                             .soften = mh_soften_amx,
                             .multiply_softening = multiply_softening};
