@@ -153,7 +153,7 @@ static void check_call(const char *level, size_t threads, bool small_tiles,
     assert_int_equal(counts.peak - before, plan.workspace);
     check_tasks(&plan, options->weights != NULL);
     const bool halves = q->dtype == MH_BF16 && k->dtype == MH_BF16 && v->dtype == MH_BF16;
-    if (!kernels.bf16.soften || !(halves || options->precision == MH_PRECISION_BF16))
+    if (!kernels.bf16.softmax_tile || !(halves || options->precision == MH_PRECISION_BF16))
         check_tiles(&kernels, options, &plan);
     mh_context_free(contexts[0]);
     mh_context_free(contexts[1]);

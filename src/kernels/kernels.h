@@ -50,7 +50,7 @@ typedef struct mh_score_map {
 // n on; and where max grows it is the weights in the columns before that shrink, as their products
 // with the values are still to come. With dropout, what is kept of a weight is multiplied by
 // keep_scale after it is summed up.
-typedef struct mh_weight_step {
+typedef struct mh_softmax_tile {
     size_t m, n;
     float scale;
     const float *scores; // (m, 64)
@@ -60,7 +60,7 @@ typedef struct mh_weight_step {
     size_t before;        // of those, which shrink
     const uint64_t *keep; // (m), or NULL: no dropout
     float keep_scale;
-} mh_weight_step;
+} mh_softmax_tile;
 
 // The softmax's backward for m rows of a tile, with t = scale * s and the gradient g of a kept
 // weight:
@@ -190,13 +190,12 @@ typedef struct mh_gemm {
                     size_t ldb, float *c, size_t ldc, bool accumulate);
 
     // The weights of attention as A operands of this product; NULL: softmax_step makes them.
-    void (*soften)(const mh_weight_step *step);
+    void (*softmax_tile)(const mh_softmax_tile *step);
 
     // C = A B, and beside it the step of other scores, neither of which depends on the other: the
     // unit that multiplies and those of vectors work at the same time.
-    void (*multiply_softening)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                               const void *b, size_t ldb, float *c, size_t ldc,
-                               const mh_weight_step *step);
+    void (*gemm_softmax)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step);
 } mh_gemm;
 
 typedef struct mh_kernels {

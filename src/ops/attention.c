@@ -60,7 +60,7 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
 {
     const mh_strip group = {sequence, begin, rows, *state};
     reset_softmax(job, rows, state);
-    if (job->gemm->soften)
+    if (job->gemm->softmax_tile)
         mh_attend_matrix(job, &group, tiles, tile_count, scratch);
     else
         mh_attend_online(job, &group, tiles, tile_count, scratch);

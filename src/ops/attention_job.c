@@ -54,8 +54,8 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->gemm = p->bf16 ? &kernels->bf16 : &kernels->f32;
     job->strip = job->gemm->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
-    job->query_rows = job->gemm->soften ? job->strip : kernels->query_strip;
-    job->group_rows = job->gemm->soften ? mh_round_up(24, job->strip) : kernels->query_group;
+    job->query_rows = job->gemm->softmax_tile ? job->strip : kernels->query_strip;
+    job->group_rows = job->gemm->softmax_tile ? mh_round_up(24, job->strip) : kernels->query_group;
     job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->strip) &&

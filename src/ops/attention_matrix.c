@@ -233,15 +233,14 @@ static mh_a_operand weights_from(const passage *p, size_t tile)
 
 // The products with the keys of a tile, and beside them the step of the tile before, if there is
 // one.
-static void gemm_keys(const passage *p, size_t tile, float *scores, const mh_weight_step *before)
+static void gemm_keys(const passage *p, size_t tile, float *scores, const mh_softmax_tile *before)
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
     const mh_a_operand queries = mh_a_from_row(job->gemm, p->scratch->queries, p->strip->first);
     if (before)
-        job->gemm->multiply_softening(p->strip->rows, used, job->problem->E, queries.data,
-                                      queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE, scores,
-                                      MH_KEY_TILE, before);
+        job->gemm->gemm_softmax(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
+                                p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, before);
     else
         job->gemm->gemm(p->strip->rows, used, job->problem->E, queries.data, queries.stride,
                         p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
@@ -262,8 +261,8 @@ static void map_scores(const passage *p, size_t tile, float *scores, bool only_m
 }
 
 // The softmax that a tile's products wait for; keep is memory for its dropout.
-static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
-                                  uint64_t keep[MH_MAX_STRIP])
+static mh_softmax_tile weight_step(const passage *p, size_t tile, float *scores,
+                                   uint64_t keep[MH_MAX_STRIP])
 {
     const mh_attention_job *job = p->job;
     const mh_strip *strip = p->strip;
@@ -275,17 +274,17 @@ static mh_weight_step weight_step(const passage *p, size_t tile, float *scores,
         keep[r] = mh_attention_keep(job, strip->sequence, &p->scratch->rows[strip->first + r],
                                     p->tiles[tile].begin);
     const mh_a_operand weights = weights_from(p, tile);
-    return (mh_weight_step){.m = strip->rows,
-                            .n = mh_tile_used(p->any[tile]),
-                            .scale = mapped ? 1 : job->problem->scale,
-                            .scores = scores,
-                            .max = strip->state.max,
-                            .sum = strip->state.sum,
-                            .weights = (void *)weights.data,
-                            .columns = (size_t)weights.stride,
-                            .before = tile * MH_KEY_TILE,
-                            .keep = dropout ? keep : NULL,
-                            .keep_scale = job->keep_scale};
+    return (mh_softmax_tile){.m = strip->rows,
+                             .n = mh_tile_used(p->any[tile]),
+                             .scale = mapped ? 1 : job->problem->scale,
+                             .scores = scores,
+                             .max = strip->state.max,
+                             .sum = strip->state.sum,
+                             .weights = (void *)weights.data,
+                             .columns = (size_t)weights.stride,
+                             .before = tile * MH_KEY_TILE,
+                             .keep = dropout ? keep : NULL,
+                             .keep_scale = job->keep_scale};
 }
 
 // The softmax of each tile goes on beside the products of the next one: the matrix engine does not
@@ -296,7 +295,7 @@ static bool weigh_tiles(const passage *p)
     const mh_gemm *gemm = p->job->gemm;
     float *scores[2] = {p->scratch->scores, p->scratch->scores + p->job->strip * MH_KEY_TILE};
     uint64_t keep[MH_MAX_STRIP];
-    mh_weight_step step;
+    mh_softmax_tile step;
     size_t found = 0;
     for (size_t i = 0; i < p->count; i++) {
         if (!p->any[i])
@@ -310,7 +309,7 @@ static bool weigh_tiles(const passage *p)
         found++;
     }
     if (found > 0)
-        gemm->soften(&step);
+        gemm->softmax_tile(&step);
     return found > 0;
 }
 

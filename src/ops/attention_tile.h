@@ -62,7 +62,7 @@ void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh
                     const uint64_t *live, const float *bias, mh_attention_scratch *scratch);
 
 // A group of rows against all tiles of a chunk; max and sum of its state have been reset. With
-// FMAs, or with matrix engines and job->product's soften.
+// FMAs, or with matrix engines and job->product's softmax_tile.
 void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
                       size_t count, mh_attention_scratch *scratch);
 void mh_attend_matrix(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,

@@ -31,7 +31,7 @@ check_result check_transpose(const check_run *run);
 check_result check_pack_rows(const check_run *run);
 check_result check_score_row(const check_run *run);
 check_result check_softmax_step(const check_run *run);
-check_result check_soften(const check_run *run);
+check_result check_softmax_tile(const check_run *run);
 check_result check_softmax_merge(const check_run *run);
 check_result check_softmax_weights(const check_run *run);
 check_result check_softmax_row(const check_run *run);

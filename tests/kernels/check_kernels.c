@@ -27,7 +27,7 @@ static const struct {
     {"pack_rows", check_pack_rows},
     {"score_row", check_score_row},
     {"softmax_step", check_softmax_step},
-    {"soften", check_soften},
+    {"soften", check_softmax_tile},
     {"softmax_merge", check_softmax_merge},
     {"softmax_weights", check_softmax_weights},
     {"softmax_row", check_softmax_row},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The softmax of attention between two products on AMX tiles, see mh_weight_step. It goes on row by
-// row between the products that make the scores of the next keys:
+// The softmax of attention between two products on AMX tiles, see mh_softmax_tile. It goes on row
+// by row between the products that make the scores of the next keys:
 //
 //     tile unit      q k0   q k1   q k2   q k3    ..
 //     vector units          row    row    row     ..    of the scores before
@@ -49,7 +49,7 @@ MH_ALWAYS_INLINE __m512 power_of_two(const constants *c, __m512 z)
 }
 
 // A row's first weights, 32 of which lie together.
-static inline char *weights_of(const mh_weight_step *step, size_t row)
+static inline char *weights_of(const mh_softmax_tile *step, size_t row)
 {
     return (char *)step->weights + row / SIDE * (step->columns / STEP) * TILE +
            row % SIDE * TILE_ROW;
@@ -61,7 +61,7 @@ static inline __m512 widened(__m256i half)
 }
 
 // A row's largest score has grown, and what was summed up before shrinks: hardly ever.
-static __attribute__((noinline)) void grow_max(const mh_weight_step *step, size_t row, float grown)
+static __attribute__((noinline)) void grow_max(const mh_softmax_tile *step, size_t row, float grown)
 {
     const float before = step->max[row];
     step->max[row] = grown;
@@ -114,12 +114,12 @@ MH_ALWAYS_INLINE void exponentiate_any(float scale, float max, __m512 t[4])
 }
 
 // A bit for each key that the step has.
-static inline uint64_t keys_of(const mh_weight_step *step)
+static inline uint64_t keys_of(const mh_softmax_tile *step)
 {
     return ~UINT64_C(0) >> (MH_KEY_TILE - step->n);
 }
 
-MH_ALWAYS_INLINE void load_scores(const mh_weight_step *step, size_t row, uint64_t live,
+MH_ALWAYS_INLINE void load_scores(const mh_softmax_tile *step, size_t row, uint64_t live,
                                   __m512 t[4])
 {
     const float *scores = step->scores + row * MH_KEY_TILE;
@@ -134,7 +134,7 @@ MH_ALWAYS_INLINE __m512 add_up(const __m512 t[4])
 }
 
 // Weights t to the row's sum and to the A operand.
-MH_ALWAYS_INLINE void write_row(const mh_weight_step *step, size_t row, const uint64_t *keep,
+MH_ALWAYS_INLINE void write_row(const mh_softmax_tile *step, size_t row, const uint64_t *keep,
                                 __m512 t[4], __m512 total)
 {
     float *sum = step->sum + row * SIDE;
@@ -148,7 +148,7 @@ MH_ALWAYS_INLINE void write_row(const mh_weight_step *step, size_t row, const ui
 }
 
 // The largest of each lane's scores, scaled.
-MH_ALWAYS_INLINE __m512 find_top(const mh_weight_step *step, const __m512 t[4])
+MH_ALWAYS_INLINE __m512 find_top(const mh_softmax_tile *step, const __m512 t[4])
 {
     const __m512 top = _mm512_max_ps(_mm512_max_ps(t[0], t[1]), _mm512_max_ps(t[2], t[3]));
     return _mm512_mul_ps(top, _mm512_set1_ps(step->scale));
@@ -156,7 +156,7 @@ MH_ALWAYS_INLINE __m512 find_top(const mh_weight_step *step, const __m512 t[4])
 
 // max of rows that have seen no live key before, if it is moderate. Rows mostly start together:
 // where they do not, it grows later.
-static void start_max(const mh_weight_step *step)
+static void start_max(const mh_softmax_tile *step)
 {
     if (step->max[0] != -__builtin_inff())
         return;
@@ -172,8 +172,8 @@ static void start_max(const mh_weight_step *step)
 // The step of one row as long as max is moderate and need not grow; else returns false, and has
 // done nothing. The largest score is not looked for, as one that is far above max shows in the
 // sums. live are the keys that the tile has, a constant for whole tiles.
-MH_ALWAYS_INLINE bool soften_row(const mh_weight_step *step, const constants *c, size_t row,
-                                 uint64_t live, const uint64_t *keep)
+MH_ALWAYS_INLINE bool softmax_tile_row(const mh_softmax_tile *step, const constants *c, size_t row,
+                                       uint64_t live, const uint64_t *keep)
 {
     const float *max = step->max + row;
     if (!is_moderate(max))
@@ -189,7 +189,7 @@ MH_ALWAYS_INLINE bool soften_row(const mh_weight_step *step, const constants *c,
 }
 
 // The same for any row.
-static __attribute__((noinline)) void soften_carefully(const mh_weight_step *step, size_t row)
+static __attribute__((noinline)) void softmax_tile_exact(const mh_softmax_tile *step, size_t row)
 {
     __m512 t[4];
     load_scores(step, row, keys_of(step), t);
@@ -202,87 +202,86 @@ static __attribute__((noinline)) void soften_carefully(const mh_weight_step *ste
 
 // A step on its way, row by row. Those that need care come last, so that no call is in the way of
 // the others.
-typedef struct softening {
-    const mh_weight_step *step;
+typedef struct with_softmax {
+    const mh_softmax_tile *step;
     constants constants;
     size_t row;       // the next one
     uint64_t careful; // a bit for each row before that is still to be done
-} softening;
+} with_softmax;
 
-MH_ALWAYS_INLINE softening start(const mh_weight_step *step)
+MH_ALWAYS_INLINE with_softmax start(const mh_softmax_tile *step)
 {
     start_max(step);
-    return (softening){step, load_constants(step->scale), 0, 0};
+    return (with_softmax){step, load_constants(step->scale), 0, 0};
 }
 
 // Whether the step has all keys of its tile and no dropout.
-static inline bool is_plain(const mh_weight_step *step)
+static inline bool is_plain(const mh_softmax_tile *step)
 {
     return step->n == MH_KEY_TILE && !step->keep;
 }
 
 // The next row of a plain step, if there is one.
-MH_ALWAYS_INLINE void soften_next(softening *s)
+MH_ALWAYS_INLINE void softmax_tile_next(with_softmax *s)
 {
     if (s->row == s->step->m) {
         space_issue();
         return;
     }
     const size_t row = s->row++;
-    if (!soften_row(s->step, &s->constants, row, ~UINT64_C(0), NULL))
+    if (!softmax_tile_row(s->step, &s->constants, row, ~UINT64_C(0), NULL))
         s->careful |= UINT64_C(1) << row;
 }
 
 // All rows that are left.
-MH_ALWAYS_INLINE void finish(softening *s)
+MH_ALWAYS_INLINE void finish(with_softmax *s)
 {
-    const mh_weight_step *step = s->step;
+    const mh_softmax_tile *step = s->step;
     while (s->row < step->m && is_plain(step))
-        soften_next(s);
+        softmax_tile_next(s);
     for (; s->row < step->m; s->row++)
-        if (!soften_row(step, &s->constants, s->row, keys_of(step), step->keep))
+        if (!softmax_tile_row(step, &s->constants, s->row, keys_of(step), step->keep))
             s->careful |= UINT64_C(1) << s->row;
     for (; s->careful; s->careful &= s->careful - 1)
-        soften_carefully(step, (size_t)__builtin_ctzll(s->careful));
+        softmax_tile_exact(step, (size_t)__builtin_ctzll(s->careful));
 }
 
-void mh_soften_amx(const mh_weight_step *step)
+void mh_softmax_tile_amx(const mh_softmax_tile *step)
 {
-    softening s = start(step);
+    with_softmax s = start(step);
     finish(&s);
 }
 
 // A step of k with its loads, for two groups and two blocks, and a row of the softmax behind each
 // product.
-MH_ALWAYS_INLINE void multiply_softening(const operands *o, softening *s)
+MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
 {
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
     _tile_dpbf16ps(0, 4, 6);
-    soften_next(s);
+    softmax_tile_next(s);
     LOAD_TILE(5, o->a + o->group);
     _tile_dpbf16ps(2, 5, 6);
-    soften_next(s);
+    softmax_tile_next(s);
     STREAM_TILE(7, o->b + TILE);
     _tile_dpbf16ps(3, 5, 7);
-    soften_next(s);
+    softmax_tile_next(s);
     _tile_dpbf16ps(1, 4, 7);
-    soften_next(s);
+    softmax_tile_next(s);
 }
 
-bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                               const void *b, size_t ldb, float *c, size_t ldc,
-                               const mh_weight_step *step)
+bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
 {
     if (m <= SIDE || n % (2 * SIDE) || !is_plain(step))
         return false;
     const char *tile = b;
-    softening s = start(step);
+    with_softmax s = start(step);
     for (size_t column = 0; column < n; column += 2 * SIDE, tile += 2 * TILE) {
         operands o = {a, tile, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
         clear_sums();
         for (size_t i = 0; i < k; i += STEP, o.a += TILE, o.b += o.right_step)
-            multiply_softening(&o, &s);
+            gemm_softmax(&o, &s);
         store_sums(2, 2, c + column, ldc);
     }
     finish(&s);

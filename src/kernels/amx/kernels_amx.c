@@ -128,14 +128,13 @@ static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, con
     gemm_prefetch(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_gemm_prefetch){0});
 }
 
-static void multiply_softening(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                               const void *b, size_t ldb, float *c, size_t ldc,
-                               const mh_weight_step *step)
+static void gemm_softmax(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
 {
-    if (mh_multiply_softening_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
+    if (mh_gemm_softmax_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
         return;
     gemm(m, n, k, a, lda, b, ldb, c, ldc, false);
-    mh_soften_amx(step);
+    mh_softmax_tile_amx(step);
 }
 
 // ---- packing -----------------------------------------------------------------------------------
@@ -416,7 +415,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .gemm = gemm,
                             .gemm_prefetch = gemm_prefetch,
                             .gemv = mh_gemv_amx,
-                            .soften = mh_soften_amx,
-                            .multiply_softening = multiply_softening};
+                            .softmax_tile = mh_softmax_tile_amx,
+                            .gemm_softmax = gemm_softmax};
     table->bf16_peak = bf16_peak;
 }

@@ -121,11 +121,10 @@ MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operan
 void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
                  const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
 
-// See attention_amx.c. The second does mh_gemm.multiply_softening where that pays, and returns
+// See attention_amx.c. The second does mh_gemm.gemm_softmax where that pays, and returns
 // whether it did.
-void mh_soften_amx(const mh_weight_step *step);
-bool mh_multiply_softening_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                               const void *b, size_t ldb, float *c, size_t ldc,
-                               const mh_weight_step *step);
+void mh_softmax_tile_amx(const mh_softmax_tile *step);
+bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
+                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step);
 
 #endif

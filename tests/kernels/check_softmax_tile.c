@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The softmax between two products on matrix engines, see mh_weight_step: several tiles one after
+// The softmax between two products on matrix engines, see mh_softmax_tile: several tiles one after
 // the other, with the state and the weights of all of them compared with the formula in double.
-// Weights are read as the product reads them: times the identity. Every other tile is softened
-// beside a product, which has to give the bits that it gives alone.
+// Weights are read as the product reads them: times the identity. Every other tile is passed
+// through softmax beside a product, which has to give the bits that it gives alone.
 #include "base/sizes.h"
 #include "kernels/check.h"
 #include <float.h>
@@ -89,7 +89,7 @@ static void expect(weighing *w)
 }
 
 // The step beside a product of `columns`.
-static void soften_beside(weighing *w, const mh_weight_step *step, size_t columns)
+static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, size_t columns)
 {
     const mh_gemm *gemm = w->gemm;
     const size_t deep = mh_round_up(DEPTH, gemm->step);
@@ -104,13 +104,13 @@ static void soften_beside(weighing *w, const mh_weight_step *step, size_t column
     gemm->pack_b(DEPTH, columns, numbers, columns, right, columns);
     gemm->gemm(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone, columns,
                false);
-    gemm->multiply_softening(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, beside,
-                             columns, step);
+    gemm->gemm_softmax(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, beside,
+                       columns, step);
     gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
 
-static void soften(weighing *w, bool dropout)
+static void softmax_tile(weighing *w, bool dropout)
 {
     const mh_gemm *gemm = w->gemm;
     for (size_t r = 0; r < w->rows; r++)
@@ -119,22 +119,22 @@ static void soften(weighing *w, bool dropout)
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        const mh_weight_step step = {.m = w->rows,
-                                     .n = keys_of(w, tile),
-                                     .scale = w->scale,
-                                     .scores = scores,
-                                     .max = w->max,
-                                     .sum = w->sum,
-                                     .weights = (char *)w->weights +
-                                                tile * MH_KEY_TILE * gemm->group * gemm->a_size,
-                                     .columns = KEYS,
-                                     .before = tile * MH_KEY_TILE,
-                                     .keep = dropout ? w->keep[tile] : NULL,
-                                     .keep_scale = keep_scale};
+        const mh_softmax_tile step = {.m = w->rows,
+                                      .n = keys_of(w, tile),
+                                      .scale = w->scale,
+                                      .scores = scores,
+                                      .max = w->max,
+                                      .sum = w->sum,
+                                      .weights = (char *)w->weights +
+                                                 tile * MH_KEY_TILE * gemm->group * gemm->a_size,
+                                      .columns = KEYS,
+                                      .before = tile * MH_KEY_TILE,
+                                      .keep = dropout ? w->keep[tile] : NULL,
+                                      .keep_scale = keep_scale};
         if ((w->last / 2 + tile) % 2)
-            soften_beside(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
+            softmax_tile_interleaved(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
-            gemm->soften(&step);
+            gemm->softmax_tile(&step);
     }
 }
 
@@ -174,22 +174,22 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
 static void weigh_once(void *arg)
 {
     weighing *w = arg;
-    w->gemm->soften(&(mh_weight_step){.m = w->rows,
-                                      .n = MH_KEY_TILE,
-                                      .scale = w->scale,
-                                      .scores = &w->scores[0][0][0],
-                                      .max = w->max,
-                                      .sum = w->sum,
-                                      .weights = w->weights,
-                                      .columns = KEYS});
+    w->gemm->softmax_tile(&(mh_softmax_tile){.m = w->rows,
+                                             .n = MH_KEY_TILE,
+                                             .scale = w->scale,
+                                             .scores = &w->scores[0][0][0],
+                                             .max = w->max,
+                                             .sum = w->sum,
+                                             .weights = w->weights,
+                                             .columns = KEYS});
 }
 
-check_result check_soften(const check_run *run)
+check_result check_softmax_tile(const check_run *run)
 {
     check_result result = {.ok = true, .unit = "Gelem/s"};
     static weighing w;
     const mh_gemm *gemm = &run->kernels->bf16;
-    if (!gemm->soften) // softmax_step does it
+    if (!gemm->softmax_tile) // softmax_step does it
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;
@@ -198,7 +198,7 @@ check_result check_soften(const check_run *run)
         w.weights = check_bytes(mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
         memset(w.weights, 0, mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
         make_scores(&w);
-        soften(&w, dropout);
+        softmax_tile(&w, dropout);
         expect(&w);
         read_weights(&w);
         result.ok &= w.same;
