@@ -81,14 +81,14 @@ typedef struct mh_softmax_norm {
 // How the sums x of a matrix product become results y:
 //     y = x + bias;  y = max(y, 0) if relu;  y = y * keep_scale where keep has a 1, else 0;
 //     y += residual.
-typedef struct mh_finish_map {
+typedef struct mh_epilogue {
     const float *bias; // (n), or NULL
     bool relu;
     const uint64_t *keep; // (m), a word a row, or NULL: all are kept as they are
     float keep_scale;
     const float *residual; // (m x n, row stride ldr), or NULL
     ptrdiff_t ldr;
-} mh_finish_map;
+} mh_epilogue;
 
 // y = (x - mean) * rstd * weight + bias for one row, weight 1 and bias 0 where NULL.
 typedef struct mh_norm_map {
@@ -246,10 +246,10 @@ typedef struct mh_kernels {
     // sum_lanes after it, in their bits: s (m x 64), max (m), sum (m).
     void (*short_softmax)(size_t m, size_t n, float scale, float *s, float *max, float *sum);
 
-    // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_finish_map. y
+    // y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see mh_epilogue. y
     // may be x or the residual.
-    void (*finish_rows)(const mh_finish_map *map, size_t m, size_t n, const float *x, size_t ldx,
-                        float *y, ptrdiff_t ldy);
+    void (*epilogue_rows)(const mh_epilogue *map, size_t m, size_t n, const float *x, size_t ldx,
+                          float *y, ptrdiff_t ldy);
 
     // ---- packing -------------------------------------------------------------------------
 

@@ -31,26 +31,26 @@ static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_
                            size_t i, mh_b_operand panel)
 {
     const mh_gemm *gemm = job->gemm;
-    const bool finish = s->last && !job->transposed;
+    const bool epilogue = s->last && !job->transposed;
     const size_t row = i * gemm->rows;
     const bool straight = job->plain && p->columns % job->kernels->lanes == 0;
     mh_matmul_part strip = *p;
     strip.row += row;
     strip.rows = mh_smaller(p->rows - row, gemm->rows);
-    strip.x += finish && s->first ? 0 : row * p->ldx;
+    strip.x += epilogue && s->first ? 0 : row * p->ldx;
     if (straight) {
         strip.x = mh_matmul_row(&job->target, &strip, 0);
         strip.ldx = (size_t)job->target.stride[0];
     }
-    mh_gemm_prefetch prefetch = finish ? target_of(job, &strip) : (mh_gemm_prefetch){0};
+    mh_gemm_prefetch prefetch = epilogue ? target_of(job, &strip) : (mh_gemm_prefetch){0};
     const size_t offset = i * s->depth * gemm->prefetch_bytes;
     prefetch.next = offset < mh_panel_bytes(gemm, s->depth) ? panel.next + offset : NULL;
     const mh_a_operand a = mh_a_from_row(gemm, s->block, row);
     gemm->gemm_prefetch(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
                         a.stride, panel.data, panel.columns, strip.x, strip.ldx, !s->first,
                         &prefetch);
-    if (finish && !straight)
-        mh_matmul_finish(job, &strip);
+    if (epilogue && !straight)
+        mh_matmul_epilogue(job, &strip);
 }
 
 // Some panels, strip by strip. Each panel has sums of its own where they have to wait for the next
@@ -72,7 +72,7 @@ static void gemm_panels(const mh_matmul_job *job, const stretch *s, const mh_mat
         for (size_t j = 0; j < end - begin; j++)
             gemm_row_block(job, s, &parts[j], i, packed_b[j]);
     for (size_t j = 0; j < end - begin && s->last && job->transposed; j++)
-        mh_matmul_epilogue_t(job, &parts[j], scratch->finished);
+        mh_matmul_epilogue_t(job, &parts[j], scratch->transposed_c);
 }
 
 // The sums of rows of A over k .. k + depth, which has just come into the cache, to the ones
@@ -134,8 +134,9 @@ static void gemv(void *arg, size_t index, size_t worker)
                         scratch->sums, columns, k > 0);
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
-        mh_matmul_finish(job, &(mh_matmul_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),
-                                                scratch->sums + j, columns});
+        mh_matmul_epilogue(job,
+                           &(mh_matmul_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),
+                                             scratch->sums + j, columns});
     mh_gemm_leave(job->gemm);
 }
 

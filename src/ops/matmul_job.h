@@ -49,8 +49,8 @@ typedef struct mh_matmul_scratch {
     float *staging;    // (64, depth): columns of B that need converting
     void *panel;       // (depth, 64): a panel of B, where it is not packed beforehand
     float *sums;       // (panels, block, 64); one panel where K is one stretch and rows are not few
-    float *finished;   // (64, block): a panel of sums transposed, if C is
-    float *row_sums;   // (block), if they are wanted
+    float *transposed_c; // (64, block): a panel of sums transposed, if C is
+    float *row_sums;     // (block), if they are wanted
 } mh_matmul_scratch;
 
 typedef struct mh_matmul_job {
@@ -105,8 +105,8 @@ static inline void *mh_matmul_row(const mh_tensor *t, const mh_matmul_part *p, s
 
 // Sums to C, at most 64 rows and columns of them; or, where C^T has been computed, all columns of a
 // part of that, by way of `finished` (64, block). Sums are overwritten.
-void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p);
-void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *finished);
+void mh_matmul_epilogue(const mh_matmul_job *job, const mh_matmul_part *p);
+void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *transposed_c);
 
 // As many tasks as keep all threads busy, and let threads of different speed finish together.
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job);

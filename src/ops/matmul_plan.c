@@ -128,7 +128,8 @@ static void layout_scratch(const mh_matmul_job *job, mh_arena *arena, mh_matmul_
     s.panel = mh_b_take(gemm, arena, depth, MH_PANEL);
     s.sums =
         mh_arena_take(arena, panels * mh_round_up(job->rows, gemm->rows) * MH_PANEL, sizeof(float));
-    s.finished = mh_arena_take(arena, job->transposed ? gemm->block * MH_PANEL : 0, sizeof(float));
+    s.transposed_c =
+        mh_arena_take(arena, job->transposed ? gemm->block * MH_PANEL : 0, sizeof(float));
     s.row_sums = mh_arena_take(arena, job->row_sums ? job->rows : 0, sizeof(float));
     if (to)
         *to = s;

@@ -25,7 +25,7 @@ check_result check_gemm_bf16(const check_run *run);
 check_result check_gemv(const check_run *run);
 check_result check_short(const check_run *run);
 check_result check_gemm_nt(const check_run *run);
-check_result check_finish_rows(const check_run *run);
+check_result check_epilogue_rows(const check_run *run);
 check_result check_add_up_rows(const check_run *run);
 check_result check_transpose(const check_run *run);
 check_result check_pack_rows(const check_run *run);

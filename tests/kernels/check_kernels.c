@@ -22,7 +22,7 @@ static const struct {
     {"gemv", check_gemv},
     {"short", check_short},
     {"chains", check_gemm_nt},
-    {"finish_rows", check_finish_rows},
+    {"epilogue_rows", check_epilogue_rows},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},
     {"score_row", check_score_row},

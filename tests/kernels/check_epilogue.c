@@ -7,7 +7,7 @@
 
 enum { M = 5, MOST = 64 };
 
-static float finish_number(const mh_finish_map *map, size_t i, size_t j, float x)
+static float finish_number(const mh_epilogue *map, size_t i, size_t j, float x)
 {
     if (map->bias)
         x += map->bias[j];
@@ -31,16 +31,16 @@ static bool finishes(const mh_kernels *kernels, size_t n, unsigned what, int pla
     check_fill(n, 2, bias);
     for (size_t i = 0; i < M; i++)
         keep[i] = UINT64_C(0x9E3779B97F4A7C15) * (i + n + 1);
-    const mh_finish_map map = {.bias = what & 1 ? bias : NULL,
-                               .relu = what & 2,
-                               .keep = what & 4 ? keep : NULL,
-                               .keep_scale = 1.25f,
-                               .residual = what & 8 ? residual : NULL,
-                               .ldr = (ptrdiff_t)ldr};
+    const mh_epilogue map = {.bias = what & 1 ? bias : NULL,
+                             .relu = what & 2,
+                             .keep = what & 4 ? keep : NULL,
+                             .keep_scale = 1.25f,
+                             .residual = what & 8 ? residual : NULL,
+                             .ldr = (ptrdiff_t)ldr};
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < n; j++)
             expected[i][j] = finish_number(&map, i, j, x[i * ldx + j]);
-    kernels->finish_rows(&map, M, n, x, ldx, y, (ptrdiff_t)ldy);
+    kernels->epilogue_rows(&map, M, n, x, ldx, y, (ptrdiff_t)ldy);
     bool same = true;
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < n; j++)
@@ -52,12 +52,12 @@ static bool finishes(const mh_kernels *kernels, size_t n, unsigned what, int pla
 static bool keeps_nan(const mh_kernels *kernels)
 {
     float x = NAN, y = 0;
-    const mh_finish_map map = {.relu = true};
-    kernels->finish_rows(&map, 1, 1, &x, 1, &y, 1);
+    const mh_epilogue map = {.relu = true};
+    kernels->epilogue_rows(&map, 1, 1, &x, 1, &y, 1);
     return isnan(y);
 }
 
-check_result check_finish_rows(const check_run *run)
+check_result check_epilogue_rows(const check_run *run)
 {
     check_result result = {.ok = keeps_nan(run->kernels)};
     for (size_t n = 1; n <= MOST; n++)

@@ -17,27 +17,27 @@ static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_m
 }
 
 // x = map(x), unless that is x itself, and to `to`; straight to there where it can be.
-static void finish_rows(const mh_matmul_job *job, const mh_finish_map *map, const mh_matmul_part *p,
-                        const mh_tensor *to)
+static void epilogue_rows(const mh_matmul_job *job, const mh_epilogue *map, const mh_matmul_part *p,
+                          const mh_tensor *to)
 {
     const bool direct = to && mh_matmul_plain(to);
     const bool changes = map->bias || map->relu || map->keep || map->residual;
     if (direct || changes)
-        job->kernels->finish_rows(map, p->rows, p->columns, p->x, p->ldx,
-                                  direct ? mh_matmul_row(to, p, 0) : p->x,
-                                  direct ? to->stride[0] : (ptrdiff_t)p->ldx);
+        job->kernels->epilogue_rows(map, p->rows, p->columns, p->x, p->ldx,
+                                    direct ? mh_matmul_row(to, p, 0) : p->x,
+                                    direct ? to->stride[0] : (ptrdiff_t)p->ldx);
     if (to && !direct)
         write_rows(job, to, p);
 }
 
 // x += residual, and to `to`, NULL: nowhere else.
-static void add_residual(const mh_matmul_job *job, mh_finish_map map, const mh_matmul_part *p,
+static void add_residual(const mh_matmul_job *job, mh_epilogue map, const mh_matmul_part *p,
                          const mh_tensor *residual, const mh_tensor *to)
 {
     if (mh_matmul_plain(residual)) {
         map.residual = mh_matmul_row(residual, p, 0);
         map.ldr = residual->stride[0];
-        finish_rows(job, &map, p, to);
+        epilogue_rows(job, &map, p, to);
         return;
     }
     for (size_t i = 0; i < p->rows; i++) {
@@ -46,10 +46,10 @@ static void add_residual(const mh_matmul_job *job, mh_finish_map map, const mh_m
         float staging[MH_PANEL];
         mh_row_read(job->kernels, residual->dtype, mh_matmul_row(residual, p, i),
                     residual->stride[1], p->columns, staging);
-        mh_finish_map one = map;
+        mh_epilogue one = map;
         one.residual = staging;
         one.keep = map.keep ? map.keep + i : NULL;
-        finish_rows(job, &one, &row, to);
+        epilogue_rows(job, &one, &row, to);
     }
 }
 
@@ -66,14 +66,14 @@ static uint64_t kept_of_row(const mh_matmul_job *job, const mh_matmul_part *p, s
     return job->kernels->unequal_bits(p->columns, row, 0);
 }
 
-void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
+void mh_matmul_epilogue(const mh_matmul_job *job, const mh_matmul_part *p)
 {
     const mh_linear_options *o = &job->options;
     const mh_tensor *c = &job->target;
     uint64_t keep[MH_PANEL];
-    mh_finish_map map = {.bias = o->bias ? (const float *)o->bias->data + p->column : NULL};
+    mh_epilogue map = {.bias = o->bias ? (const float *)o->bias->data + p->column : NULL};
     if (o->preactivation || (job->activate && !job->relu)) {
-        finish_rows(job, &map, p, NULL);
+        epilogue_rows(job, &map, p, NULL);
         map.bias = NULL;
         if (o->preactivation)
             write_rows(job, o->preactivation, p);
@@ -90,19 +90,19 @@ void mh_matmul_finish(const mh_matmul_job *job, const mh_matmul_part *p)
     if (o->residual)
         add_residual(job, map, p, o->residual, o->accumulate ? NULL : c);
     if (o->residual)
-        map = (mh_finish_map){0};
+        map = (mh_epilogue){0};
     if (o->accumulate)
         add_residual(job, map, p, c, c);
     else if (!o->residual)
-        finish_rows(job, &map, p, c);
+        epilogue_rows(job, &map, p, c);
 }
 
-void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *finished)
+void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *transposed_c)
 {
     const size_t block = job->gemm->block;
-    job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, finished, block);
+    job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, transposed_c, block);
     for (size_t i = 0; i < p->rows; i += MH_PANEL)
-        mh_matmul_finish(job,
-                         &(mh_matmul_part){p->column, p->columns, p->row + i,
-                                           mh_smaller(p->rows - i, MH_PANEL), finished + i, block});
+        mh_matmul_epilogue(job, &(mh_matmul_part){p->column, p->columns, p->row + i,
+                                                  mh_smaller(p->rows - i, MH_PANEL),
+                                                  transposed_c + i, block});
 }
