@@ -380,10 +380,10 @@ typedef struct mh_kernels {
 
     // Rotates n pairs (a, b) to (a c - b s, b c + a s) with c = cosine_i, s = sign * sine_i.
     // Pair i is (x_i, x_{i+n}) or, interleaved, (x_2i, x_{2i+1}). y may be x.
-    void (*rotate_halves)(size_t n, const float *cosine, const float *sine, float sign,
-                          const float *x, float *y);
-    void (*rotate_pairs)(size_t n, const float *cosine, const float *sine, float sign,
-                         const float *x, float *y);
+    void (*rope_half)(size_t n, const float *cosine, const float *sine, float sign, const float *x,
+                      float *y);
+    void (*rope_interleaved)(size_t n, const float *cosine, const float *sine, float sign,
+                             const float *x, float *y);
 
     // ---- sums and steps of the optimiser --------------------------------------------------------
 

@@ -95,9 +95,9 @@ static void rotate_rows(void *arg, size_t index, size_t worker)
         float *y = mh_row_output(job->y, row, to);
         angles_of_row(job, row, to + job->E, &cosine, &sine);
         if (job->o.interleaved)
-            k->rotate_pairs(job->pairs, cosine, sine, sign, x, y);
+            k->rope_interleaved(job->pairs, cosine, sine, sign, x, y);
         else
-            k->rotate_halves(job->pairs, cosine, sine, sign, x, y);
+            k->rope_half(job->pairs, cosine, sine, sign, x, y);
         memmove(y + width, x + width, (job->E - width) * sizeof *y);
         mh_row_written(k, job->y, row, y, to);
     }

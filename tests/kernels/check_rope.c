@@ -23,13 +23,13 @@ static void angles(void *arg)
 static void halves(void *arg)
 {
     const timing *t = arg;
-    t->kernels->rotate_halves(t->n, t->c, t->s, 1, t->x, t->x);
+    t->kernels->rope_half(t->n, t->c, t->s, 1, t->x, t->x);
 }
 
 static void pairs(void *arg)
 {
     const timing *t = arg;
-    t->kernels->rotate_pairs(t->n, t->c, t->s, 1, t->x, t->x);
+    t->kernels->rope_interleaved(t->n, t->c, t->s, 1, t->x, t->x);
 }
 
 static double rate(const check_run *run, void (*body)(void *arg))
@@ -68,7 +68,7 @@ check_result check_sin_cos(const check_run *run)
     return result;
 }
 
-static check_result check_rotate(const check_run *run, bool interleaved)
+static check_result check_rope(const check_run *run, bool interleaved)
 {
     check_result result = {.ok = true, .unit = "Gpair/s"};
     for (size_t n = 0; n < 70; n++) {
@@ -78,7 +78,7 @@ static check_result check_rotate(const check_run *run, bool interleaved)
         check_fill(n, 1, s);
         check_fill(2 * n, 1, x);
         void (*rotate)(size_t, const float *, const float *, float, const float *, float *) =
-            interleaved ? run->kernels->rotate_pairs : run->kernels->rotate_halves;
+            interleaved ? run->kernels->rope_interleaved : run->kernels->rope_half;
         rotate(n, c, s, sign, x, y);
         for (size_t i = 0; i < n; i++) {
             size_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + n;
@@ -97,5 +97,5 @@ static check_result check_rotate(const check_run *run, bool interleaved)
     return result;
 }
 
-check_result check_rotate_halves(const check_run *run) { return check_rotate(run, false); }
-check_result check_rotate_pairs(const check_run *run) { return check_rotate(run, true); }
+check_result check_rope_half(const check_run *run) { return check_rope(run, false); }
+check_result check_rope_interleaved(const check_run *run) { return check_rope(run, true); }
