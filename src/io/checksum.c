@@ -135,10 +135,10 @@ mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *fr
     if (v->file->checksum == NULL || v->file->header_changed)
         return mh_tensor_copy(v->source->context, from, to);
     mh_xxh64 hash = mh_xxh64_begin(0);
-    const bool straight = mh_tensor_is_contiguous(from) && mh_tensor_is_contiguous(to) &&
-                          mh_tensor_same_shape(from, to);
+    const bool contiguous = mh_tensor_is_contiguous(from) && mh_tensor_is_contiguous(to) &&
+                            mh_tensor_same_shape(from, to);
     mh_status status =
-        straight ? copy_pieces(v, from, to, &hash) : mh_tensor_copy(v->source->context, from, to);
+        contiguous ? copy_pieces(v, from, to, &hash) : mh_tensor_copy(v->source->context, from, to);
     if (status)
         return status;
     const char *rest = (const char *)entry->tensor.data + hash.size;

@@ -61,9 +61,9 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
     const mh_strip group = {sequence, begin, rows, *state};
     reset_softmax(job, rows, state);
     if (job->gemm->softmax_tile)
-        mh_attend_matrix(job, &group, tiles, tile_count, scratch);
+        mh_attend_mma(job, &group, tiles, tile_count, scratch);
     else
-        mh_attend_online(job, &group, tiles, tile_count, scratch);
+        mh_attend_fma(job, &group, tiles, tile_count, scratch);
 }
 
 // The keys that a span and a chunk have in common.
@@ -241,7 +241,7 @@ static mh_status forward(mh_context *context, const mh_attention_problem *proble
         mh_parallel_for(context, job.tasks, merge_parts, &job);
     } else {
         mh_attention_run(context, job.workers, job.tasks,
-                         job.straight ? mh_attention_straight : attend_block, &job);
+                         job.short_path ? mh_attention_short : attend_block, &job);
     }
     if (problem->options.weights)
         mh_attention_write_weights(context, &job);

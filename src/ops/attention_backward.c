@@ -93,7 +93,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
     const size_t lanes = job->forward.kernels->lanes;
     job->key_width = (p->E + lanes - 1) / lanes * lanes;
     job->workers = job->forward.workers;
-    job->straight = job->forward.straight && !job->forward.gemm->pack_a;
+    job->short_path = job->forward.short_path && !job->forward.gemm->pack_a;
     job->rows = p->heads_per_group * p->T;
     bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
     job->shares = waves ? job->workers + 1 : job->workers;
@@ -152,8 +152,9 @@ static void layout(mh_grad_job *job, mh_arena *arena)
 static void backward(mh_context *context, const mh_grad_job *job)
 {
     const mh_attention_gradients *g = &job->gradients;
-    if (job->straight)
-        mh_attention_run(context, job->workers, job->forward.tasks, mh_grad_straight, (void *)job);
+    if (job->short_path)
+        mh_attention_run(context, job->workers, job->forward.tasks, mh_attention_short_backward,
+                         (void *)job);
     else if (g->dq || g->dk || g->dv)
         mh_grad_chunks(context, job);
     if (g->dmasks)

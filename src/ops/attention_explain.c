@@ -45,16 +45,16 @@ static void count_straight(const mh_attention_job *job, mh_attention_plan *plan)
     const mh_attention_problem *p = job->problem;
     for (size_t b = 0; b < p->B; b++) {
         const mh_sequence sequence = mh_attention_sequence(p, b);
-        plan->tiles += p->H * mh_attention_straight_tiles(sequence.T);
+        plan->tiles += p->H * mh_attention_short_tiles(sequence.T);
         plan->live_pairs += (uint64_t)p->H * sequence.T * sequence.keys;
     }
 }
 
 static void count_tiles(const mh_attention_job *job, mh_attention_plan *plan)
 {
-    if (job->straight)
+    if (job->short_path)
         count_straight(job, plan);
-    for (size_t task = 0; task < job->tasks && !job->straight; task++)
+    for (size_t task = 0; task < job->tasks && !job->short_path; task++)
         count_block(job, task, plan);
 }
 
@@ -77,7 +77,7 @@ static void say_why(const mh_context *context, const mh_attention_job *job, mh_a
                                 : "no tile is masked element by element",
              mh_dtype_name(p->v.dtype),
              p->options.weights ? "; weights take a second pass over the scores" : "",
-             job->straight ? "; short sequences take the straight way" : "");
+             job->short_path ? "; short sequences take the straight way" : "");
 }
 
 mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
@@ -101,9 +101,9 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
     plan->tasks = job.split ? job.tasks * job.chunks : job.tasks;
     plan->threads = job.workers < plan->tasks ? job.workers : plan->tasks ? plan->tasks : 1;
     plan->query_rows = job.query_rows;
-    plan->key_tile = job.straight ? MH_FEW_KEYS : MH_KEY_TILE;
+    plan->key_tile = job.short_path ? MH_SHORT_KEYS : MH_KEY_TILE;
     plan->key_chunk = MH_KEY_CHUNK;
-    plan->block_rows = job.straight ? rows : mh_smaller(rows, job.block_rows);
+    plan->block_rows = job.short_path ? rows : mh_smaller(rows, job.block_rows);
     count_tiles(&job, plan);
     plan->flops = 2.0 * (double)(problem.E + problem.Ev) * (double)plan->live_pairs;
     say_why(context, &job, plan);

@@ -66,7 +66,7 @@ typedef struct mh_grad_job {
     mh_attention_gradients gradients;
     mh_tensor dout;
     size_t key_width; // E in whole vectors
-    bool straight;    // see mh_grad_straight
+    bool short_path;  // see mh_attention_short_backward
     size_t workers;
     mh_grad_scratch *scratch; // (workers)
     float *dq_shares;         // (shares, rows, key_width)
@@ -84,8 +84,9 @@ float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3]);
 void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
                         size_t n, const float *from, size_t width, float factor, float *staging);
 
-// A task of the straight way, as that of attention_straight.c: where queries see all of a few keys.
-void mh_grad_straight(void *job, size_t task, size_t worker);
+// A task of the short-sequence path, as that of attention_short.c: where queries see all of a few
+// keys.
+void mh_attention_short_backward(void *job, size_t task, size_t worker);
 
 // dq, dk and dv any other way.
 void mh_grad_chunks(mh_context *context, const mh_grad_job *job);

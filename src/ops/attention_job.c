@@ -31,8 +31,8 @@ static bool worth_threads(const mh_attention_problem *p)
     return rows * ((double)p->S * (double)(p->E + p->Ev) + 2000) > 1e6;
 }
 
-// The straight way has shorter tasks: several heads are one.
-static void plan_straight(mh_attention_job *job, size_t threads)
+// The short-sequence path has shorter tasks: several heads are one.
+static void plan_short(mh_attention_job *job, size_t threads)
 {
     const mh_attention_problem *p = job->problem;
     const size_t all = p->B * p->G;
@@ -70,9 +70,9 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->workers = job->tasks > 1 || job->split ? threads : 1; // any thread may take a task
     job->keep_scale = (float)(1 / (1 - (double)p->options.dropout));
     job->modified = p->options.softcap > 0 || p->options.alibi || p->additive;
-    job->straight = mh_attention_is_straight(p);
-    if (job->straight)
-        plan_straight(job, threads);
+    job->short_path = mh_attention_is_short(p);
+    if (job->short_path)
+        plan_short(job, threads);
 }
 
 mh_attention_block mh_attention_block_at(const mh_attention_job *job, size_t task)
@@ -158,9 +158,9 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
 {
     const mh_attention_problem *p = job->problem;
     bool softmax = p->options.weights && p->options.weights_stage == MH_WEIGHTS_SOFTMAX;
-    if (job->straight) {
-        job->straight_scratch =
-            mh_arena_take(arena, job->workers * sizeof(float), mh_attention_straight_floats(job));
+    if (job->short_path) {
+        job->short_scratch =
+            mh_arena_take(arena, job->workers * sizeof(float), mh_attention_short_floats(job));
         return;
     }
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
@@ -247,7 +247,7 @@ size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, 
     const mh_gemm *gemm = &job->kernels->f32;
     if (!mh_attention_is_interleaved(job->problem, begin))
         return 0;
-    const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_FEW_KEYS), sizeof(float));
+    const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_SHORT_KEYS), sizeof(float));
     for (size_t r = 0; r < m; r += gemm->rows) {
         const mh_a_operand rows = mh_a_from_row(gemm, queries, r);
         job->kernels->gemm_interleaved(mh_smaller(m - r, gemm->rows), part.columns, job->problem->E,

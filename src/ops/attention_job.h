@@ -28,9 +28,9 @@ enum { MH_MAX_STRIP = 32 };
 enum { MH_KEEP_WARM_ROWS = 16 };
 
 // Up to this many keys of a tile are few; part of the bits of attention.
-enum { MH_FEW_KEYS = 16 };
+enum { MH_SHORT_KEYS = 16 };
 
-// In heads wider than this the scores of a sequence's first MH_FEW_KEYS keys are summed in
+// In heads wider than this the scores of a sequence's first MH_SHORT_KEYS keys are summed in
 // interleaved partial sums (mh_kernels.gemm_nt), so that short sequences need not transpose their
 // keys; part of the bits, too.
 enum { MH_WIDE_HEAD = 128 };
@@ -94,9 +94,9 @@ typedef struct mh_attention_job {
     bool *parts_seen;              // (tasks, chunks, block_rows)
     size_t chunks;                 // of the longest sequence
     bool split;                    // chunks are shared out
-    bool straight;                 // short sequences: see attention_straight.c
+    bool short_path;               // short sequences: see attention_short.c
     size_t share;                  // sequences' key/value heads of a task then
-    float *straight_scratch;       // (workers, mh_attention_straight_floats) then
+    float *short_scratch;          // (workers, mh_attention_short_floats) then
 } mh_attention_job;
 
 // The query rows of a task: rows first .. first + count - 1 of a sequence and key/value head.
@@ -133,15 +133,15 @@ mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *aren
 mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
                                       mh_arena *arena);
 
-// Whether a problem can take the straight way, and a task of it. The T queries of a head are cut
-// into as few tiles of at most MH_SHORT_ROWS as possible.
-bool mh_attention_is_straight(const mh_attention_problem *problem);
-static inline size_t mh_attention_straight_tiles(size_t T)
+// Whether a problem can take the short-sequence path, and a task of it. The T queries of a head are
+// cut into as few tiles of at most MH_SHORT_ROWS as possible.
+bool mh_attention_is_short(const mh_attention_problem *problem);
+static inline size_t mh_attention_short_tiles(size_t T)
 {
     return (T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
 }
-size_t mh_attention_straight_floats(const mh_attention_job *job); // of scratch, for each worker
-void mh_attention_straight(void *job, size_t task, size_t worker);
+size_t mh_attention_short_floats(const mh_attention_job *job); // of scratch, for each worker
+void mh_attention_short(void *job, size_t task, size_t worker);
 
 // The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many
 // at a time, as one takes as long as a vector of them.
@@ -169,8 +169,8 @@ static inline bool mh_attention_is_interleaved(const mh_attention_problem *probl
 }
 
 // Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in interleaved
-// partial sums: the first MH_FEW_KEYS of its n columns, or none. Returns how many. Keys are panels
-// of f32.
+// partial sums: the first MH_SHORT_KEYS of its n columns, or none. Returns how many. Keys are
+// panels of f32.
 size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                                      mh_a_operand queries, const mh_panels *keys, float *scores);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention of some query rows over the keys of one chunk, in two ways: with FMAs, tile
-// after tile (attention_online.c), or with matrix engines, all of the chunk's tiles before the
-// values (attention_matrix.c).
+// after tile (attention_fma.c), or with matrix engines, all of the chunk's tiles before the
+// values (attention_mma.c).
 #ifndef MH_OPS_ATTENTION_TILE_H
 #define MH_OPS_ATTENTION_TILE_H
 
@@ -63,9 +63,9 @@ void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh
 
 // A group of rows against all tiles of a chunk; max and sum of its state have been reset. With
 // FMAs, or with matrix engines and job->product's softmax_tile.
-void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
-                      size_t count, mh_attention_scratch *scratch);
-void mh_attend_matrix(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
-                      size_t count, mh_attention_scratch *scratch);
+void mh_attend_fma(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                   size_t count, mh_attention_scratch *scratch);
+void mh_attend_mma(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                   size_t count, mh_attention_scratch *scratch);
 
 #endif

@@ -33,12 +33,12 @@ static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_
     const mh_gemm *gemm = job->gemm;
     const bool epilogue = s->last && !job->transposed;
     const size_t row = i * gemm->rows;
-    const bool straight = job->plain && p->columns % job->kernels->lanes == 0;
+    const bool direct = job->plain && p->columns % job->kernels->lanes == 0;
     mh_matmul_part strip = *p;
     strip.row += row;
     strip.rows = mh_smaller(p->rows - row, gemm->rows);
     strip.x += epilogue && s->first ? 0 : row * p->ldx;
-    if (straight) {
+    if (direct) {
         strip.x = mh_matmul_row(&job->target, &strip, 0);
         strip.ldx = (size_t)job->target.stride[0];
     }
@@ -49,7 +49,7 @@ static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_
     gemm->gemm_prefetch(strip.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
                         a.stride, panel.data, panel.columns, strip.x, strip.ldx, !s->first,
                         &prefetch);
-    if (epilogue && !straight)
+    if (epilogue && !direct)
         mh_matmul_epilogue(job, &strip);
 }
 

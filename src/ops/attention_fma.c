@@ -211,8 +211,8 @@ static const void *find_next(const mh_attention_job *job, const mh_strip *group,
 }
 
 // Few rows read a cache once, as it stands, but for the first tile of wide heads.
-void mh_attend_online(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
-                      size_t count, mh_attention_scratch *scratch)
+void mh_attend_fma(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                   size_t count, mh_attention_scratch *scratch)
 {
     const size_t fewest = job->kernels->f32.rows;
     const bool once = job->problem->cache && group->rows <= 2 * fewest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The straight way back for short sequences, as attention_straight.c goes forward: every query sees
-// all keys, and these are one tile. The general way (attention_grad.c) would spend most of its time
-// on copies, masks and sums of one part.
+// The short-sequence backward path for short sequences, as attention_short.c goes forward: every
+// query sees all keys, and these are one tile. The general way (attention_grad.c) would spend most
+// of its time on copies, masks and sums of one part.
 //
 //     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, transposed V, and K
 //                                                            unless heads are wide
@@ -20,11 +20,11 @@ typedef struct whole_rows {
 } whole_rows;
 
 // The keys and values of a head: K, and both transposed (E, 16), of wide heads the values only.
-typedef struct straight_keys {
+typedef struct short_keys {
     const mh_sequence *sequence;
     whole_rows keys;
     float *keys_t, *values_t;
-} straight_keys;
+} short_keys;
 
 // `count` rows of n numbers of a tensor: in place, or packed into `to` (count, width).
 static whole_rows load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3],
@@ -40,14 +40,14 @@ static whole_rows load_rows(const mh_grad_job *job, const mh_tensor *t, const si
     return (whole_rows){to, (ptrdiff_t)width};
 }
 
-static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
-                               mh_grad_scratch *scratch)
+static short_keys load_keys(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
+                            mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
     const mh_kernels *kernels = job->forward.kernels;
     const size_t at[3] = {sequence->batch, group, sequence->key_begin}, count = sequence->keys;
     mh_grad_tile *tile = &scratch->tiles[0];
-    straight_keys x = {
+    short_keys x = {
         sequence,
         load_rows(job, &p->k, at, count, p->E, job->key_width, scratch->staging, tile->rows),
         tile->keys_t, tile->values_t};
@@ -55,8 +55,8 @@ static straight_keys load_keys(const mh_grad_job *job, const mh_sequence *sequen
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
                                          scratch->staging, &stride);
     if (p->E <= MH_WIDE_HEAD)
-        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_t, MH_FEW_KEYS);
-    kernels->transpose(count, p->Ev, values, stride, x.values_t, MH_FEW_KEYS);
+        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_t, MH_SHORT_KEYS);
+    kernels->transpose(count, p->Ev, values, stride, x.values_t, MH_SHORT_KEYS);
     return x;
 }
 
@@ -76,8 +76,8 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
 {
     for (size_t i = 0; i < rows; i += MH_SHORT_ROWS)
         kernels->short_scores(mh_smaller(rows - i, MH_SHORT_ROWS), columns, inner,
-                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_FEW_KEYS,
-                              c + i * MH_FEW_KEYS, MH_FEW_KEYS);
+                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_SHORT_KEYS,
+                              c + i * MH_SHORT_KEYS, MH_SHORT_KEYS);
 }
 
 // c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).
@@ -86,12 +86,12 @@ static void gemm_tn(const mh_grad_job *job, size_t keys, size_t rows, const floa
 {
     const mh_gemm *gemm = job->forward.gemm;
     for (size_t i = 0; i < keys; i += gemm->rows)
-        gemm->gemm_tn(mh_smaller(keys - i, gemm->rows), width, rows, a + i, MH_FEW_KEYS, b.data,
+        gemm->gemm_tn(mh_smaller(keys - i, gemm->rows), width, rows, a + i, MH_SHORT_KEYS, b.data,
                       (size_t)b.stride, c + i * width, width, accumulate);
 }
 
 // W and dS of a block of rows, (rows, 16) each.
-static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t at[3], size_t rows,
+static void weigh(const mh_grad_job *job, const short_keys *x, const size_t at[3], size_t rows,
                   whole_rows queries, whole_rows douts, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
@@ -111,15 +111,15 @@ static void weigh(const mh_grad_job *job, const straight_keys *x, const size_t a
         score(kernels, rows, columns, p->E, queries, x->keys_t, scratch->weights);
     else
         kernels->gemm_nt(rows, keys, p->E, queries.data, queries.stride, x->keys.data,
-                         x->keys.stride, scratch->weights, MH_FEW_KEYS);
+                         x->keys.stride, scratch->weights, MH_SHORT_KEYS);
     score(kernels, rows, columns, p->Ev, douts, x->values_t, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
-    kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_FEW_KEYS);
+    kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_SHORT_KEYS);
 }
 
 // The queries first .. of a head: dQ, and the block's share of dK and dV, which may be the first.
-static void grad_block(const mh_grad_job *job, const straight_keys *x, size_t head, size_t first,
+static void grad_block(const mh_grad_job *job, const short_keys *x, size_t head, size_t first,
                        bool more, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
@@ -138,7 +138,7 @@ static void grad_block(const mh_grad_job *job, const straight_keys *x, size_t he
         gemm_tn(job, s->keys, rows, scratch->weights, douts, value_width, scratch->dv, more);
     if (!job->gradients.dq)
         return;
-    gemm(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_FEW_KEYS}, x->keys.data,
+    gemm(job, rows, width, s->keys, (whole_rows){scratch->scores, MH_SHORT_KEYS}, x->keys.data,
          (size_t)x->keys.stride, scratch->dq, width);
     mh_grad_write_rows(job, job->gradients.dq, at, rows, p->E, scratch->dq, width, p->scale,
                        scratch->staging);
@@ -150,7 +150,7 @@ static void grad_group(const mh_grad_job *job, const mh_sequence *s, size_t grou
     const mh_attention_problem *p = job->forward.problem;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t heads = p->heads_per_group, seen = heads && s->T ? s->keys : 0;
-    const straight_keys x = load_keys(job, s, group, scratch);
+    const short_keys x = load_keys(job, s, group, scratch);
     for (size_t h = 0; h < heads; h++)
         for (size_t first = 0; first < s->T; first += MH_GRAD_ROWS)
             grad_block(job, &x, group * heads + h, first, h > 0 || first > 0, scratch);
@@ -165,7 +165,7 @@ static void grad_group(const mh_grad_job *job, const mh_sequence *s, size_t grou
                            scratch->staging);
 }
 
-void mh_grad_straight(void *arg, size_t task, size_t worker)
+void mh_attention_short_backward(void *arg, size_t task, size_t worker)
 {
     const mh_grad_job *job = arg;
     const mh_attention_problem *p = job->forward.problem;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The straight way for short sequences: where every query sees all keys and these are few, as in
-// most tutorials, there is one tile, nothing to mask and nothing to merge. The general way
+// The short-sequence path for short sequences: where every query sees all keys and these are few,
+// as in most tutorials, there is one tile, nothing to mask and nothing to merge. The general way
 // (attention.c) would spend a third of its time on finding that out, head by head.
 //
 //     12 rows [ x keys, transposed to (E, 16) or, of wide heads, where they are ] -> softmax step
@@ -37,9 +37,9 @@ static size_t place_operands(const mh_attention_job *job, float *at, operands *x
 {
     const size_t E = mh_round_up(job->problem->E, MH_MAX_LANES);
     const size_t width = mh_round_up(job->value_width, MH_MAX_LANES);
-    const size_t transposed = 0, values = transposed + (E <= MH_WIDE_HEAD ? E * MH_FEW_KEYS : 0);
-    const size_t staging = values + MH_FEW_KEYS * width;
-    const size_t queries = staging + MH_FEW_KEYS * mh_larger(E, width);
+    const size_t transposed = 0, values = transposed + (E <= MH_WIDE_HEAD ? E * MH_SHORT_KEYS : 0);
+    const size_t staging = values + MH_SHORT_KEYS * width;
+    const size_t queries = staging + MH_SHORT_KEYS * mh_larger(E, width);
     const size_t out = queries + MH_SHORT_ROWS * E, scores = out + MH_SHORT_ROWS * width;
     if (x) {
         x->transposed_keys = at + transposed, x->packed_values = at + values,
@@ -49,7 +49,7 @@ static size_t place_operands(const mh_attention_job *job, float *at, operands *x
     return scores + MH_SHORT_ROWS * MH_KEY_TILE;
 }
 
-size_t mh_attention_straight_floats(const mh_attention_job *job)
+size_t mh_attention_short_floats(const mh_attention_job *job)
 {
     return place_operands(job, NULL, NULL);
 }
@@ -68,9 +68,9 @@ static bool sees_all(const mh_attention_problem *p)
     return true;
 }
 
-bool mh_attention_is_straight(const mh_attention_problem *p)
+bool mh_attention_is_short(const mh_attention_problem *p)
 {
-    return p->S <= MH_FEW_KEYS && p->E <= MOST_WIDTH && p->Ev <= MOST_WIDTH && sees_all(p);
+    return p->S <= MH_SHORT_KEYS && p->E <= MOST_WIDTH && p->Ev <= MOST_WIDTH && sees_all(p);
 }
 
 static void load_keys(const mh_attention_job *job, operands *x)
@@ -82,7 +82,7 @@ static void load_keys(const mh_attention_job *job, operands *x)
                              &x->key_stride);
     if (E <= MH_WIDE_HEAD)
         job->kernels->transpose(s->keys, E, x->keys, x->key_stride, x->transposed_keys,
-                                MH_FEW_KEYS);
+                                MH_SHORT_KEYS);
 }
 
 // Values as rows of whole vectors: where they are, or as f32 without gaps, or packed.
@@ -116,7 +116,7 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
                                           x->queries, &stride);
     if (p->E <= MH_WIDE_HEAD)
         kernels->short_scores(count, columns, p->E, queries, stride, x->transposed_keys,
-                              MH_FEW_KEYS, x->scores, MH_KEY_TILE);
+                              MH_SHORT_KEYS, x->scores, MH_KEY_TILE);
     else
         kernels->gemm_nt(count, keys, p->E, queries, stride, x->keys, x->key_stride, x->scores,
                          MH_KEY_TILE);
@@ -159,17 +159,17 @@ static void attend_rows(const mh_attention_job *job, size_t head, size_t first, 
                      out + r * width);
 }
 
-void mh_attention_straight(void *arg, size_t task, size_t worker)
+void mh_attention_short(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;
     const mh_attention_problem *p = job->problem;
     const size_t begin = task * job->share, end = mh_smaller(begin + job->share, p->B * p->G);
     const size_t heads = p->heads_per_group;
     operands x;
-    place_operands(job, job->straight_scratch + worker * mh_attention_straight_floats(job), &x);
+    place_operands(job, job->short_scratch + worker * mh_attention_short_floats(job), &x);
     for (size_t i = begin; i < end; i++) {
         const mh_sequence sequence = mh_attention_sequence(p, i / p->G);
-        const size_t blocks = mh_attention_straight_tiles(sequence.T);
+        const size_t blocks = mh_attention_short_tiles(sequence.T);
         x.sequence = &sequence;
         x.group = i % p->G;
         load_values(job, &x);

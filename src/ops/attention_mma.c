@@ -93,7 +93,7 @@ static size_t find_few(const passage *p, size_t r)
         const uint64_t live = p->live[i][r];
         if (live == 0)
             continue;
-        if (found < p->count || live >> MH_FEW_KEYS)
+        if (found < p->count || live >> MH_SHORT_KEYS)
             return p->count;
         found = i;
     }
@@ -105,7 +105,7 @@ static bool part_few(passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
 {
     bool found = false;
     for (size_t i = 0; i < p->count; i++)
-        if (p->all[i] >> MH_FEW_KEYS) // every row sees more
+        if (p->all[i] >> MH_SHORT_KEYS) // every row sees more
             return false;
     for (size_t r = 0; r < p->strip->rows; r++) {
         const size_t tile = find_few(p, r);
@@ -404,8 +404,8 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         attend_few(&p, few);
 }
 
-void mh_attend_matrix(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
-                      size_t count, mh_attention_scratch *scratch)
+void mh_attend_mma(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
+                   size_t count, mh_attention_scratch *scratch)
 {
     for (size_t r = 0; r < group->rows; r += job->strip) {
         const mh_strip strip = mh_strip_from(job, group, r, job->strip);
