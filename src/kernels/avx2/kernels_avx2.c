@@ -11,7 +11,7 @@ enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 re
 enum { QUERY_STRIP = 24, QUERY_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
 enum { PANEL = NV * VL }; // of caches: read in the order of memory, whatever the rows
 enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
-#include "kernels/generic/fill.inc"
+#include "kernels/generic/table.inc"
 
 // Ten rounds of Philox on the counters of four lanes, from counter[0] + first on: which of their 32
 // numbers are kept. The generic way has three instructions for a product of 64 bits, this has one.

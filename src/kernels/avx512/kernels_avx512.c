@@ -12,7 +12,7 @@ enum { MR = 6, NV = 4 }; // 24 sums, 4 vectors of B and a broadcast: 29 of 32 re
 enum { QUERY_STRIP = 6, QUERY_GROUP = 24 }; // for caches of 48 KiB and 2 MiB
 enum { PANEL = MH_WHOLE_ROWS };
 enum { OUTPUT_ROWS = 12 };
-#include "kernels/generic/fill.inc"
+#include "kernels/generic/table.inc"
 
 // As the generic one, with one instruction a product: compilers take the three of a product of 64
 // bits, which makes 0.5 instead of 3 numbers a nanosecond.

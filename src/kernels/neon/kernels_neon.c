@@ -11,6 +11,6 @@ enum { MR = 6, NV = 4 }; // 24 sums, 4 vectors of B and a broadcast: 29 of 32 re
 enum { QUERY_STRIP = 6, QUERY_GROUP = 24 };
 enum { PANEL = 16 };
 enum { OUTPUT_ROWS = 12 };
-#include "kernels/generic/fill.inc"
+#include "kernels/generic/table.inc"
 
 void mh_kernels_fill_neon(mh_kernels *table) { fill_neon(table); }

@@ -8,6 +8,6 @@ enum { MR = 4, NV = 4 };
 enum { QUERY_STRIP = 4, QUERY_GROUP = 24 };
 enum { PANEL = 16 };
 enum { OUTPUT_ROWS = 2 };
-#include "kernels/generic/fill.inc"
+#include "kernels/generic/table.inc"
 
 void mh_kernels_fill_scalar(mh_kernels *table) { fill_scalar(table); }
