@@ -248,7 +248,7 @@ static int explain(attend *a)
     report_count(&r, "tasks", "tasks", plan.tasks, "(independent pieces of work)");
     report_count(&r, "query_rows", "query tile", plan.query_rows, "rows");
     report_count(&r, "key_tile", "key tile", plan.key_tile, "keys");
-    report_count(&r, "key_chunk", "key chunk", plan.key_chunk, "keys (summed up before a merge)");
+    report_count(&r, "kv_split", "key chunk", plan.kv_split, "keys (summed up before a merge)");
     report_count(&r, "block_rows", "block", plan.block_rows, "rows (share one packed key tile)");
     report_count(&r, "tiles", "tiles", plan.tiles, "(query tiles x key tiles)");
     report_count(&r, "dead_tiles", "  dead", plan.dead_tiles, "(skipped, no query sees a key)");

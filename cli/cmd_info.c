@@ -128,7 +128,7 @@ static int report_tiles(report *r, mh_context *context)
         return complain_status(context, status, NULL);
     report_count(r, "query_rows", "query tile", plan.query_rows, "rows");
     report_count(r, "key_tile", "key tile", plan.key_tile, "keys");
-    report_count(r, "key_chunk", "key chunk", plan.key_chunk, "keys");
+    report_count(r, "kv_split", "key chunk", plan.kv_split, "keys");
     return EXIT_DONE;
 }
 

@@ -64,7 +64,7 @@ mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_
                   test_safetensors test_safetensors_refused test_score test_tensor test_text
                   test_trace test_translator test_view)
 # short enough for an emulated CPU: attention, modules, bits, golden hashes
-mh_label(emulated check_kernels test_bits_decoding test_bits_nn test_golden test_kv_form test_levels
+mh_label(emulated check_kernels test_bits_decoding test_bits_nn test_golden test_kv_layout test_levels
                   test_linear test_nasty test_norm test_softmax test_tensor example_01_attention
                   example_02_masks example_03_own_threads_and_allocator
                   example_04_multihead_attention example_05_encoder example_06_encoder_decoder)

@@ -5,7 +5,7 @@
 // change the sum over the batch changes none of dmasks and dsinks.
 //
 // Every check runs at every instruction-set level, in f32, bf16 and f16, and for two shapes: few
-// heads with several chunks of 512 keys, so that there is no other way to occupy all threads
+// heads with several KV splits of 512 keys, so that there is no other way to occupy all threads
 // than to share out one head's queries and keys; and many heads.
 #include "ref/ref_tensor.h"
 #include "support.h"

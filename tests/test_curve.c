@@ -115,7 +115,7 @@ static void check_points(const char *svg, const char *class, ruler x, ruler y, s
     }
 }
 
-static void test_places(void **state)
+static void test_slots(void **state)
 {
     (void)state;
     mh_bytes svg = draw(small_log);
@@ -424,7 +424,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),    cmocka_unit_test(test_highest_bleu),
+        cmocka_unit_test(test_slots),     cmocka_unit_test(test_highest_bleu),
         cmocka_unit_test(test_smoothing), cmocka_unit_test(test_few),
         cmocka_unit_test(test_axes),      cmocka_unit_test(test_thinning),
         cmocka_unit_test(test_text),      cmocka_unit_test(test_cut),

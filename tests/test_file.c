@@ -317,7 +317,7 @@ static void longest_name(void **state)
     expect_entries(".", 1);
 }
 
-static void bad_places(void **state)
+static void bad_slots(void **state)
 {
     (void)state;
     put("file", "old");
@@ -334,7 +334,7 @@ static void bad_places(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void protected_places(void **state)
+static void protected_slots(void **state)
 {
     (void)state;
     mkdir("shut", 0555);
@@ -594,8 +594,8 @@ int main(void)
         IN_FOLDER(folder_without_descriptor),
         IN_FOLDER(permissions_and_links_stay),
         IN_FOLDER(longest_name),
-        IN_FOLDER(bad_places),
-        IN_FOLDER(protected_places),
+        IN_FOLDER(bad_slots),
+        IN_FOLDER(protected_slots),
         IN_FOLDER(full_device),
         IN_FOLDER(file_too_large),
         IN_FOLDER(folder_vanishes),

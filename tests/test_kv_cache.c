@@ -4,7 +4,7 @@
 #include "support.h"
 #include <math.h>
 
-// Three chunks of keys, and values of three panels, the last of which is not full.
+// Three blocks of keys, and values of three panels, the last of which is not full.
 enum { B = 2, H = 4, G = 2, E = 20, EV = 40, LENGTH = 1200 };
 
 typedef struct fixture {
@@ -126,7 +126,7 @@ static void pieces_of_wide_heads(void **state)
     }
 }
 
-// One query over many keys, for any number of threads: chunks are shared out, bits are not.
+// One query over many keys, for any number of threads: blocks are shared out, bits are not.
 static void threads_of_one_query(void **state)
 {
     (void)state;

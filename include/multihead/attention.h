@@ -197,7 +197,7 @@ typedef struct mh_attention_plan {
     size_t tasks;        // independent pieces of work
     size_t query_rows;   // rows of a query tile: they pass a key tile together
     size_t key_tile;     // keys of a key tile
-    size_t key_chunk;    // keys summed up before a merge by log-sum-exp
+    size_t kv_split;     // keys summed up before a merge by log-sum-exp
     size_t block_rows;   // query rows that share one packing of a key tile, at most
     size_t workspace;    // bytes of scratch
     uint64_t tiles;      // query tiles x key tiles, of `out`: weights take a second pass

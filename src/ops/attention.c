@@ -69,7 +69,7 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
 // The keys that a span and a chunk have in common.
 static mh_interval chunk_keys(mh_interval span, size_t chunk)
 {
-    const size_t begin = chunk * MH_KEY_CHUNK, end = begin + MH_KEY_CHUNK;
+    const size_t begin = chunk * MH_KV_SPLIT, end = begin + MH_KV_SPLIT;
     return (mh_interval){begin > span.begin ? begin : span.begin, end < span.end ? end : span.end};
 }
 
@@ -81,16 +81,16 @@ static void attend_span(const mh_attention_job *job, const mh_sequence *sequence
 {
     if (span.begin >= span.end)
         reset_state(job, rows, &scratch->total);
-    const size_t first_chunk = span.begin / MH_KEY_CHUNK;
-    for (size_t chunk = first_chunk; chunk * MH_KEY_CHUNK < span.end; chunk++) {
-        mh_key_tile tiles[MH_CHUNK_TILES];
+    const size_t first_block = span.begin / MH_KV_SPLIT;
+    for (size_t chunk = first_block; chunk * MH_KV_SPLIT < span.end; chunk++) {
+        mh_key_tile tiles[MH_SPLIT_TILES];
         size_t count = list_tiles(group, chunk_keys(span, chunk), scratch, tiles);
         for (size_t begin = 0, group_rows; begin < rows; begin += group_rows) {
             const mh_softmax_state total = mh_state_rows(job, &scratch->total, begin);
-            const mh_softmax_state *state = chunk == first_chunk ? &total : &scratch->partial;
+            const mh_softmax_state *state = chunk == first_block ? &total : &scratch->partial;
             group_rows = mh_smaller(rows - begin, job->group_rows);
             attend_group(job, sequence, tiles, count, begin, group_rows, state, scratch);
-            for (size_t r = 0; r < group_rows && chunk > first_chunk; r++)
+            for (size_t r = 0; r < group_rows && chunk > first_block; r++)
                 merge_row(job, &total, r, state->max[r], state, r);
         }
     }
@@ -196,7 +196,7 @@ static void attend_part(void *arg, size_t index, size_t worker)
     load_block(job, task, scratch, &block);
     const mh_softmax_state part = mh_state_rows(job, &job->parts, index * job->block_rows);
     const mh_interval keys = chunk_keys(block.span, chunk);
-    mh_key_tile tiles[MH_CHUNK_TILES];
+    mh_key_tile tiles[MH_SPLIT_TILES];
     size_t count = 0;
     if (keys.begin < keys.end)
         count = list_tiles(block.group, keys, scratch, tiles);

@@ -95,7 +95,7 @@ static void plan(const mh_context *context, const mh_attention_problem *p, const
     job->workers = job->forward.workers;
     job->short_path = job->forward.short_path && !job->forward.gemm->pack_a;
     job->rows = p->heads_per_group * p->T;
-    bool waves = p->B * p->G < job->workers && p->S > MH_KEY_CHUNK;
+    bool waves = p->B * p->G < job->workers && p->S > MH_KV_SPLIT;
     job->shares = waves ? job->workers + 1 : job->workers;
 }
 
@@ -106,7 +106,7 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t widest = mh_larger(width, value_width), tile = MH_KEY_TILE;
     const size_t strip = job->forward.strip * tile;
-    const size_t keys = job->forward.chunk_tiles * tile;
+    const size_t keys = job->forward.split_tiles * tile;
     mh_grad_scratch s;
     memset(&s, 0, sizeof s);
     s.queries = mh_arena_take(arena, MH_GRAD_ROWS * width, sizeof(float));
@@ -129,7 +129,7 @@ static void layout_scratch(const mh_grad_job *job, mh_arena *arena, mh_grad_scra
     s.staging = mh_arena_take(arena, tile * widest, sizeof(float));
     s.dk = mh_arena_take(arena, keys * width, sizeof(float));
     s.dv = mh_arena_take(arena, keys * value_width, sizeof(float));
-    for (size_t i = 0; i < job->forward.chunk_tiles; i++) {
+    for (size_t i = 0; i < job->forward.split_tiles; i++) {
         s.tiles[i].rows = mh_arena_take(arena, tile * width, sizeof(float));
         s.tiles[i].packed = mh_b_take_packed(gemm, arena, tile, width);
         s.tiles[i].keys_t = mh_b_take(gemm, arena, p->E, tile);

@@ -102,7 +102,7 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
     plan->threads = job.workers < plan->tasks ? job.workers : plan->tasks ? plan->tasks : 1;
     plan->query_rows = job.query_rows;
     plan->key_tile = job.short_path ? MH_SHORT_KEYS : MH_KEY_TILE;
-    plan->key_chunk = MH_KEY_CHUNK;
+    plan->kv_split = MH_KV_SPLIT;
     plan->block_rows = job.short_path ? rows : mh_smaller(rows, job.block_rows);
     count_tiles(&job, plan);
     plan->flops = 2.0 * (double)(problem.E + problem.Ev) * (double)plan->live_pairs;

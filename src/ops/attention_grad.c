@@ -147,8 +147,7 @@ static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size
 {
     const mh_attention_problem *p = job->forward.problem;
     const size_t width = job->key_width, value_width = job->forward.value_width;
-    const size_t begin = chunk * MH_KEY_CHUNK,
-                 stored = mh_smaller(sequence->S - begin, MH_KEY_CHUNK);
+    const size_t begin = chunk * MH_KV_SPLIT, stored = mh_smaller(sequence->S - begin, MH_KV_SPLIT);
     size_t tiles = 0;
     for (size_t key = begin; key < begin + stored && key < sequence->keys; key += MH_KEY_TILE)
         mh_grad_pack_tile(job, sequence, group, key, &scratch->tiles[tiles++], scratch);
@@ -194,7 +193,7 @@ static void write_dq(const mh_grad_job *job, const mh_sequence *sequence, size_t
 
 static size_t chunks_of(const mh_sequence *sequence)
 {
-    return (sequence->S + MH_KEY_CHUNK - 1) / MH_KEY_CHUNK;
+    return (sequence->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
 }
 
 // ---- heads shared out ------------------------------------------------------------------------

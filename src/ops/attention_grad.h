@@ -56,7 +56,7 @@ typedef struct mh_grad_scratch {
     float *clean;      // (64, widest): an operand without its dead rows
     float *staging;    // (64, widest)
     float *dk, *dv;    // (chunk, key_width), (chunk, value_width)
-    mh_grad_tile tiles[MH_CHUNK_TILES];
+    mh_grad_tile tiles[MH_SPLIT_TILES];
     uint64_t live[MH_GRAD_ROWS];
     uint64_t any, all; // or-ed and and-ed over the block's rows
 } mh_grad_scratch;

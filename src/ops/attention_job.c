@@ -56,7 +56,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
     job->query_rows = job->gemm->softmax_tile ? job->strip : kernels->query_strip;
     job->group_rows = job->gemm->softmax_tile ? mh_round_up(24, job->strip) : kernels->query_group;
-    job->chunk_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_CHUNK_TILES);
+    job->split_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_SPLIT_TILES);
     job->block_rows = choose_block_rows(p, job->strip, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->strip) &&
            count_tasks(p, rows, job->block_rows) < 4 * threads)
@@ -64,7 +64,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
     job->tasks = count_tasks(p, rows, job->block_rows);
     // Few queries over many keys: the chunks of keys are the tasks, and merged afterwards.
-    job->chunks = (p->S + MH_KEY_CHUNK - 1) / MH_KEY_CHUNK;
+    job->chunks = (p->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
     job->split =
         threads > 1 && job->tasks < 4 * threads && job->chunks > 1 && rows <= 2 * job->group_rows;
     job->workers = job->tasks > 1 || job->split ? threads : 1; // any thread may take a task
@@ -127,7 +127,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     mh_attention_scratch s;
     const mh_gemm *gemm = job->gemm;
     memset(&s, 0, sizeof s);
-    const size_t tiles = job->chunk_tiles;
+    const size_t tiles = job->split_tiles;
     for (size_t i = 0; i < tiles; i++)
         s.keys[i] = mh_b_take(gemm, arena, p->E, MH_KEY_TILE);
     for (size_t i = 0; i < tiles; i++) // all together: one operand

@@ -2,7 +2,8 @@
 // How an attention call is cut into work, and what its pieces share.
 //
 //     for each sequence, key/value head and block of query rows          one task
-//         for each chunk of 512 keys                                     packed: second-level cache
+//         for each KV split of 512 keys                                     packed: second-level
+//         cache
 //             for each group of 24 to 96 query rows                      first-level cache
 //                 for each tile of 64 keys, for each strip of 6 to 24    registers
 //                     scores, mask, softmax step, weighted values
@@ -44,16 +45,16 @@ typedef struct mh_softmax_state {
 
 // What one worker needs for itself.
 typedef struct mh_attention_scratch {
-    void *keys[MH_CHUNK_TILES];   // (E, 64) each: B operands, columns run over keys
-    void *values[MH_CHUNK_TILES]; // (64, value_width) each: B operands
+    void *keys[MH_SPLIT_TILES];   // (E, 64) each: B operands, columns run over keys
+    void *values[MH_SPLIT_TILES]; // (64, value_width) each: B operands
     float *keys_f32, *values_f32; // one tile of each before it is packed
     float *clean;         // (64, value_width): values without dead rows, where they are not finite
     void *clean_b;        // the same as a B operand
     float *sums;          // (group, value_width)
     float *staging;       // (64, max(E, Ev)): rows on their way from or to another dtype
     float *scores;        // (2, strip, 64)
-    void *weights;        // (strip, chunk_tiles * 64): the scores' softmax as an A operand
-    float *bias;          // (chunk_tiles, strip, 64)
+    void *weights;        // (strip, split_tiles * 64): the scores' softmax as an A operand
+    float *bias;          // (split_tiles, strip, 64)
     float *staged;        // (block_rows, E): queries that need converting or gathering
     void *packed_queries; // (block_rows, E)
     size_t count;         // rows of the block at hand
@@ -79,7 +80,7 @@ typedef struct mh_attention_job {
     const mh_gemm *gemm;
     size_t strip;       // rows that a product takes together
     size_t value_width; // Ev in whole vectors
-    size_t chunk_tiles; // key tiles of a chunk, or fewer if there are not so many keys
+    size_t split_tiles; // key tiles of a chunk, or fewer if there are not so many keys
     size_t query_rows;  // rows of a query tile, which pass a key tile together
     size_t group_rows;  // rows that stay in the first-level cache
     size_t block_rows;  // at most, a multiple of strip

@@ -24,8 +24,8 @@ typedef struct passage {
     mh_key_tile *tiles;
     size_t count;
     mh_attention_scratch *scratch;
-    uint64_t live[MH_CHUNK_TILES][MH_MAX_STRIP];
-    uint64_t any[MH_CHUNK_TILES], all[MH_CHUNK_TILES]; // live, or-ed and and-ed over the rows
+    uint64_t live[MH_SPLIT_TILES][MH_MAX_STRIP];
+    uint64_t any[MH_SPLIT_TILES], all[MH_SPLIT_TILES]; // live, or-ed and and-ed over the rows
 } passage;
 
 static float *bias_of(const passage *p, size_t tile)
@@ -101,7 +101,7 @@ static size_t find_few(const passage *p, size_t r)
 }
 
 // Moves the rows with few keys from p->live to few. Returns whether there are any.
-static bool part_few(passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
+static bool part_few(passage *p, uint64_t few[MH_SPLIT_TILES][MH_MAX_STRIP])
 {
     bool found = false;
     for (size_t i = 0; i < p->count; i++)
@@ -122,7 +122,7 @@ static bool part_few(passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
     return found;
 }
 
-static void attend_few(const passage *p, uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP])
+static void attend_few(const passage *p, uint64_t few[MH_SPLIT_TILES][MH_MAX_STRIP])
 {
     mh_attention_scratch *scratch = p->scratch;
     for (size_t i = 0; i < p->count; i++) {
@@ -227,7 +227,7 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
 static mh_a_operand weights_from(const passage *p, size_t tile)
 {
     const mh_a_operand weights = {p->scratch->weights,
-                                  (ptrdiff_t)(p->job->chunk_tiles * MH_KEY_TILE)};
+                                  (ptrdiff_t)(p->job->split_tiles * MH_KEY_TILE)};
     return mh_a_from_k(p->job->gemm, weights, tile * MH_KEY_TILE);
 }
 
@@ -390,7 +390,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
                          size_t count, mh_attention_scratch *scratch)
 {
     passage p = {job, strip, tiles, count, scratch, .any = {0}};
-    uint64_t few[MH_CHUNK_TILES][MH_MAX_STRIP];
+    uint64_t few[MH_SPLIT_TILES][MH_MAX_STRIP];
     find_live(&p);
     const bool any_few = part_few(&p, few), any_many = weigh_tiles(&p);
     if (any_many && !values_need_care(&p)) {

@@ -86,16 +86,16 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
                            size_t tile, size_t count, mh_attention_scratch *scratch)
 {
     const mh_attention_problem *p = job->problem;
-    const bool has_form = job->gemm->pack_b;
+    const bool has_layout = job->gemm->pack_b;
     float *memory = mh_b_source(job->gemm, scratch->keys[0], scratch->keys_f32);
     mh_panels keys = {memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
     if (p->cache)
         keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile,
-                                has_form ? MH_KV_ROWS : MH_KV_F32, memory, scratch->values_f32)
+                                has_layout ? MH_KV_ROWS : MH_KV_F32, memory, scratch->values_f32)
                    .keys;
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
-    if (has_form) {
+    if (has_layout) {
         job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
                           scratch->keys[0], MH_KEY_TILE);
         keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The cache: making it, appending keys and values, sequences that share and forget, and what
-// attention reads. Its memory is kv_chunks.h's, what is in a tile kv_form.h's.
+// attention reads. Its memory is kv_blocks.h's, what is in a tile kv_layout.h's.
 #include "base/compiler.h"
 #include "base/context.h"
 #include "base/sizes.h"
-#include "ops/kv_chunks.h"
+#include "ops/kv_blocks.h"
 #include "ops/rows.h"
 #include "ops/tensor_check.h"
 #include <string.h>
@@ -54,8 +54,8 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     const size_t sequences = options->sequences;
     if (!c->options.value_width)
         c->options.value_width = options->key_width;
-    c->form =
-        mh_kv_form_of(context->kernels, options->dtype, options->key_width, c->options.value_width);
+    c->layout = mh_kv_layout_of(context->kernels, options->dtype, options->key_width,
+                                c->options.value_width);
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -106,12 +106,12 @@ static void append_head(void *arg, size_t index, size_t worker)
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
         const size_t place = length + t, at[3] = {b, head, t};
-        mh_kv_chunk *chunk = cache->sequences[b].chunks[place / MH_KV_CHUNK];
-        run = mh_smaller(MH_KV_CHUNK - place % MH_KV_CHUNK, count - t);
-        chunk->finite[head] &=
-            mh_kv_form_write(&cache->form, job->kernels, place % MH_KV_CHUNK, run, job->k,
-                             mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
-                             chunk->places, mh_kv_tile_at(cache, chunk, chunk->places, head));
+        mh_kv_block *block = cache->sequences[b].blocks[place / MH_KV_BLOCK];
+        run = mh_smaller(MH_KV_BLOCK - place % MH_KV_BLOCK, count - t);
+        block->finite[head] &=
+            mh_kv_layout_write(&cache->layout, job->kernels, place % MH_KV_BLOCK, run, job->k,
+                               mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
+                               block->slots, mh_kv_tile_at(cache, block, block->slots, head));
     }
 }
 
@@ -160,7 +160,7 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
         const size_t missing = count_of(&job, b);
         for (size_t made = 0; made <= b; made++) // room for nothing
             mh_kv_cut(cache, &cache->sequences[made],
-                      mh_round_up((size_t)cache->lengths[made], MH_KV_CHUNK) / MH_KV_CHUNK);
+                      mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
         return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
                        missing);
     }
@@ -244,7 +244,7 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
     if (length > 0 && seen < mh_kv_cache_first(cache, b))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "truncate: key %zu of sequence %zu is already forgotten", seen, b);
-    const size_t kept = (length + MH_KV_CHUNK - 1) / MH_KV_CHUNK;
+    const size_t kept = (length + MH_KV_BLOCK - 1) / MH_KV_BLOCK;
     mh_kv_cut(cache, &cache->sequences[b], kept);
     cache->lengths[b] = (int64_t)length;
     return MH_OK;
@@ -263,7 +263,7 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
 {
     const mh_kv_cache_options *o = &cache->options;
     mh_kv_shape shape = {
-        o->sequences,   o->heads, o->key_width, o->value_width, cache->form.value_stride, 0,
+        o->sequences,   o->heads, o->key_width, o->value_width, cache->layout.value_stride, 0,
         cache->lengths, o->dtype, o->window};
     for (size_t b = 0; b < o->sequences; b++)
         if ((size_t)cache->lengths[b] > shape.longest)
@@ -273,30 +273,30 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
 
 size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b)
 {
-    return cache->sequences[b].forgotten * MH_KV_CHUNK;
+    return cache->sequences[b].forgotten * MH_KV_BLOCK;
 }
 
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
                             size_t head, size_t begin, mh_kv_reading reading, float *keys,
                             float *values)
 {
-    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
-    return mh_kv_form_read(&cache->form, kernels, chunk->used, chunk->places,
-                           mh_kv_tile_at(cache, chunk, chunk->places, head), chunk->finite[head],
-                           reading, keys, values);
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    return mh_kv_layout_read(&cache->layout, kernels, block->used, block->slots,
+                             mh_kv_tile_at(cache, block, block->slots, head), block->finite[head],
+                             reading, keys, values);
 }
 
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin)
 {
-    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
-    MH_PREFETCH_FAR(chunk);
-    return mh_kv_tile_at(cache, chunk, MH_KV_CHUNK, head);
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    MH_PREFETCH_FAR(block);
+    return mh_kv_tile_at(cache, block, MH_KV_BLOCK, head);
 }
 
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
                                     size_t head, size_t begin)
 {
-    const mh_kv_chunk *chunk = cache->sequences[b].chunks[begin / MH_KV_CHUNK];
-    return mh_kv_form_operands(&cache->form, gemm, mh_kv_tile_at(cache, chunk, chunk->places, head),
-                               chunk->finite[head]);
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    return mh_kv_layout_operands(
+        &cache->layout, gemm, mh_kv_tile_at(cache, block, block->slots, head), block->finite[head]);
 }

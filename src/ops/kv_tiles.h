@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// How cached keys and values are stored. A sequence is a list of chunks of 64 keys; a chunk holds
+// How cached keys and values are stored. A sequence is a list of blocks of 64 keys; a block holds
 // all key/value heads and may be shared by several sequences, which count themselves in.
 //
-//     sequence b:  [chunk 0][chunk 1][chunk 2 ..      chunk:  head 0: tile
+//     sequence b:  [block 0][block 1][block 2 ..      block:  head 0: tile
 //                                                             head 1: tile
 //     tile:  keys (E, 64), lanes run over keys | values (64, value_stride)
 //
-// The first chunk of a sequence that is still short has 16 or 32 places instead of 64.
+// The first block of a sequence that is still short has 16 or 32 slots instead of 64.
 //
 // That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
 // they are, and bf16 or f16 tiles are widened one by one, or number by number where few queries
 // read them. Keys and values lie in panels (mh_panels), of as many columns as the level likes, so
-// that memory is read in order. Where bf16 products have operands of a form of their own, keys and
-// values of a bf16 cache are kept in that form, and used where they are as well. Quantised tiles
-// would be another form (kv_form.h), and nothing else.
+// that memory is read in order. Where bf16 products have operands of a layout of their own, keys
+// and values of a bf16 cache are kept in that layout, and used where they are as well. Quantised
+// tiles would be another layout (kv_layout.h), and nothing else.
 #ifndef MH_OPS_KV_TILES_H
 #define MH_OPS_KV_TILES_H
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 // Keys whose softmax is summed up before a merge; part of the bits of attention.
-enum { MH_KEY_CHUNK = 512, MH_CHUNK_TILES = MH_KEY_CHUNK / MH_KEY_TILE };
+enum { MH_KV_SPLIT = 512, MH_SPLIT_TILES = MH_KV_SPLIT / MH_KEY_TILE };
 
 // (rows, columns) of numbers: one panel of `width` columns after the other, each without gaps, the
 // last one perhaps narrower. Whole rows are one panel.
@@ -105,8 +105,8 @@ mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels,
                             size_t head, size_t begin, mh_kv_reading reading, float *keys,
                             float *values);
 
-// Where that tile lies, in whatever form, so that it can be prefetched, unless its chunk is short;
-// the chunk is prefetched itself, as to look at it would be to wait for it.
+// Where that tile lies, in whatever layout, so that it can be prefetched, unless its block is
+// short; the block is prefetched itself, as to look at it would be to wait for it.
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);
 
 // The same tile as operands of a product; only those that a cache keeps, nothing is packed.

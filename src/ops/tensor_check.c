@@ -27,7 +27,7 @@ static mh_status check_data(mh_context *context, const char *name, const mh_tens
     return MH_OK;
 }
 
-static mh_status check_form(mh_context *context, const char *name, const mh_tensor *t, int rank)
+static mh_status check_layout(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
     char text[128];
     if (!context)
@@ -49,13 +49,13 @@ static mh_status refuse_dtype(mh_context *context, const char *name, const mh_te
 
 mh_status mh_check_tensor(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_form(context, name, t, rank);
+    mh_status status = check_layout(context, name, t, rank);
     return status ? status : check_data(context, name, t);
 }
 
 mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_form(context, name, t, rank);
+    mh_status status = check_layout(context, name, t, rank);
     if (!status && !mh_rows_supported(t->dtype))
         status = refuse_dtype(context, name, t, "f32, bf16 or f16");
     return status ? status : check_data(context, name, t);
@@ -63,7 +63,7 @@ mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor 
 
 mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_form(context, name, t, rank);
+    mh_status status = check_layout(context, name, t, rank);
     if (!status && t->dtype != MH_F32)
         status = refuse_dtype(context, name, t, "f32");
     return status ? status : check_data(context, name, t);

@@ -211,7 +211,7 @@ static void check_odd_numbers(const mh_gemm *gemm, check_result *result)
 }
 
 // From the transpose, and from bf16, the forms are the same, byte for byte.
-static void check_forms(const mh_gemm *gemm, size_t m, size_t n, size_t k, check_result *result)
+static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, check_result *result)
 {
     const operands o = make_operands(gemm, m, n, k);
     const size_t depth = mh_round_up(k, gemm->step);
@@ -307,7 +307,7 @@ static check_result check_gemm(const check_run *run, const mh_gemm *gemm)
     for (size_t m = 1; m <= 48 && gemm->pack_a; m += 5)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = lanes; n <= 5 * lanes; n += 2 * lanes)
-                check_forms(gemm, m, n, depths[d], &result);
+                check_layouts(gemm, m, n, depths[d], &result);
     for (size_t m = 1; m <= MH_GEMV_ROWS && gemm->pack_a; m++)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Tiles of a cache: whatever the panels, what was written is what is read, in every way of reading,
-// and after moving to a tile with more places.
+// and after moving to a tile with more slots.
 #include "base/half.h"
-#include "ops/kv_form.h"
+#include "ops/kv_layout.h"
 #include "ops/rows.h"
 #include "ref/ref_tensor.h"
 #include "support.h"
@@ -11,7 +11,7 @@ enum { E = 20, EV = 72, COUNT = 13, MOST_BYTES = 64 * (20 + 80) * 4 };
 
 typedef struct fixture {
     mh_kernels kernels;
-    mh_kv_form form;
+    mh_kv_layout layout;
     test_tensor k, v; // (1, 1, COUNT, E), (1, 1, COUNT, EV), what the cache can hold exactly
     _Alignas(64) char tile[MOST_BYTES], larger[MOST_BYTES];
     _Alignas(64) float keys[E * 64], values[64 * 80];
@@ -22,8 +22,8 @@ static void setup(fixture *f, mh_dtype dtype, size_t panel)
     test_rng rng = {11};
     assert_non_null(mh_kernels_init(&f->kernels, NULL));
     f->kernels.panel = panel;
-    f->kernels.bf16 = f->kernels.f32; // no operands of a form of their own, which are one tile
-    f->form = mh_kv_form_of(&f->kernels, dtype, E, EV);
+    f->kernels.bf16 = f->kernels.f32; // no operands of a layout of their own, which are one tile
+    f->layout = mh_kv_layout_of(&f->kernels, dtype, E, EV);
     f->k = test_tensor_dense(dtype, 4, (size_t[]){1, 1, COUNT, E});
     f->v = test_tensor_dense(dtype, 4, (size_t[]){1, 1, COUNT, EV});
     test_fill_normal(&rng, &f->k.view, 1);
@@ -43,9 +43,9 @@ static void write_pieces(fixture *f, size_t piece)
 {
     for (size_t first = 0; first < COUNT; first += piece) {
         const size_t at[3] = {0, 0, first};
-        assert_true(mh_kv_form_write(&f->form, &f->kernels, first, mh_smaller(piece, COUNT - first),
-                                     &f->k.view, mh_element(&f->k.view, 3, at), &f->v.view,
-                                     mh_element(&f->v.view, 3, at), 16, f->tile));
+        assert_true(mh_kv_layout_write(
+            &f->layout, &f->kernels, first, mh_smaller(piece, COUNT - first), &f->k.view,
+            mh_element(&f->k.view, 3, at), &f->v.view, mh_element(&f->v.view, 3, at), 16, f->tile));
     }
 }
 
@@ -64,10 +64,10 @@ static float number_of(mh_row_type type, const mh_panels *p, size_t row, size_t 
     return type == MH_ROW_BF16 ? mh_bf16_to_float(half) : mh_f16_to_float(half);
 }
 
-static void check_tile(fixture *f, size_t places, const void *tile, mh_kv_reading reading)
+static void check_tile(fixture *f, size_t slots, const void *tile, mh_kv_reading reading)
 {
-    const mh_kv_tile t = mh_kv_form_read(&f->form, &f->kernels, COUNT, places, tile, true, reading,
-                                         f->keys, f->values);
+    const mh_kv_tile t = mh_kv_layout_read(&f->layout, &f->kernels, COUNT, slots, tile, true,
+                                           reading, f->keys, f->values);
     if (reading == MH_KV_ROWS) {
         assert_int_equal(t.keys.width, t.keys.columns);
         assert_int_equal(t.values.width, t.values.columns);
@@ -93,11 +93,11 @@ static void tiles(void **state)
     for (size_t i = 0; i < 3 * 4 * 3; i++) {
         setup(&f, dtypes[i % 3], panels[i / 3 % 4]);
         write_pieces(&f, pieces[i / 12]);
-        for (size_t places = 32; places <= 64; places *= 2) {
-            mh_kv_form_copy(&f.form, COUNT, 16, f.tile, places, f.larger);
+        for (size_t slots = 32; slots <= 64; slots *= 2) {
+            mh_kv_layout_copy(&f.layout, COUNT, 16, f.tile, slots, f.larger);
             for (size_t r = 0; r < 3; r++) {
                 check_tile(&f, 16, f.tile, readings[r]);
-                check_tile(&f, places, f.larger, readings[r]);
+                check_tile(&f, slots, f.larger, readings[r]);
             }
         }
         teardown(&f);
