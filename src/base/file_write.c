@@ -109,7 +109,7 @@ static int follow_links(char target[PATH_MAX])
 
 static void name_temporary(char *name, size_t size)
 {
-    snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)mh_unforeseen());
+    snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)mh_entropy());
 }
 
 // Opens the folder; `base` becomes what comes after it.

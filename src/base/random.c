@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t mh_unforeseen(void)
+uint64_t mh_entropy(void)
 {
     static atomic_uint counter; // two calls in one clock tick, should getrandom() fail
     uint64_t number;

@@ -7,6 +7,6 @@
 #include <multihead/base.h>
 #include <stdint.h>
 
-MH_API uint64_t mh_unforeseen(void); // thread-safe
+MH_API uint64_t mh_entropy(void); // thread-safe
 
 #endif

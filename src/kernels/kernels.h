@@ -302,10 +302,10 @@ typedef struct mh_kernels {
     // Which of 64 numbers are kept: bit j is set if 16 bits of philox(counter + j / 8, key) are at
     // least threshold, those from bit 16 (j % 8) on if its four words are one number, the first
     // word lowest; j / 8 is added to counter[0].
-    uint64_t (*keep_bits)(uint16_t threshold, const uint32_t key[2], const uint32_t counter[4]);
+    uint64_t (*dropout_mask)(uint16_t threshold, const uint32_t key[2], const uint32_t counter[4]);
 
     // y = x * scale where keep has a 1, else 0; n <= 64. y may be x.
-    void (*drop_row)(uint64_t keep, float scale, size_t n, const float *x, float *y);
+    void (*dropout_row)(uint64_t keep, float scale, size_t n, const float *x, float *y);
 
     // The softmax backward over n keys of a tile, rounded up to whole vectors, for m rows that are
     // ld apart; see mh_grad_map.
@@ -318,9 +318,10 @@ typedef struct mh_kernels {
 
     void (*add_row)(size_t n, const float *x, float *y); // y += x
     // y (n) += the rows of x (m x n, row stride ldx), one after the other.
-    void (*add_up_rows)(size_t m, size_t n, const float *x, ptrdiff_t ldx, float *y);
-    void (*add_up_halves)(size_t m, size_t n, const uint16_t *x, ptrdiff_t ldx, float *y); // bf16
-    void (*mul_row)(size_t n, const float *x, float *y);                                   // y *= x
+    void (*reduce_rows)(size_t m, size_t n, const float *x, ptrdiff_t ldx, float *y);
+    void (*reduce_rows_bf16)(size_t m, size_t n, const uint16_t *x, ptrdiff_t ldx,
+                             float *y);                     // bf16
+    void (*mul_row)(size_t n, const float *x, float *y);    // y *= x
     float (*dot)(size_t n, const float *x, const float *y); // in one fixed order
 
     // ---- elementwise ------------------------------------------------------------------------
@@ -333,7 +334,7 @@ typedef struct mh_kernels {
     void (*narrow_bf16)(size_t n, const float *x, uint16_t *y); // round to nearest even
     void (*narrow_f16)(size_t n, const float *x, uint16_t *y);
     // Whether none of n bf16 or f16 numbers is inf or NaN: has all bits of its exponent set.
-    bool (*finite_halves)(size_t n, uint16_t exponent, const uint16_t *x);
+    bool (*all_finite_16bit)(size_t n, uint16_t exponent, const uint16_t *x);
 
     // ---- activations -------------------------------------------------------------------------
     // y may be x, dx may be dy or x. NaN stays NaN; infinities give the limits, -inf thus -0 or 0.
@@ -387,8 +388,8 @@ typedef struct mh_kernels {
 
     // ---- sums and steps of the optimiser --------------------------------------------------------
 
-    void (*add_rows)(size_t n, const float *a, const float *b, float *y);     // y = a + b
-    void (*add_scaled_row)(size_t n, float factor, const float *x, float *y); // y += factor x
+    void (*add_rows)(size_t n, const float *a, const float *b, float *y); // y = a + b
+    void (*axpy)(size_t n, float factor, const float *x, float *y);       // y += factor x
     // The sum of squares in double, in one order for all levels.
     double (*sum_squares)(size_t n, const float *x);
     // One step for n parameters; see mh_adamw_map and mh_sgd_map. m, v and momentum are updated.
@@ -397,7 +398,7 @@ typedef struct mh_kernels {
     void (*sgd)(const mh_sgd_map *map, size_t n, const float *gradient, float *parameter,
                 float *velocity); // velocity NULL: no momentum
 
-    // ---- questions ----------------------------------------------------------------------------
+    // ---- predicates ----------------------------------------------------------------------------
 
     uint64_t (*nonzero_bits)(size_t n, const uint8_t *x);        // n <= 64: bit j = x[j] != 0
     uint64_t (*unequal_bits)(size_t n, const float *x, float y); // n <= 64: bit j = x[j] != y

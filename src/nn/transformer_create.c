@@ -123,7 +123,7 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     if (!t)
         return MH_ERROR_MEMORY;
     *t = (mh_transformer){
-        .allocator = context->allocator, .identity = mh_unforeseen() | 1, .config = *config};
+        .allocator = context->allocator, .identity = mh_entropy() | 1, .config = *config};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
     if (!(t->layers = mh_alloc(context, layer_bytes(t))))

@@ -70,7 +70,7 @@ mh_a_operand mh_attention_plain_queries(const mh_attention_job *job, const mh_se
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
 // rows of the values set to 0. The same operations in the same order as for the whole strip.
-static void add_values_carefully(const mh_attention_job *job, const mh_strip *strip,
+static void add_values_nonfinite(const mh_attention_job *job, const mh_strip *strip,
                                  const mh_key_tile *tile, const uint64_t *live, size_t keys,
                                  mh_attention_scratch *scratch)
 {
@@ -157,12 +157,12 @@ static void attend_rows(const mh_attention_job *job, const mh_strip *strip, cons
                           strip->state.acc, width);
     for (size_t r = 0; r < rows && job->problem->options.dropout > 0; r++) {
         float *row = scores + r * MH_KEY_TILE;
-        kernels->drop_row(
+        kernels->dropout_row(
             mh_attention_keep(job, strip->sequence, &scratch->rows[strip->first + r], tile->begin),
             job->keep_scale, used, row, row);
     }
     if (!tile->finite && !full)
-        add_values_carefully(job, strip, tile, live, used, scratch);
+        add_values_nonfinite(job, strip, tile, live, used, scratch);
     else
         gemm(kernels, tile->type, rows, 0, width, used, (mh_a_operand){scores, MH_KEY_TILE},
              &tile->values, strip->state.acc, width, true, next);

@@ -25,7 +25,7 @@ static void add_strip(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_opera
 
 // c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has a
 // word a row (or, if `transposed`, a word a column) of a.
-static void add_product_carefully(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
+static void add_product_nonfinite(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                                   const float *b, size_t width, float *c, const uint64_t *live,
                                   bool transposed, mh_grad_scratch *scratch)
 {
@@ -96,18 +96,18 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
     if (job->gradients.dq && ((full && exact) || tile->finite))
         add_product(job, rows, used, scratch->scores, tile->keys, width, scratch->dq, scratch);
     else if (job->gradients.dq)
-        add_product_carefully(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
+        add_product_nonfinite(job, rows, used, scratch->scores, tile->rows, width, scratch->dq,
                               scratch->live, false, scratch);
     if (job->gradients.dk && (full || block->finite_queries))
         add_product_tn(job, used, rows, scratch->scores, block->b_queries, width, dk, scratch);
     else if (job->gradients.dk)
-        add_product_carefully(job, used, rows,
+        add_product_nonfinite(job, used, rows,
                               transpose_tile(job, rows, used, scratch->scores, scratch),
                               scratch->queries, width, dk, scratch->live, true, scratch);
     if (job->gradients.dv && (full || block->finite_douts))
         add_product_tn(job, used, rows, scratch->weights, block->b_douts, value_width, dv, scratch);
     else if (job->gradients.dv)
-        add_product_carefully(job, used, rows,
+        add_product_nonfinite(job, used, rows,
                               transpose_tile(job, rows, used, scratch->weights, scratch),
                               scratch->douts, value_width, dv, scratch->live, true, scratch);
 }

@@ -294,5 +294,5 @@ uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *seque
     const uint32_t key[2] = {(uint32_t)o->dropout_seed, (uint32_t)(o->dropout_seed >> 32)};
     const uint32_t counter[4] = {(uint32_t)(tile / 8), (uint32_t)row->query, (uint32_t)row->head,
                                  (uint32_t)(o->dropout_sequence + sequence->index)};
-    return job->kernels->keep_bits((uint16_t)(o->dropout * 0x1p16f), key, counter);
+    return job->kernels->dropout_mask((uint16_t)(o->dropout * 0x1p16f), key, counter);
 }

@@ -218,7 +218,7 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
     const size_t numbers = mh_round_up(tile->count, p->job->gemm->step) * p->job->value_width;
     tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
     tile->rows = tile->count;
-    tile->finite = p->job->kernels->finite_halves(numbers, MH_BF16_EXPONENT, tile->values.data);
+    tile->finite = p->job->kernels->all_finite_16bit(numbers, MH_BF16_EXPONENT, tile->values.data);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
@@ -353,7 +353,7 @@ static void add_values(const passage *p)
 
 // The same sums where a dead key's value may be NaN or inf: row by row, with the dead rows of the
 // values set to 0.
-static void add_tile_carefully(const passage *p, size_t tile)
+static void add_tile_nonfinite(const passage *p, size_t tile)
 {
     const mh_gemm *gemm = p->job->gemm;
     mh_attention_scratch *scratch = p->scratch;
@@ -377,11 +377,11 @@ static void add_tile_carefully(const passage *p, size_t tile)
     }
 }
 
-static void add_values_carefully(const passage *p)
+static void add_values_nonfinite(const passage *p)
 {
     for (size_t i = 0; i < p->count; i++)
         if (p->any[i])
-            add_tile_carefully(p, i);
+            add_tile_nonfinite(p, i);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
     } else {
         memset(strip->state.acc, 0, strip->rows * job->value_width * sizeof(float));
         if (any_many)
-            add_values_carefully(&p);
+            add_values_nonfinite(&p);
     }
     if (any_few)
         attend_few(&p, few);

@@ -59,8 +59,8 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
     job->kernels->softmax_weights(MH_KEY_TILE, x, stats.max, stats.sum, x);
     bool keep_nan = stats.empty && p->options.empty_row == MH_EMPTY_ROW_NAN;
     if (p->options.weights_dropped && p->options.dropout > 0 && !keep_nan)
-        job->kernels->drop_row(mh_attention_keep(job, sequence, row, tile), job->keep_scale,
-                               MH_KEY_TILE, x, x);
+        job->kernels->dropout_row(mh_attention_keep(job, sequence, row, tile), job->keep_scale,
+                                  MH_KEY_TILE, x, x);
     if (!isfinite(stats.max) || !isfinite(stats.sum))
         for (size_t j = 0; j < MH_KEY_TILE; j++)
             x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN

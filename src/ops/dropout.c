@@ -20,7 +20,7 @@ static uint64_t kept_of_block(const mh_kernels *kernels, const mh_dropout_option
     const uint64_t counter = block * (MH_KEY_TILE / 8);
     const uint32_t key[2] = {(uint32_t)o->seed, (uint32_t)(o->seed >> 32) ^ 0x44524F50u};
     const uint32_t at[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), o->step, o->stream};
-    return kernels->keep_bits((uint16_t)(o->probability * 0x1p16f), key, at);
+    return kernels->dropout_mask((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
 uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first, size_t n)
@@ -45,7 +45,7 @@ static void dropout_part(const mh_kernels *kernels, const void *arg, size_t firs
         const size_t skip = (size_t)(index % MH_KEY_TILE);
         width = mh_smaller(MH_KEY_TILE - skip, n - j);
         const uint64_t keep = kept_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
-        kernels->drop_row(keep, scale, width, x + j, y + j);
+        kernels->dropout_row(keep, scale, width, x + j, y + j);
     }
 }
 

@@ -66,10 +66,10 @@ static void add_columns(void *arg, size_t index, size_t worker)
             x = from;
         }
         if (dtable->stride[1] == 1) {
-            job->kernels->add_scaled_row(n, job->scale, x, to);
+            job->kernels->axpy(n, job->scale, x, to);
         } else {
             mh_row_read(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
-            job->kernels->add_scaled_row(n, job->scale, x, sum);
+            job->kernels->axpy(n, job->scale, x, sum);
             mh_row_write(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
         }
     }

@@ -99,7 +99,7 @@ static bool all_finite(const mh_kv_layout *layout, const mh_kernels *kernels, si
                        const uint16_t *x)
 {
     const uint16_t exponent = layout->dtype == MH_BF16 ? MH_BF16_EXPONENT : MH_F16_EXPONENT;
-    return kernels->finite_halves(n, exponent, x);
+    return kernels->all_finite_16bit(n, exponent, x);
 }
 
 // One token.

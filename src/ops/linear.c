@@ -170,7 +170,7 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     const size_t columns = mh_smaller(job->dy.shape[1] - column, MH_PANEL);
     float sums[MH_PANEL] = {0};
     (void)worker;
-    mh_rows_add_up(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
+    mh_rows_reduce(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
     if (job->accumulate)
         job->kernels->add_row(columns, job->dbias + column, sums);
     memcpy(job->dbias + column, sums, columns * sizeof *sums);

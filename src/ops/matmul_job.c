@@ -77,13 +77,13 @@ static void gemm_panels(const mh_matmul_job *job, const stretch *s, const mh_mat
 
 // The sums of rows of A over k .. k + depth, which has just come into the cache, to the ones
 // before; after the last stretch they are what is wanted.
-static void add_up_rows(const mh_matmul_job *job, size_t row, size_t rows, size_t k, size_t depth,
+static void reduce_rows(const mh_matmul_job *job, size_t row, size_t rows, size_t k, size_t depth,
                         float *sums)
 {
     const mh_tensor transposed = mh_tensor_swap(job->a, 0, 1);
     if (k == 0)
         memset(sums, 0, rows * sizeof *sums);
-    mh_rows_add_up(job->kernels, &transposed, k, depth, row, rows, sums);
+    mh_rows_reduce(job->kernels, &transposed, k, depth, row, rows, sums);
     if (k + depth < job->a.shape[1])
         return;
     if (job->options.accumulate)
@@ -110,7 +110,7 @@ static void gemm_block(void *arg, size_t index, size_t worker)
         s.last = k + s.depth == K;
         s.block = mh_matmul_load_block(job, row, task.rows, k, s.depth, scratch);
         if (job->row_sums && begin == 0)
-            add_up_rows(job, row, task.rows, k, s.depth, scratch->row_sums);
+            reduce_rows(job, row, task.rows, k, s.depth, scratch->row_sums);
         for (size_t panel = begin; panel < end; panel += at_once)
             gemm_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
     }

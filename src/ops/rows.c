@@ -81,16 +81,16 @@ const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d
     return staging;
 }
 
-void mh_rows_add_up(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
+void mh_rows_reduce(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
                     size_t column, size_t n, float *sums)
 {
     const void *from = mh_element(t, 2, (size_t[]){first, column});
     if (t->dtype == MH_F32 && t->stride[1] == 1) {
-        kernels->add_up_rows(rows, n, from, t->stride[0], sums);
+        kernels->reduce_rows(rows, n, from, t->stride[0], sums);
         return;
     }
     if (t->dtype == MH_BF16 && t->stride[1] == 1) {
-        kernels->add_up_halves(rows, n, from, t->stride[0], sums);
+        kernels->reduce_rows_bf16(rows, n, from, t->stride[0], sums);
         return;
     }
     float part[MH_PANEL];

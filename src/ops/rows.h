@@ -61,7 +61,7 @@ const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d
                             size_t rows, size_t n, float *staging, ptrdiff_t *stride);
 
 // sums (n) += rows first .. first + rows - 1 of t, from `column` on, one after the other.
-void mh_rows_add_up(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
+void mh_rows_reduce(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
                     size_t column, size_t n, float *sums);
 
 // Row number `row` of t as contiguous f32: in place, or read into staging.

@@ -15,7 +15,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     if (t) {
         memset(t, 0, sizeof *t);
         t->allocator = context->allocator;
-        t->seed = mh_unforeseen();
+        t->seed = mh_entropy();
         t->pad = t->bos = t->eos = -1;
     }
     return t;

@@ -67,7 +67,7 @@ check_result check_epilogue_rows(const check_run *run)
     return result;
 }
 
-check_result check_add_up_rows(const check_run *run)
+check_result check_reduce_rows(const check_run *run)
 {
     check_result result = {.ok = true};
     for (size_t n = 1; n <= 150; n++) {
@@ -79,7 +79,7 @@ check_result check_add_up_rows(const check_run *run)
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < n; j++)
                 expected[j] += x[i * ldx + j];
-        run->kernels->add_up_rows(M, n, x, (ptrdiff_t)ldx, y);
+        run->kernels->reduce_rows(M, n, x, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
         uint16_t *narrow = check_halves((M - 1) * ldx + n);
         for (size_t i = 0; i < (M - 1) * ldx + n; i++)
@@ -87,7 +87,7 @@ check_result check_add_up_rows(const check_run *run)
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < n; j++)
                 expected[j] += mh_bf16_to_float(narrow[i * ldx + j]);
-        run->kernels->add_up_halves(M, n, narrow, (ptrdiff_t)ldx, y);
+        run->kernels->reduce_rows_bf16(M, n, narrow, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
         check_release();
     }

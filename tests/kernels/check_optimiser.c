@@ -7,7 +7,7 @@
 
 static const double eps = FLT_EPSILON;
 
-// add_rows, add_scaled_row and sum_squares
+// add_rows, axpy and sum_squares
 check_result check_sums(const check_run *run)
 {
     check_result result = {.ok = true};
@@ -22,7 +22,7 @@ check_result check_sums(const check_run *run)
         result.error = check_worse(
             result.error, check_error(run->kernels->sum_squares(n, a), squares, 1e-14 * squares));
         memcpy(before, y, n * sizeof *y);
-        run->kernels->add_scaled_row(n, 0.7f, b, y);
+        run->kernels->axpy(n, 0.7f, b, y);
         for (size_t i = 0; i < n; i++)
             result.error = check_worse(result.error,
                                        check_error(y[i], before[i] + (double)0.7f * b[i], 2 * eps));

@@ -8,7 +8,7 @@
 
 static const double eps = FLT_EPSILON;
 
-check_result check_keep_bits(const check_run *run)
+check_result check_dropout_mask(const check_run *run)
 {
     check_result result = {.ok = true, .unit = "Gelem/s"};
     for (uint32_t n = 0; n < 200; n++) {
@@ -21,7 +21,7 @@ check_result check_keep_bits(const check_run *run)
             mh_philox(at, key, words);
             expected |= (uint64_t)((uint16_t)(words[j % 8 / 2] >> 16 * (j % 2)) >= threshold) << j;
         }
-        result.ok &= run->kernels->keep_bits(threshold, key, counter) == expected;
+        result.ok &= run->kernels->dropout_mask(threshold, key, counter) == expected;
     }
     return result;
 }
@@ -34,7 +34,7 @@ check_result check_drop_row(const check_run *run)
         float *x = check_floats(MH_KEY_TILE), before[MH_KEY_TILE];
         check_fill(MH_KEY_TILE, 1, x);
         memcpy(before, x, sizeof before);
-        run->kernels->drop_row(keep, 1.25f, n, x, x);
+        run->kernels->dropout_row(keep, 1.25f, n, x, x);
         for (size_t j = 0; j < n; j++)
             result.ok &= x[j] == (keep >> j & 1 ? before[j] * 1.25f : 0);
         check_release();

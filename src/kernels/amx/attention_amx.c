@@ -128,7 +128,7 @@ MH_ALWAYS_INLINE void load_scores(const mh_softmax_tile *step, size_t row, uint6
         t[j] = _mm512_mask_loadu_ps(minus_inf, (__mmask16)(live >> j * SIDE), scores + j * SIDE);
 }
 
-MH_ALWAYS_INLINE __m512 add_up(const __m512 t[4])
+MH_ALWAYS_INLINE __m512 reduce(const __m512 t[4])
 {
     return _mm512_add_ps(_mm512_add_ps(t[0], t[1]), _mm512_add_ps(t[2], t[3]));
 }
@@ -181,7 +181,7 @@ MH_ALWAYS_INLINE bool softmax_tile_row(const mh_softmax_tile *step, const consta
     __m512 t[4];
     load_scores(step, row, live, t);
     exponentiate(c, _mm512_mul_ps(_mm512_set1_ps(*max), c->log2_e), t);
-    const __m512 total = add_up(t);
+    const __m512 total = reduce(t);
     if (_mm512_cmp_ps_mask(total, c->near, _CMP_NLE_UQ))
         return false;
     write_row(step, row, keep, t, total);
@@ -197,7 +197,7 @@ static __attribute__((noinline)) void softmax_tile_exact(const mh_softmax_tile *
     if (_mm512_cmp_ps_mask(top, _mm512_set1_ps(step->max[row] + 8), _CMP_GT_OQ))
         grow_max(step, row, _mm512_reduce_max_ps(top));
     exponentiate_any(step->scale, step->max[row], t);
-    write_row(step, row, step->keep, t, add_up(t));
+    write_row(step, row, step->keep, t, reduce(t));
 }
 
 // A step on its way, row by row. Those that need care come last, so that no call is in the way of

@@ -15,8 +15,8 @@ enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 
 // Ten rounds of Philox on the counters of four lanes, from counter[0] + first on: which of their 32
 // numbers are kept. The generic way has three instructions for a product of 64 bits, this has one.
-static uint32_t keep_bits_half(uint16_t threshold, const uint32_t key[2], const uint32_t counter[4],
-                               int first)
+static uint32_t dropout_mask_half(uint16_t threshold, const uint32_t key[2],
+                                  const uint32_t counter[4], int first)
 {
     const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
     const __m256i count = _mm256_setr_epi64x(first, first + 1, first + 2, first + 3);
@@ -42,11 +42,11 @@ static uint32_t keep_bits_half(uint16_t threshold, const uint32_t key[2], const 
     return (uint32_t)_mm256_movemask_epi8(_mm256_packs_epi16(kept_even, kept_odd));
 }
 
-static uint64_t keep_bits_halves(uint16_t threshold, const uint32_t key[2],
-                                 const uint32_t counter[4])
+static uint64_t dropout_mask_halves(uint16_t threshold, const uint32_t key[2],
+                                    const uint32_t counter[4])
 {
-    return keep_bits_half(threshold, key, counter, 0) |
-           (uint64_t)keep_bits_half(threshold, key, counter, 4) << 32;
+    return dropout_mask_half(threshold, key, counter, 0) |
+           (uint64_t)dropout_mask_half(threshold, key, counter, 4) << 32;
 }
 
 // Eight numbers rounded as mh_float_to_bf16 does, in the low halves of words.
@@ -78,6 +78,6 @@ static void narrow_bf16_pairs(size_t n, const float *x, uint16_t *y)
 void mh_kernels_fill_avx2(mh_kernels *table)
 {
     fill_avx2(table);
-    table->keep_bits = keep_bits_halves;
+    table->dropout_mask = dropout_mask_halves;
     table->narrow_bf16 = narrow_bf16_pairs;
 }

@@ -16,8 +16,8 @@ enum { OUTPUT_ROWS = 12 };
 
 // As the generic one, with one instruction a product: compilers take the three of a product of 64
 // bits, which makes 0.5 instead of 3 numbers a nanosecond.
-static uint64_t keep_bits_words(uint16_t threshold, const uint32_t key[2],
-                                const uint32_t counter[4])
+static uint64_t dropout_mask_words(uint16_t threshold, const uint32_t key[2],
+                                   const uint32_t counter[4])
 {
     const __m512i count = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
@@ -49,5 +49,5 @@ static uint64_t keep_bits_words(uint16_t threshold, const uint32_t key[2],
 void mh_kernels_fill_avx512(mh_kernels *table)
 {
     fill_avx512(table);
-    table->keep_bits = keep_bits_words;
+    table->dropout_mask = dropout_mask_words;
 }
