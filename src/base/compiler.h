@@ -16,7 +16,7 @@
 // Brings the cache line of an address in that will be written soon.
 #define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
 
-// Brings one into the second-level cache that will be read in some thousand cycles. Any address
+// Brings one into the L2 that will be read in some thousand cycles. Any address
 // will do, also one where no memory is.
 #define MH_PREFETCH_FAR(address) __builtin_prefetch((address), 0, 2)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checksums of safetensors files; see checksum.h. Data is hashed in pieces that stay in the
-// first-level cache until they are copied: the file is read once.
+// L1 until they are copied: the file is read once.
 #include "io/checksum.h"
 
 #include "base/checked.h"

@@ -22,7 +22,7 @@ enum { MH_KEY_TILE = 64, MH_PANEL = 64 };
 typedef enum mh_row_type { MH_ROW_F32, MH_ROW_BF16, MH_ROW_F16 } mh_row_type;
 
 // What mh_gemm.gemm_prefetch prefetches on its way: mh_gemm.ahead * k bytes into the
-// second-level cache, strip by strip the panel that comes next; and where the sums will go.
+// L2, strip by strip the panel that comes next; and where the sums will go.
 typedef struct mh_gemm_prefetch {
     const char *next;
     const char *target; // `rows` rows of `bytes`, `stride` bytes from one to the next
@@ -130,7 +130,7 @@ typedef struct mh_gemm {
     size_t group; // rows of A that lie together; strips start at multiples of it
     size_t step;  // k is rounded up to it
     size_t block; // rows of A that are best packed at a time: whole strips that, as deep as a
-                  // stretch of k, fit in the second-level cache
+                  // stretch of k, fit in the L2
     size_t prefetch_bytes; // bytes of what comes next that a strip prefetches, for each k: strips
                            // of 192 or 256 rows make a panel
     size_t a_size, b_size; // bytes of an element of a packed operand
@@ -210,7 +210,7 @@ typedef struct mh_kernels {
     size_t lanes; // floats of a vector
 
     // Attention by f32 products: rows of queries that go together through the scores, the softmax
-    // and the values of a tile of keys, each of which then is in the first-level cache while they
+    // and the values of a tile of keys, each of which then is in the L1 while they
     // do; and rows that pass a tile before the next one comes.
     size_t query_strip, query_group;
 
@@ -219,7 +219,7 @@ typedef struct mh_kernels {
     size_t panel;
 
     // f32.multiply, m <= f32.rows, for a B operand that is read once, as keys by one query:
-    // rows of any type, and as many bytes of `next` as are read come into the second-level cache.
+    // rows of any type, and as many bytes of `next` as are read come into the L2.
     // NULL, with rows of f32: none do.
     void (*gemm_stream)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
                         ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,

@@ -4,7 +4,7 @@
 //     for each sequence, key/value head and block of query rows          one task
 //         for each KV split of 512 keys                                     packed: second-level
 //         cache
-//             for each group of 24 to 96 query rows                      first-level cache
+//             for each group of 24 to 96 query rows                      L1
 //                 for each tile of 64 keys, for each strip of 6 to 24    registers
 //                     scores, mask, softmax step, weighted values
 //                 merge the chunk's state into the rows'
@@ -82,7 +82,7 @@ typedef struct mh_attention_job {
     size_t value_width; // Ev in whole vectors
     size_t split_tiles; // key tiles of a chunk, or fewer if there are not so many keys
     size_t query_rows;  // rows of a query tile, which pass a key tile together
-    size_t group_rows;  // rows that stay in the first-level cache
+    size_t group_rows;  // rows that stay in the L1
     size_t block_rows;  // at most, a multiple of strip
     size_t blocks;      // per sequence and key/value head, at most
     size_t tasks;

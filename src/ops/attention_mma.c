@@ -288,7 +288,7 @@ static mh_softmax_tile weight_step(const passage *p, size_t tile, float *scores,
 }
 
 // The softmax of each tile goes on beside the products of the next one: the matrix engine does not
-// power down, and the scores of two tiles stay in the first-level cache. Returns whether there are
+// power down, and the scores of two tiles stay in the L1. Returns whether there are
 // any.
 static bool weigh_tiles(const passage *p)
 {

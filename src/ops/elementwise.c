@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Dimensions that lie one behind the other in all operands are merged, so that contiguous tensors
 // become one long row. Rows are cut in parts of 1024 elements, small enough that copies of
-// all operands stay in the first cache; a iteration of the parallel loop has 16 of them, or as many
+// all operands stay in the L1; a iteration of the parallel loop has 16 of them, or as many
 // elements in shorter rows.
 #include "ops/elementwise.h"
 #include "base/context.h"

@@ -26,7 +26,7 @@ typedef struct stretch {
 } stretch;
 
 // Strip i of a part: x = or += A B. After the last stretch it is finished while it is in the
-// first-level cache; the next one may take its place if that is the first stretch, too.
+// L1; the next one may take its place if that is the first stretch, too.
 static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
                            size_t i, mh_b_operand panel)
 {

@@ -29,7 +29,7 @@
 
 // Panels of B in a task at most where their sums have to be kept from stretch to stretch, panels
 // that are taken at once at most, and the stretch of k: so that a task's part of A, the panels and
-// the sums fit in a second-level cache of 2 MiB.
+// the sums fit in a L2 of 2 MiB.
 enum { MH_MATMUL_PANELS = 16, MH_MATMUL_AT_ONCE = 4, MH_MATMUL_DEPTH = 1024 };
 
 struct mh_packed_matrix {

@@ -25,7 +25,7 @@ mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t
                                   size_t depth, const mh_matmul_scratch *scratch);
 
 // Panels that pass by a strip of A together: several, if strips are packed and so short that they
-// stay in the first-level cache, and panels are packed, which then stay in the second-level one for
+// stay in the L1, and panels are packed, which then stay in the L2 for
 // the next strip.
 size_t mh_matmul_at_once(const mh_matmul_job *job);
 

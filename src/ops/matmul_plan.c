@@ -76,7 +76,7 @@ static void cut_rows(mh_matmul_job *job, size_t threads)
     cut_panels(job, in_place ? many : 4 * threads, 1);
 }
 
-// Packed blocks take a quarter of a second-level cache of 2 MiB at most.
+// Packed blocks take a quarter of a L2 of 2 MiB at most.
 static size_t largest_block(const mh_matmul_job *job)
 {
     enum { BLOCK_BYTES = 512 * 1024 };
@@ -87,7 +87,7 @@ static size_t largest_block(const mh_matmul_job *job)
 }
 
 // Tasks of few rows: wide enough for long runs of B's rows, and so narrow that the sums stay in the
-// first-level cache.
+// L1.
 static size_t gemv_panels(const mh_matmul_job *job)
 {
     enum { FEWEST = 8, MOST = 64 };

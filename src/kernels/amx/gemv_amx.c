@@ -54,7 +54,7 @@ MH_ALWAYS_INLINE void add_line(size_t depth, __mmask32 columns, const float a[ST
     add_masked((__mmask16)(columns >> SIDE), _mm512_permutex2var_ps(even, second, odd), c + SIDE);
 }
 
-// All columns over 32 k at most; lines are in the first-level cache for the second row and the
+// All columns over 32 k at most; lines are in the L1 for the second row and the
 // next.
 MH_ALWAYS_INLINE void add_step(size_t m, size_t n, size_t depth, float a[SIDE][STEP],
                                const uint16_t *b, ptrdiff_t ldb, float *c, size_t ldc)

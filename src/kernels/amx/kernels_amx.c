@@ -94,7 +94,7 @@ MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, ope
         gemm_block(groups, 1, steps, o, c, ldc, accumulate, prefetch);
 }
 
-// As many steps at a time as leave the A operand in the first-level cache, 32 KiB of two groups,
+// As many steps at a time as leave the A operand in the L1, 32 KiB of two groups,
 // from one block of columns to the next. That sums have to wait in between costs less.
 MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
                                   ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
