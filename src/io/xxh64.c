@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// XXH64 as its specification has it; see xxh64.h.
+// XXH64 as specified; see xxh64.h.
 //
 //     stripe of 32 bytes   [word 0][word 1][word 2][word 3]     each to its lane
 //     end                  lanes merged, then the rest by 8, 4 and 1 bytes, then the bits mixed
@@ -75,10 +75,12 @@ uint64_t mh_xxh64_end(mh_xxh64 *hash, const void *bytes, size_t size)
 {
     const size_t stripes = size - size % MH_XXH64_STRIPE;
     const unsigned char *at = bytes;
+    if (stripes) // without data `bytes` may be NULL, to which nothing may be added
+        at += stripes;
     mh_xxh64_add(hash, bytes, stripes);
     uint64_t h = merge_lanes(hash) + hash->size + (size - stripes);
     size_t left = size - stripes;
-    for (at += stripes; left >= 8; left -= 8, at += 8)
+    for (; left >= 8; left -= 8, at += 8)
         h = rotate(h ^ step(0, load64(at)), 27) * PRIME1 + PRIME4;
     for (; left >= 4; left -= 4, at += 4)
         h = rotate(h ^ load32(at) * PRIME1, 23) * PRIME2 + PRIME3;
