@@ -13,6 +13,7 @@
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and run the engine's tests in an emulator
 #   make format      lay out the C sources with clang-format
+#   make setup-dev   install the git hook that checks commit messages
 #   make clean
 #
 # Missing Debian packages are installed, on a terminal after a question; YES=1 answers it.
@@ -77,8 +78,11 @@ check-neon:
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
+setup-dev:
+	@install -m 755 tools/hooks/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
+
 clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        install uninstall check-neon format clean
+        install uninstall check-neon format setup-dev clean
