@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which levels there are, which of them this CPU can run, and the table filled up to one of
-// them. Decided by features, never by model number.
+// The levels of this build, which of them this CPU supports, and the table filled up to one of
+// them. Decided by CPU features, never by model number.
 #include "base/cpu.h"
 #include "kernels/kernels.h"
 #include "kernels/levels.h"
@@ -24,7 +24,7 @@ static bool has_amx(const mh_cpu *cpu)
 }
 #endif
 
-// Worst first: a later level starts from the table of the one before it.
+// Slowest first: a later level starts from the table of the one before it.
 static const struct {
     bool (*supported)(const mh_cpu *cpu);
     void (*fill)(mh_kernels *table);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One function per level, each in its own folder, compiled with its own flags.
+// One function per level, each in its own directory, compiled with its own flags.
 #ifndef MH_KERNEL_LEVELS_H
 #define MH_KERNEL_LEVELS_H
 

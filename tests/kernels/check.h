@@ -37,7 +37,7 @@ check_result check_softmax_weights(const check_run *run);
 check_result check_softmax_row(const check_run *run);
 check_result check_scale_row(const check_run *run);
 check_result check_dropout_mask(const check_run *run);
-check_result check_drop_row(const check_run *run);
+check_result check_dropout_row(const check_run *run);
 check_result check_softmax_grad(const check_run *run);
 check_result check_softcap_slope(const check_run *run);
 check_result check_rows(const check_run *run);
@@ -63,7 +63,7 @@ check_result check_rope_interleaved(const check_run *run);
 check_result check_sums(const check_run *run);
 check_result check_adamw(const check_run *run);
 check_result check_sgd(const check_run *run);
-check_result check_questions(const check_run *run);
+check_result check_predicates(const check_run *run);
 check_result check_limits(const check_run *run);
 
 // ---- what they share ----------------------------------------------------------------------------

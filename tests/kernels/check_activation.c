@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Activations and their slopes against libm in double: over a sample of all floats (all of them
-// with --exhaustive), at odd lengths between guards, in place.
+// Activations and their derivatives against libm in double: over a sample of all floats (all of
+// them with --exhaustive), at odd lengths between guard pages, and in place.
 #include "kernels/check.h"
 #include "ref/ref_layers.h"
 #include <float.h>
@@ -74,7 +74,7 @@ static void call_backward(void *arg)
 
 static double rate(const activation *f, bool backward)
 {
-    enum { N = 1008 }; // aligned to 64 bytes, but not all alike in a page
+    enum { N = 1008 }; // 64-byte aligned, at different page offsets: no 4K aliasing
     float *x = check_floats(N), *dy = check_floats(N + 128), *y = check_floats(N + 256);
     timing t = {*f, N, x, dy, y};
     check_fill(N, 4, x);
@@ -151,7 +151,7 @@ check_result check_swiglu(const check_run *run)
                                                       5 * (double)FLT_EPSILON * fabs(f * x[1][j])));
             dgate[j] = (float)(slope * x[1][j] * x[2][j]), dup[j] = (float)(f * x[2][j]);
         }
-        run->kernels->swiglu_grad(n, x[0], x[1], x[2], x[0], x[4]); // dgate in gate's place
+        run->kernels->swiglu_grad(n, x[0], x[1], x[2], x[0], x[4]); // dgate overwrites gate
         for (size_t j = 0; j < n; j++) {
             result.error =
                 check_worse(result.error, check_error(x[0][j], dgate[j], 4 * (double)FLT_EPSILON));

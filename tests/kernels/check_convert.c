@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Conversions to and from 16 bits, bit for bit against the one-at-a-time versions; questions
-// about many numbers at once; and the machine's limits, which must do what they count.
+// Conversions to and from 16 bits, bitwise identical to the scalar functions of half.h; predicates;
+// and the peak kernels, which must do the work that they count.
 #include "base/half.h"
 #include "kernels/check.h"
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct format {
     uint16_t (*narrow_one)(float x);
 } format;
 
-// All 65536 patterns there, and floats of every exponent back.
+// Widens all 65536 bit patterns, and narrows floats of every exponent.
 static bool format_agrees(const format *f)
 {
     enum { BATCH = 997 };
@@ -39,7 +39,7 @@ static bool format_agrees(const format *f)
     return same;
 }
 
-// Every number there is, at every place of a row.
+// Every 16-bit pattern, at varying positions of a row.
 static bool tells_finite(const check_run *run, uint16_t exponent, float (*widen)(uint16_t))
 {
     enum { N = 67 };
@@ -69,7 +69,7 @@ check_result check_f16(const check_run *run)
                                 tells_finite(run, MH_F16_EXPONENT, mh_f16_to_float)};
 }
 
-check_result check_questions(const check_run *run)
+check_result check_predicates(const check_run *run)
 {
     check_result result = {.ok = true};
     const float odd[] = {NAN, INFINITY, -INFINITY};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From sums to results, and sums of columns: bit for bit what the same steps give one by one.
+// The epilogue and the reduction of rows: bitwise identical to the same steps one by one.
 #include "base/half.h"
 #include "kernels/check.h"
 #include <math.h>
@@ -18,7 +18,7 @@ static float finish_number(const mh_epilogue *map, size_t i, size_t j, float x)
     return map->residual ? x + map->residual[(ptrdiff_t)i * map->ldr + (ptrdiff_t)j] : x;
 }
 
-// All sixteen maps; y apart, y = x, y = residual.
+// All sixteen combinations of options; y separate, y = x, y = residual.
 static bool finishes(const mh_kernels *kernels, size_t n, unsigned what, int place)
 {
     const size_t ldx = n + 3, ldr = n + 7, ldy = place == 0 ? n + 5 : place == 1 ? ldx : ldr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The matrix products, with their packing. An error is judged against eps * sqrt(k) * sum |a||b|,
-// as rounding errors add up like a random walk; where operands are rounded to bf16 first, against
-// the product of the rounded ones.
+// GEMM and packing. The error bound is eps * sqrt(k) * sum |a||b|, as rounding errors accumulate
+// like a random walk. Where operands are rounded to bf16, the reference is the product of the
+// rounded ones.
 #include "base/half.h"
 #include "base/sizes.h"
 #include "kernels/check.h"
@@ -14,7 +14,7 @@ typedef struct operands {
     const mh_gemm *gemm;
     size_t m, n, k, lda, ldb, ldc;
     float *a, *b;              // (m, lda), (k, ldb)
-    void *packed_a, *packed_b; // NULL: as they are
+    void *packed_a, *packed_b; // NULL: unpacked
     float *c;
 } operands;
 
@@ -35,7 +35,7 @@ static void pack(operands *o)
         o->gemm->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
 }
 
-// The guards end where the last row of each operand ends, so a row stride may not be paid twice.
+// A guard page follows the last element of each operand: reading its last row by stride faults.
 static operands make_operands(const mh_gemm *gemm, size_t m, size_t n, size_t k)
 {
     operands o = {gemm, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
@@ -65,7 +65,7 @@ static void run_gemm(const operands *o, bool accumulate)
                                        .rows = o->m,
                                        .bytes = o->n * sizeof *o->c,
                                        .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
-    if (o->m % 2) // either way, with the same sums
+    if (o->m % 2) // the two give the same sums
         p->gemm(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
     else
         p->gemm_prefetch(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
@@ -92,7 +92,7 @@ static double gemm_error(const operands *o, const float *before, bool accumulate
     return worst;
 }
 
-// A row must not depend on the rows beside it: each alone gives the same bits.
+// A row must not depend on the other rows: each alone gives the same bits.
 static bool rows_alone_agree(const operands *o)
 {
     bool same = true;
@@ -109,7 +109,7 @@ static bool rows_alone_agree(const operands *o)
     return same;
 }
 
-// From the transpose of the A operand come the same bits.
+// gemm_tn on A transposed gives the same bits.
 static bool transposed_agrees(const operands *o, const float *before)
 {
     const size_t lda = o->m + 2, bytes = ((o->m - 1) * o->ldc + o->n) * sizeof(float);
@@ -130,7 +130,7 @@ static bool transposed_agrees(const operands *o, const float *before)
     return same;
 }
 
-// Written column by column or row by row, a B operand has the same bits; and it can be read.
+// Written column by column or row by row, a packed B has the same bits; and unpack_b reverses it.
 static bool right_agrees(const operands *o)
 {
     const size_t bytes = mh_round_up(o->k, o->gemm->step) * o->n * sizeof(uint16_t);
@@ -172,14 +172,14 @@ static void check_shape(const mh_gemm *gemm, size_t m, size_t n, size_t k, check
         result->ok &= right_agrees(&o);
     if (gemm->gemm_tn)
         result->ok &= transposed_agrees(&o, before);
-    for (size_t i = 0; i + 1 < m; i++) // between the rows
+    for (size_t i = 0; i + 1 < m; i++) // gaps between rows are untouched
         result->ok &= o.c[i * o.ldc + n] == before[i * o.ldc + n];
     free(before);
     check_release();
 }
 
-// What IEEE arithmetic makes of inf and NaN, in the rows and columns that have them and nowhere
-// else; also of numbers that would become inf if they were rounded up.
+// inf and NaN propagate as in IEEE arithmetic, to the rows and columns that have them and nowhere
+// else; also values that would become inf if they were rounded up.
 static void check_odd_numbers(const mh_gemm *gemm, check_result *result)
 {
     enum { M = 5, N = 32, K = 40 };
@@ -210,7 +210,7 @@ static void check_odd_numbers(const mh_gemm *gemm, check_result *result)
     }
 }
 
-// From the transpose, and from bf16, the forms are the same, byte for byte.
+// Packing from the transpose and from bf16 gives the same layout, byte for byte.
 static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, check_result *result)
 {
     const operands o = make_operands(gemm, m, n, k);
@@ -249,8 +249,8 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
     check_release();
 }
 
-// bf16 numbers of which most are about 1, some denormal or so small that products are, and few
-// huge, inf or NaN.
+// bf16 values: most are about 1, some denormal or so small that their products are, and a few huge,
+// inf or NaN.
 static void fill_odd_halves(size_t n, uint32_t seed, uint16_t *x)
 {
     for (size_t i = 0; i < n; i++) {
@@ -269,7 +269,7 @@ static bool same_or_nan(float x, float y)
     return isnan(x) ? isnan(y) : !memcmp(&x, &y, sizeof x);
 }
 
-// Few rows times b as it stands: the bits of b packed.
+// GEMV with b unpacked: bitwise identical to gemm with b packed, except for the bits of a NaN.
 static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
                               check_result *result)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums made of chains: each chain is the product of every so many columns, taken by f32.multiply,
-// and rows with rows give the same bits as rows with columns.
+// Interleaved partial sums: each is a product of every lanes-th column, computed by f32.gemm; and
+// gemm_nt gives the same bits as gemm_interleaved.
 #include "kernels/check.h"
 #include <string.h>
 
@@ -15,7 +15,7 @@ static size_t whole_vectors(const gemm *f)
     return (f->n + f->kernels->lanes - 1) / f->kernels->lanes * f->kernels->lanes;
 }
 
-// Rows of a and b lie `apart` further apart than they are long.
+// Row strides of a and b exceed the row lengths by `apart` and 2 * `apart`.
 static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k, size_t apart,
                       float magnitude)
 {
@@ -36,7 +36,7 @@ static void gemm_rows(void *arg)
                         (ptrdiff_t)f->ldc);
 }
 
-// b as columns (k, n in whole vectors).
+// b transposed: (k, n in whole vectors).
 static float *turn(const gemm *f)
 {
     const size_t columns = whole_vectors(f);
@@ -47,7 +47,7 @@ static float *turn(const gemm *f)
     return transposed;
 }
 
-// Row i with all columns, chain by chain, which `a` and `b` have room for.
+// Row i with all columns, partial sum by partial sum; `a` and `b` are scratch for one of them.
 static void add_chains(const gemm *f, size_t i, const float *columns, float *a, float *b,
                        float *chain, float *expected)
 {
@@ -90,7 +90,7 @@ check_result check_gemm_nt(const check_run *run)
     check_result result = {.ok = true, .unit = "Gflop/s"};
     for (size_t m = 1; m <= MH_SHORT_ROWS + 2; m++) {
         for (size_t n = 1; n <= 19; n += 1 + m % 3) {
-            for (int tiny = 0; tiny < 2; tiny++) { // products that become 0 have signs, too
+            for (int tiny = 0; tiny < 2; tiny++) { // products that underflow to 0 have signs, too
                 gemm f = make_gemm(run->kernels, m, n, depths[(m + n) % 5], 3, tiny ? 1e-30f : 1);
                 gemm_rows(&f);
                 result.ok &= agrees(&f);

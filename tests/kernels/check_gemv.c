@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// f32 products in other ways, whose bits have to be those of f32.multiply strip by strip: few rows
-// times a matrix as it stands, operands that are read once, and many rows in one call.
+// Variants of the f32 GEMM that must be bitwise identical to f32.gemm on a row block: GEMV with an
+// unpacked matrix, gemm_stream, and many rows in one call.
 #include "base/half.h"
 #include "base/sizes.h"
 #include "kernels/check.h"
 #include <string.h>
 
-// Rows of each type as they stand, and the same numbers as f32 rows of whole vectors.
+// Unpacked rows of a type, and the same values as f32 rows of whole vectors.
 typedef struct typed_rows {
     mh_row_type type;
     const void *rows; // (k, ld)
@@ -36,7 +36,7 @@ static typed_rows make_rows(mh_row_type type, size_t k, size_t n, size_t ld, siz
     return b;
 }
 
-// Whether two results agree to the last bit.
+// Whether two results are bitwise identical.
 static bool equal_rows(size_t m, size_t n, const float *x, size_t ldx, const float *y, size_t ldy)
 {
     bool same = true;
@@ -45,7 +45,7 @@ static bool equal_rows(size_t m, size_t n, const float *x, size_t ldx, const flo
     return same;
 }
 
-// Few rows of f32 times rows of every type: the bits of multiply.
+// GEMV with rows of every type: the bits of f32.gemm.
 static void check_gemv_unpacked(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n,
                                 size_t k, bool accumulate, check_result *result)
 {
@@ -67,7 +67,7 @@ static void check_gemv_unpacked(const mh_kernels *kernels, mh_row_type type, siz
     check_release();
 }
 
-// Right operands that are read once: the bits of multiply.
+// gemm_stream: the bits of f32.gemm.
 static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, size_t n, size_t k,
                        bool accumulate, check_result *result)
 {
@@ -78,13 +78,13 @@ static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, si
     memcpy(found, expected, m * n * sizeof(float));
     kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
     const void *next =
-        type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 does without, too
+        type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 also without prefetch
     kernels->gemm_stream(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate, next);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }
 
-// Many rows at a time: the bits of each strip by itself.
+// Many rows in one call: the bits of each row by itself.
 static void check_many(const mh_kernels *kernels, size_t m, size_t n, size_t k,
                        check_result *result)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every kernel of every level against a double-precision reference, on odd sizes, between
-// guard pages; --bench times the same calls. One line a kernel and level.
+// guard pages; --bench times the same calls. Prints one line per kernel and level.
 //
 //     check_kernels [--bench] [--exhaustive] [--isa=LEVEL] [--kernel=NAME] [--seed=N]
 #include "kernels/check.h"
@@ -21,19 +21,19 @@ static const struct {
     {"gemm_bf16", check_gemm_bf16},
     {"gemv", check_gemv},
     {"short", check_short},
-    {"chains", check_gemm_nt},
+    {"gemm_nt", check_gemm_nt},
     {"epilogue_rows", check_epilogue_rows},
     {"transpose", check_transpose},
     {"pack_rows", check_pack_rows},
     {"score_row", check_score_row},
     {"softmax_step", check_softmax_step},
-    {"soften", check_softmax_tile},
+    {"softmax_tile", check_softmax_tile},
     {"softmax_merge", check_softmax_merge},
     {"softmax_weights", check_softmax_weights},
     {"softmax_row", check_softmax_row},
     {"scale_row", check_scale_row},
     {"dropout_mask", check_dropout_mask},
-    {"dropout_row", check_drop_row},
+    {"dropout_row", check_dropout_row},
     {"reduce_rows", check_reduce_rows},
     {"softmax_grad", check_softmax_grad},
     {"softcap_slope", check_softcap_slope},
@@ -60,7 +60,7 @@ static const struct {
     {"sums", check_sums},
     {"adamw", check_adamw},
     {"sgd", check_sgd},
-    {"questions", check_questions},
+    {"predicates", check_predicates},
     {"limits", check_limits},
 };
 
@@ -114,7 +114,7 @@ float *check_floats(size_t n) { return guarded(n * sizeof(float)); }
 uint16_t *check_halves(size_t n) { return guarded(n * sizeof(uint16_t)); }
 uint8_t *check_bytes(size_t n) { return guarded(n); }
 
-static bool intact; // no block was written outside so far
+static bool intact; // no write outside a block so far
 
 void check_release(void)
 {
@@ -214,7 +214,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
             if (only_kernel && strcmp(only_kernel, checks[i].name))
                 continue;
-            random_state = seed | 1; // the same numbers for each, whatever runs before it
+            random_state = seed | 1; // the same inputs whichever checks run before
             if (run_check(i, isa, &run))
                 passed++;
             else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exp, log and tanh against libm in double, in units in the last place. A sample of all floats
-// is enough for every day; --exhaustive takes all 2^32 of them.
+// exp, log and tanh against libm in double, in units in the last place: over a sample of all
+// floats, or over all 2^32 of them with --exhaustive.
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>
@@ -9,9 +9,9 @@
 typedef struct function {
     void (*kernel)(size_t n, const float *x, float *y);
     double (*exact)(double x);
-    bool (*covers)(float x); // the arguments the contract speaks of
+    bool (*covers)(float x); // the arguments that the contract covers
     double ulps;             // allowed
-    float low, high;         // where it is timed
+    float low, high;         // range of timed arguments
 } function;
 
 static bool any_float(float x)
@@ -39,7 +39,7 @@ static double function_error(const function *f, size_t n, const float *x, const 
             continue;
         double exact = f->exact(x[i]);
         if (isnan(exact) || isinf((float)exact) || isinf(y[i])) {
-            // Beyond the largest float, or within rounding of it, inf and FLT_MAX are both right.
+            // Beyond the largest float, or within rounding of it, inf and FLT_MAX are both correct.
             bool edge = fabs(exact) >= FLT_MAX * (1 - 1e-7) && fabsf(y[i]) >= FLT_MAX;
             worst = check_worse(worst, edge ? 0 : check_error(y[i], (float)exact, 1e-30));
         } else {
@@ -78,7 +78,7 @@ static check_result check_function(const check_run *run, const function *f)
         result.error = check_worse(result.error, function_error(f, n, x, y));
     }
     check_release();
-    for (size_t n = 1; n < 40; n++) { // odd lengths, between guards
+    for (size_t n = 1; n < 40; n++) { // odd lengths, between guard pages
         float *a = check_floats(n), *b = check_floats(n);
         check_fill(n, 5, a);
         for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rows of layer norm and RMS norm against the formulas in double.
+// Layer norm and RMS norm of a row against the formulas in double.
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>

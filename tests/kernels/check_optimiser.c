@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums of rows and the optimisers' steps against the formulas in double.
+// Sums of rows and optimiser steps against the formulas in double.
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>
@@ -78,7 +78,7 @@ check_result check_adamw(const check_run *run)
         check_release();
     }
     if (run->bench) {
-        enum { N = 1008 }; // aligned to 64 bytes, but not all alike in a page
+        enum { N = 1008 }; // 64-byte aligned, at different page offsets: no 4K aliasing
         timing t = {run->kernels,          N,
                     check_floats(N),       check_floats(N + 128),
                     check_floats(N + 256), check_floats(N + 384)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Transposing and packing, which move numbers and change none.
+// Transposing and packing, which move elements without changing them.
 #include "kernels/check.h"
 #include <math.h>
 #include <string.h>

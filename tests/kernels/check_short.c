@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The products of short sequences: the bits of f32.multiply, and those of scale_row after it. Their
-// softmax: the bits of softmax_step and sum_lanes.
+// The short-sequence path: products with the bits of f32.gemm and of scale_row after it, softmax
+// with the bits of softmax_step and sum_lanes.
 #include "kernels/check.h"
 #include <math.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool rows_agree(const gemm *f, bool scaled)
     return same;
 }
 
-// Rows of n scores, one of which has NaN, one +inf, and one nothing but -inf.
+// Rows of n scores; one row contains NaN, one +inf, and one only -inf.
 static float *make_scores(size_t m, size_t n)
 {
     float *s = check_floats(m * MH_KEY_TILE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The softmax kernels against the formula in double: scores, one step, merging, weights, rows.
-// Bounds are about twice the errors that were measured when the kernels were written.
+// Bounds are about twice the errors measured when the kernels were written.
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>
@@ -30,7 +30,7 @@ check_result check_score_row(const check_run *run)
             float before[MH_KEY_TILE];
             check_fill(MH_KEY_TILE, 5, x);
             check_fill(MH_KEY_TILE, 5, bias);
-            x[n / 2] = options & 8 ? NAN : x[n / 2]; // a masked NaN must be gone
+            x[n / 2] = options & 8 ? NAN : x[n / 2]; // a masked NaN must not propagate
             memcpy(before, x, sizeof before);
             mh_score_map map = {.scale = 0.7f,
                                 .cap = options & 1 ? 3.0f : 0,
@@ -52,7 +52,7 @@ check_result check_score_row(const check_run *run)
 
 enum { WIDTH = 32, STEPS = 5 };
 
-// The state of one row, as the kernel keeps it and as the formula has it.
+// The online softmax state of one row.
 typedef struct row_state {
     float max, sum[MH_MAX_LANES], acc[WIDTH];
 } row_state;
@@ -63,11 +63,11 @@ static row_state empty_state(void)
     return state;
 }
 
-// A row of scores for one of several habits: ordinary, some masked, all masked, huge, NaN.
+// A row of scores of one of several kinds: ordinary, some masked, all masked, huge, NaN.
 static void make_scores(int habit, size_t n, float *s)
 {
     for (size_t j = 0; j < MH_KEY_TILE; j++) {
-        s[j] = j < n ? 10 * check_random() : NAN; // nobody may look there
+        s[j] = j < n ? 10 * check_random() : NAN; // must not be used
         if (habit == 2 || (habit == 1 && check_random() < 0.3f))
             s[j] = -INFINITY;
         if (habit == 3)
@@ -77,8 +77,8 @@ static void make_scores(int habit, size_t n, float *s)
         s[n / 2] = NAN;
 }
 
-// One step of one row; the kernel's exponentials must agree with the formula's, and what was
-// there before must shrink as it says.
+// One step of one row: exponentials, sum and acc, with the rescaling of the latter two, must agree
+// with the formula.
 static double step_error(const mh_kernels *kernels, size_t n, float scale, row_state *state)
 {
     float *s = check_floats(MH_KEY_TILE);
@@ -95,7 +95,7 @@ static double step_error(const mh_kernels *kernels, size_t n, float scale, row_s
     if (max <= old_max + 8)
         max = old_max;
     kernels->softmax_step(1, n, scale, s, WIDTH, &state->max, state->sum, state->acc, WIDTH);
-    if (habit == 4) { // NaN in, NaN out, and that is all one can say
+    if (habit == 4) { // NaN in, NaN out: nothing else is specified
         double total = kernels->sum_lanes(state->sum);
         *state = empty_state();
         return isnan(total) ? 0 : INFINITY;
@@ -174,7 +174,7 @@ check_result check_softmax_merge(const check_run *run)
                     result.error,
                     check_error(a.acc[k], old.acc[k] * fa + b.acc[k] * fb,
                                 8 * eps * (fabs(old.acc[k] * fa) + fabs(b.acc[k] * fb)) + 1e-30));
-            // Merging with nothing is exact: a chunk without live keys leaves no trace.
+            // Merging an empty state is exact: a KV split without live keys changes nothing.
             if (b.max == -INFINITY)
                 result.ok &=
                     !memcmp(a.acc, old.acc, sizeof a.acc) && !memcmp(a.sum, old.sum, sizeof a.sum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dropout and the rows of the backward pass against the formulas in double.
+// Dropout and the backward pass of a tile's rows against the formulas in double.
 #include "base/rng.h"
 #include "kernels/check.h"
 #include <float.h>
@@ -26,7 +26,7 @@ check_result check_dropout_mask(const check_run *run)
     return result;
 }
 
-check_result check_drop_row(const check_run *run)
+check_result check_dropout_row(const check_run *run)
 {
     check_result result = {.ok = true};
     const uint64_t keep = UINT64_C(0x5DEECE66D5DEECE6);
@@ -42,7 +42,7 @@ check_result check_drop_row(const check_run *run)
     return result;
 }
 
-// The rows of a tile: s and g with a gap between the rows, which nobody may touch.
+// The rows of a tile: s and g, with gaps between rows that must stay untouched.
 enum { GRAD_ROWS = 3, GRAD_STRIDE = MH_KEY_TILE + 16 };
 
 typedef struct grad_timing {
@@ -57,7 +57,7 @@ static void grad_rows(void *arg)
     t->kernels->softmax_grad(&t->map, GRAD_ROWS, MH_KEY_TILE, t->s, t->g, GRAD_STRIDE);
 }
 
-// Row i of n keys, of which s and g were `products` and `gradients`.
+// Error of row i over n keys; s and g were `products` and `gradients` before.
 static double grad_row_error(const mh_grad_map *map, size_t i, size_t n, const float *products,
                              const float *gradients, const float *s, const float *g)
 {
@@ -85,7 +85,7 @@ static void check_grad_rows(const check_run *run, size_t n, bool drops, check_re
     float products[NUMBERS], gradients[NUMBERS];
     check_fill(NUMBERS, 10, s);
     check_fill(NUMBERS, 1, g);
-    s[0] = n % 3 ? NAN : s[0], g[0] = n % 3 ? INFINITY : g[0]; // dead, so it must not matter
+    s[0] = n % 3 ? NAN : s[0], g[0] = n % 3 ? INFINITY : g[0]; // dead: must have no effect
     memcpy(products, s, sizeof products);
     memcpy(gradients, g, sizeof gradients);
     run->kernels->softmax_grad(&map, GRAD_ROWS, n, s, g, GRAD_STRIDE);
@@ -130,7 +130,7 @@ check_result check_softcap_slope(const check_run *run)
         check_fill(MH_KEY_TILE, 20, x);
         for (size_t j = 0; j < MH_KEY_TILE; j++)
             if (!(live >> j & 1))
-                x[j] = j % 2 ? NAN : INFINITY; // dead, so it must not matter
+                x[j] = j % 2 ? NAN : INFINITY; // dead: must have no effect
         run->kernels->softcap_slope(n, 0.7f, 5, live, x, y);
         for (size_t j = 0; j < n; j++) {
             double t = tanh((double)0.7f * x[j] / 5), slope = live >> j & 1 ? 1 - t * t : 0;

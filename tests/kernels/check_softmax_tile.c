@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The softmax between two products on matrix engines, see mh_softmax_tile: several tiles one after
-// the other, with the state and the weights of all of them compared with the formula in double.
-// Weights are read as the product reads them: times the identity. Every other tile is passed
-// through softmax beside a product, which has to give the bits that it gives alone.
+// The softmax of the MMA path, see mh_softmax_tile: several tiles in succession, with the state and
+// the weights of all of them compared with the formula in double. Weights are read by a product
+// with the identity. Every other tile goes through gemm_softmax, whose product must be bitwise
+// identical to gemm alone.
 #include "base/sizes.h"
 #include "kernels/check.h"
 #include <float.h>
@@ -11,7 +11,7 @@
 
 enum { TILES = 4, KEYS = TILES * MH_KEY_TILE, MOST_ROWS = 64, DEPTH = 72 };
 
-// How the scores of a row look.
+// Kinds of score rows.
 enum habit { PLAIN, SOME_DEAD, ALL_DEAD, RISING, ENORMOUS, NOT_A_NUMBER, HABITS };
 
 typedef struct weighing {
@@ -22,11 +22,11 @@ typedef struct weighing {
     uint64_t keep[TILES][MOST_ROWS];
     float max[MOST_ROWS], sum[MOST_ROWS * MH_MAX_LANES];
     void *weights;                  // (rows, KEYS), an A operand
-    float found[MOST_ROWS][KEYS];   // the same as rows
-    double top[MOST_ROWS];          // the reference that a row should have
+    float found[MOST_ROWS][KEYS];   // the same, unpacked
+    double top[MOST_ROWS];          // expected max of a row
     double terms[MOST_ROWS][KEYS];  // exp(t - top)
-    double margin[MOST_ROWS][KEYS]; // how far off a weight may be, of itself
-    bool same;                      // the products beside a softmax
+    double margin[MOST_ROWS][KEYS]; // allowed relative error of a weight
+    bool same;                      // products of gemm_softmax have the bits of gemm
 } weighing;
 
 static const float keep_scale = 1.25f;
@@ -50,7 +50,7 @@ static void make_scores(weighing *w)
 {
     for (size_t tile = 0; tile < TILES; tile++) {
         for (size_t r = 0; r < w->rows; r++) {
-            for (size_t j = 0; j < MH_KEY_TILE; j++) // nobody may look beyond the last key
+            for (size_t j = 0; j < MH_KEY_TILE; j++) // scores beyond the last key must not be used
                 w->scores[tile][r][j] =
                     j < keys_of(w, tile) ? make_score((enum habit)(r % HABITS), tile) : NAN;
             w->keep[tile][r] = UINT64_C(0x5DEECE66D5DEECE6) << (r + tile);
@@ -60,8 +60,8 @@ static void make_scores(weighing *w)
     }
 }
 
-// The formula: a reference that follows the largest score where that is far above it, and weights
-// relative to the last one. A weight is rounded once, and once more each time that it shrinks.
+// The formula: a max that is raised to the largest score if that is far above it, and weights
+// relative to the final max. A weight is rounded once, and again at each rescaling.
 static void expect(weighing *w)
 {
     for (size_t r = 0; r < w->rows; r++) {
@@ -88,7 +88,7 @@ static void expect(weighing *w)
     }
 }
 
-// The step beside a product of `columns`.
+// The step interleaved with a product of `columns` columns.
 static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, size_t columns)
 {
     const mh_gemm *gemm = w->gemm;
@@ -138,7 +138,7 @@ static void softmax_tile(weighing *w, bool dropout)
     }
 }
 
-// w->found = weights x 1, which is exact.
+// w->found = weights times the identity, which is exact.
 static void read_weights(weighing *w)
 {
     const mh_gemm *gemm = w->gemm;
@@ -162,7 +162,7 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
     for (size_t j = 0; j < KEYS; j++) {
         const bool kept = !dropout || w->keep[j / MH_KEY_TILE][r] >> j % MH_KEY_TILE & 1;
         const double weight = kept ? w->terms[r][j] * (dropout ? keep_scale : 1) : 0;
-        // Tiles take denormals as 0.
+        // AMX treats denormals as 0.
         worst = check_worse(
             worst, check_error(w->found[r][j], weight, w->margin[r][j] * weight + 0x1p-125));
         total += w->terms[r][j];
@@ -189,7 +189,7 @@ check_result check_softmax_tile(const check_run *run)
     check_result result = {.ok = true, .unit = "Gelem/s"};
     static weighing w;
     const mh_gemm *gemm = &run->kernels->bf16;
-    if (!gemm->softmax_tile) // softmax_step does it
+    if (!gemm->softmax_tile) // this level uses softmax_step
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;

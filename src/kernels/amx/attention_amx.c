@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-// The softmax of attention between two products on AMX tiles, see mh_softmax_tile. It goes on row
-// by row between the products that make the scores of the next keys:
+// The softmax of the MMA path on AMX, see mh_softmax_tile. Its rows are interleaved with the tile
+// products that compute the scores of the next keys:
 //
-//     tile unit      q k0   q k1   q k2   q k3    ..
-//     vector units          row    row    row     ..    of the scores before
+//     AMX            q k0   q k1   q k2   q k3    ..
+//     vector units          row    row    row     ..    of the previous scores
 //
-// A product keeps one of the two vector units from other work as long as it lasts, so only a part
-// of the softmax is hidden; but rows also keep tile instructions apart, see space_issue.
+// A tile product blocks one of the two vector units while it runs, so only a part of the softmax is
+// hidden; but softmax rows also space tile instructions, see space_issue.
 #include "kernels/amx/tiles_amx.h"
 #include <string.h>
 
 static const float log2_e = 0x1.715476p+0f;
 
-// What all rows of a step use, in registers.
+// Constants of a step, kept in registers for all its rows.
 typedef struct constants {
     __m512 power[6];
     __m512 log2_e, factor; // factor = scale log2(e)
-    __m512 near;           // sums of weights up to this have none of exp(8) = 2981 among them
+    __m512 near;           // a sum up to this has no weight of exp(8) = 2981 or more
 } constants;
 
-// Hidden from compilers, which would rather load x again for each row than keep it.
+// Opaque to the compiler, which would otherwise reload x for each row instead of keeping it.
 MH_ALWAYS_INLINE __m512 constant(float x)
 {
     __m512 all = _mm512_set1_ps(x);
@@ -38,7 +38,7 @@ MH_ALWAYS_INLINE constants load_constants(float scale)
 }
 
 // 2^z by degree 5, to 8.3e-8: for the sum, as the weights are rounded to 2^-8. The fraction is
-// counted from below, as vscalefps rounds its exponent down by itself. -inf gives 0, NaN stays NaN.
+// z - floor(z), as vscalefps itself rounds the exponent down. -inf gives 0, NaN stays NaN.
 MH_ALWAYS_INLINE __m512 power_of_two(const constants *c, __m512 z)
 {
     const __m512 f = _mm512_reduce_ps(z, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -48,7 +48,7 @@ MH_ALWAYS_INLINE __m512 power_of_two(const constants *c, __m512 z)
     return _mm512_scalef_ps(p, z);
 }
 
-// A row's first weights, 32 of which lie together.
+// A row's first weights, stored in runs of 32.
 static inline char *weights_of(const mh_softmax_tile *step, size_t row)
 {
     return (char *)step->weights + row / SIDE * (step->columns / STEP) * TILE +
@@ -60,7 +60,7 @@ static inline __m512 widened(__m256i half)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-// A row's largest score has grown, and what was summed up before shrinks: hardly ever.
+// Raises a row's max and rescales the sum and the weights so far. Rare.
 static __attribute__((noinline)) void grow_max(const mh_softmax_tile *step, size_t row, float grown)
 {
     const float before = step->max[row];
@@ -81,7 +81,7 @@ static __attribute__((noinline)) void grow_max(const mh_softmax_tile *step, size
     }
 }
 
-// Whether |max| < 1024, found out with integers: the vector units have enough to do.
+// Whether |max| < 1024, in integer instructions, as the vector units are the bottleneck.
 static inline bool is_moderate(const float *max)
 {
     uint32_t bits;
@@ -96,9 +96,9 @@ MH_ALWAYS_INLINE void exponentiate(const constants *c, __m512 base, __m512 t[4])
         t[j] = power_of_two(c, _mm512_fmsub_ps(t[j], c->factor, base));
 }
 
-// The same for any max. Of a large one the product with log2_e is off by too much, and without a
-// live key yet it is -inf, which 0 stands for, so that -inf - max is no NaN: then max is subtracted
-// first.
+// The same for any max. For a large max, max * log2_e is too inaccurate; and as long as there is no
+// live key, max is -inf, which 0 replaces, so that -inf - max is not NaN. In both cases max is
+// subtracted first.
 MH_ALWAYS_INLINE void exponentiate_any(float scale, float max, __m512 t[4])
 {
     constants c = load_constants(scale);
@@ -113,7 +113,7 @@ MH_ALWAYS_INLINE void exponentiate_any(float scale, float max, __m512 t[4])
     exponentiate(&c, base, t);
 }
 
-// A bit for each key that the step has.
+// One bit per key of the step.
 static inline uint64_t keys_of(const mh_softmax_tile *step)
 {
     return ~UINT64_C(0) >> (MH_KEY_TILE - step->n);
@@ -133,7 +133,7 @@ MH_ALWAYS_INLINE __m512 reduce(const __m512 t[4])
     return _mm512_add_ps(_mm512_add_ps(t[0], t[1]), _mm512_add_ps(t[2], t[3]));
 }
 
-// Weights t to the row's sum and to the A operand.
+// Adds weights t to the row's sum and writes them to the A operand.
 MH_ALWAYS_INLINE void write_row(const mh_softmax_tile *step, size_t row, const uint64_t *keep,
                                 __m512 t[4], __m512 total)
 {
@@ -147,15 +147,15 @@ MH_ALWAYS_INLINE void write_row(const mh_softmax_tile *step, size_t row, const u
     _mm512_storeu_si512(weights + TILE, (__m512i)_mm512_cvtne2ps_pbh(t[3], t[2]));
 }
 
-// The largest of each lane's scores, scaled.
+// The largest score of each lane, scaled.
 MH_ALWAYS_INLINE __m512 find_top(const mh_softmax_tile *step, const __m512 t[4])
 {
     const __m512 top = _mm512_max_ps(_mm512_max_ps(t[0], t[1]), _mm512_max_ps(t[2], t[3]));
     return _mm512_mul_ps(top, _mm512_set1_ps(step->scale));
 }
 
-// max of rows that have seen no live key before, if it is moderate. Rows mostly start together:
-// where they do not, it grows later.
+// Initialises max of rows without a live key so far, if it is moderate. Rows mostly start at the
+// same tile; for others max grows later.
 static void start_max(const mh_softmax_tile *step)
 {
     if (step->max[0] != -__builtin_inff())
@@ -169,9 +169,9 @@ static void start_max(const mh_softmax_tile *step)
     }
 }
 
-// The step of one row as long as max is moderate and need not grow; else returns false, and has
-// done nothing. The largest score is not looked for, as one that is far above max shows in the
-// sums. live are the keys that the tile has, a constant for whole tiles.
+// Fast path of one row: max is moderate and need not grow. Otherwise returns false and changes
+// nothing. The largest score is not computed, as one far above max shows in the sums. live: the
+// keys of the tile, a constant for whole tiles.
 MH_ALWAYS_INLINE bool softmax_tile_row(const mh_softmax_tile *step, const constants *c, size_t row,
                                        uint64_t live, const uint64_t *keep)
 {
@@ -188,7 +188,7 @@ MH_ALWAYS_INLINE bool softmax_tile_row(const mh_softmax_tile *step, const consta
     return true;
 }
 
-// The same for any row.
+// The slow path, for any row.
 static __attribute__((noinline)) void softmax_tile_exact(const mh_softmax_tile *step, size_t row)
 {
     __m512 t[4];
@@ -200,13 +200,13 @@ static __attribute__((noinline)) void softmax_tile_exact(const mh_softmax_tile *
     write_row(step, row, step->keep, t, reduce(t));
 }
 
-// A step on its way, row by row. Those that need care come last, so that no call is in the way of
-// the others.
+// Progress of a step, row by row. Rows of the slow path come last, so that the loop over the others
+// has no function call.
 typedef struct with_softmax {
     const mh_softmax_tile *step;
     constants constants;
     size_t row;       // the next one
-    uint64_t careful; // a bit for each row before that is still to be done
+    uint64_t careful; // one bit per previous row that is left for the slow path
 } with_softmax;
 
 MH_ALWAYS_INLINE with_softmax start(const mh_softmax_tile *step)
@@ -215,7 +215,7 @@ MH_ALWAYS_INLINE with_softmax start(const mh_softmax_tile *step)
     return (with_softmax){step, load_constants(step->scale), 0, 0};
 }
 
-// Whether the step has all keys of its tile and no dropout.
+// Whether the step has a whole tile of keys and no dropout.
 static inline bool is_plain(const mh_softmax_tile *step)
 {
     return step->n == MH_KEY_TILE && !step->keep;
@@ -233,7 +233,7 @@ MH_ALWAYS_INLINE void softmax_tile_next(with_softmax *s)
         s->careful |= UINT64_C(1) << row;
 }
 
-// All rows that are left.
+// All remaining rows.
 MH_ALWAYS_INLINE void finish(with_softmax *s)
 {
     const mh_softmax_tile *step = s->step;
@@ -252,8 +252,7 @@ void mh_softmax_tile_amx(const mh_softmax_tile *step)
     finish(&s);
 }
 
-// A step of k with its loads, for two groups and two blocks, and a row of the softmax behind each
-// product.
+// A step of k with its loads, for two groups and two blocks, with a softmax row after each product.
 MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
 {
     STREAM_TILE(6, o->b);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Few rows times a matrix of bf16 as it stands, with the bits of tiles. For each of its sums the
-// instruction that multiplies tiles does
+// GEMV: up to three rows times an unpacked bf16 matrix, bitwise identical to tile products. For
+// each sum TDPBF16PS computes
 //
 //     even = a0 b0 + a2 b2 + .. + a30 b30      odd = a1 b1 + a3 b3 + .. + a31 b31
 //     sum += even + odd
 //
-// each a chain in that order, from 0, rounded to nearest; denormals are 0 before and after.
-// Products of bf16 are exact in f32, so FMAs on vectors do the same. With one row they are
-// done as fast as memory is read, and packing, which takes several times as long, is not needed:
-// 4096 x 4096 took 250 cycles a tile with it, takes 92 without, and 87 to be read.
+// each a chain in that order, from 0, rounded to nearest; denormal inputs and results are 0.
+// Products of bf16 are exact in f32, so vector FMAs give the same bits. With one row they keep up
+// with memory, and packing, which takes several times as long, is avoided: 4096 x 4096 took 250
+// cycles per tile with packing, takes 92 without, and 87 just to read.
 #include "kernels/amx/tiles_amx.h"
 #include <string.h>
 
-enum { LINE = 2 * SIDE }; // columns: a line of the cache
+enum { LINE = 2 * SIDE }; // columns of a cache line
 
 // Sums of 32 columns over even or odd k: columns 0 2 .. 30, and 1 3 .. 31.
 typedef struct line_sums {
@@ -35,8 +35,8 @@ MH_ALWAYS_INLINE void add_masked(__mmask16 columns, __m512 x, float *c)
     _mm512_mask_storeu_ps(c, columns, _mm512_add_ps(before, x));
 }
 
-// One row of a tile of A, as f32, times `depth` <= 32 rows of 32 columns or less; rows that are not
-// there are 0, as they are in a packed matrix.
+// One row of a tile of A, as f32, times `depth` <= 32 rows of at most 32 columns; missing rows are
+// 0, as in a packed matrix.
 MH_ALWAYS_INLINE void add_line(size_t depth, __mmask32 columns, const float a[STEP],
                                const uint16_t *b, ptrdiff_t ldb, float *c)
 {
@@ -54,8 +54,7 @@ MH_ALWAYS_INLINE void add_line(size_t depth, __mmask32 columns, const float a[ST
     add_masked((__mmask16)(columns >> SIDE), _mm512_permutex2var_ps(even, second, odd), c + SIDE);
 }
 
-// All columns over 32 k at most; lines are in the L1 for the second row and the
-// next.
+// All columns over at most 32 k; from the second row of A on, cache lines of B are in the L1.
 MH_ALWAYS_INLINE void add_step(size_t m, size_t n, size_t depth, float a[SIDE][STEP],
                                const uint16_t *b, ptrdiff_t ldb, float *c, size_t ldc)
 {
@@ -66,8 +65,8 @@ MH_ALWAYS_INLINE void add_step(size_t m, size_t n, size_t depth, float a[SIDE][S
                      c + i * ldc + j);
 }
 
-// The floating-point environment of tiles: round to nearest, denormals are 0. Memory is named, so
-// that what is loaded and stored in between stays there.
+// The floating-point environment of tiles: round to nearest, denormals are 0. The memory clobber
+// keeps loads and stores from moving across.
 MH_ALWAYS_INLINE uint32_t enter_flushing(void)
 {
     uint32_t saved, flushing = 0x1F80 | 0x8040;

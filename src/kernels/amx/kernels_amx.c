@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The bf16 matrix product on AMX tiles. One instruction multiplies 16 x 32 by 32 x 16 numbers and
-// adds to 16 x 16 f32 sums: 16 times the work of the AVX-512 FMAs in the same time.
+// bf16 GEMM on AMX tiles. One instruction multiplies 16 x 32 by 32 x 16 elements and accumulates
+// into 16 x 16 f32 sums: 16 times the throughput of AVX-512 FMAs.
 //
-//     A operand                          B operand
+//     A operand                             B operand
 //     groups of 16 rows; in each,           steps of 32 k; in each,
 //     steps of 32 k:                        blocks of 16 columns:
 //
@@ -10,18 +10,17 @@
 //     ...                                   ...
 //     row 15  k0 k1 k2 .. k31               pair 15   c0: k30 k31 | ..          | .. c15
 //
-// A tile is 1 KiB either way. The tiles' shapes are state of the thread: the product is used
-// between enter() and leave(). Tiles take denormals as 0, whatever the floating-point environment
-// says.
+// A tile is 1 KiB in both. The tile configuration is per-thread state: the GEMM is used between
+// enter() and leave(). Tile products treat denormals as 0, whatever the floating-point environment.
 //
-// f32 stays with the FMAs of AVX-512: as three bf16 parts a number, six products, it was
-// more accurate but no faster; docs/kernels.md has the figures.
+// f32 stays with AVX-512 FMAs: split into three bf16 parts per element, six products, it was more
+// accurate but no faster; docs/kernels.md has the figures.
 #include "kernels/amx/tiles_amx.h"
 #include "kernels/avx512/simd_avx512.h"
 #include "kernels/levels.h"
 #include <string.h>
 
-// ---- the tiles -------------------------------------------------------------------------------
+// ---- tile configuration ----------------------------------------------------------------------
 
 static const struct tile_shapes {
     uint8_t palette, start_row, reserved[14];
@@ -33,17 +32,17 @@ static void enter(void) { _tile_loadconfig(&shapes); }
 
 static void leave(void) { _tile_release(); }
 
-// After about 1,000 cycles without work the unit takes some 800 to answer again: the second product
-// of an attention tile takes half as long with this before it. What is multiplied does not matter,
-// as all tiles are loaded or cleared before they are used.
+// A dummy product. AMX powers down after about 1,000 idle cycles and then takes about 800 to wake:
+// with this before it, the second product of an attention tile takes half as long. The operands do
+// not matter, as all tiles are loaded or cleared before they are used.
 static void keep_warm(void) { _tile_dpbf16ps(7, 4, 5); }
 
-// ---- the product -------------------------------------------------------------------------------
+// ---- GEMM --------------------------------------------------------------------------------------
 
-enum { PREFETCH_BYTES = 16 }; // mh_gemm.ahead
+enum { PREFETCH_BYTES = 16 }; // mh_gemm.prefetch_bytes
 
-// What a step of 32 columns prefetches: a part of what comes next, and a row of where sums will go.
-// All rows at once would keep the operands waiting; up to a fifth of the time is saved.
+// What a step over 32 columns prefetches: a part of the next panel, and one row of the target. All
+// rows at once would delay the operands; this saves up to a fifth of the time.
 MH_ALWAYS_INLINE void prefetch_next(mh_gemm_prefetch *prefetch)
 {
     enum { NEXT = STEP * PREFETCH_BYTES / 2 };
@@ -84,7 +83,7 @@ MH_ALWAYS_INLINE void gemm_block(const int groups, const int blocks, size_t step
     store_sums(groups, blocks, c, ldc);
 }
 
-// All columns over some steps.
+// All columns over `steps` steps of k.
 MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, operands o, float *c,
                                    size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
 {
@@ -94,8 +93,8 @@ MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, ope
         gemm_block(groups, 1, steps, o, c, ldc, accumulate, prefetch);
 }
 
-// As many steps at a time as leave the A operand in the L1, 32 KiB of two groups,
-// from one block of columns to the next. That sums have to wait in between costs less.
+// K is split so that A, 32 KiB of two groups, stays in the L1 from one block of columns to the
+// next. Storing and reloading sums in between costs less.
 MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
                                   ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
                                   bool accumulate, mh_gemm_prefetch prefetch)
@@ -139,15 +138,14 @@ static void gemm_softmax(size_t m, size_t n, size_t k, const void *a, ptrdiff_t 
 
 // ---- packing -----------------------------------------------------------------------------------
 //
-// A tile of the A operand is 16 rows of 32 k, one of the B operand 16 pairs of k by 16
-// columns: as 16 x 16 words of two k, each is the other one transposed. So an A operand is made
-// of rows, or of pairs of rows of its transpose, transposed; and a right one of pairs, or of rows,
-// transposed.
+// An A tile is 16 rows of 32 k, a B tile 16 pairs of k by 16 columns: seen as 16 x 16 words of two
+// k, each is the transpose of the other. So A is packed from rows, or from transposed pairs of rows
+// of A^T; and B from pairs of rows, or from transposed rows of B^T.
 
 static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF : (1u << n) - 1); }
 
-// Two times 16 numbers, bf16 already if `narrow`, else f32 to be rounded to nearest even (NaN stays
-// NaN).
+// Two times 16 elements as bf16: they are bf16 already if `narrow`, else f32 to be rounded to
+// nearest even (NaN stays NaN).
 MH_ALWAYS_INLINE __m512i two_halves(const bool narrow, __mmask16 n_low, const void *low,
                                     __mmask16 n_high, const void *high)
 {
@@ -158,7 +156,7 @@ MH_ALWAYS_INLINE __m512i two_halves(const bool narrow, __mmask16 n_low, const vo
                               _mm256_maskz_loadu_epi16(n_high, high), 1);
 }
 
-// Up to 16 rows of up to 32 numbers, row stride in bytes; the rest is 0.
+// Up to 16 rows of up to 32 elements, row stride in bytes; padded with 0.
 MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, const char *from,
                                 ptrdiff_t stride, __m512i words[SIDE])
 {
@@ -169,7 +167,7 @@ MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, 
             i < rows ? two_halves(narrow, low, from, high, from + half) : _mm512_setzero_si512();
 }
 
-// Up to 32 rows of up to 16 numbers: row 2i beside row 2i + 1, number by number.
+// Up to 32 rows of up to 16 elements: rows 2i and 2i + 1 interleaved element by element.
 MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers, const char *from,
                                  ptrdiff_t stride, __m512i words[SIDE])
 {
@@ -210,7 +208,7 @@ MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool 
     write_tile(transposed, words, tile);
 }
 
-// The same; most tiles are whole, and are worth code without choices.
+// The same, with a branch-free version for whole tiles, which most are.
 MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const bool transposed,
                                     size_t depth, size_t width, const char *from, ptrdiff_t stride,
                                     char *tile)
@@ -233,7 +231,7 @@ MH_ALWAYS_INLINE void pack_a_from(const bool narrow, size_t m, size_t k, const v
                           tile);
 }
 
-// 32 rows of memory after the other: each is read to its end, not 64 bytes of every one in turn.
+// 32 rows of A^T at a time, each read to its end rather than 64 bytes of every row in turn.
 MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const void *a,
                                     ptrdiff_t lda, char *to)
 {
@@ -288,8 +286,8 @@ static void pack_b_t(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to
     pack_b_from(false, true, k, n, b, ldb, to, columns);
 }
 
-// Up to 32 columns of two rows, a whole line of the cache each, as a row of two tiles beside each
-// other. Masks say which numbers there are; the others are 0.
+// Up to 32 columns of two rows, a whole cache line each, as one row of two adjacent tiles. Masks
+// select the elements that exist; the others are 0.
 MH_ALWAYS_INLINE void pack_pair(const uint16_t *even, __mmask32 n_even, __mmask32 n_odd,
                                 ptrdiff_t ldb, size_t width, char *tiles)
 {
@@ -325,7 +323,7 @@ static void pack_b_t_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, 
     pack_b_from(true, true, k, n, b, ldb, to, columns);
 }
 
-// Two numbers of one column lie beside each other.
+// Elements of a column are stored in pairs.
 static void set_b_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
 {
     char *step = (char *)to + column / SIDE * TILE + column % SIDE * sizeof(uint32_t);
@@ -361,10 +359,9 @@ static void unpack_b(size_t k, size_t n, const void *from, size_t columns, float
     }
 }
 
-// ---- the limit ----------------------------------------------------------------------------------
+// ---- peak ---------------------------------------------------------------------------------------
 
-// With operands of all sorts: zeros take less power, and are multiplied a quarter faster than any
-// numbers that somebody would want to have multiplied.
+// With pseudo-random operands: zeros take less power and run a quarter faster than real data.
 static double bf16_peak(size_t iterations, float *sink)
 {
     float sums[SIDE * SIDE];

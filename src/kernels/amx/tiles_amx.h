@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// AMX tiles as the matrix product uses them; kernels_amx.c draws the operands' forms. Tiles 0 to 3
-// are sums: `groups` of rows x `blocks` of columns, 1 or 2 each; 4 and 5 are groups of the left
-// operand, 6 and 7 blocks of the B operand.
+// AMX tiles as the bf16 GEMM uses them; kernels_amx.c draws the layouts of the operands. Tiles 0 to
+// 3 are sums: `groups` of 16 rows x `blocks` of 16 columns, 1 or 2 each; 4 and 5 are groups of A,
+// 6 and 7 blocks of B.
 #ifndef MH_TILES_AMX_H
 #define MH_TILES_AMX_H
 
@@ -16,10 +16,10 @@
 
 enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };
 
-// Where the operands of some groups and blocks are: the first tiles, and how far the next ones.
+// The first tiles of A and B, and the distances in bytes to the next group of A and step of B.
 typedef struct operands {
     const char *a, *b;
-    size_t group, right_step; // bytes
+    size_t group, right_step;
 } operands;
 
 MH_ALWAYS_INLINE void clear_sums(void)
@@ -54,9 +54,8 @@ MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, s
         _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
 }
 
-// Few rows take less time to multiply than the B operand to come: it is prefetched three steps of
-// a panel ahead. Decoding from a bf16 cache takes 0.8 of the time with this; one step or five do
-// less.
+// With few rows, loading B takes longer than multiplying: B is prefetched three steps of a panel
+// ahead. Decoding from a bf16 KV cache takes 0.8 of the time with this; one step or five gain less.
 MH_ALWAYS_INLINE void prefetch_b(const int blocks, const char *b)
 {
     enum { PREFETCH_BYTES = 3 * MH_PANEL * STEP * sizeof(uint16_t) };
@@ -64,9 +63,9 @@ MH_ALWAYS_INLINE void prefetch_b(const int blocks, const char *b)
         _mm_prefetch(b + PREFETCH_BYTES + i * TILE_ROW, _MM_HINT_T0);
 }
 
-// Between any two instructions on tiles. At times, most likely while the core's other thread is
-// busy, those issued close together hold each other up: a step of four loads and four products then
-// took 300 cycles instead of 64, and takes 180 with this. At other times it costs 0 to 3 %.
+// Issued between any two tile instructions. At times, most likely while the sibling hyper-thread is
+// busy, tile instructions issued back to back stall each other: a step of four loads and four
+// products then took 300 cycles instead of 64, and takes 180 with this. Else it costs 0 to 3 %.
 MH_ALWAYS_INLINE void space_issue(void) { __asm__ volatile("nop;nop;nop;nop;nop;nop"); }
 
 #define LOAD_TILE(tile, from)                                                                      \
@@ -95,9 +94,8 @@ MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const op
         STREAM_TILE(7, o->b + TILE);
 }
 
-// One step of k, whose operands are loaded: sums += a b. The next step's take their places one by
-// one, each after the last product that needs the old one. Right operands pass by the first-level
-// cache, in which the left ones stay.
+// One step of k, whose operands are loaded: sums += a b. Each tile of the next step is loaded right
+// after the last product that uses its register. Streaming loads of B bypass the L1, where A stays.
 MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operands *next)
 {
     GEMM_TILES(0, 4, 6);
@@ -121,7 +119,7 @@ MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operan
 void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
                  const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
 
-// See attention_amx.c. The second does mh_gemm.gemm_softmax where that pays, and returns
+// See attention_amx.c. The second does mh_gemm.gemm_softmax where interleaving pays, and returns
 // whether it did.
 void mh_softmax_tile_amx(const mh_softmax_tile *step);
 bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,

@@ -9,12 +9,12 @@
 #define MH_NAME(f) f##_avx2
 enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 registers
 enum { QUERY_STRIP = 24, QUERY_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
-enum { PANEL = NV * VL }; // of caches: read in the order of memory, whatever the rows
+enum { PANEL = NV * VL }; // of the KV cache: read in memory order for any number of rows
 enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 #include "kernels/generic/table.inc"
 
-// Ten rounds of Philox on the counters of four lanes, from counter[0] + first on: which of their 32
-// numbers are kept. The generic way has three instructions for a product of 64 bits, this has one.
+// Ten rounds of Philox on four counters, from counter[0] + first on: the mask of their 32 elements.
+// One instruction per 32 x 32-bit product; the generic version uses 64-bit ones, which take three.
 static uint32_t dropout_mask_half(uint16_t threshold, const uint32_t key[2],
                                   const uint32_t counter[4], int first)
 {
@@ -31,8 +31,8 @@ static uint32_t dropout_mask_half(uint16_t threshold, const uint32_t key[2],
         x2 = _mm256_xor_si256(_mm256_xor_si256(high_a, x3), _mm256_set1_epi64x(k1));
         x1 = b, x3 = a;
     }
-    // Words 0 and 1 of a counter side by side, 2 and 3, then all four of counters 0 and 2, and of 1
-    // and 3; packing brings these together in order.
+    // Words 0 and 1 of a counter next to each other, words 2 and 3, then all four of counters 0 and
+    // 2, and of 1 and 3; packs_epi16 joins these in order.
     const __m256i low = _mm256_blend_epi32(x0, _mm256_slli_epi64(x1, 32), 0xAA);
     const __m256i high = _mm256_blend_epi32(x2, _mm256_slli_epi64(x3, 32), 0xAA);
     const __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);
@@ -49,7 +49,7 @@ static uint64_t dropout_mask_halves(uint16_t threshold, const uint32_t key[2],
            (uint64_t)dropout_mask_half(threshold, key, counter, 4) << 32;
 }
 
-// Eight numbers rounded as mh_float_to_bf16 does, in the low halves of words.
+// Eight elements rounded as mh_float_to_bf16 does, in the low halves of 32-bit words.
 static __m256i round_bf16(__m256 x)
 {
     const __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16);
@@ -62,7 +62,7 @@ static __m256i round_bf16(__m256 x)
     return _mm256_srli_epi32(_mm256_castps_si256(chosen), 16);
 }
 
-// As the generic one, which compilers make twice as many instructions of.
+// As the generic version, which compiles to twice as many instructions.
 static void narrow_bf16_pairs(size_t n, const float *x, uint16_t *y)
 {
     size_t j = 0;

@@ -20,7 +20,7 @@ static inline vf vf_set1(float x) { return _mm256_set1_ps(x); }
 static inline vf vf_iota(void) { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
 static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
-// Whole vectors are asked for most of the time, and masked stores take AMD's CPUs 20 cycles.
+// Whole vectors are the common case, and masked stores take 20 cycles on AMD CPUs.
 static inline vf vf_load_n(const float *p, size_t n, float fill)
 {
     if (n >= VL)
@@ -67,7 +67,7 @@ static inline vf vf_split(vf a, vf *n)
     *n = vf_round(a);
     return _mm256_sub_ps(a, *n);
 }
-// p * 2^n where both are normal numbers; NaN stays NaN, as a NaN n becomes 0 here.
+// p * 2^n where both are normal; NaN stays NaN, as a NaN n becomes 0 here.
 static inline vf vf_scale_normal(vf p, vf n)
 {
     __m256i e = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
@@ -127,9 +127,8 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// Four columns of eight rows, from column c on. Rows 4 apart are brought together while they are
-// loaded, which leaves pairs and quads to be exchanged. Rows from `most` (4 or 8) on are taken for
-// 0.
+// Four columns of eight rows, from column c on. Rows 4 apart are combined by the loads, so that
+// only pairs and quads remain to be shuffled. Rows from `most` (4 or 8) on count as 0.
 static inline void vf_load_columns(const size_t most, const float *const row[VL], size_t c,
                                    vf column[4])
 {

@@ -51,7 +51,7 @@ static inline vf vf_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// One instruction for the fraction and one subtraction: rounding itself would take two.
+// One operation for the fraction and one subtraction; rounding alone would take two.
 static inline vf vf_split(vf a, vf *n)
 {
     vf f = _mm512_reduce_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -89,7 +89,7 @@ static inline vf vf_blend(unsigned bits, vf yes, vf no)
     return _mm512_mask_mov_ps(no, (__mmask16)bits, yes);
 }
 
-// Halves, then as AVX2 does: the compilers' own reductions may differ in order.
+// Halves, then as AVX2 does: the order of the compilers' own reductions may differ.
 static inline __m256 vf_high(vf a) { return _mm512_extractf32x8_ps(a, 1); }
 static inline float vf_hmax(vf a)
 {
@@ -106,7 +106,7 @@ static inline float vf_hsum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-// In each 128-bit lane, four rows of four numbers exchanged with columns: pairs, then quads.
+// Transposes 4 x 4 elements in each 128-bit lane: pairs, then quads.
 static inline void vf_transpose_quads(const vf r[4], vf column[4])
 {
     const vf low01 = _mm512_unpacklo_ps(r[0], r[1]), high01 = _mm512_unpackhi_ps(r[0], r[1]);
@@ -117,9 +117,9 @@ static inline void vf_transpose_quads(const vf r[4], vf column[4])
     column[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
-// Four columns of sixteen rows, from column c on. Rows 4 apart are brought together while they are
-// loaded, which leaves half the shuffles that a transpose in registers takes. Rows from `most` (8,
-// 12 or 16) on are taken for 0.
+// Four columns of sixteen rows, from column c on. Rows 4 apart are combined by the loads, which
+// saves half the shuffles of a transpose in registers. Rows from `most` (8, 12 or 16) on count as
+// 0.
 static inline void vf_load_columns(const size_t most, const float *const row[VL], size_t c,
                                    vf column[4])
 {
@@ -135,7 +135,7 @@ static inline void vf_load_columns(const size_t most, const float *const row[VL]
     vf_transpose_quads(r, column);
 }
 
-// Sixteen rows exchanged with sixteen columns: quads, then 128-bit lanes in two rounds.
+// Transposes 16 x 16 elements: quads, then 128-bit lanes in two rounds.
 static inline void vf_transpose(vf r[VL])
 {
     vf quad[VL], half[VL];

@@ -111,7 +111,7 @@ static inline float vf_hsum(vf a)
 // Four columns of four rows, from column c on.
 static inline void vf_load_columns(size_t most, const float *const row[VL], size_t c, vf column[4])
 {
-    (void)most; // few enough as it is
+    (void)most; // there are only four rows
     const float32x4x2_t a = vtrnq_f32(vld1q_f32(row[0] + c), vld1q_f32(row[1] + c));
     const float32x4x2_t b = vtrnq_f32(vld1q_f32(row[2] + c), vld1q_f32(row[3] + c));
     column[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));

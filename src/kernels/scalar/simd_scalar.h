@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Vectors of one float in plain C: the level every machine has. Without hardware FMA vf_fma
-// rounds twice; the bodies are written so that this costs accuracy nowhere it matters.
+// Vectors of one float in plain C, for any machine. Without hardware FMA, vf_fma rounds twice; the
+// kernels are written so that this does not cost accuracy where it matters.
 #ifndef MH_SIMD_SCALAR_H
 #define MH_SIMD_SCALAR_H
 
@@ -37,7 +37,7 @@ static inline vf vf_max(vf a, vf b) { return a > b ? a : b; } // b if either is 
 static inline vf vf_min(vf a, vf b) { return a < b ? a : b; } // b if either is NaN
 static inline vf vf_abs(vf a) { return mh_bits_to_float(mh_float_to_bits(a) & 0x7FFFFFFFu); }
 
-// To the nearest integer for |a| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction.
+// To the nearest integer for |a| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
 static inline vf vf_round(vf a) { return (a + 0x1.8p23f) - 0x1.8p23f; }
 static inline uint32_t vf_integer(vf a) // the same integer, two's complement
 {
