@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Activations, SwiGLU and the residual sum: every element alone.
+// Activations, SwiGLU and the residual sum: elementwise operations.
 #include "ops/activation.h"
 #include "base/context.h"
 #include "ops/elementwise.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention, forward: the loop nest that attention_job.h draws, from the public call down to
-// a group of rows and a chunk of keys, for which attention_tile.h has two ways.
+// Attention, forward: the loop nest drawn in attention_job.h, from the public call down to a row
+// group and a KV split, for which attention_tile.h has two paths.
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "ops/attention_tile.h"
@@ -38,7 +38,7 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                                 from->acc + from_row * width);
 }
 
-// The tiles of one chunk, to be packed when a strip needs them.
+// The tiles of one KV split, packed when a row block first needs them.
 static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scratch *scratch,
                          mh_key_tile *tiles)
 {
@@ -53,7 +53,7 @@ static size_t list_tiles(size_t group, mh_interval keys, const mh_attention_scra
     return count;
 }
 
-// `rows` rows from `begin` on against the tiles of one chunk; `state` starts there.
+// `rows` rows from `begin` on against the tiles of one KV split; `state` is that of row `begin`.
 static void attend_group(const mh_attention_job *job, const mh_sequence *sequence,
                          mh_key_tile *tiles, size_t tile_count, size_t begin, size_t rows,
                          const mh_softmax_state *state, mh_attention_scratch *scratch)
@@ -66,16 +66,16 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
         mh_attend_fma(job, &group, tiles, tile_count, scratch);
 }
 
-// The keys that a span and a chunk have in common.
+// The intersection of a span of keys and a KV split.
 static mh_interval chunk_keys(mh_interval span, size_t chunk)
 {
     const size_t begin = chunk * MH_KV_SPLIT, end = begin + MH_KV_SPLIT;
     return (mh_interval){begin > span.begin ? begin : span.begin, end < span.end ? end : span.end};
 }
 
-// All chunks of a span, one after the other. The first goes straight into scratch->total; a later
-// one has a state of its own, which is then merged. Merging a chunk in which a row has no live key
-// changes nothing, so it does not matter which rows share a block, or who skips what.
+// All KV splits of a span, in order. The first accumulates directly into scratch->total; later ones
+// use scratch->partial, which is then merged. Merging a split in which a row has no live key is a
+// no-op, so results do not depend on which rows share a block or which splits are skipped.
 static void attend_span(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                         mh_interval span, size_t rows, mh_attention_scratch *scratch)
 {
@@ -96,7 +96,7 @@ static void attend_span(const mh_attention_job *job, const mh_sequence *sequence
     }
 }
 
-// A sink is one more key whose value is 0: a state of its own, merged last.
+// A sink is one more key whose value is 0: a separate state, merged last.
 static void add_sinks(const mh_attention_job *job, size_t rows, mh_attention_scratch *scratch)
 {
     reset_state(job, 1, &scratch->partial);
@@ -130,8 +130,8 @@ static void finish_row(const mh_attention_job *job, const mh_sequence *sequence,
     if (p->options.lse)
         *(float *)mh_element(p->options.lse, 3, at) = mh_attention_lse(max, sum, log_sum);
 
-    // No live key: 0 (or NaN, if asked for). Live keys whose scores are all -inf: NaN, as the
-    // formula says.
+    // No live key: 0 (or NaN, if requested). Live keys whose scores are all -inf: NaN, as the
+    // formula gives.
     bool empty = sum == 0 && !scratch->seen[r];
     if (sum == 0)
         sum = empty && p->options.empty_row == MH_EMPTY_ROW_ZERO ? 1 : NAN;
@@ -184,9 +184,9 @@ static void attend_block(void *arg, size_t task, size_t worker)
     finish_block(job, &block, scratch);
 }
 
-// ---- few rows against many keys: chunks shared out ---------------------------------------------
+// ---- few rows against many keys: split-KV ------------------------------------------------------
 
-// Chunk number index % chunks of a task's rows, with a state of its own.
+// KV split index % chunks of a task's rows, with a separate state.
 static void attend_part(void *arg, size_t index, size_t worker)
 {
     const mh_attention_job *job = arg;
@@ -205,7 +205,7 @@ static void attend_part(void *arg, size_t index, size_t worker)
     memcpy(job->parts_seen + index * job->block_rows, scratch->seen, block.count * sizeof(bool));
 }
 
-// Merges a task's chunks in their order.
+// Merges the KV splits of a task in order.
 static void merge_parts(void *arg, size_t task, size_t worker)
 {
     const mh_attention_job *job = arg;

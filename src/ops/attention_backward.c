@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mh_attention_backward: its arguments are checked, the work is planned and given memory, and done
-// by attention_grad.c and its neighbours.
+// mh_attention_backward: argument checks, planning and workspace layout. The computation is in
+// attention_grad*.c and attention_short_backward.c.
 #include "base/fpenv.h"
 #include "base/sizes.h"
 #include "ops/attention_grad.h"

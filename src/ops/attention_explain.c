@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a call will do, counted with the very code that will do it.
+// mh_attention_explain: the plan of a call, counted with the code that forward uses.
 #include "base/sizes.h"
 #include "ops/attention_job.h"
 #include <stdio.h>
 
-// Some rows against all key tiles of their sequence, each of which is dead, an edge or full by the
-// rule that forward goes by.
+// A query tile against all key tiles of its sequence, each classified as dead, edge or full by the
+// same rule as in forward.
 static void count_query_tile(const mh_attention_job *job, const mh_attention_block *block,
                              size_t first, size_t count, mh_attention_plan *plan)
 {
@@ -27,7 +27,7 @@ static void count_query_tile(const mh_attention_job *job, const mh_attention_blo
     }
 }
 
-// A task's rows, cut as forward cuts them.
+// The rows of a task, divided into query tiles as in forward.
 static void count_block(const mh_attention_job *job, size_t task, mh_attention_plan *plan)
 {
     const mh_attention_block block = mh_attention_block_at(job, task);
@@ -39,8 +39,8 @@ static void count_block(const mh_attention_job *job, size_t task, mh_attention_p
     }
 }
 
-// Short sequences: every query sees all keys, which are one tile.
-static void count_straight(const mh_attention_job *job, mh_attention_plan *plan)
+// Short-sequence path: every query sees all keys, and these are one tile.
+static void count_short(const mh_attention_job *job, mh_attention_plan *plan)
 {
     const mh_attention_problem *p = job->problem;
     for (size_t b = 0; b < p->B; b++) {
@@ -53,7 +53,7 @@ static void count_straight(const mh_attention_job *job, mh_attention_plan *plan)
 static void count_tiles(const mh_attention_job *job, mh_attention_plan *plan)
 {
     if (job->short_path)
-        count_straight(job, plan);
+        count_short(job, plan);
     for (size_t task = 0; task < job->tasks && !job->short_path; task++)
         count_block(job, task, plan);
 }
@@ -77,7 +77,7 @@ static void say_why(const mh_context *context, const mh_attention_job *job, mh_a
                                 : "no tile is masked element by element",
              mh_dtype_name(p->v.dtype),
              p->options.weights ? "; weights take a second pass over the scores" : "",
-             job->short_path ? "; short sequences take the straight way" : "");
+             job->short_path ? "; short sequences take the short-sequence path" : "");
 }
 
 mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,

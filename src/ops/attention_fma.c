@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention with FMAs: one strip of query rows against one tile of keys after the other.
+// Attention, FMA path: one row block of queries against one key tile after the other.
 //
 //              64 keys                      Ev
 //     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
@@ -69,7 +69,7 @@ mh_a_operand mh_attention_plain_queries(const mh_attention_job *job, const mh_se
 }
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
-// rows of the values set to 0. The same operations in the same order as for the whole strip.
+// rows of the values set to 0. The same operations in the same order as for the whole row block.
 static void add_values_nonfinite(const mh_attention_job *job, const mh_strip *strip,
                                  const mh_key_tile *tile, const uint64_t *live, size_t keys,
                                  mh_attention_scratch *scratch)
@@ -85,8 +85,8 @@ static void add_values_nonfinite(const mh_attention_job *job, const mh_strip *st
     }
 }
 
-// What to prefetch while the panel at column j is read: `next` with the last one, else what comes
-// soon. Nothing for one row of f32: it is quick enough for the CPU to find the next lines itself.
+// What to prefetch while the panel at column j is read: `next` during the last panel, otherwise the
+// address SOON bytes ahead. Nothing for one row of f32: the hardware prefetcher keeps up with it.
 static const void *find_prefetch(mh_row_type type, size_t m, size_t n, const mh_panels *b, size_t j,
                                  const char *panel, const void *next)
 {
@@ -96,10 +96,9 @@ static const void *find_prefetch(mh_row_type type, size_t m, size_t n, const mh_
     return j + b->width < n ? panel + SOON : next;
 }
 
-// A product with the columns first .. n - 1 of b, panel by panel; what `next` is, if it is known,
-// comes into the cache meanwhile. If it is not, there are many rows, and the operand is f32: the
-// first group of a block has the most rows, so that a tile which was loaded as it is stored never
-// meets many.
+// GEMM with the columns first .. n - 1 of b, panel by panel. `next`, unless NULL, is prefetched
+// meanwhile. If it is NULL, there are many rows and the operand is f32: the first row group of a
+// block has the most rows, so a tile that was loaded as MH_KV_STORED is never used with many.
 static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
                  size_t k, mh_a_operand a, const mh_panels *b, float *c, size_t ldc,
                  bool accumulate, const void *next)
@@ -118,8 +117,8 @@ static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t f
     }
 }
 
-// Scores, mask, softmax step and weighted values of at most as many rows as the product takes. If
-// `next` is known, the values are prefetched while keys are read, and it while values are.
+// Scores, mask, softmax step and weighted values of one row block. If `next` is not NULL, the
+// values are prefetched while the keys are read, and `next` while the values are read.
 static void attend_rows(const mh_attention_job *job, const mh_strip *strip, const mh_key_tile *tile,
                         const uint64_t *live, const float *bias, const void *next,
                         mh_attention_scratch *scratch)
@@ -178,8 +177,8 @@ void mh_attend_tile(const mh_attention_job *job, const mh_strip *group, const mh
     }
 }
 
-// One strip of the group and one tile. Where the tile is an edge the strip is taken by smaller
-// ones, which see less of it that is dead.
+// One query tile and one key tile. On an edge tile the rows are processed in smaller row blocks,
+// which compute fewer dead scores.
 static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tile,
                          const void *next, mh_attention_scratch *scratch)
 {
@@ -191,7 +190,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         scratch->seen[strip->first + r] |= live[r] != 0;
         any |= live[r], all &= live[r];
     }
-    // Chains are made of f32 keys.
+    // Interleaved partial sums need f32 keys.
     const bool stored = next && !mh_attention_is_interleaved(job->problem, tile->begin);
     if (!tile->keys.data)
         mh_attention_load_tile(job, strip->sequence, stored ? MH_KV_STORED : MH_KV_F32, tile,
@@ -202,7 +201,7 @@ static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_
         mh_attend_tile(job, strip, tile, live, scratch->bias, scratch);
 }
 
-// Where a cache has the tile behind this one, or this one if it is the last.
+// The address in the cache of the tile after this one, or of this one if it is the last.
 static const void *find_next(const mh_attention_job *job, const mh_strip *group,
                              const mh_key_tile *tile, size_t left)
 {
@@ -210,7 +209,7 @@ static const void *find_next(const mh_attention_job *job, const mh_strip *group,
     return mh_kv_cache_at(job->problem->cache, group->sequence->index, tile->group, tile->begin);
 }
 
-// Few rows read a cache once, as it stands, but for the first tile of wide heads.
+// Few rows read a cache once and in place, except for the first tile of wide heads.
 void mh_attend_fma(const mh_attention_job *job, const mh_strip *group, mh_key_tile *tiles,
                    size_t count, mh_attention_scratch *scratch)
 {

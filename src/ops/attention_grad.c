@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Attention, backward: dq, dk and dv; attention_grad.h draws how. With enough key/value heads each
-// is one task, which adds its chunks' shares of dQ as it goes. With fewer heads than threads,
-// chunks are shared out in waves, each with a dQ of its own, and added afterwards.
+// Attention, backward: dq, dk and dv; attention_grad.h draws how. With enough key/value heads, each
+// is one task, which accumulates dQ over its KV splits. With fewer heads than threads, KV splits
+// are distributed over the threads in waves, each with a partial dQ, which are then reduced.
 #include "ops/attention_grad.h"
 #include "base/sizes.h"
 #include "ops/rows.h"
 #include <string.h>
 
-// ---- products --------------------------------------------------------------------------------
+// ---- GEMMs -----------------------------------------------------------------------------------
 
-// c (rows x width) += left right. A product may write a whole group of rows, where c may have
-// other rows that matter: then the sums are made elsewhere.
+// c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->group rows, where c
+// may hold other data: then the sums go through `sums`.
 static void add_strip(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_operand packed,
                       const void *operand, size_t width, float *c, float *sums)
 {
@@ -23,8 +23,8 @@ static void add_strip(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_opera
         memcpy(c, sums, rows * width * sizeof(float));
 }
 
-// c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has a
-// word a row (or, if `transposed`, a word a column) of a.
+// c += a b as below, where b has NaN or inf in rows that are dead for some row of a: `live` has one
+// word per row (or, if `transposed`, per column) of a.
 static void add_product_nonfinite(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                                   const float *b, size_t width, float *c, const uint64_t *live,
                                   bool transposed, mh_grad_scratch *scratch)
@@ -43,7 +43,7 @@ static void add_product_nonfinite(const mh_grad_job *job, size_t rows, size_t in
     }
 }
 
-// c (rows x width) += a (rows x inner, 64 apart) b (inner x width, a B operand).
+// c (rows x width) += a (rows x inner, row stride 64) b (inner x width, a B operand).
 static void add_product(const mh_grad_job *job, size_t rows, size_t inner, const float *a,
                         const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
@@ -62,7 +62,7 @@ static const float *transpose_tile(const mh_grad_job *job, size_t rows, size_t c
     return scratch->transposed;
 }
 
-// c (columns x width) += a^T b, a (inner x columns, 64 apart), b (inner x width, a B operand).
+// c (columns x width) += a^T b, a (inner x columns, row stride 64), b (inner x width, a B operand).
 static void add_product_tn(const mh_grad_job *job, size_t columns, size_t inner, const float *a,
                            const void *b, size_t width, float *c, mh_grad_scratch *scratch)
 {
@@ -81,7 +81,7 @@ static void add_product_tn(const mh_grad_job *job, size_t columns, size_t inner,
     }
 }
 
-// dQ, dK and dV of the worker's block and one tile, which is `index` in its chunk.
+// dQ, dK and dV of the worker's block and one tile, number `index` of its KV split.
 static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t index,
                      mh_grad_scratch *scratch)
 {
@@ -112,7 +112,7 @@ static void add_tile(const mh_grad_job *job, const mh_grad_tile *tile, size_t in
                               scratch->douts, value_width, dv, scratch->live, true, scratch);
 }
 
-// ---- one chunk of keys -----------------------------------------------------------------------
+// ---- one KV split ----------------------------------------------------------------------------
 
 void mh_grad_write_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t rows,
                         size_t n, const float *from, size_t width, float factor, float *staging)
@@ -140,8 +140,8 @@ static bool block_sees(const mh_grad_job *job, const mh_sequence *sequence, size
     return false;
 }
 
-// All rows of the heads that share `group`, against the keys of one chunk. Adds the chunk's share
-// of dQ to dq (rows, key_width) and writes dk and dv.
+// All rows of the heads that share key/value head `group`, against one KV split. Adds the split's
+// share of dQ to dq (rows, key_width) and writes dk and dv.
 static void grad_chunk(const mh_grad_job *job, const mh_sequence *sequence, size_t group,
                        size_t chunk, mh_grad_scratch *scratch, float *dq)
 {
@@ -196,7 +196,7 @@ static size_t chunks_of(const mh_sequence *sequence)
     return (sequence->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
 }
 
-// ---- heads shared out ------------------------------------------------------------------------
+// ---- one task per key/value head -------------------------------------------------------------
 
 static void grad_head(void *arg, size_t index, size_t worker)
 {
@@ -213,9 +213,9 @@ static void grad_head(void *arg, size_t index, size_t worker)
     write_dq(job, &sequence, index % G, dq, scratch->staging);
 }
 
-// ---- chunks shared out -------------------------------------------------------------------------
+// ---- one task per KV split ---------------------------------------------------------------------
 
-// One head's chunks first .. first + count, each with its share of dQ; share 0 is the sum.
+// KV splits first .. first + count - 1 of one head, each with its share of dQ; share 0 is the sum.
 typedef struct chunk_wave {
     const mh_grad_job *job;
     const mh_sequence *sequence;
@@ -265,7 +265,7 @@ static void grad_head_in_waves(mh_context *context, const mh_grad_job *job, size
     write_dq(job, &sequence, group, wave_share(&wave, 0), job->scratch[0].staging);
 }
 
-// ---- all of them -------------------------------------------------------------------------------
+// ---- all heads ---------------------------------------------------------------------------------
 
 void mh_grad_chunks(mh_context *context, const mh_grad_job *job)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The gradients that are sums over a batch: of additive masks, summed over the dimensions they were
-// broadcast along, and of sinks. A task owns a piece of the result and walks all that goes into it
-// in order, computing scores again; so there are no partial results, and no order but one.
+// The gradients that are sums over a batch: of additive masks, summed over their broadcast
+// dimensions, and of sinks. A task owns a part of the result and accumulates all contributions to
+// it in order, recomputing scores; so there are no partial results, and the order is fixed.
 #include "base/arena.h"
 #include "ops/attention_grad.h"
 #include "ops/rows.h"
@@ -10,7 +10,7 @@
 
 // ---- masks -------------------------------------------------------------------------------------
 
-// A range of one dimension that one task is responsible for.
+// The range of one dimension that a task reduces.
 typedef struct range {
     size_t begin, end;
 } range;
@@ -21,7 +21,7 @@ typedef struct mask_job {
     size_t row_blocks, key_tiles;
 } mask_job;
 
-// Element `i` of a dimension of the mask stands for itself, or, if it was broadcast, for all.
+// Block `i` of a dimension of the mask stands for its own elements or, if broadcast, for all.
 static range stands_for(size_t i, size_t step, size_t mask_size, size_t size)
 {
     if (mask_size == 1)

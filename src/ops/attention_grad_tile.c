@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The part of the backward pass that all gradients need: weights and score gradients of a block of
+// The part of the backward pass that all gradients share: weights and score gradients of a block of
 // query rows against a tile of keys.
 #include "base/sizes.h"
 #include "ops/attention_grad.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// Rows of a tensor (.., row, ..) as f32, padded to whole vectors. Returns whether all is finite.
+// Rows of a tensor (.., row, ..) as f32, padded to whole vectors. Returns whether all are finite.
 static bool load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3], size_t count,
                       size_t n, size_t width, mh_grad_scratch *scratch, float *to)
 {
@@ -36,7 +36,7 @@ float mh_grad_lse(const mh_attention_problem *problem, const size_t at[3])
     return lse == -INFINITY ? INFINITY : lse;
 }
 
-// Queries and output gradients as left and as B operands.
+// Queries and output gradients as A and as B operands.
 static void pack_block(const mh_grad_job *job, mh_grad_scratch *scratch)
 {
     const mh_attention_problem *p = job->forward.problem;
@@ -80,7 +80,7 @@ void mh_grad_load_block(const mh_grad_job *job, const mh_sequence *sequence, siz
     }
 }
 
-// `rows` rows of n numbers, transposed, as a B operand.
+// `rows` rows of n elements, transposed, as a B operand.
 static void pack_transposed(const mh_grad_job *job, size_t rows, size_t n, const float *from,
                             ptrdiff_t stride, mh_grad_scratch *scratch, void *to)
 {
@@ -110,7 +110,7 @@ void mh_grad_pack_tile(const mh_grad_job *job, const mh_sequence *sequence, size
     pack_transposed(job, tile->count, p->Ev, values, stride, scratch, tile->values_t);
 }
 
-// Products to scores, for options that are more than a scale; and the slope of the softcap there.
+// Q K^T to scores, for options other than a scale, and the slope of the softcap.
 static void map_scores(const mh_grad_job *job, const mh_sequence *sequence,
                        const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
                        mh_grad_scratch *scratch)
@@ -129,7 +129,7 @@ static void map_scores(const mh_grad_job *job, const mh_sequence *sequence,
     }
 }
 
-// The softmax's backward, a few rows at a time.
+// Softmax backward, MH_KEEP_WARM_ROWS rows at a time.
 static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
                           const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
                           mh_grad_scratch *scratch)
@@ -154,7 +154,7 @@ static void map_gradients(const mh_grad_job *job, const mh_sequence *sequence,
     }
 }
 
-// Rows first .. first + count of the block.
+// Rows first .. first + count - 1 of the block: one row block.
 static void strip_tile(const mh_grad_job *job, const mh_sequence *sequence,
                        const mh_grad_tile *tile, size_t first, size_t count, size_t columns,
                        bool of_bias, mh_grad_scratch *scratch)

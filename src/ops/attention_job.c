@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cut of an attention call into tasks, its memory, and what forward, weights and backward
-// share: loading a key tile, its products, and the map from products to scores.
+// Planning of an attention call, its workspace, and what forward, weights and backward share:
+// loading a key tile, Q K^T of a tile, and the map from there to scores.
 #include "ops/attention_job.h"
 #include "base/checked.h"
 #include "base/sizes.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// Packing keys is paid once per block, so blocks are large: with 2048 rows it is about 1 % of the
+// Keys are packed once per block, so blocks are large: with 2048 rows, packing is about 1 % of the
 // work.
 static size_t choose_block_rows(const mh_attention_problem *p, size_t strip, size_t rows)
 {
@@ -23,15 +23,15 @@ static size_t count_tasks(const mh_attention_problem *p, size_t rows, size_t blo
     return p->B * p->G * ((rows + block_rows - 1) / block_rows);
 }
 
-// Below this many FMAs (some 20 microseconds) waking threads costs more than it gives. A
-// row takes as long as 2000 of them beside its own.
+// Below 1e6 FMAs (about 20 us) waking threads does not pay off. The overhead of a row is counted as
+// 2000 FMAs.
 static bool worth_threads(const mh_attention_problem *p)
 {
     const double rows = (double)p->B * (double)p->H * (double)p->T;
     return rows * ((double)p->S * (double)(p->E + p->Ev) + 2000) > 1e6;
 }
 
-// The short-sequence path has shorter tasks: several heads are one.
+// On the short-sequence path a head is little work: a task takes several.
 static void plan_short(mh_attention_job *job, size_t threads)
 {
     const mh_attention_problem *p = job->problem;
@@ -63,7 +63,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
         job->block_rows = mh_round_up(job->block_rows / 2, job->strip);
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
     job->tasks = count_tasks(p, rows, job->block_rows);
-    // Few queries over many keys: the chunks of keys are the tasks, and merged afterwards.
+    // Few queries, many keys: split-KV, one task per KV split, merged afterwards.
     job->chunks = (p->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
     job->split =
         threads > 1 && job->tasks < 4 * threads && job->chunks > 1 && rows <= 2 * job->group_rows;
@@ -78,7 +78,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_problem
 mh_attention_block mh_attention_block_at(const mh_attention_job *job, size_t task)
 {
     const mh_attention_problem *p = job->problem;
-    // The last block first: it has the most keys if the call is causal.
+    // Last block first: it has the most keys if the call is causal.
     const size_t head = task / job->blocks, block = job->blocks - 1 - task % job->blocks;
     mh_attention_block b = {.sequence = mh_attention_sequence(p, head / p->G),
                             .group = head % p->G,
@@ -130,7 +130,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     const size_t tiles = job->split_tiles;
     for (size_t i = 0; i < tiles; i++)
         s.keys[i] = mh_b_take(gemm, arena, p->E, MH_KEY_TILE);
-    for (size_t i = 0; i < tiles; i++) // all together: one operand
+    for (size_t i = 0; i < tiles; i++) // adjacent: together they are one operand
         s.values[i] = mh_b_take(gemm, arena, MH_KEY_TILE, job->value_width);
     s.keys_f32 = mh_arena_take(arena, p->E * MH_KEY_TILE, sizeof(float));
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
@@ -188,7 +188,7 @@ mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *aren
 {
     if (!bytes)
         return mh_fail(context, MH_ERROR_ARGUMENT, "bytes: found NULL");
-    // A caller's memory may have any alignment: one more unit of it makes up for that.
+    // A caller's memory may have any alignment: reserve room to align it.
     if (arena->overflow || !mh_add_sizes(arena->used, MH_ARENA_ALIGNMENT, bytes))
         return mh_fail(context, MH_ERROR_MEMORY, "workspace: its size does not fit in memory");
     return MH_OK;

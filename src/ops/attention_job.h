@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-// How an attention call is cut into work, and what its pieces share.
+// How an attention call is divided into tasks, and the data that its parts share.
 //
-//     for each sequence, key/value head and block of query rows          one task
-//         for each KV split of 512 keys                                     packed: second-level
-//         cache
-//             for each group of 24 to 96 query rows                      L1
-//                 for each tile of 64 keys, for each strip of 6 to 24    registers
+//     for each sequence, key/value head and block of query rows             one task
+//         for each KV split of 512 keys                                     packed: L2
+//             for each row group of 24 to 96 query rows                     L1
+//                 for each tile of 64 keys, for each row block of 6 to 24   registers
 //                     scores, mask, softmax step, weighted values
-//                 merge the chunk's state into the rows'
+//                 merge the split's state into that of the rows
 //
-// A row's bits depend on the keys alone: tiles and chunks are counted from key 0, and rows never
-// mix. How many rows share a block, and which thread runs it, is free.
+// The result of a row depends on its keys alone: tiles and KV splits are counted from key 0, and
+// rows never mix. How many rows share a block, and which thread runs it, does not change a bit.
 #ifndef MH_OPS_ATTENTION_JOB_H
 #define MH_OPS_ATTENTION_JOB_H
 
@@ -25,15 +24,16 @@
 
 enum { MH_MAX_STRIP = 32 };
 
-// Rows of softmax that may pass before the product's unit is nudged.
+// Softmax rows between two calls of mh_gemm.keep_warm.
 enum { MH_KEEP_WARM_ROWS = 16 };
 
-// Up to this many keys of a tile are few; part of the bits of attention.
+// Keys of a short sequence, at most. A row whose live keys are all among the first MH_SHORT_KEYS of
+// one tile counts as short, too. Results depend on it bitwise.
 enum { MH_SHORT_KEYS = 16 };
 
 // In heads wider than this the scores of a sequence's first MH_SHORT_KEYS keys are summed in
 // interleaved partial sums (mh_kernels.gemm_nt), so that short sequences need not transpose their
-// keys; part of the bits, too.
+// keys; results depend on it bitwise, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
@@ -43,29 +43,29 @@ typedef struct mh_softmax_state {
     float *acc; // (rows, value_width)
 } mh_softmax_state;
 
-// What one worker needs for itself.
+// Scratch memory of one worker.
 typedef struct mh_attention_scratch {
     void *keys[MH_SPLIT_TILES];   // (E, 64) each: B operands, columns run over keys
     void *values[MH_SPLIT_TILES]; // (64, value_width) each: B operands
     float *keys_f32, *values_f32; // one tile of each before it is packed
-    float *clean;         // (64, value_width): values without dead rows, where they are not finite
-    void *clean_b;        // the same as a B operand
-    float *sums;          // (group, value_width)
-    float *staging;       // (64, max(E, Ev)): rows on their way from or to another dtype
-    float *scores;        // (2, strip, 64)
-    void *weights;        // (strip, split_tiles * 64): the scores' softmax as an A operand
-    float *bias;          // (split_tiles, strip, 64)
-    float *staged;        // (block_rows, E): queries that need converting or gathering
-    void *packed_queries; // (block_rows, E)
-    size_t count;         // rows of the block at hand
-    bool packed;          // whether its queries are
-    mh_a_operand plain_queries; // (block_rows, E): those staged or the tensor itself, once needed
-    mh_a_operand queries;       // (block_rows, E): the same, packed if need be
+    float *clean;                 // (64, value_width): non-finite values with dead rows set to 0
+    void *clean_b;                // the same as a B operand
+    float *sums;                  // (group, value_width)
+    float *staging;               // (64, max(E, Ev)): rows converted from or to another dtype
+    float *scores;                // (2, strip, 64)
+    void *weights;              // (strip, split_tiles * 64): softmax of the scores as an A operand
+    float *bias;                // (split_tiles, strip, 64)
+    float *staged;              // (block_rows, E): queries that need converting or gathering
+    void *packed_queries;       // (block_rows, E)
+    size_t count;               // rows of the current block
+    bool packed;                // whether its queries are packed
+    mh_a_operand plain_queries; // (block_rows, E): staged or the tensor itself, set on first use
+    mh_a_operand queries;       // (block_rows, E): the same as an A operand of job->gemm
     float *average;             // (block_rows, 64), for weights averaged over heads, or NULL
     mh_query_row *rows;         // (block_rows)
     bool *seen;                 // (block_rows): whether the row had a live key
     mh_softmax_state total;     // (block_rows)
-    mh_softmax_state partial;   // (group_rows): the chunk at hand, if it is not the first
+    mh_softmax_state partial;   // (group_rows): the current KV split, if not the first
 } mh_attention_scratch;
 
 // A row's softmax, kept for the weights pass: p = exp(s - max) / sum.
@@ -78,12 +78,12 @@ typedef struct mh_attention_job {
     const mh_attention_problem *problem;
     const mh_kernels *kernels;
     const mh_gemm *gemm;
-    size_t strip;       // rows that a product takes together
-    size_t value_width; // Ev in whole vectors
-    size_t split_tiles; // key tiles of a chunk, or fewer if there are not so many keys
-    size_t query_rows;  // rows of a query tile, which pass a key tile together
-    size_t group_rows;  // rows that stay in the L1
-    size_t block_rows;  // at most, a multiple of strip
+    size_t strip;       // rows of a row block: gemm->rows
+    size_t value_width; // Ev rounded up to whole vectors
+    size_t split_tiles; // key tiles of a KV split, or fewer if there are fewer keys
+    size_t query_rows;  // rows of a query tile, processed together against a key tile
+    size_t group_rows;  // rows of a row group, which stays in L1
+    size_t block_rows;  // of a task, at most; a multiple of strip
     size_t blocks;      // per sequence and key/value head, at most
     size_t tasks;
     size_t workers;
@@ -91,61 +91,61 @@ typedef struct mh_attention_job {
     bool modified;    // softcap, bias or ALiBi: the scores of every tile pass through score_row
     mh_attention_scratch *scratch; // (workers)
     mh_row_stats *stats;           // (B, H, T), or NULL
-    mh_softmax_state parts;        // (tasks, chunks, block_rows), if chunks are shared out
+    mh_softmax_state parts;        // (tasks, chunks, block_rows), if split
     bool *parts_seen;              // (tasks, chunks, block_rows)
-    size_t chunks;                 // of the longest sequence
-    bool split;                    // chunks are shared out
-    bool short_path;               // short sequences: see attention_short.c
-    size_t share;                  // sequences' key/value heads of a task then
-    float *short_scratch;          // (workers, mh_attention_short_floats) then
+    size_t chunks;                 // KV splits of the longest sequence
+    bool split;                    // split-KV: each KV split of a block is a task
+    bool short_path;               // short-sequence path, see attention_short.c; then:
+    size_t share;                  // (sequence, key/value head) pairs per task
+    float *short_scratch;          // (workers, mh_attention_short_floats)
 } mh_attention_job;
 
 // The query rows of a task: rows first .. first + count - 1 of a sequence and key/value head.
 typedef struct mh_attention_block {
     mh_sequence sequence;
     size_t group, first, count;
-    mh_interval span; // the keys that they may see, once they are numbered
+    mh_interval span; // the keys that they may see, set by mh_attention_number_rows
 } mh_attention_block;
 
-// Decides the cut for a context. Fills everything but the memory.
+// Plans the call for a context. Sets everything but the memory.
 void mh_attention_job_plan(const mh_context *context, const mh_attention_problem *problem,
                            mh_attention_job *job);
 
-// What a task is, unless the job is straight. A short sequence of a packed batch has fewer blocks
-// than the longest: count is then 0.
+// The rows of a task, except on the short-sequence path. A short sequence of a packed batch has
+// fewer blocks than the longest: count is 0 for those it lacks.
 mh_attention_block mh_attention_block_at(const mh_attention_job *job, size_t task);
 
-// Fills in rows (count) from row `first` on. Rows are numbered through the heads that share
-// a key/value head: row = head * T + query. Returns the keys that any of them may see.
+// Fills in rows (count) from row `first` on. Rows are numbered across the heads that share
+// a key/value head: row = head * T + query. Returns the union of the keys that they may see.
 mh_interval mh_attention_number_rows(const mh_attention_job *job, const mh_sequence *sequence,
                                      size_t group, size_t first, size_t count, mh_query_row *rows);
 
 // Lays out the memory; see arena.h for the two passes.
 void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena);
 
-// task(arg, i, worker) for i in 0..count-1: on the context's threads, or here and now if only one
-// worker has been planned, as for small jobs.
+// task(arg, i, worker) for i in 0..count-1: on the context's threads, or on the calling thread if
+// only one worker was planned, as for small jobs.
 void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task_fn task,
                       void *arg);
 
-// After a size pass over `arena`: the bytes to ask a caller for, and the memory itself, the
-// caller's or the context's, for the work pass.
+// After the sizing pass over `arena`: the bytes that a caller has to provide, and the memory itself
+// (the caller's or the context's) for the second pass.
 mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes);
 mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
                                       mh_arena *arena);
 
 // Whether a problem can take the short-sequence path, and a task of it. The T queries of a head are
-// cut into as few tiles of at most MH_SHORT_ROWS as possible.
+// divided into as few tiles of at most MH_SHORT_ROWS as possible.
 bool mh_attention_is_short(const mh_attention_problem *problem);
 static inline size_t mh_attention_short_tiles(size_t T)
 {
     return (T + MH_SHORT_ROWS - 1) / MH_SHORT_ROWS;
 }
-size_t mh_attention_short_floats(const mh_attention_job *job); // of scratch, for each worker
+size_t mh_attention_short_floats(const mh_attention_job *job); // of scratch per worker
 void mh_attention_short(void *job, size_t task, size_t worker);
 
-// The sums of some rows (rows, lanes) added up and, if the caller wants lse, their logarithms: many
-// at a time, as one takes as long as a vector of them.
+// Reduces the per-lane sums of some rows (rows, lanes) and, if the caller wants lse, takes their
+// logarithms: many at a time, as one costs as much as a vector of them.
 void mh_attention_sums(const mh_attention_job *job, size_t rows, const float *lanes, float *sums,
                        float *logs);
 
@@ -163,33 +163,33 @@ void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *s
 void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                             size_t tile, size_t count, float *to, mh_attention_scratch *scratch);
 
-// Whether keys of the tile at `begin` have scores that are summed in interleaved partial sums.
+// Whether scores in the tile at `begin` are summed in interleaved partial sums.
 static inline bool mh_attention_is_interleaved(const mh_attention_problem *problem, size_t begin)
 {
     return problem->E > MH_WIDE_HEAD && begin == 0;
 }
 
-// Scores (m, 64) of m queries with the keys of the tile at `begin` that are summed in interleaved
-// partial sums: the first MH_SHORT_KEYS of its n columns, or none. Returns how many. Keys are
-// panels of f32.
+// Scores (m, 64) of m queries with those keys of the tile at `begin` that use interleaved partial
+// sums: the first MH_SHORT_KEYS of its n columns, or none. Returns how many. Keys are panels of
+// f32.
 size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                                      mh_a_operand queries, const mh_panels *keys, float *scores);
 
-// The products with all n keys, in forward's order of sums if they are f32; keys are B operands
-// of job->product: of a form of its own, which is one panel, or panels of f32.
+// Q K^T for all n keys, with forward's summation order if it is f32. Keys are B operands of
+// job->gemm: one packed panel, or panels of f32.
 void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                             mh_a_operand queries, const mh_panels *keys, float *scores);
 
-// How products become scores for one row of a tile.
+// The map from Q K^T to scores for one row of a tile.
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
                                     const mh_query_row *row, size_t tile, uint64_t live,
                                     const float *bias);
 
-// Which weights of a row dropout keeps, for the 64 keys from `tile` on.
+// The dropout mask of a row's weights for the 64 keys from `tile` on.
 uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *sequence,
                            const mh_query_row *row, size_t tile);
 
-// The second pass, which writes the weights output from the rows' statistics.
+// The second pass: writes the weights output from the rows' statistics.
 void mh_attention_write_weights(mh_context *context, const mh_attention_job *job);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Causal rule, prefix, window and lengths leave each query one interval of keys; what is left
-// of it in a tile is a run of bits. Documents and mask tensors then clear bits one by one. All
-// masks meet here, so that a tile is dead, an edge or full by one rule:
+// Causal rule, prefix, window and lengths leave each query one interval of keys, whose intersection
+// with a tile is a run of bits. Documents and mask tensors then clear single bits. All masks are
+// combined here, so one rule decides whether a tile is dead, an edge or full:
 //
 //     keys  0 ............ 63        interval [5, 20)  ->  0000 1111 1111 1110 0000
 //     row   .....xxxxxxxxxxxxxxx...  & documents & keep masks & (bias != -inf)
@@ -54,7 +54,7 @@ static uint64_t flag_bits(const mh_kernels *kernels, const uint8_t *flags, ptrdi
     return bits;
 }
 
-// Adds one mask's row to the bias (or starts it) and returns the bits it leaves alive.
+// Adds a row of a mask to the bias (or initialises it) and returns the bits it leaves live.
 static uint64_t bias_bits(const mh_kernels *kernels, const mh_tensor *mask, const void *row,
                           size_t count, bool first, float *bias)
 {
@@ -67,12 +67,12 @@ static uint64_t bias_bits(const mh_kernels *kernels, const mh_tensor *mask, cons
     else
         for (size_t j = 0; j < count; j++) {
             float sum = bias[j] + values[j];
-            bias[j] = sum < -FLT_MAX ? -FLT_MAX : sum; // a sum of numbers is a number
+            bias[j] = sum < -FLT_MAX ? -FLT_MAX : sum; // a sum of finite values stays finite
         }
     return bits;
 }
 
-// What documents and masks leave of a row's bits.
+// The bits of a row that documents and masks leave live.
 static uint64_t elementwise_bits(const mh_attention_problem *p, const mh_kernels *kernels,
                                  const mh_sequence *sequence, const mh_query_row *row, size_t tile,
                                  float *bias)

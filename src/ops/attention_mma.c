@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Attention with matrix engines: a strip of query rows against all tiles of a chunk of keys, and
-// only then the values, so that their sums stay in the unit's registers from the first key to the
-// last. The softmax of a tile is made while the unit multiplies the keys of the next one.
+// Attention, MMA path: a row block of queries against all tiles of a KV split, and only then the
+// values, so that their sums stay in tile registers from the first key to the last. The softmax of
+// a tile overlaps with the matrix engine's Q K^T of the next one.
 //
 //                tile 0    tile 1         tile 7                 Ev
 //     32 rows  [ scores ][ scores ] ..  [ scores ]
 //                 |         |               |  softmax
 //              [ weights | weights  ..  | weights ]  x  values = [ acc ]
 //
-// A row that sees only the first few keys of one tile takes the FMAs all the same, as
-// packing would cost more than it gives: in short sequences all rows do. That is a matter between
-// a row and its keys, so its bits do not depend on its neighbours.
+// A row that sees only the first MH_SHORT_KEYS keys of one tile takes the FMA path, as packing
+// would not pay off; in short sequences all rows do. The choice depends on the row and its keys
+// only, so the result does not depend on the other rows.
 #include "base/half.h"
 #include "base/sizes.h"
 #include "ops/attention_tile.h"
 #include "ops/rows.h"
 #include <string.h>
 
-// A strip on its way through a chunk.
+// A row block and a KV split: the state of one pass.
 typedef struct passage {
     const mh_attention_job *job;
     const mh_strip *strip;
@@ -25,7 +25,7 @@ typedef struct passage {
     size_t count;
     mh_attention_scratch *scratch;
     uint64_t live[MH_SPLIT_TILES][MH_MAX_STRIP];
-    uint64_t any[MH_SPLIT_TILES], all[MH_SPLIT_TILES]; // live, or-ed and and-ed over the rows
+    uint64_t any[MH_SPLIT_TILES], all[MH_SPLIT_TILES]; // OR and AND of `live` over the rows
 } passage;
 
 static float *bias_of(const passage *p, size_t tile)
@@ -43,7 +43,7 @@ static void combine_rows(passage *p, size_t tile)
         p->any[tile] |= p->live[tile][r], p->all[tile] &= p->live[tile][r];
 }
 
-// The keys that all rows of the strip see, unless a mask says otherwise.
+// The keys that all rows of the row block see, mask tensors and documents aside.
 static mh_interval shared_keys(const passage *p)
 {
     const mh_query_row *rows = p->scratch->rows + p->strip->first;
@@ -67,7 +67,7 @@ static void mask_tile(passage *p, size_t tile)
         seen[r] |= p->live[tile][r] != 0;
 }
 
-// Most tiles are inside of what all rows see: for those there is nothing to find out row by row.
+// Most tiles lie within the keys that all rows see and need no mask per row.
 static void find_live(passage *p)
 {
     const size_t rows = p->strip->rows;
@@ -85,7 +85,8 @@ static void find_live(passage *p)
     }
 }
 
-// The only tile in which row r sees keys, if these are few; else p->count.
+// The only tile in which row r sees keys, if these are among its first MH_SHORT_KEYS; else
+// p->count.
 static size_t find_few(const passage *p, size_t r)
 {
     size_t found = p->count;
@@ -100,12 +101,12 @@ static size_t find_few(const passage *p, size_t r)
     return found;
 }
 
-// Moves the rows with few keys from p->live to few. Returns whether there are any.
+// Moves the rows with few keys from p->live to `few`. Returns whether there are any.
 static bool part_few(passage *p, uint64_t few[MH_SPLIT_TILES][MH_MAX_STRIP])
 {
     bool found = false;
     for (size_t i = 0; i < p->count; i++)
-        if (p->all[i] >> MH_SHORT_KEYS) // every row sees more
+        if (p->all[i] >> MH_SHORT_KEYS) // every row sees more keys
             return false;
     for (size_t r = 0; r < p->strip->rows; r++) {
         const size_t tile = find_few(p, r);
@@ -159,7 +160,7 @@ static void pack_queries(const passage *p)
     scratch->packed = true;
 }
 
-// The operands of a tile as a cache keeps them, if it does.
+// The operands of a tile in place, if the cache stores them packed.
 static void find_kept(const passage *p, mh_key_tile *tile)
 {
     const mh_kv_operands kept = mh_kv_cache_operands(
@@ -168,7 +169,7 @@ static void find_kept(const passage *p, mh_key_tile *tile)
     tile->values.data = kept.values, tile->finite = kept.finite;
 }
 
-// Straight from keys and values whose rows lie along memory; false if they don't.
+// Packs directly from keys and values with contiguous rows; false if they are not.
 static bool pack_rows(const passage *p, mh_key_tile *tile)
 {
     const mh_attention_problem *problem = p->job->problem;
@@ -194,7 +195,7 @@ static bool pack_rows(const passage *p, mh_key_tile *tile)
     return true;
 }
 
-// By way of f32, from anywhere.
+// Packs from any tensor or cache, converted to f32 first.
 static void pack_read(const passage *p, mh_key_tile *tile)
 {
     const mh_gemm *gemm = p->job->gemm;
@@ -223,7 +224,7 @@ static void pack_tile(const passage *p, mh_key_tile *tile)
 
 // ---- scores and softmax -------------------------------------------------------------------------
 
-// an A operand from a tile's columns on.
+// The weights as an A operand, from a tile's columns on.
 static mh_a_operand weights_from(const passage *p, size_t tile)
 {
     const mh_a_operand weights = {p->scratch->weights,
@@ -231,8 +232,7 @@ static mh_a_operand weights_from(const passage *p, size_t tile)
     return mh_a_from_k(p->job->gemm, weights, tile * MH_KEY_TILE);
 }
 
-// The products with the keys of a tile, and beside them the step of the tile before, if there is
-// one.
+// Q K^T of a tile, overlapped with the softmax of the tile before, if there is one.
 static void gemm_keys(const passage *p, size_t tile, float *scores, const mh_softmax_tile *before)
 {
     const mh_attention_job *job = p->job;
@@ -246,8 +246,7 @@ static void gemm_keys(const passage *p, size_t tile, float *scores, const mh_sof
                         p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
 }
 
-// Products to scores, unless that is left to the softmax, which multiplies by the scale itself:
-// then they are only masked.
+// Q K^T to scores. With only_mask, the scale is left to the softmax, and scores are only masked.
 static void map_scores(const passage *p, size_t tile, float *scores, bool only_mask)
 {
     const mh_strip *strip = p->strip;
@@ -260,7 +259,7 @@ static void map_scores(const passage *p, size_t tile, float *scores, bool only_m
     }
 }
 
-// The softmax that a tile's products wait for; keep is memory for its dropout.
+// The pending softmax of a tile; keep is memory for its dropout mask.
 static mh_softmax_tile weight_step(const passage *p, size_t tile, float *scores,
                                    uint64_t keep[MH_MAX_STRIP])
 {
@@ -287,9 +286,9 @@ static mh_softmax_tile weight_step(const passage *p, size_t tile, float *scores,
                              .keep_scale = job->keep_scale};
 }
 
-// The softmax of each tile goes on beside the products of the next one: the matrix engine does not
-// power down, and the scores of two tiles stay in the L1. Returns whether there are
-// any.
+// Scores and softmax of all live tiles. The softmax of a tile overlaps with Q K^T of the next: the
+// matrix engine does not power down, and the scores of two tiles stay in L1. Returns whether there
+// are any.
 static bool weigh_tiles(const passage *p)
 {
     const mh_gemm *gemm = p->job->gemm;
@@ -315,7 +314,7 @@ static bool weigh_tiles(const passage *p)
 
 // ---- values --------------------------------------------------------------------------------
 
-// Whether a value of a key that some row does not see could spoil that row.
+// Whether the value of a key that is dead for some row could make that row NaN.
 static bool values_need_care(const passage *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -328,7 +327,7 @@ static bool values_need_care(const passage *p)
     return false;
 }
 
-// acc = weights x values, a run of tiles whose values lie together at a time.
+// acc = weights x values, one GEMM per run of tiles whose values are adjacent in memory.
 static void add_values(const passage *p)
 {
     const mh_gemm *gemm = p->job->gemm;
@@ -370,7 +369,7 @@ static void add_tile_nonfinite(const passage *p, size_t tile)
         const size_t row = r % gemm->group;
         const mh_a_operand weights = mh_a_from_row(gemm, weights_from(p, tile), r - row);
         float *acc = p->strip->state.acc + r * width, *sums = scratch->sums + row * width;
-        memcpy(sums, acc, width * sizeof(float)); // as a product writes whole groups
+        memcpy(sums, acc, width * sizeof(float)); // as a GEMM writes whole groups of rows
         gemm->gemm(gemm->group, width, keys, weights.data, weights.stride, values, width,
                    scratch->sums, width, true);
         memcpy(acc, sums, width * sizeof(float));
@@ -384,7 +383,7 @@ static void add_values_nonfinite(const passage *p)
             add_tile_nonfinite(p, i);
 }
 
-// ---- all of it ----------------------------------------------------------------------------------
+// ---- row blocks ---------------------------------------------------------------------------------
 
 static void attend_strip(const mh_attention_job *job, const mh_strip *strip, mh_key_tile *tiles,
                          size_t count, mh_attention_scratch *scratch)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What positions mean: where a sequence's rows are, which keys a query may see, and what ALiBi
-// makes of the distance between them.
+// Positions: the rows of a sequence in a packed batch, the keys that a query may see, and ALiBi
+// slopes.
 #include "ops/attention_problem.h"
 
 #include "base/fpenv.h"
@@ -14,12 +14,12 @@ float mh_alibi_slope(size_t head, size_t heads)
     size_t power = 1; // the largest power of two up to `heads`
     while (power <= heads / 2)
         power *= 2;
-    // 2^(-8 n / power): whole halvings exactly, the rest by square roots, so that no libm
-    // function takes part.
+    // 2^(-8 n / power): powers of two exactly, the rest by repeated square roots, so that no other
+    // libm function is involved.
     size_t n = head < power ? head + 1 : 2 * (head - power) + 1;
     size_t steps = head < power ? power : 2 * power;
     mh_fpenv saved = mh_fpenv_enter();
-    volatile double slope = 1;  // volatile: all of it is computed here
+    volatile double slope = 1;  // volatile: computed between mh_fpenv_enter and _leave
     double factor = 0.00390625; // 2^-8
     for (size_t step = steps; n > 0; step /= 2, factor = sqrt(factor)) {
         if (n >= step) {

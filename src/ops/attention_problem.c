@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The edge of the attention API: every argument is checked here, once, and each refusal says
-// what was found and what was expected.
+// Argument checks of the attention API: every argument is checked here, once, and each error
+// message says what was found and what was expected.
 #include "ops/attention_problem.h"
 #include "base/checked.h"
 #include "ops/overlap.h"
@@ -8,7 +8,7 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// Positions beyond this are as good as infinite, and sums of a few of these cannot overflow.
+// Positions are clamped to this: as good as infinite, and sums of a few of them cannot overflow.
 static const int64_t far_away = INT64_MAX / 4;
 
 static int64_t clamp_position(int64_t value)
@@ -76,7 +76,7 @@ static mh_status check_tensors(mh_context *context, mh_attention_problem *p)
     return MH_OK;
 }
 
-// Checks that starts run from 0 to at most `limit` without going back; finds the longest piece.
+// Checks that starts do not decrease and lie in 0 .. `limit`; finds the longest sequence.
 static mh_status check_starts(mh_context *context, const char *name, const int64_t *starts,
                               size_t sequences, size_t limit, size_t *longest)
 {
@@ -121,7 +121,7 @@ static mh_status check_packing(mh_context *context, mh_attention_problem *p)
     return status;
 }
 
-// Per-sequence numbers that count keys: between 0 and the keys the sequence has.
+// Per-sequence counts of keys: between 0 and the keys of the sequence.
 static mh_status check_counts(mh_context *context, const char *name, const int64_t *counts,
                               const mh_attention_problem *p)
 {
@@ -372,7 +372,7 @@ mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_pro
     return mh_check_overlap(context, outputs, count, operands);
 }
 
-// A cache that forgets must not be asked for what it may have forgotten.
+// A cache with a window must not be queried for keys that it may have forgotten.
 static mh_status check_window(mh_context *context, const mh_kv_shape *shape,
                               const mh_attention_options *options)
 {
@@ -388,8 +388,8 @@ static mh_status check_window(mh_context *context, const mh_kv_shape *shape,
     return MH_OK;
 }
 
-// Of a cache with a window: a first query further back than the last call of append would need keys
-// that were forgotten then.
+// Cache with a window: a first query further back than the last append would need keys that were
+// forgotten then.
 static mh_status check_forgotten(mh_context *context, const mh_attention_problem *p)
 {
     const mh_weights_stage stage = p->options.weights_stage;
@@ -432,7 +432,7 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
     if (status)
         return status;
     own.key_lengths = shape.lengths;
-    // Stand-ins with the right shape; nobody reads their data.
+    // Placeholders with the right shape; their data is never read.
     mh_tensor k = mh_tensor_4d((void *)cache, shape.dtype, shape.sequences, shape.heads,
                                shape.longest, shape.key_width);
     mh_tensor v = k;

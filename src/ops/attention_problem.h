@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An attention call after its arguments were checked: sizes, defaults and broadcasts resolved,
-// nothing left to doubt. Everything behind the API's edge works on this.
+// An attention call after its arguments were checked: sizes, defaults and broadcasts resolved.
+// Everything downstream relies on it and checks nothing again.
 #ifndef MH_OPS_ATTENTION_PROBLEM_H
 #define MH_OPS_ATTENTION_PROBLEM_H
 
@@ -12,7 +12,7 @@ enum { MH_MAX_MASKS = 8 };
 typedef struct mh_attention_problem {
     mh_attention_options options; // complete, whatever the caller's struct_size was
     mh_tensor q, k, v, out;
-    const mh_kv_cache *cache;    // where keys and values are instead of k and v, or NULL
+    const mh_kv_cache *cache;    // source of keys and values instead of k and v, or NULL
     size_t value_stride;         // of the cache's tiles
     size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
     size_t heads_per_group;      // H / G
@@ -20,9 +20,9 @@ typedef struct mh_attention_problem {
     mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
     mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them
     mh_tensor key_documents;     // (B, S)
-    bool bf16;                   // products may round their operands to bf16
+    bool bf16;                   // GEMMs may round their operands to bf16
     bool additive;               // some mask is MH_MASK_ADD
-    bool elementwise;            // liveness needs more than the row's interval of keys
+    bool elementwise;            // live keys depend on more than the row's interval
     size_t weight_heads;         // heads and rows of the weights output
     size_t weight_rows;
 } mh_attention_problem;
@@ -33,7 +33,7 @@ typedef struct mh_sequence {
     size_t batch;          // b, or 0 if packed
     size_t query_begin, T; // its rows of q and out
     size_t key_begin, S;   // its rows of k and v
-    size_t keys;           // those of them that exist: S, or less by key_lengths
+    size_t keys;           // valid ones of these: S, or fewer by key_lengths
     int64_t offset;
     int64_t prefix;
 } mh_sequence;
@@ -52,7 +52,7 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
                                     const mh_tensor *q, const mh_kv_cache *cache,
                                     const mh_tensor *out, mh_attention_problem *problem);
 
-// Whether out, lse and weights of a checked problem overlap each other or what is read.
+// Rejects out, lse and weights of a checked problem that overlap each other or an input.
 mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_problem *problem);
 
 mh_sequence mh_attention_sequence(const mh_attention_problem *problem, size_t b);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The short-sequence path for short sequences: where every query sees all keys and these are few,
-// as in most tutorials, there is one tile, nothing to mask and nothing to merge. The general way
-// (attention.c) would spend a third of its time on finding that out, head by head.
+// The short-sequence path: every query sees all keys, and these are at most 16, as in most
+// tutorials. So there is one tile, nothing to mask and nothing to merge; the general path
+// (attention.c) would spend a third of its time finding that out, head by head.
 //
-//     12 rows [ x keys, transposed to (E, 16) or, of wide heads, where they are ] -> softmax step
-//             [ x values, where they are -> x 1 / sum -> out ]
+//     12 rows [ x keys, transposed to (E, 16) or, in wide heads, in place ] -> softmax step
+//             [ x values, in place -> x 1 / sum -> out ]
 //
-// The order of all sums is the general way's, and so are the bits.
+// The order of all sums is that of the general path: results are bitwise identical.
 #include "base/sizes.h"
 #include "ops/attention_job.h"
 #include "ops/rows.h"
@@ -14,25 +14,24 @@
 
 enum { MOST_WIDTH = 512 };
 
-// What a worker needs: f32 operands, and rows of tensors that are not f32 already. They are in the
-// workspace: a caller's thread may have a small stack.
+// Scratch memory of a worker: f32 operands, and rows converted to f32. It is in the workspace, as
+// a caller's thread may have a small stack.
 typedef struct operands {
     const mh_sequence *sequence;
     size_t group;
-    const float *keys; // (keys, E): the tensor's or those in staging
+    const float *keys; // (keys, E): the tensor's or in staging
     ptrdiff_t key_stride;
-    const float *values; // (keys, width): the tensor's or those packed
+    const float *values; // (keys, width): the tensor's or packed
     size_t value_stride;
     float *transposed_keys; // (E, 16), unless heads are wide
     float *packed_values;   // (16, value_width)
-    float *staging;         // (16, max(E, value_width)): of values, then of keys
+    float *staging;         // (16, max(E, value_width)): for values, then for keys
     float *queries;         // (MH_SHORT_ROWS, E)
     float *out;             // (MH_SHORT_ROWS, value_width)
     float *scores;          // (MH_SHORT_ROWS, MH_KEY_TILE)
 } operands;
 
-// Gives the operands their memory from `at` on, each at a multiple of 64 bytes; returns the floats
-// that they take.
+// Lays out the operands from `at` on, each at a multiple of 64 bytes; returns the floats they take.
 static size_t place_operands(const mh_attention_job *job, float *at, operands *x)
 {
     const size_t E = mh_round_up(job->problem->E, MH_MAX_LANES);
@@ -54,7 +53,7 @@ size_t mh_attention_short_floats(const mh_attention_job *job)
     return place_operands(job, NULL, NULL);
 }
 
-// Whether options leave all keys of a sequence alive, and the scores as they are.
+// Whether the options leave all keys of a sequence live and the scores unmodified.
 static bool sees_all(const mh_attention_problem *p)
 {
     const mh_attention_options *o = &p->options;
@@ -85,7 +84,7 @@ static void load_keys(const mh_attention_job *job, operands *x)
                                 MH_SHORT_KEYS);
 }
 
-// Values as rows of whole vectors: where they are, or as f32 without gaps, or packed.
+// Values as rows of whole vectors: in place, or as contiguous f32, or packed.
 static void load_values(const mh_attention_job *job, operands *x)
 {
     const mh_attention_problem *p = job->problem;
@@ -104,7 +103,7 @@ static void load_values(const mh_attention_job *job, operands *x)
     x->value_stride = job->value_width;
 }
 
-// (count, 16) scores of queries, then their weights before division; their maxima and sums.
+// (count, 16) scores of queries, then their unnormalised weights; row maxima and sums.
 static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t count, float *max,
                        float *sums, operands *x)
 {
@@ -123,7 +122,7 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
     kernels->short_softmax(count, keys, p->scale, x->scores, max, sums);
 }
 
-// What outputs are multiplied by: 1 / sum.
+// The factors of the outputs, 1 / sum, and the lse if requested.
 static void find_factors(const mh_attention_job *job, const size_t at[3], size_t count,
                          const float *max, const float *sums, float *factors)
 {
@@ -173,7 +172,7 @@ void mh_attention_short(void *arg, size_t task, size_t worker)
         x.sequence = &sequence;
         x.group = i % p->G;
         load_values(job, &x);
-        load_keys(job, &x); // which stay in staging
+        load_keys(job, &x); // last: they stay in staging
         for (size_t h = 0; h < heads; h++)
             for (size_t block = 0; block < blocks; block++) {
                 const size_t first = block * sequence.T / blocks;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT
-// The short-sequence backward path for short sequences, as attention_short.c goes forward: every
-// query sees all keys, and these are one tile. The general way (attention_grad.c) would spend most
-// of its time on copies, masks and sums of one part.
+// The short-sequence path, backward, as attention_short.c is forward: every query sees all keys,
+// and these are one tile. The general path (attention_grad.c) would spend most of its time on
+// copies, masks and sums of one term.
 //
 //     64 rows [ S = Q K^T -> W ]  [ dP = dO V^T -> dS ]      16 keys wide, transposed V, and K
 //                                                            unless heads are wide
-//     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands as they lie, if possible
+//     dQ = dS K      dK += dS^T Q      dV += W^T dO          operands in place, if possible
 //
-// The order of all sums is the general way's, and so are the bits.
+// The order of all sums is that of the general path: results are bitwise identical.
 #include "base/sizes.h"
 #include "ops/attention_grad.h"
 #include "ops/rows.h"
 #include <string.h>
 
-// Rows of f32 in whole vectors, which are left and B operands as they stand.
+// Rows of f32 in whole vectors, which are A and B operands in place.
 typedef struct whole_rows {
     const float *data;
     ptrdiff_t stride;
 } whole_rows;
 
-// The keys and values of a head: K, and both transposed (E, 16), of wide heads the values only.
+// The keys and values of a head: K, and both transposed (E, 16), in wide heads only the values.
 typedef struct short_keys {
     const mh_sequence *sequence;
     whole_rows keys;
     float *keys_t, *values_t;
 } short_keys;
 
-// `count` rows of n numbers of a tensor: in place, or packed into `to` (count, width).
+// `count` rows of n elements of a tensor: in place, or packed into `to` (count, width).
 static whole_rows load_rows(const mh_grad_job *job, const mh_tensor *t, const size_t at[3],
                             size_t count, size_t n, size_t width, float *staging, float *to)
 {
@@ -70,7 +70,7 @@ static void gemm(const mh_grad_job *job, size_t rows, size_t columns, size_t inn
                    a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc, false);
 }
 
-// c (rows x columns, 16 apart) = a b, a (rows x inner), b (inner x columns, 16 apart).
+// c (rows x columns, row stride 16) = a b, a (rows x inner), b (inner x columns, row stride 16).
 static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t inner,
                   whole_rows a, const float *b, float *c)
 {
@@ -80,7 +80,7 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
                               c + i * MH_SHORT_KEYS, MH_SHORT_KEYS);
 }
 
-// c (keys x width) = or += a^T b, a (rows x keys, 16 apart), b (rows x width).
+// c (keys x width) = or += a^T b, a (rows x keys, row stride 16), b (rows x width).
 static void gemm_tn(const mh_grad_job *job, size_t keys, size_t rows, const float *a, whole_rows b,
                     size_t width, float *c, bool accumulate)
 {
@@ -118,7 +118,8 @@ static void weigh(const mh_grad_job *job, const short_keys *x, const size_t at[3
     kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_SHORT_KEYS);
 }
 
-// The queries first .. of a head: dQ, and the block's share of dK and dV, which may be the first.
+// A block of queries of a head, from `first` on: dQ, and its share of dK and dV, which is added if
+// `more`.
 static void grad_block(const mh_grad_job *job, const short_keys *x, size_t head, size_t first,
                        bool more, mh_grad_scratch *scratch)
 {

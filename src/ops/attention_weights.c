@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The weights output: a second pass over the scores, which are computed again tile by tile, as
-// they were never stored. The first pass left each row's maximum and sum, so a weight is one
-// exponential and one division away; its own result is not touched.
+// The weights output: a second pass, which recomputes the scores tile by tile, as they were never
+// stored. The first pass left each row's maximum and sum, so a weight costs one exponential and one
+// division; the attention output is not touched.
 #include "base/sizes.h"
 #include "ops/attention_job.h"
 #include "ops/rows.h"
@@ -25,7 +25,7 @@ static size_t chosen_row(const mh_attention_problem *p, size_t i)
     return p->options.weights_rows ? p->options.weights_rows[i] : i;
 }
 
-// What stands where there is no live key: beyond a sequence's end, and where masked.
+// The output where there is no live key: beyond the end of a sequence, and where masked.
 static float blank(const mh_attention_problem *p)
 {
     return p->options.weights_stage == MH_WEIGHTS_BIASED ? -INFINITY : 0;
@@ -39,7 +39,7 @@ static void write_row(const mh_attention_job *job, const output_rows *piece, siz
     mh_row_write(job->kernels, t->dtype, (void *)mh_element(t, 4, at), t->stride[3], count, values);
 }
 
-// Turns raw products into what the asked-for stage shows.
+// Converts a row of Q K^T to the requested stage.
 static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
                        const mh_query_row *row, size_t tile, uint64_t live, const float *bias,
                        float *x)
@@ -63,11 +63,11 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
                                   MH_KEY_TILE, x, x);
     if (!isfinite(stats.max) || !isfinite(stats.sum))
         for (size_t j = 0; j < MH_KEY_TILE; j++)
-            x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key has no part in NaN
+            x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key's weight is 0, never NaN
 }
 
-// The raw products of a strip with `count` keys of a tile, 0 beyond them, and where no row sees a
-// key and none would show.
+// Q K^T of a row block with `count` keys of a tile, 0 beyond them; all 0 if `keys` is NULL, as none
+// would be shown.
 static void gemm_row_block(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
                            size_t count, const mh_panels *keys, mh_attention_scratch *scratch)
 {
@@ -80,8 +80,7 @@ static void gemm_row_block(const mh_attention_job *job, size_t first, size_t row
         memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
 
-// The keys of a tile as a B operand: of a form of its own, which is one panel, or panels of
-// f32.
+// The keys of a tile as a B operand: one packed panel, or panels of f32.
 static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                            size_t tile, size_t count, mh_attention_scratch *scratch)
 {
@@ -103,14 +102,14 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     return keys;
 }
 
-// Keys of a tile that are there: a cache has no more of a sequence than its length.
+// The number of keys of a tile that are stored: a cache has only the length of a sequence.
 static size_t keys_there(const mh_attention_problem *p, const mh_sequence *sequence, size_t tile)
 {
     const size_t end = p->cache ? sequence->keys : sequence->S;
     return tile < end ? mh_smaller(end - tile, MH_KEY_TILE) : 0;
 }
 
-// One head's rows of a piece over one tile; with an average, added up in scratch->average.
+// The output rows of one head over one tile; with an average, summed in scratch->average.
 static void weigh_tile(const mh_attention_job *job, const output_rows *piece, size_t head,
                        size_t tile, size_t count, mh_attention_scratch *scratch)
 {
@@ -118,7 +117,7 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *piece, si
     const mh_weights_stage stage = p->options.weights_stage;
     const bool shows_dead = stage == MH_WEIGHTS_SCALED || stage == MH_WEIGHTS_CAPPED;
     const size_t there = keys_there(p, &piece->sequence, tile);
-    mh_panels keys = {0}; // packed when the first strip needs them
+    mh_panels keys = {0}; // packed when a row block first needs them
     for (size_t first = 0; first < piece->count; first += job->strip) {
         size_t strip = piece->count - first < job->strip ? piece->count - first : job->strip;
         uint64_t live[MH_MAX_STRIP];
@@ -180,7 +179,7 @@ static void average_tile(const mh_attention_job *job, const output_rows *piece, 
     }
 }
 
-// Rows and keys of the output that a short sequence of a packed batch does not have.
+// Fills rows and keys of the output that a short sequence of a packed batch lacks.
 static void write_blanks(const mh_attention_job *job, const output_rows *piece)
 {
     const mh_attention_problem *p = job->problem;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Making and freeing a context. It lives in ops, not in base, because it chooses the kernels.
+// Creating and freeing a context. This is in ops, not in base, because it chooses the kernels.
 //
-// Everything is checked on a draft on the stack, which already can hold a message; then one
+// Everything is checked on a draft on the stack, which can already hold a message; then one
 // block is allocated for the context and its kernel table, and last the threads are started.
-// A level that somebody asked for by name is used or refused, never replaced by a lesser one.
+// A level requested by name is used or rejected, never replaced by a lower one.
 #include "base/context.h"
 #include "base/env.h"
 #include "base/pool.h"
@@ -21,8 +21,8 @@ const char *const *mh_isa_levels(void) { return mh_isa_names; }
 
 bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
 
-// A caller that was compiled with an older header passes a shorter struct: what it does not know
-// about keeps its default.
+// A caller that was compiled with an older header passes a shorter struct: members it lacks keep
+// their defaults.
 static mh_status read_options(mh_context *draft, const mh_context_options *given,
                               mh_context_options *options)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Cross-entropy with label smoothing, weights of classes and ignored rows, and its gradient in the
-// same pass: the row is in the cache, and the softmax that the loss needs is most of the gradient
-// already. Every row has a loss of its own in double; they are added in order at the end.
+// Cross-entropy with label smoothing, class weights and ignored rows, and its gradient in the same
+// pass: the row is in the cache, and the softmax that the loss needs is most of the gradient
+// already. Every row has its own loss in double; losses are summed in order at the end.
 //
 // With p = softmax(x), s the smoothing, w the weights and W their sum, a row with target t has
 //
@@ -31,7 +31,7 @@ typedef struct entropy_job {
     float *staging;    // (workers, 2, V)
 } entropy_job;
 
-// The mean logit, each counted as its class is.
+// The mean logit, weighted by class.
 static double mean_logit(const entropy_job *job, const float *x)
 {
     if (!job->weight)
@@ -42,7 +42,7 @@ static double mean_logit(const entropy_job *job, const float *x)
     return sum / job->weight_sum;
 }
 
-// From y, the softmax, to its row of dlogits.
+// From the softmax y to the gradient of a row, in place.
 static void gradient_row(const entropy_job *job, size_t target, float *y)
 {
     const double smoothing = (double)job->o.label_smoothing, each = smoothing / (double)job->V;
@@ -102,7 +102,7 @@ static void some_rows(void *arg, size_t index, size_t worker)
         one_row(job, n, job->staging + worker * 2 * job->V);
 }
 
-// Where its memory is; the weights are the caller's view without strides.
+// The workspace; `weight` is a contiguous copy of the caller's view.
 static void layout(entropy_job *job, mh_arena *arena, size_t threads)
 {
     job->losses = mh_arena_take(arena, job->N, sizeof(double));
@@ -178,7 +178,7 @@ static mh_status check(mh_context *context, entropy_job *job,
                                 &job->o.ignore_index);
 }
 
-// The rows that count, and what a mean over them divides by.
+// The number of rows that are not ignored, and the divisor of a mean over them.
 static size_t count_rows(const entropy_job *job, double *weight)
 {
     size_t count = 0;
@@ -202,7 +202,7 @@ static void copy_weight(entropy_job *job)
     }
 }
 
-// Adds up the rows' losses, and hands them out if they are wanted.
+// Sums the rows' losses, and returns them if requested.
 static double sum_losses(const entropy_job *job)
 {
     const mh_tensor *to = job->o.losses;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Dropout as a function of counters. Whether element i is kept is 16 bits, number i % 8, of philox
-// with
+// Counter-based dropout. Whether element i is kept is a comparison of 16 bits, word i % 8, of
+// Philox with
 //
 //     counter  { i/8 low, i/8 high, step, stream }      key { seed low, seed high ^ "DROP" }
 //
-// against a threshold; the key's constant keeps it apart from attention's dropout with the same
-// seed. Bits come for 64 elements at a time, in blocks counted from element 0.
+// against a threshold; the constant in the key separates it from attention's dropout with the same
+// seed. Masks are made for 64 elements at a time, in blocks counted from element 0.
 #include "ops/dropout.h"
 #include "base/context.h"
 #include "base/sizes.h"
@@ -33,7 +33,7 @@ uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *o, uint64_
     return kept;
 }
 
-// y = dropout(x) for the n numbers from `first` on, counted from options->first_index.
+// y = dropout(x) for the n elements from `first` on, counted from options->first_index.
 static void dropout_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
                          float *const *t)
 {

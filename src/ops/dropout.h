@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dropout of a stretch of numbers, for what has them at hand: mh_dropout, and a linear layer on the
-// way out.
+// Dropout masks of consecutive elements, for mh_dropout and the epilogue of a linear layer.
 #ifndef MH_OPS_DROPOUT_H
 #define MH_OPS_DROPOUT_H
 
@@ -11,8 +10,8 @@
 mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *options,
                            mh_dropout_options *own);
 
-// Which of n <= 64 numbers are kept, the first of which has place `first` in C order, counted from
-// options->first_index: bit j is set if number j is. And what a kept one is multiplied by.
+// The dropout mask of n <= 64 elements, the first of which has index `first` in C order, counted
+// from options->first_index: bit j is set if element j is kept. And the factor of kept elements.
 uint64_t mh_kept(const mh_kernels *kernels, const mh_dropout_options *options, uint64_t first,
                  size_t n);
 static inline float mh_keep_scale(const mh_dropout_options *options)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Dimensions that lie one behind the other in all operands are merged, so that contiguous tensors
-// become one long row. Rows are cut in parts of 1024 elements, small enough that copies of
-// all operands stay in the L1; a iteration of the parallel loop has 16 of them, or as many
-// elements in shorter rows.
+// Dimensions that are contiguous in all operands are merged, so that contiguous tensors become one
+// long row. Rows are split into parts of 1024 elements, small enough that copies of all operands
+// stay in L1; an iteration of the parallel loop has 16 of them, or as many elements in shorter
+// rows.
 #include "ops/elementwise.h"
 #include "base/context.h"
 #include "base/sizes.h"
@@ -32,7 +32,7 @@ static void remove_dimension(mh_tensor *t, int d)
     }
 }
 
-// One dimension less for all: d goes into d + 1.
+// Merges dimension d into d + 1 in all operands.
 static void merge(elementwise_job *job, int d)
 {
     for (int i = 0; i < job->operands; i++) {
@@ -102,7 +102,7 @@ void mh_elementwise(mh_context *context, mh_elementwise_fn part, const void *arg
         return;
     for (int i = 0; i < job.operands; i++) {
         job.t[i] = *operands[i];
-        if (job.t[i].rank == 0) { // one number
+        if (job.t[i].rank == 0) { // a scalar
             job.t[i].rank = 1;
             job.t[i].shape[0] = 1;
             job.t[i].stride[0] = 1;

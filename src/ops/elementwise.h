@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations that treat every element alone, on tensors of one shape: the loop around them.
+// The loop of elementwise operations on tensors of one shape.
 #ifndef MH_OPS_ELEMENTWISE_H
 #define MH_OPS_ELEMENTWISE_H
 
@@ -8,9 +8,9 @@
 
 enum { MH_MOST_OPERANDS = 5, MH_ELEMENTWISE_PART = 1024 };
 
-// What is done to n <= MH_ELEMENTWISE_PART consecutive elements, the first of which has number
-// `first` in C order: operands in the order of the call, inputs first. Operands that were not
-// contiguous f32 are copies; out[i] may be in[j] if the caller's tensors are the same.
+// Processes n <= MH_ELEMENTWISE_PART consecutive elements, the first of which has index `first` in
+// C order: operands in the order of the call, inputs first. Operands that were not contiguous f32
+// are copies; out[i] may be in[j] if the caller's tensors are the same.
 typedef void (*mh_elementwise_fn)(const mh_kernels *kernels, const void *arg, size_t first,
                                   size_t n, float *const *operands);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Rows of a table by number, and back. Forward, threads share out the ids. Backward, several
-// ids may name one row: threads share out columns instead, and each walks all ids in order, so
-// that every sum has one order and no two threads write to one place.
+// Embedding lookup and its gradient. Forward, ids are split across threads. Backward, several ids
+// may name one row: columns are split across threads instead, and each thread walks all ids in
+// order, so that every sum has a fixed order and no two threads write to the same element.
 #include "base/context.h"
 #include "base/sizes.h"
 #include "ops/indices.h"
@@ -10,7 +10,7 @@
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
 
-enum { ROWS = 64, COLUMNS = 256 }; // of a task; columns also of a copy on the stack
+enum { ROWS = 64, COLUMNS = 256 }; // per task; COLUMNS also of a copy on the stack
 
 typedef struct embedding_job {
     const mh_kernels *kernels;
@@ -20,7 +20,7 @@ typedef struct embedding_job {
     int64_t padding_id;
 } embedding_job;
 
-// `n` numbers of a row of t from column `first` on
+// The address of column `first` in a row of t.
 static void *part_of_row(const mh_tensor *t, size_t row, size_t first)
 {
     return (void *)mh_row_offset(t, mh_row_address(t, row),

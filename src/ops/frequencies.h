@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The frequencies of sinusoidal and rotary positions.
+// The frequencies of sinusoidal and rotary position embeddings.
 #ifndef MH_OPS_FREQUENCIES_H
 #define MH_OPS_FREQUENCIES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operands of a matrix product (kernels.h), in the form that the product wants: sizes, addresses
-// and packing, where a product without a form of its own takes the f32 rows as they are.
+// Operands of a matrix product (kernels.h) in the layout of its kernel: sizes, addresses and
+// packing. A GEMM without packing functions reads f32 rows in place.
 #ifndef MH_OPS_GEMM_KERNEL_H
 #define MH_OPS_GEMM_KERNEL_H
 
@@ -8,7 +8,7 @@
 #include "base/sizes.h"
 #include "kernels/kernels.h"
 
-// an A operand: where it is, and the length of its rows.
+// An A operand: its address and row stride.
 typedef struct mh_a_operand {
     const void *data;
     ptrdiff_t stride;
@@ -41,7 +41,7 @@ static inline void *mh_a_take(const mh_gemm *gemm, mh_arena *arena, size_t m, si
                          gemm->a_size);
 }
 
-// Memory for a B operand, and for one of which the f32 form stays elsewhere.
+// Memory for a B operand; and for a packed copy of one, NULL if it needs no packing.
 static inline void *mh_b_take(const mh_gemm *gemm, mh_arena *arena, size_t k, size_t columns)
 {
     return mh_arena_take(arena, mh_round_up(k, gemm->step) * columns, gemm->b_size);
@@ -62,28 +62,28 @@ static inline mh_a_operand mh_a_pack(const mh_gemm *gemm, size_t m, size_t k, co
     return (mh_a_operand){buffer, (ptrdiff_t)mh_round_up(k, gemm->step)};
 }
 
-// Whether a product over the first k of `rows` packed rows of a B operand leaves the others
-// alone; else k is rounded up, and they are multiplied by 0.
+// Whether a product over the first k of `rows` packed rows of a B operand does not read the others;
+// else k is rounded up, and they are multiplied by 0.
 static inline bool mh_gemm_exact(const mh_gemm *gemm, size_t k, size_t rows)
 {
     return k == rows || k % gemm->step == 0;
 }
 
-// The operand from `row` on, a multiple of product->group.
+// The operand from `row` on, a multiple of gemm->group.
 static inline mh_a_operand mh_a_from_row(const mh_gemm *gemm, mh_a_operand a, size_t row)
 {
     const ptrdiff_t size = (ptrdiff_t)gemm->a_size;
     return (mh_a_operand){(const char *)a.data + (ptrdiff_t)row * a.stride * size, a.stride};
 }
 
-// The operand from column k on, a multiple of product->step.
+// The operand from column k on, a multiple of gemm->step.
 static inline mh_a_operand mh_a_from_k(const mh_gemm *gemm, mh_a_operand a, size_t k)
 {
     return (mh_a_operand){(const char *)a.data + k * gemm->group * gemm->a_size, a.stride};
 }
 
-// Where to write f32 rows that shall become a B operand in `buffer`: there, or into `staging`
-// if they are still to be packed.
+// Where to write f32 rows that will be a B operand in `buffer`: there, or into `staging` if they
+// are to be packed.
 static inline float *mh_b_source(const mh_gemm *gemm, void *buffer, float *staging)
 {
     return gemm->pack_b ? staging : buffer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Integers are read one by one and checked before anything is computed: a token id from a text is
-// the one number here that comes from outside.
+// Integers are read one by one and checked before anything is computed: token ids are untrusted
+// input.
 #include "ops/indices.h"
 #include "ops/tensor_check.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The blocks of a cache; see kv_blocks.h.
+// The KV blocks of a cache; see kv_blocks.h.
 #include "ops/kv_blocks.h"
 #include "base/sizes.h"
 #include <string.h>
@@ -43,7 +43,7 @@ static void make_spare(mh_kv_cache *cache, mh_kv_block *block)
     *spare = block;
 }
 
-// New spare blocks, to be taken in the order in which they lie; false if there is no memory.
+// Adds spare blocks, which are taken in address order; false if out of memory.
 static bool add_slab(mh_kv_cache *cache, size_t slots)
 {
     enum { HEADER = 64, MOST_BYTES = 4 << 20 };
@@ -74,7 +74,7 @@ static mh_kv_block *take_block(mh_kv_cache *cache, size_t slots)
     return block;
 }
 
-// One with what another one holds, or an empty one for NULL.
+// A new block: a copy of `like`, or empty if it is NULL.
 static mh_kv_block *make_block(mh_kv_cache *cache, size_t slots, const mh_kv_block *like)
 {
     mh_kv_block *block = take_block(cache, slots);
@@ -103,7 +103,7 @@ static void leave(mh_kv_cache *cache, mh_kv_block *block)
     cache->held -= block_bytes(cache, block->slots);
 }
 
-// Of block number `index`, for `needed` slots.
+// The size of block number `index`, for `needed` slots.
 static size_t choose_slots(const mh_kv_cache *cache, size_t index, size_t needed)
 {
     size_t slots = mh_kv_layout_min_slots(&cache->layout);
@@ -112,7 +112,7 @@ static size_t choose_slots(const mh_kv_cache *cache, size_t index, size_t needed
     return slots;
 }
 
-// Room in the list for block number `index`.
+// Grows the list to hold block number `index`.
 static bool reserve(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t index)
 {
     if (index < sequence->capacity)
@@ -153,7 +153,7 @@ bool mh_kv_make_room(mh_kv_cache *cache, size_t b, size_t count)
     return true;
 }
 
-// Keys that are further than the window before the next token are no longer needed.
+// Keys further back than the window before the next token are no longer needed.
 void mh_kv_forget(mh_kv_cache *cache, size_t b)
 {
     mh_kv_sequence *sequence = &cache->sequences[b];

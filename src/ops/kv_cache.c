@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cache: making it, appending keys and values, sequences that share and forget, and what
-// attention reads. Its memory is kv_blocks.h's, what is in a tile kv_layout.h's.
+// The KV cache: creation, appending, sharing, forgetting, and reads by attention. kv_blocks.h
+// manages its memory, kv_layout.h the layout of a tile.
 #include "base/compiler.h"
 #include "base/context.h"
 #include "base/sizes.h"
@@ -9,7 +9,7 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// ---- making and freeing ----------------------------------------------------------------------
+// ---- creation --------------------------------------------------------------------------------
 
 enum { MOST_HEADS = 1 << 20 };
 
@@ -158,7 +158,7 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
         if (mh_kv_make_room(cache, b, count_of(&job, b)))
             continue;
         const size_t missing = count_of(&job, b);
-        for (size_t made = 0; made <= b; made++) // room for nothing
+        for (size_t made = 0; made <= b; made++) // release the room made so far
             mh_kv_cut(cache, &cache->sequences[made],
                       mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
         return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
@@ -238,7 +238,7 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
             "truncate: found sequence %zu, length %zu, expected one of %zu sequences and "
             "no more than it has",
             b, length, cache->options.sequences);
-    // The next token will see the window's keys before it.
+    // The next token sees the keys of the window before it.
     const int64_t window = cache->options.window;
     const size_t seen = window < 0 || (uint64_t)window > length ? 0 : length - (size_t)window;
     if (length > 0 && seen < mh_kv_cache_first(cache, b))
@@ -250,7 +250,7 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
     return MH_OK;
 }
 
-// ---- looking ---------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b)
 {

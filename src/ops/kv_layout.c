@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Writing, copying and reading a tile of cached keys and values.
 //
-// Of a tile only what was written is ever looked at, in whole vectors of keys: the first key of a
-// vector sets the others to 0. So a new tile need not be cleared; sentences of ten words have ten
-// of 64 slots in use, and clearing all took as long as attending to them.
+// Only the written part of a tile is ever read, in whole vectors of keys: writing the first key of
+// a vector sets the others to 0. So a new tile need not be cleared; a sentence of ten words uses
+// ten of 64 slots, and clearing all of them took as long as attending to them.
 #include "ops/kv_layout.h"
 #include "base/half.h"
 #include "base/sizes.h"
@@ -29,7 +29,7 @@ mh_kv_layout mh_kv_layout_of(const mh_kernels *kernels, mh_dtype dtype, size_t k
 
 static bool is_operand(const mh_kv_layout *layout) { return layout->gemm.set_b_column != NULL; }
 
-// Operands are for long sequences, and have whole steps of values: one size will do.
+// Packed operands are for long sequences, and hold whole steps of values: one size is enough.
 size_t mh_kv_layout_min_slots(const mh_kv_layout *layout)
 {
     return is_operand(layout) ? MH_KEY_TILE : VECTOR;
@@ -52,7 +52,7 @@ static mh_panels values_of(const mh_kv_layout *layout, size_t slots, const void 
                        stride, mh_smaller(layout->panel, stride)};
 }
 
-// Where a number is.
+// The address of an element.
 static void *element_of(const mh_kv_layout *layout, const mh_panels *p, size_t row, size_t column)
 {
     const size_t start = column / p->width * p->width;
@@ -119,12 +119,12 @@ static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, 
     for (size_t c = 0; c < Ev; c += values->width)
         memcpy(element_of(layout, values, place, c), row + c,
                mh_panel_columns(values, c) * sizeof *row);
-    return all_finite(layout, kernels, Ev, row); // rounding may have made an inf
+    return all_finite(layout, kernels, Ev, row); // rounding may overflow to inf
 }
 
-// ---- bf16 as operands ---------------------------------------------------------------------------
+// ---- bf16 as packed operands --------------------------------------------------------------------
 
-// One token. A product takes whole steps of values, of which those that are not there have to be 0.
+// One token. A GEMM reads whole steps of values, so those not written yet have to be 0.
 static bool write_operand(const mh_kv_layout *layout, const mh_kernels *kernels, size_t place,
                           const float *k, const float *v, void *tile)
 {
@@ -184,8 +184,8 @@ bool mh_kv_layout_write(const mh_kv_layout *layout, const mh_kernels *kernels, s
     return finite;
 }
 
-// The first rows and columns of panels into others, whose width is a multiple of theirs: as f32 if
-// there are `kernels`, which can do that, or else as they are.
+// Copies the first rows and columns of panels to others, whose width is a multiple of theirs:
+// converted to f32 if `kernels` is not NULL, otherwise unchanged.
 static void move_panels(const mh_kv_layout *layout, const mh_kernels *kernels, size_t rows,
                         size_t columns, const mh_panels *from, const mh_panels *to)
 {

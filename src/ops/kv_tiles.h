@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How cached keys and values are stored. A sequence is a list of blocks of 64 keys; a block holds
-// all key/value heads and may be shared by several sequences, which count themselves in.
+// How cached keys and values are stored. A sequence is a list of KV blocks of 64 keys; a block
+// holds all key/value heads, is reference-counted and may be shared by several sequences.
 //
 //     sequence b:  [block 0][block 1][block 2 ..      block:  head 0: tile
 //                                                             head 1: tile
@@ -8,12 +8,12 @@
 //
 // The first block of a sequence that is still short has 16 or 32 slots instead of 64.
 //
-// That is what mh_attention_forward packs its keys and values into, so f32 tiles are used where
-// they are, and bf16 or f16 tiles are widened one by one, or number by number where few queries
-// read them. Keys and values lie in panels (mh_panels), of as many columns as the level likes, so
-// that memory is read in order. Where bf16 products have operands of a layout of their own, keys
-// and values of a bf16 cache are kept in that layout, and used where they are as well. Quantised
-// tiles would be another layout (kv_layout.h), and nothing else.
+// mh_attention_forward packs its keys and values into the same layout, so f32 tiles are used in
+// place, and bf16 or f16 tiles are widened one by one, or on the fly where few queries read them.
+// Keys and values are stored in panels (mh_panels), whose width the kernel table chooses, so that
+// memory is read in order. Where bf16 GEMMs have packed operands, keys and values of a bf16 cache
+// are stored packed, and used in place as well. Quantised tiles would be another layout
+// (kv_layout.h), and nothing else.
 #ifndef MH_OPS_KV_TILES_H
 #define MH_OPS_KV_TILES_H
 
@@ -22,11 +22,11 @@
 #include <multihead/kv_cache.h>
 #include <string.h>
 
-// Keys whose softmax is summed up before a merge; part of the bits of attention.
+// Keys whose online softmax is completed before it is merged; results depend on it bitwise.
 enum { MH_KV_SPLIT = 512, MH_SPLIT_TILES = MH_KV_SPLIT / MH_KEY_TILE };
 
-// (rows, columns) of numbers: one panel of `width` columns after the other, each without gaps, the
-// last one perhaps narrower. Whole rows are one panel.
+// A matrix (rows, columns) stored as panels of `width` columns, one after the other, each
+// contiguous, the last one perhaps narrower. Row-major order is one panel.
 //
 //     | row 0: columns 0 .. 15 | row 1: 0 .. 15 | .. | row 0: columns 16 .. 31 | row 1: ..
 typedef struct mh_panels {
@@ -34,7 +34,7 @@ typedef struct mh_panels {
     size_t rows, columns, width;
 } mh_panels;
 
-// The panel that starts at a column: where it is, for numbers of some bytes, and its columns.
+// The panel that starts at a column: its address, for elements of `size` bytes, and its columns.
 static inline const void *mh_panel_at(const mh_panels *p, size_t column, size_t size)
 {
     return (const char *)p->data + column * p->rows * size;
@@ -44,8 +44,8 @@ static inline size_t mh_panel_columns(const mh_panels *p, size_t column)
     return mh_smaller(p->width, p->columns - column);
 }
 
-// The columns from `column` on that lie together, of the first n: where they are, how many, and how
-// far apart rows are.
+// The columns from `column` on, of the first n, that are in one panel: address, number and row
+// stride.
 typedef struct mh_panel_part {
     const void *data;
     size_t columns, stride;
@@ -58,7 +58,7 @@ static inline mh_panel_part mh_panel_from(const mh_panels *p, size_t column, siz
                            mh_smaller(start + stride, n) - column, stride};
 }
 
-// The first rows of f32 panels as whole rows.
+// Copies the first rows of f32 panels to row-major order.
 static inline void mh_panels_read(const mh_panels *p, size_t rows, float *to)
 {
     for (size_t c = 0; c < p->columns; c += p->width) {
@@ -69,24 +69,24 @@ static inline void mh_panels_read(const mh_panels *p, size_t rows, float *to)
     }
 }
 
-// How a tile is wanted: as f32 in whole rows; as f32; or as it is stored, if its values are finite.
+// How to read a tile: as row-major f32; as f32 panels; or as stored, if its values are finite.
 typedef enum mh_kv_reading { MH_KV_ROWS, MH_KV_F32, MH_KV_STORED } mh_kv_reading;
 
 typedef struct mh_kv_tile {
     mh_panels keys;   // (E, 16, 32 or 64)
     mh_panels values; // (64 or fewer, value_stride)
-    bool finite;      // the values
+    bool finite;      // all values are
     mh_row_type type; // of both
 } mh_kv_tile;
 
-// The same as B operands of a product.
+// The same as packed B operands of a GEMM.
 typedef struct mh_kv_operands {
-    const void *keys;   // (E, 64), or NULL: the cache has none for this product
-    const void *values; // (64, value_stride); those after the last token are 0 or forgotten ones
-    bool finite;        // all 64
+    const void *keys;   // (E, 64), or NULL: the cache has none for this GEMM
+    const void *values; // (64, value_stride); after the last token they are 0 or stale
+    bool finite;        // all 64 values are
 } mh_kv_operands;
 
-// What attention needs to know of a cache.
+// The properties of a cache that attention uses.
 typedef struct mh_kv_shape {
     size_t sequences, heads, key_width, value_width, value_stride, longest;
     const int64_t *lengths; // (sequences)
@@ -99,17 +99,17 @@ mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 // The first key of a sequence that is not forgotten.
 size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b);
 
-// The tile of 64 keys from `begin` on: where it is, or read into keys (E, 64) and values (64,
+// The tile of 64 keys from `begin` on: in place, or read into keys (E, 64) and values (64,
 // value_stride).
 mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
                             size_t head, size_t begin, mh_kv_reading reading, float *keys,
                             float *values);
 
-// Where that tile lies, in whatever layout, so that it can be prefetched, unless its block is
-// short; the block is prefetched itself, as to look at it would be to wait for it.
+// The address of that tile, in whatever layout, for prefetching; wrong if its block has fewer than
+// 64 slots. The block's header is prefetched and not read, as reading it would stall.
 const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin);
 
-// The same tile as operands of a product; only those that a cache keeps, nothing is packed.
+// The same tile as packed operands of a GEMM, if the cache stores them; nothing is packed here.
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
                                     size_t head, size_t begin);
 

@@ -80,7 +80,7 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
     return MH_OK;
 }
 
-// The B operand, W^T, and with what it is multiplied.
+// The B operand, W^T, and the GEMM for it.
 static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_matmul_job *job)
 {
     job->packed = job->options.packed;
@@ -97,7 +97,7 @@ static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_mat
     return MH_OK;
 }
 
-// What happens to the sums; y is (M, N).
+// The epilogue; y is (M, N).
 static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_matmul_job *job)
 {
     const mh_linear_options *o = &job->options;
@@ -162,7 +162,7 @@ typedef struct bias_job {
     bool accumulate;
 } bias_job;
 
-// 64 columns, row after row.
+// Sums of 64 columns, row by row.
 static void sum_columns(void *arg, size_t index, size_t worker)
 {
     const bias_job *job = arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mh_matmul, and matrices packed beforehand; matmul_job.h tells how it is done.
+// mh_matmul and prepacked matrices; matmul_job.h describes the algorithm.
 #include "ops/matmul_operands.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -79,7 +79,7 @@ static void layout_staging(mh_matmul_job *job, mh_arena *arena)
     }
 }
 
-// The matrix and its panels in one piece of memory.
+// The matrix and its panels in one allocation.
 static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_matmul_job *job, char **panels)
 {
     mh_packed_matrix *matrix = mh_arena_take(arena, 1, sizeof *matrix);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// From the sums of a matrix product to C: bias, activation, dropout and residual in one pass of a
-// kernel, straight to where C is f32 along its rows; what is laid out otherwise goes row by row.
+// The epilogue of a matrix product, from sums to C: bias, activation, dropout and residual in one
+// pass of a kernel. Contiguous f32 rows of C are written directly, other layouts row by row.
 #include "ops/matmul_job.h"
 #include "ops/rows.h"
 
-// Row by row takes so long that a matrix engine would power down.
+// Writing row by row takes so long that a matrix engine would power down.
 static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_matmul_part *p)
 {
     enum { KEEP_WARM_ROWS = 8 };
@@ -16,7 +16,7 @@ static void write_rows(const mh_matmul_job *job, const mh_tensor *to, const mh_m
     }
 }
 
-// x = map(x), unless that is x itself, and to `to`; straight to there where it can be.
+// x = map(x), unless map is the identity, and writes it to `to` (or NULL), directly if possible.
 static void epilogue_rows(const mh_matmul_job *job, const mh_epilogue *map, const mh_matmul_part *p,
                           const mh_tensor *to)
 {
@@ -30,7 +30,7 @@ static void epilogue_rows(const mh_matmul_job *job, const mh_epilogue *map, cons
         write_rows(job, to, p);
 }
 
-// x += residual, and to `to`, NULL: nowhere else.
+// x += residual, and writes it to `to` (or NULL).
 static void add_residual(const mh_matmul_job *job, mh_epilogue map, const mh_matmul_part *p,
                          const mh_tensor *residual, const mh_tensor *to)
 {
@@ -53,7 +53,7 @@ static void add_residual(const mh_matmul_job *job, mh_epilogue map, const mh_mat
     }
 }
 
-// Which numbers of row i stay: as dropout has it, or as the way here was.
+// The mask of row i: dropout's, or in backward where relu_output is not 0.
 static uint64_t kept_of_row(const mh_matmul_job *job, const mh_matmul_part *p, size_t i)
 {
     const mh_tensor *output = job->options.relu_output;

@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include <string.h>
 
-// A part of what a product prefetches: where its results will go.
+// Part of what a product prefetches: the memory of its results.
 static mh_gemm_prefetch target_of(const mh_matmul_job *job, const mh_matmul_part *p)
 {
     const mh_tensor *t = &job->target;
@@ -18,15 +18,15 @@ static mh_gemm_prefetch target_of(const mh_matmul_job *job, const mh_matmul_part
                               .stride = t->stride[0] * (ptrdiff_t)size};
 }
 
-// What a task does at a time: a stretch of k for a block of rows.
+// One step of a task: a kc block for a block of rows.
 typedef struct stretch {
     size_t k, depth;
     bool first, last;
     mh_a_operand block; // of A, packed if need be
 } stretch;
 
-// Strip i of a part: x = or += A B. After the last stretch it is finished while it is in the
-// L1; the next one may take its place if that is the first stretch, too.
+// Row block i of a part: x = or += A B. After the last kc block the epilogue runs while the sums
+// are in L1; if that is the first kc block too, the next row block reuses their memory.
 static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *p,
                            size_t i, mh_b_operand panel)
 {
@@ -53,8 +53,8 @@ static void gemm_row_block(const mh_matmul_job *job, const stretch *s, const mh_
         mh_matmul_epilogue(job, &strip);
 }
 
-// Some panels, strip by strip. Each panel has sums of its own where they have to wait for the next
-// stretch.
+// Some panels, row block by row block. Each panel has its own sums where they are kept for the next
+// kc block.
 static void gemm_panels(const mh_matmul_job *job, const stretch *s, const mh_matmul_part *task,
                         size_t begin, size_t end, const mh_matmul_scratch *scratch)
 {
@@ -75,8 +75,8 @@ static void gemm_panels(const mh_matmul_job *job, const stretch *s, const mh_mat
         mh_matmul_epilogue_t(job, &parts[j], scratch->transposed_c);
 }
 
-// The sums of rows of A over k .. k + depth, which has just come into the cache, to the ones
-// before; after the last stretch they are what is wanted.
+// Adds the sums of rows of A over k .. k + depth, which has just been loaded into the cache; after
+// the last kc block they are complete.
 static void reduce_rows(const mh_matmul_job *job, size_t row, size_t rows, size_t k, size_t depth,
                         float *sums)
 {
@@ -117,8 +117,7 @@ static void gemm_block(void *arg, size_t index, size_t worker)
     mh_gemm_leave(job->gemm);
 }
 
-// Few rows times rows of B as they stand: all columns of a task at a time, so that these are read
-// in long runs.
+// GEMV with B in place: all columns of a task at a time, so that B's rows are read in long runs.
 static void gemv(void *arg, size_t index, size_t worker)
 {
     const mh_matmul_job *job = arg;
@@ -148,8 +147,8 @@ static void run(mh_context *context, mh_matmul_job *job, size_t count, mh_task_f
         task(job, i, 0);
 }
 
-// Whether to compute C^T: B would be transposed and is larger than A, and needs no packing as it
-// stands.
+// Whether to compute C^T: B would have to be transposed, is larger than A, and as the A operand
+// needs no packing.
 static bool better_transposed(const mh_matmul_job *job)
 {
     return !job->packed && !job->row_sums && !job->gemm->pack_a && job->b.dtype == MH_F32 &&
@@ -157,15 +156,14 @@ static bool better_transposed(const mh_matmul_job *job)
            job->c.shape[0] >= MH_MAX_LANES && job->c.shape[0] < job->c.shape[1];
 }
 
-// Whether A has few rows and B can be taken as it stands: to pack it would take longer than the
-// product.
+// Whether A has few rows and B can be read in place: packing it would take longer than the product.
 static bool is_gemv(const mh_matmul_job *job)
 {
     return !job->packed && !job->row_sums && job->a.shape[0] <= MH_GEMV_ROWS &&
            mh_runs_along(&job->b, 1) && (!job->gemm->pack_a || job->b.dtype == MH_BF16);
 }
 
-// Whether C is the sums of one stretch and nothing else, so that they may be made where it is.
+// Whether C is the sums of one kc block without an epilogue, so that they may be computed in place.
 static bool is_plain(const mh_matmul_job *job)
 {
     const mh_linear_options *o = &job->options;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
-// The matrix product behind mh_matmul and mh_linear: C = A B, and what is done to the sums on their
-// way out.
+// The GEMM behind mh_matmul and mh_linear: C = A B with an epilogue.
 //
-//     for each block of rows of A and group of panels of 64 columns of B     one task
-//         for each stretch of 1024 k
+//     for each block of rows of A and group of 64-column panels of B         one task
+//         for each kc block of 1024
 //             pack A's block
 //             for each few panels
-//                 for each strip of rows, for each of the panels: sums += A B
-//                     the last time: sums -> bias, activation, dropout, residual -> C
+//                 for each row block, for each of the panels: sums += A B
+//                     after the last kc block: sums -> bias, activation, dropout, residual -> C
 //
-// Threads share out blocks and panels, never k: an element is a sum over stretches of 1024 in the
-// order of k, whatever M, N and the number of threads.
+// Threads split blocks and panels, never k: an element is a sum over kc blocks of 1024 in the order
+// of k, whatever M, N and the number of threads.
 //
-// A linear layer's weights are C = A W^T: W's rows lie along memory, so as B they have to be
+// A linear layer computes C = A W^T: W's rows are contiguous, so that as B they have to be
 // transposed, which for few rows of A is more work than the product. Then C^T = W A^T is computed
-// instead, where W is the A operand as it stands, and transposed on the way out. x y is y x: the
-// bits are the same.
+// instead, with W in place as the A operand, and transposed in the epilogue. x y is y x: the bits
+// are the same.
 #ifndef MH_OPS_MATMUL_JOB_H
 #define MH_OPS_MATMUL_JOB_H
 
@@ -27,28 +26,28 @@
 #include "ops/rows.h"
 #include <multihead/ops.h>
 
-// Panels of B in a task at most where their sums have to be kept from stretch to stretch, panels
-// that are taken at once at most, and the stretch of k: so that a task's part of A, the panels and
-// the sums fit in a L2 of 2 MiB.
+// Most panels of B per task where sums are kept from one kc block to the next, most panels that
+// share a row block, and kc: so that a task's part of A, the panels and the sums fit in an L2 of
+// 2 MiB.
 enum { MH_MATMUL_PANELS = 16, MH_MATMUL_AT_ONCE = 4, MH_MATMUL_DEPTH = 1024 };
 
 struct mh_packed_matrix {
     mh_allocator allocator;
     size_t bytes;    // of this allocation
-    const char *isa; // the level whose product it was packed for
+    const char *isa; // the level whose GEMM it was packed for
     bool bf16;       // and the precision
     size_t K, N;
-    char *panels; // (ceil(N / 64), K rounded up, 64), the last one filled up with 0
+    char *panels; // (ceil(N / 64), K rounded up, 64), the last one padded with 0
 };
 
-// What a worker needs for itself.
+// Workspace of a worker.
 typedef struct mh_matmul_scratch {
-    float *rows;       // (block, depth): A's block as f32, if it has to become that
-    void *packed_a;    // (block, depth): the same, packed
-    float *transposed; // (depth, 64): a panel of B as f32, before it is packed
-    float *staging;    // (64, depth): columns of B that need converting
-    void *panel;       // (depth, 64): a panel of B, where it is not packed beforehand
-    float *sums;       // (panels, block, 64); one panel where K is one stretch and rows are not few
+    float *rows;         // (block, depth): A's block as f32, if it needs converting
+    void *packed_a;      // (block, depth): the same, packed
+    float *transposed;   // (depth, 64): a panel of B as f32, before it is packed
+    float *staging;      // (64, depth): columns of B that need converting
+    void *panel;         // (depth, 64): a panel of B, if B is not prepacked
+    float *sums;         // (panels, block, 64); one panel if K is one kc block and it is no GEMV
     float *transposed_c; // (64, block): a panel of sums transposed, if C is
     float *row_sums;     // (block), if they are wanted
 } mh_matmul_scratch;
@@ -59,22 +58,22 @@ typedef struct mh_matmul_job {
     mh_tensor a, b, c;              // (M, K), (K, N), (M, N)
     bool transposed;                // C^T is computed: a, b, c are for that
     mh_tensor target;               // C itself
-    bool gemv;                      // rows of A; B is taken as it stands
-    bool plain;                     // C is the sums, which are made there
+    bool gemv;                      // few rows of A; B is read in place
+    bool plain;                     // no epilogue: sums are computed in C
     const mh_packed_matrix *packed; // B, or NULL
     float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
-    mh_linear_options options;      // how the sums become C
+    mh_linear_options options;      // the epilogue
     mh_activation_fn activate;      // options.activation's, or NULL
     bool relu;                      // it is ReLU
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
     size_t rows, panels;        // of a task
     size_t blocks, groups;      // of rows and panels in all
-    char *packed_b;             // B packed beforehand, or NULL: each task packs what it needs
+    char *packed_b;             // B prepacked, or NULL: each task packs what it needs
     mh_matmul_scratch *scratch; // (workers)
 } mh_matmul_job;
 
-// Sums x of a part of C, or of what is computed instead.
+// Sums x of a part of C, or of C^T.
 typedef struct mh_matmul_part {
     size_t row, rows, column, columns;
     float *x;
@@ -83,7 +82,7 @@ typedef struct mh_matmul_part {
 
 static inline size_t mh_panels_of(size_t columns) { return (columns + MH_PANEL - 1) / MH_PANEL; }
 
-// Bytes of a packed panel of K rows; SIZE_MAX, which no arena has, if that is too much.
+// Bytes of a packed panel of K rows; SIZE_MAX, which no arena has, on overflow.
 static inline size_t mh_panel_bytes(const mh_gemm *gemm, size_t K)
 {
     const size_t row = MH_PANEL * gemm->b_size;
@@ -93,7 +92,7 @@ static inline size_t mh_panel_bytes(const mh_gemm *gemm, size_t K)
 // Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.
 mh_status mh_matmul_run(mh_context *context, mh_matmul_job *job);
 
-// Whether rows of t are f32 without gaps; and the address of row i of a part of it.
+// Whether rows of t are contiguous f32; and the address of row i of a part of it.
 static inline bool mh_matmul_plain(const mh_tensor *t)
 {
     return t->dtype == MH_F32 && t->stride[1] == 1;
@@ -103,19 +102,19 @@ static inline void *mh_matmul_row(const mh_tensor *t, const mh_matmul_part *p, s
     return (void *)mh_element(t, 2, (size_t[]){p->row + i, p->column});
 }
 
-// Sums to C, at most 64 rows and columns of them; or, where C^T has been computed, all columns of a
-// part of that, by way of `finished` (64, block). Sums are overwritten.
+// The epilogue of at most 64 rows and columns; or, where C^T was computed, of all columns of a part
+// of that, transposed into transposed_c (64, block). Sums are overwritten.
 void mh_matmul_epilogue(const mh_matmul_job *job, const mh_matmul_part *p);
 void mh_matmul_epilogue_t(const mh_matmul_job *job, const mh_matmul_part *p, float *transposed_c);
 
-// As many tasks as keep all threads busy, and let threads of different speed finish together.
+// Chooses tasks that keep all threads busy and let threads of different speed finish together.
 void mh_matmul_plan(const mh_context *context, mh_matmul_job *job);
 
-// What the tasks need, from an arena.
+// The tasks' workspace, from an arena.
 void mh_matmul_layout(mh_matmul_job *job, mh_arena *arena);
 
-// How numbers that are operands of such products, and nothing else, are best kept: as bf16 where
-// they are rounded to that anyway. The bits of the products are the same.
+// The dtype to store values in that are only operands of such products: bf16 where they are rounded
+// to that anyway. The products are bitwise identical.
 static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
 {
     return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_a ? MH_BF16 : MH_F32;

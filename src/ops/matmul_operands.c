@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operands of a matrix product, in the form that its kernel takes.
+// The operands of a matrix product, in the layout that its kernel reads.
 #include "ops/matmul_operands.h"
 #include "ops/rows.h"
 #include <string.h>
@@ -46,7 +46,7 @@ mh_a_operand mh_matmul_load_block(const mh_matmul_job *job, size_t first, size_t
     return mh_a_pack(job->gemm, rows, depth, scratch->rows, (ptrdiff_t)stride, scratch->packed_a);
 }
 
-// B's columns lie along memory (a transposed weight): read them as rows and turn them.
+// B's columns are contiguous (a transposed weight): reads them as rows and transposes.
 static void transpose_columns(const mh_matmul_job *job, size_t column, size_t columns, size_t k,
                               size_t depth, float *staging, float *to)
 {
@@ -58,7 +58,7 @@ static void transpose_columns(const mh_matmul_job *job, size_t column, size_t co
     job->kernels->transpose(columns, depth, rows, stride, to, MH_PANEL);
 }
 
-// a B operand straight from where the rows of B, or its columns, lie along memory.
+// Packs a B operand directly if the rows of B, or its columns, are contiguous.
 static bool pack_columns(const mh_matmul_job *job, const void *from, size_t columns, size_t depth,
                          void *to)
 {
@@ -110,8 +110,8 @@ void mh_matmul_pack_panel(void *arg, size_t panel, size_t worker)
                      to + k * MH_PANEL * job->gemm->b_size);
 }
 
-// Rows of f32 that are multiplied by few others are taken where they are, as to pack them would be
-// more work than the product; whole panels only, as a product reads whole vectors.
+// With few rows of A, f32 rows of B are read in place, as packing them would be more work than the
+// product; whole panels only, as a product reads whole vectors.
 static bool takes_rows(const mh_matmul_job *job, size_t column)
 {
     enum { FEW_ROWS = 6 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// How a matrix product is cut into tasks, and the memory that they need.
+// How a matrix product is split into tasks, and their workspace.
 #include "ops/matmul_operands.h"
 
-// Below this many FMAs waking threads costs more than it gives.
+// Below this many FMAs, waking threads costs more than it gains.
 static bool worth_threads(const mh_matmul_job *job)
 {
     return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
 }
 
-// Parts of some, as even as they can be.
+// The size of parts of at most `most`, as even as possible.
 static size_t even_part(size_t total, size_t most)
 {
     const size_t parts = (total + most - 1) / most;
@@ -22,8 +22,9 @@ static void count_tasks(mh_matmul_job *job)
     job->groups = (panels + job->panels - 1) / job->panels;
 }
 
-// Whether to halve blocks that are packed: to keep all threads busy, unless they are much shorter
-// than B is wide; and further if they are not, so that threads of different speed finish together.
+// Whether to halve packed blocks: to keep all threads busy, unless they are much shorter than the
+// panels are wide; and beyond that, if they are not, so that threads of different speed finish
+// together.
 static bool halves(const mh_matmul_job *job, size_t threads)
 {
     const size_t tasks = job->blocks * job->groups, width = job->panels * MH_PANEL;
@@ -32,8 +33,8 @@ static bool halves(const mh_matmul_job *job, size_t threads)
     return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
 }
 
-// Where the A operand is packed, smaller blocks come first: smaller groups of panels pack each
-// block once more.
+// Where the A operand is packed, blocks are halved first: with smaller groups of panels, each block
+// is packed more often.
 static void cut_packed(mh_matmul_job *job, size_t threads)
 {
     for (; halves(job, threads); count_tasks(job))
@@ -42,7 +43,7 @@ static void cut_packed(mh_matmul_job *job, size_t threads)
         job->panels = (job->panels + 1) / 2;
 }
 
-// Groups of at least so many panels, small enough for as many tasks as there should be.
+// Groups of at least `least` panels, small enough for `tasks` tasks.
 static void cut_panels(mh_matmul_job *job, size_t tasks, size_t least)
 {
     const size_t groups = (tasks + job->blocks - 1) / job->blocks;
@@ -51,8 +52,8 @@ static void cut_panels(mh_matmul_job *job, size_t tasks, size_t least)
     count_tasks(job);
 }
 
-// Blocks that are small enough, of whole strips and whole lines of the cache, as C may be
-// transposed. One block stays one: each panel is packed by the task that uses it then.
+// Blocks small enough for `tasks` tasks, of whole row blocks and whole cache lines, as C may be
+// transposed. A single block is not split: then each panel is packed by the task that uses it.
 static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
 {
     enum { EVEN = 48 };
@@ -63,9 +64,9 @@ static void cut_blocks(mh_matmul_job *job, size_t tasks, size_t least)
     count_tasks(job);
 }
 
-// Rows of A that are taken where they are may be taken by several groups of panels. Groups of few
-// panels, and blocks of few rows, gain less from panels that were brought into the cache ahead, so
-// that they come last. Rows that are transposed first are transposed for each group.
+// Rows of A in place may be read by several groups of panels. Groups of few panels, and blocks of
+// few rows, gain less from prefetched panels, so they are the last resort. Rows that need
+// transposing are transposed once per group.
 static void cut_rows(mh_matmul_job *job, size_t threads)
 {
     enum { FEW_PANELS = 4, TRANSPOSED_PANELS = 12, FEW_ROWS = 96 };
@@ -76,7 +77,7 @@ static void cut_rows(mh_matmul_job *job, size_t threads)
     cut_panels(job, in_place ? many : 4 * threads, 1);
 }
 
-// Packed blocks take a quarter of a L2 of 2 MiB at most.
+// Packed blocks take at most a quarter of an L2 of 2 MiB.
 static size_t largest_block(const mh_matmul_job *job)
 {
     enum { BLOCK_BYTES = 512 * 1024 };
@@ -86,8 +87,7 @@ static size_t largest_block(const mh_matmul_job *job)
     return gemm->pack_a ? mh_smaller(gemm->block, strips * gemm->rows) : gemm->block;
 }
 
-// Tasks of few rows: wide enough for long runs of B's rows, and so narrow that the sums stay in the
-// L1.
+// Tasks of a GEMV: wide enough to read B's rows in long runs, narrow enough for sums to stay in L1.
 static size_t gemv_panels(const mh_matmul_job *job)
 {
     enum { FEWEST = 8, MOST = 64 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The machine's own limits, measured: what every figure of the benchmark is a percentage of.
+// The machine's measured limits, which every figure of the benchmark is a percentage of.
 #include "base/clock.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
@@ -33,9 +33,9 @@ static void read_memory(void *arg, size_t index, size_t worker)
     m->kernels->read_sum(m->floats, m->data + index * m->floats);
 }
 
-enum { ROUNDS = 6 }; // at least: the first ones warm up caches and the table of pages
+enum { ROUNDS = 6 }; // at least: the first ones warm up caches and page tables
 
-// The shortest time of one round, all workers at once, over about `seconds`.
+// The minimum time of one round of all workers, over about `seconds`.
 static double best_time(mh_context *context, mh_task_fn task, measurement *m, double seconds)
 {
     double start = mh_clock_seconds(), best = 1e30;

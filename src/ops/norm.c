@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Layer norm and RMS norm, forward: a row is read from memory once; its mean, its variance and
-// the result are three passes in the cache. Threads share out blocks of rows.
+// the result are three passes in the cache. Blocks of rows are split across threads.
 #include "ops/norm.h"
 #include "base/arena.h"
 #include "base/context.h"

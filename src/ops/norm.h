@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the forward and the backward pass of the norms share: their tensors, checked.
+// Argument checks shared by the forward and backward passes of the norms.
 #ifndef MH_OPS_NORM_H
 #define MH_OPS_NORM_H
 
@@ -7,10 +7,10 @@
 #include "ops/rows.h"
 #include <multihead/layers.h>
 
-// Rows of a block, over which weight gradients are summed first; also the rows of a task.
+// Rows of a block, over which weight gradients are summed first; also the rows per task.
 enum { MH_NORM_ROWS = 64 };
 
-// The number of row `row`, in C order, of a mean or rstd.
+// The address of a row's mean or rstd; rows count in C order.
 static inline float *mh_norm_statistic(const mh_tensor *t, size_t row)
 {
     ptrdiff_t steps = 0;

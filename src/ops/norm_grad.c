@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Layer norm and RMS norm, backward. dx is a row's own affair. The gradients of weight and bias
-// are sums over all rows: blocks of 64 rows, counted from the first, have partial sums of their
-// own, which are then added in the order of the blocks.
+// Layer norm and RMS norm, backward. dx is computed row by row. The gradients of weight and bias
+// are sums over all rows: blocks of 64 rows, counted from the first, have partial sums, which are
+// then reduced in the order of the blocks.
 //
 //     rows  0 .. 63 | 64 .. 127 | ...          partials (blocks, 2, D)
 //             |          |                        dweight = p0 + p1 + ...
-//            p0         p1                        columns shared out among the threads
+//            p0         p1                        columns are split across threads
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/sizes.h"
@@ -24,7 +24,7 @@ typedef struct norm_grad_job {
     float *staging;  // (workers, 3, D)
 } norm_grad_job;
 
-enum { COLUMNS = 256 }; // of a task of the final sum
+enum { COLUMNS = 256 }; // per task of the reduction
 
 static void one_row(const norm_grad_job *job, size_t row, float *staging, float *partial)
 {
@@ -57,7 +57,7 @@ static void one_block(void *arg, size_t block, size_t worker)
         one_row(job, row, staging, partial);
 }
 
-// Adds the partials of some columns; `which` is 0 for dweight, 1 for dbias.
+// Reduces the partials of some columns; `which` is 0 for dweight, 1 for dbias.
 static void add_columns(const norm_grad_job *job, const mh_tensor *to, size_t which, size_t first)
 {
     float sum[COLUMNS] = {0}, before[COLUMNS];

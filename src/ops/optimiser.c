@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Steps of AdamW and SGD, the norm of gradients, clipping. Elements are independent, so threads
-// share them out in chunks; the norm has partial sums over blocks of 4096 numbers, which are added
-// in order.
+// Updates of AdamW and SGD, gradient norm, clipping. Elements are independent, so chunks of them
+// are split across threads; the norm has partial sums over blocks of 4096 elements, which are
+// reduced in order.
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/fpenv.h"
@@ -55,7 +55,7 @@ static mh_status check_number(mh_context *context, const char *name, double valu
 
 // ---- AdamW --------------------------------------------------------------------------------------
 
-// x^n by squaring: the same on every machine, as no library's pow is.
+// x^n by squaring: the same bits on every machine, unlike a library's pow.
 static double power(double x, uint64_t n)
 {
     double result = 1;
@@ -240,7 +240,7 @@ mh_status mh_gradient_norm(mh_context *context, size_t arrays, const size_t *n,
 double mh_clip_factor(double norm, double max_norm)
 {
     mh_fpenv saved = mh_fpenv_enter();
-    volatile double factor = norm; // volatile: nothing is computed before or after
+    volatile double factor = norm; // volatile: stays between fpenv_enter and fpenv_leave
     factor = max_norm / (factor + 1e-6);
     mh_fpenv_leave(saved);
     return factor > 1 ? 1 : factor;

@@ -2,18 +2,18 @@
 // Overlap of strided views; see overlap.h.
 //
 // A view covers the bytes low + sum of a_i x_i + e with 0 <= x_i < shape_i, 0 <= e < element size,
-// a_i the absolute strides in bytes (a negative stride counts from its other end). Two views meet
-// if the same byte is in both; with the second one's indices counted backwards this is
+// a_i the absolute strides in bytes (a negative stride counts from its other end). Two views
+// overlap if they have a byte in common; with the second one's indices reversed this is
 //
 //     sum of a_i x_i + sum of b_j y_j + e = last byte of the second - first byte of the first
 //
 // where every coefficient is positive and every unknown is bounded: a bounded linear Diophantine
 // equation. Equal coefficients are merged, so that views of the same strides have as many unknowns
-// as one of them. The unknown with the largest coefficient is tried first; what the others can
-// reach and their greatest common divisor leave it few values, often one.
+// as one of them. The search starts with the largest coefficient; the reach of the others and their
+// greatest common divisor leave it few values, often one.
 //
 // A view overlaps itself if two different indices give the same element; that is the same kind of
-// equation for the differences of indices, once for each dimension that differs upwards.
+// equation for the differences of indices, once for each dimension with a positive difference.
 #include "ops/overlap.h"
 
 #include <assert.h>
@@ -26,9 +26,9 @@ typedef struct equation {
     size_t count;
     size_t coefficient[TERMS_MOST]; // descending, all different
     size_t bound[TERMS_MOST];
-    size_t reach[TERMS_MOST + 1];   // of all terms from here on
-    size_t divisor[TERMS_MOST + 1]; // the same: their greatest common divisor
-    size_t steps;                   // of the search that are left
+    size_t reach[TERMS_MOST + 1];   // the largest sum of the terms from here on
+    size_t divisor[TERMS_MOST + 1]; // the greatest common divisor of their coefficients
+    size_t steps;                   // left in the search
 } equation;
 
 static void add_term(equation *e, size_t coefficient, size_t bound)
@@ -77,7 +77,7 @@ static bool search(equation *e, size_t term, size_t target)
     return false;
 }
 
-// Whether there is a solution; false also if none was found within the limit of steps.
+// Whether there is a solution; false also if none was found within STEPS_MOST steps.
 static bool is_solvable(equation *e, size_t target)
 {
     e->reach[e->count] = e->divisor[e->count] = 0;
@@ -96,7 +96,7 @@ static size_t magnitude(ptrdiff_t stride)
     return stride < 0 ? 0 - (size_t)stride : (size_t)stride;
 }
 
-// The bytes from the first element's first to the last one's last.
+// The addresses of the first and the last byte.
 typedef struct byte_range {
     uintptr_t low, high;
 } byte_range;
@@ -133,7 +133,7 @@ static bool views_meet(const mh_tensor *a, byte_range in_a, const mh_tensor *b, 
     return is_solvable(&e, in_b.high - in_a.low);
 }
 
-// The usual sufficient test: each stride steps over all that the smaller ones reach.
+// The usual sufficient test: each stride is larger than the reach of all smaller ones.
 static bool is_nested(const mh_tensor *t)
 {
     size_t step[MH_MAX_RANK], reach[MH_MAX_RANK], inner = 0;
@@ -159,7 +159,7 @@ static bool is_nested(const mh_tensor *t)
 }
 
 // Whether index i and one that is larger in dimension `up` give the same element. The difference
-// in `up` is 1 + x; those in other dimensions, from -(n - 1) to n - 1, count from their least.
+// in `up` is 1 + x; those in other dimensions, from -(n - 1) to n - 1, are shifted by n - 1.
 static bool repeats_along(const mh_tensor *t, int up)
 {
     equation e;

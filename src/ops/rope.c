@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rotary positions. Cosines and sines cost far more than the rotation, and rows share them: first
-// a table of all positions that were given, (P, 2, width/2), then the rows, which look theirs up.
+// Rotary position embedding. Cosines and sines cost far more than the rotation, and rows share
+// them: first a table of all given positions, (P, 2, width/2), then the rows, which look theirs up.
 // With cosines and sines from the caller there is no table.
 //
 //     positions (B, 1, T)  ->  table (B*T, 2, width/2)  ->  x (B, H, T, E): row (b, h, t) takes
@@ -16,7 +16,7 @@
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
 
-enum { ROWS = 64 }; // of a task
+enum { ROWS = 64 }; // per task
 
 typedef struct rope_job {
     const mh_kernels *kernels;
@@ -24,7 +24,7 @@ typedef struct rope_job {
     const mh_tensor *x, *y;
     size_t rows, E, pairs;
     size_t positions; // rows of the table
-    mh_tensor place;  // (..., T) without data: the strides lead to the number of a row's position
+    mh_tensor place;  // (..., T) without data: strides from a row's indices to its position's index
     mh_tensor cosine; // the caller's, (..., T, pairs) broadcast, if there are no positions
     mh_tensor sine;
     double *frequency; // (pairs)
@@ -44,7 +44,7 @@ static void fill_table(void *arg, size_t index, size_t worker)
     }
 }
 
-// A row of pairs numbers as f32, in place or copied.
+// A row of `pairs` values as f32, in place or copied.
 static const float *read_pairs(const rope_job *job, const mh_tensor *t, const void *address,
                                float *copy)
 {
@@ -55,7 +55,7 @@ static const float *read_pairs(const rope_job *job, const mh_tensor *t, const vo
     return copy;
 }
 
-// Which number of the positions (or of the table) row number `row` of x has.
+// The index of the position (the row of the table) of row `row` of x.
 static size_t place_of(const rope_job *job, size_t row)
 {
     size_t place = 0;
@@ -142,7 +142,7 @@ static mh_status broadcast(mh_context *context, const char *name, const mh_tenso
     return status;
 }
 
-// The strides that lead from indices of x's rows to the number of a position.
+// The strides from indices of x's rows to the index of a position.
 static mh_status place_positions(mh_context *context, rope_job *job)
 {
     const mh_tensor *x = job->x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows with unit stride go through the conversion kernels; others element by element, in the
-// same arithmetic, so that a layout never changes a bit.
+// Rows with unit stride go through the conversion kernels, others element by element with the same
+// arithmetic, so that strides never change a bit.
 #include "ops/rows.h"
 #include "base/sizes.h"
 #include <string.h>
@@ -60,7 +60,7 @@ void mh_rows_read(const mh_kernels *kernels, const mh_tensor *t, int d, const vo
                   size_t rows, size_t n, float *dst)
 {
     const ptrdiff_t step = t->stride[t->rank - 1];
-    if (step == 1 && t->stride[d] == (ptrdiff_t)n) { // no gap between the rows: one long one
+    if (step == 1 && t->stride[d] == (ptrdiff_t)n) { // contiguous rows: read as one
         read_contiguous(kernels, t->dtype, first, rows * n, dst);
         return;
     }

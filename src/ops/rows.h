@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Rows of tensors as the kernels want them: contiguous f32. A row is the last dimension.
+// Rows of tensors as contiguous f32, as the kernels take them. A row is the last dimension.
 #ifndef MH_OPS_ROWS_H
 #define MH_OPS_ROWS_H
 
 #include "kernels/kernels.h"
 #include <multihead/tensor.h>
 
-// Whether rows of this dtype can be read and written: f32, bf16, f16; and what kernels call it.
+// Whether rows of this dtype can be read and written: f32, bf16, f16; and the kernels' type for it.
 bool mh_rows_supported(mh_dtype dtype);
 static inline mh_row_type mh_row_type_of(mh_dtype dtype)
 {
     return dtype == MH_F32 ? MH_ROW_F32 : dtype == MH_BF16 ? MH_ROW_BF16 : MH_ROW_F16;
 }
 
-// The address `steps` elements of t away from `row`. Addresses of single rows are asked for very
-// often, hence inline.
+// The address `steps` elements of t away from `row`. Inline, as it is called once per row.
 static inline const void *mh_row_offset(const mh_tensor *t, const void *row, ptrdiff_t steps)
 {
     size_t size = t->dtype == MH_F32                          ? 4
@@ -43,24 +42,24 @@ static inline const void *mh_row_address(const mh_tensor *t, size_t row)
     return mh_row_offset(t, t->data, steps);
 }
 
-// n elements, `stride` apart, from `row` to dst.
+// Reads n elements, `stride` apart, from `row` to dst as f32.
 void mh_row_read(const mh_kernels *kernels, mh_dtype dtype, const void *row, ptrdiff_t stride,
                  size_t n, float *dst);
 
-// n floats from src to `row`, rounded to its dtype.
+// Writes n floats from src to `row`, `stride` apart, rounded to its dtype.
 void mh_row_write(const mh_kernels *kernels, mh_dtype dtype, void *row, ptrdiff_t stride, size_t n,
                   const float *src);
 
-// `rows` rows of n elements of t, from `first` on and t->stride[d] apart, into dst (rows x n).
+// Reads `rows` rows of n elements of t, from `first` on and t->stride[d] apart, to dst (rows x n).
 void mh_rows_read(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
                   size_t rows, size_t n, float *dst);
 
 // The same rows in place if they are contiguous f32 already, otherwise read into staging. *stride
-// gets the distance of the rows that are returned.
+// gets the row stride of the result.
 const float *mh_rows_as_f32(const mh_kernels *kernels, const mh_tensor *t, int d, const void *first,
                             size_t rows, size_t n, float *staging, ptrdiff_t *stride);
 
-// sums (n) += rows first .. first + rows - 1 of t, from `column` on, one after the other.
+// sums (n) += rows first .. first + rows - 1 of t, from `column` on, in order.
 void mh_rows_reduce(const mh_kernels *kernels, const mh_tensor *t, size_t first, size_t rows,
                     size_t column, size_t n, float *sums);
 
@@ -76,7 +75,7 @@ static inline const float *mh_row_input(const mh_kernels *kernels, const mh_tens
     return staging;
 }
 
-// Where a row of t can be written as contiguous f32: its place, or staging, for mh_row_written.
+// Where to write a row of t as contiguous f32: in place, or staging, for mh_row_written to store.
 static inline float *mh_row_output(const mh_tensor *t, size_t row, float *staging)
 {
     const int last = t->rank - 1;

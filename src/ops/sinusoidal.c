@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The fixed positions of "Attention is all you need": sines in even columns, cosines in odd ones.
+// The fixed position encodings of "Attention is all you need": sines in even columns, cosines in
+// odd ones.
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/fpenv.h"
@@ -10,7 +11,7 @@
 #include "ops/tensor_check.h"
 #include <multihead/layers.h>
 
-enum { ROWS = 16 }; // of a task
+enum { ROWS = 16 }; // per task
 
 typedef struct sinusoid_job {
     const mh_kernels *kernels;

@@ -18,7 +18,7 @@ typedef struct softmax_job {
     float *rows; // (workers, 2, n)
 } softmax_job;
 
-// The indices of slice number i in all dimensions but the last.
+// The indices of slice i in all dimensions but the last.
 static void slice_index(const mh_tensor *t, size_t i, size_t *index)
 {
     for (int d = t->rank - 2; d >= 0; d--) {

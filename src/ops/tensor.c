@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Views and their shapes.
 //
-// Views are plain values, so what makes no sense (a dimension that does not exist, a slice
-// beyond the end) has no way to return an error: it gives a view of rank -1, which every
-// function that takes a context refuses with a message.
+// Views are plain values, so an invalid one (a dimension that does not exist, a slice beyond the
+// end) cannot return an error: it gives a view of rank -1, which every function that takes a
+// context rejects with a message.
 #include <multihead/tensor.h>
 
 #include "base/checked.h"
@@ -45,7 +45,7 @@ static mh_tensor no_view(mh_tensor t)
     return t;
 }
 
-// Wraps around for shapes that fit in no memory; mh_tensor_count() refuses those.
+// Wraps around for shapes that do not fit in memory; mh_tensor_count() rejects those.
 static ptrdiff_t times(size_t count, ptrdiff_t stride)
 {
     return (ptrdiff_t)(count * (size_t)stride);
@@ -106,7 +106,7 @@ mh_tensor mh_tensor_slice(mh_tensor t, int dim, size_t begin, size_t count)
 {
     if (!has_dim(&t, dim) || begin > t.shape[dim] || count > t.shape[dim] - begin)
         return no_view(t);
-    if (count > 0) // an empty slice shows nothing, and its address might lie outside the memory
+    if (count > 0) // an empty slice has no elements, and its address could be out of bounds
         t.data = element_at(&t, times(begin, t.stride[dim]));
     t.shape[dim] = count;
     return t;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks that all operations share; see tensor_check.h.
+// Argument checks shared by all operations; see tensor_check.h.
 #include "ops/tensor_check.h"
 #include "base/checked.h"
 #include "ops/rows.h"

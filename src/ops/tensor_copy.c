@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The one copy that knows every dtype. It is exact where the target can hold the number and
-// correctly rounded otherwise; no value goes through a type that would round it twice (see
-// narrow_to_odd).
+// Copies between any dtypes. A copy is exact where the target can represent the value and correctly
+// rounded otherwise; no value goes through a type that would round it twice (see narrow_to_odd).
 #include <multihead/tensor.h>
 
 #include "base/checked.h"
@@ -14,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-// ---- numbers ------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------
 
-// Any number of any dtype, exactly: a double, or an integer of 64 bits and a sign.
+// Any value of any dtype, exactly: a double, or an integer of 64 bits and a sign.
 typedef struct number {
     bool is_integer;
     bool negative;      // integers only
@@ -38,7 +37,7 @@ static number from_unsigned(uint64_t value)
 
 static number from_real(double value) { return (number){.real = value}; }
 
-// Unaligned data is fine: tensors in files often are.
+// Unaligned data is fine: tensors in files often are unaligned.
 #define LOAD(type, name)                                                                           \
     type name;                                                                                     \
     memcpy(&name, at, sizeof name)
@@ -123,7 +122,7 @@ static void store_real(mh_dtype dtype, number x, void *at)
         memcpy(at, &half, sizeof half);
 }
 
-// Toward zero; what does not fit in 64 bits saturates already here, NaN becomes 0.
+// Rounds toward zero; what does not fit in 64 bits saturates already here, NaN becomes 0.
 static number to_integer(number x)
 {
     if (x.is_integer)
@@ -161,7 +160,7 @@ static void convert(mh_dtype from_dtype, const void *from, mh_dtype to_dtype, vo
     if (to_dtype <= MH_F16) {
         store_real(to_dtype, x, to);
     } else if (to_dtype == MH_BOOL) {
-        // Not by way of an integer: 0.5 and NaN are not 0.
+        // Not via an integer: 0.5 and NaN are not 0.
         *(uint8_t *)to = x.is_integer ? x.magnitude != 0 : !(x.real == 0);
     } else {
         store_integer(to_dtype, x, to);
@@ -190,7 +189,7 @@ static void copy_row(const mh_tensor *from, const char *source, ptrdiff_t source
     }
 }
 
-// Counts `index` over all dimensions but the last; false after the last row.
+// Advances `index` over all dimensions but the last; false after the last row.
 static bool next_row(const mh_tensor *t, size_t index[MH_MAX_RANK])
 {
     for (int i = t->rank - 2; i >= 0; i--) {
@@ -216,7 +215,7 @@ static void copy_rows(const mh_kernels *kernels, const mh_tensor *from, const mh
     size_t n = last < 0 ? 1 : from->shape[last];
     ptrdiff_t source_stride = last < 0 ? 1 : from->stride[last];
     ptrdiff_t target_stride = last < 0 ? 1 : to->stride[last];
-    // Halves to f32, as models are loaded, by the kernels; unless they lie at odd addresses.
+    // 16-bit floats to f32, as in model loading, by the kernels, unless unaligned.
     const bool half = from->dtype == MH_BF16 || from->dtype == MH_F16;
     const bool aligned =
         (uintptr_t)from->data % sizeof(uint16_t) == 0 && (uintptr_t)to->data % sizeof(float) == 0;
@@ -253,7 +252,7 @@ static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "copy: the strides of `%s` reach beyond what memory can hold",
                        spans_memory(from) ? "to" : "from");
-    // In place, a conversion between dtypes of one size is as good as a copy.
+    // Conversion in place is allowed between dtypes of the same size.
     mh_tensor same = *from;
     if (mh_dtype_size(from->dtype) == mh_dtype_size(to->dtype))
         same.dtype = to->dtype;
