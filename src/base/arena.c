@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The arena hands out blocks one after the other, each rounded up to whole cache lines, so that
-// two threads never write to the same line of neighbouring blocks:
+// The arena allocates blocks one after the other, each rounded up to whole cache lines, which
+// avoids false sharing between neighbouring blocks:
 //
 //     base |  block 0  |pad|   block 1   |pad|  ...  | used        size |
 //

@@ -19,7 +19,7 @@ enum { MH_ARENA_ALIGNMENT = 64 };
 typedef struct mh_arena {
     char *base;    // NULL in the size pass
     size_t size;   // bytes behind base
-    size_t used;   // bytes handed out so far
+    size_t used;   // bytes allocated so far
     bool overflow; // a size did not fit in size_t (or, in the work pass, in the memory)
 } mh_arena;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic on sizes that cannot wrap around: every size that is computed from a file, a
-// shape or an option goes through here. Each function returns false if the result does not
-// fit, and then leaves *result alone.
+// Overflow-checked arithmetic on sizes: every size that is computed from a file, a shape or an
+// option goes through here. Each function returns false if the result does not fit, and then
+// leaves *result unchanged.
 #ifndef MH_BASE_CHECKED_H
 #define MH_BASE_CHECKED_H
 
@@ -19,7 +19,7 @@ static inline bool mh_add_sizes(size_t a, size_t b, size_t *result)
 
 static inline bool mh_multiply_sizes(size_t a, size_t b, size_t *result)
 {
-    // Two factors of half the bits always fit: no division then.
+    // Two factors of half the bits always fit: no division needed.
     if ((a | b) >> (4 * sizeof a) != 0 && b != 0 && a > SIZE_MAX / b)
         return false;
     *result = a * b;
@@ -34,7 +34,7 @@ static inline bool mh_round_up_size(size_t value, size_t step, size_t *result)
 }
 
 // The product of n factors; an empty product is 1. A zero anywhere gives 0 only if the other
-// factors' product fits: {0, 2^63, 4} is refused, as a file that says so is lying.
+// factors' product fits: {0, 2^63, 4} is rejected, as no valid file has such a shape.
 static inline bool mh_multiply_all(size_t n, const size_t *factors, size_t *result)
 {
     size_t product = 1;

@@ -4,7 +4,7 @@
 
 #include <multihead/base.h>
 
-// Seconds since some fixed moment, never going back.
+// Seconds since an arbitrary fixed time; monotonic.
 MH_API double mh_clock_seconds(void);
 
 #endif

@@ -6,21 +6,21 @@
 #define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MH_PRAGMA(text)  _Pragma(#text)
 
-// Unrolls the loop that follows; not where compiling that would take too long (CMakeLists.txt).
+// Unrolls the following loop; disabled where compiling that would take too long (CMakeLists.txt).
 #ifdef MH_NO_UNROLLING
 #define MH_UNROLL(times)
 #else
 #define MH_UNROLL(times) MH_PRAGMA(GCC unroll times)
 #endif
 
-// Brings the cache line of an address in that will be written soon.
+// Prefetches a cache line that will be written soon.
 #define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
 
-// Brings one into the L2 that will be read in some thousand cycles. Any address
-// will do, also one where no memory is.
+// Prefetches into L2 a cache line that will be read in some thousand cycles. Any address is
+// allowed, even an unmapped one.
 #define MH_PREFETCH_FAR(address) __builtin_prefetch((address), 0, 2)
 
-// Tells the CPU that this is a waiting loop.
+// Tells the CPU that this is a spin loop.
 #if defined(__x86_64__)
 #define MH_PAUSE() __asm__ volatile("pause")
 #elif defined(__aarch64__)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The services of a context: messages, memory, scratch and parallel loops. Making one is the
-// work of ops/context_create.c, because that needs the kernels.
+// The services of a context: messages, memory, scratch and parallel loops. Contexts are created in
+// ops/context_create.c, because that needs the kernels.
 #include "base/context.h"
 
 #include "base/fpenv.h"
@@ -53,14 +53,14 @@ enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 static void prefer_huge_pages(void *memory, size_t size)
 {
 #ifdef MADV_HUGEPAGE
-    madvise(memory, size, MADV_HUGEPAGE); // a wish: without it the memory is as good
+    madvise(memory, size, MADV_HUGEPAGE); // a hint: failure does no harm
 #else
     (void)memory, (void)size;
 #endif
 }
 
-// Large blocks lie on huge pages where the system has some for those who ask: packing walks
-// down columns, with a page for each step, and in a virtual machine every page costs two walks.
+// Large blocks use huge pages where the system grants them on request: packing walks down columns,
+// a page per step, and in a virtual machine every TLB miss costs two page walks.
 static void *libc_alloc(void *user, size_t size, size_t alignment)
 {
     (void)user;
@@ -119,8 +119,8 @@ static void *grow_scratch(mh_context *context, struct mh_scratch *scratch, size_
     size_t old = scratch->size;
     if (scratch->memory && size <= old)
         return scratch->memory;
-    // A quarter more than before, so that a cache that grows token by token does not allocate
-    // at every token.
+    // A quarter more than before, so that a cache that grows token by token does not reallocate
+    // for every token.
     size_t generous = old + old / 4;
     void *memory = generous > size ? try_alloc(context, generous) : NULL;
     if (memory) {
@@ -164,7 +164,7 @@ typedef struct guarded_task {
     void *arg;
 } guarded_task;
 
-// A caller's own threads come with a floating-point environment of their own.
+// The caller's threads may have another floating-point environment.
 static void run_guarded(void *arg, size_t index, size_t worker)
 {
     const guarded_task *guarded = arg;
@@ -175,7 +175,7 @@ static void run_guarded(void *arg, size_t index, size_t worker)
 
 void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg)
 {
-    if (context->in_parallel || count == 0) { // in a iteration the flag is only read: no race
+    if (context->in_parallel || count == 0) { // iterations only read the flag: no race
         run_serial(count, task, arg);
         return;
     }

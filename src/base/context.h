@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a context holds. ops/context_create.c makes and frees it; base and io use it for memory,
+// The state of a context. ops/context_create.c creates and frees it; base and io use it for memory,
 // messages and threads.
 #ifndef MH_BASE_CONTEXT_H
 #define MH_BASE_CONTEXT_H
@@ -18,13 +18,13 @@ struct mh_context {
     struct mh_pool *pool;            // NULL: one thread, or the caller's parallel_for
     mh_parallel_for_fn parallel_for; // NULL: our pool
     void *parallel_for_user;
-    bool in_parallel; // a loop is running: an inner one is serial
+    bool in_parallel; // a loop is running: nested loops are serial
 
     const char *isa;
     const struct mh_kernels *kernels; // filled for `isa`
 
-    // Each grows to the largest size asked for, then stays: memory that is new for every call would
-    // have to be cleared by the system every time.
+    // Each grows to the largest size requested and is kept: the system would have to clear memory
+    // that is allocated for every call.
     struct mh_scratch {
         void *memory;
         size_t size;
@@ -33,7 +33,7 @@ struct mh_context {
     char error[1024];
 };
 
-// Refuses a call without a context, or without the argument of that name.
+// Rejects a call without a context, or without the argument of that name.
 static inline mh_status mh_need(mh_context *context, const void *argument, const char *name)
 {
     if (context && argument)
@@ -67,26 +67,26 @@ static inline mh_status mh_need_all(mh_context *context, size_t count, const mh_
 static inline void mh_release(const mh_allocator *allocator, void *memory, size_t size)
 {
     if (memory)
-        allocator->release(allocator->user, memory, size ? size : 1); // as mh_alloc() asked for it
+        allocator->release(allocator->user, memory, size ? size : 1); // the size of mh_alloc()
 }
 
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
-// message if there is no memory; the old scratch is then still there.
+// message if there is no memory; the old scratch is then still valid.
 void *mh_context_scratch(mh_context *context, size_t size);
 
-// The same for a module, which keeps it while its operations use theirs.
+// The same for a module, valid while its operations use their own scratch.
 void *mh_context_module_scratch(mh_context *context, size_t size);
 
 // Frees both.
 void mh_context_free_scratch(mh_context *context);
 
-// A context of one thread for a iteration of a parallel loop, with the same memory and level;
-// `context` must outlive it. Memory is then taken from several threads: for the C library's
+// A single-threaded context for an iteration of a parallel loop, with the same allocator and level;
+// `context` must outlive it. Memory is then allocated by several threads: for the C library's
 // allocator only.
 MH_API void mh_context_branch(const mh_context *context, mh_context *branch);
 MH_API void mh_context_branch_end(mh_context *branch);
 
-// The C library's memory, for those who hand in no allocator.
+// The C library's allocator, for callers that pass none.
 MH_API mh_allocator mh_default_allocator(void);
 
 #endif

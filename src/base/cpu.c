@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // CPU features by CPUID, and by XGETBV whether the operating system saves the registers: a
-// feature counts only if both say yes. By feature, never by model number.
+// feature counts only if both report it. By feature, never by model number.
 //
-// AMX is special: Linux hands out the 8 KiB of tile state only to a process that has asked
-// (arch_prctl ARCH_REQ_XCOMP_PERM); without that the first tile instruction is a SIGILL. The
+// AMX is special: Linux grants the 8 KiB of tile state only to a process that has requested it
+// (arch_prctl ARCH_REQ_XCOMP_PERM); otherwise the first tile instruction raises SIGILL. The
 // request is made once, holds for all threads, and is inherited by fork().
 #include "base/cpu.h"
 
@@ -18,7 +18,7 @@ static mh_cpu cpu;
 static char features[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// One list: the names of mh_cpu_features() and where the answers are.
+// The names of mh_cpu_features() and the flags they stand for.
 static const struct {
     const char *name;
     size_t offset;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What this CPU and its operating system can do. Detected once; any thread.
+// What this CPU and its operating system support. Detected once; thread-safe.
 #ifndef MH_BASE_CPU_H
 #define MH_BASE_CPU_H
 
@@ -9,7 +9,7 @@ typedef struct mh_cpu {
     bool avx2, fma, f16c;
     bool avx512f, avx512bw, avx512dq, avx512vl, avx512bf16;
     bool amx_tile, amx_bf16; // the instructions exist
-    bool amx_permitted;      // and the kernel lets this process use the tiles (asked for once)
+    bool amx_permitted;      // and the kernel permits this process to use them (requested once)
     bool neon;
 } mh_cpu;
 

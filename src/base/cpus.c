@@ -9,7 +9,7 @@
 //                         4:cpu,cpuacct:/docker/1234    v1: <mount>/cpu/docker/1234/cpu.cfs_*
 //
 // Inside a container the path may be the host's while the mount shows only our part of the tree;
-// the folders that do not exist are then passed over on the way up to the mount, which is ours.
+// directories that do not exist are then skipped on the way up to the mount, which is ours.
 #include "base/pool.h"
 #include "base/sizes.h"
 
@@ -54,7 +54,7 @@ static size_t quota_to_cpus(long long quota, long long period)
     return (size_t)(quota / period + (quota % period != 0));
 }
 
-// What one cgroup's folder says; v2 and v1 files do not occur together.
+// The quota in one cgroup's directory; v2 and v1 files do not occur together.
 static size_t folder_cpus(const char *folder)
 {
     char text[64], period[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The only place that reads the environment, so that what can influence the library from
-// outside is seen at a glance.
+// The only file that reads the environment, so that all influence on the library from outside is
+// easy to audit.
 #include "base/env.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment variables the library reads, all of them.
+// All environment variables that the library reads.
 #ifndef MH_BASE_ENV_H
 #define MH_BASE_ENV_H
 

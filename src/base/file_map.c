@@ -48,7 +48,7 @@ static mh_status map_open_file(mh_context *context, const char *path, int fd, mh
 mh_status mh_file_map(mh_context *context, const char *path, mh_mapping *mapping)
 {
     *mapping = (mh_mapping){NULL, 0};
-    // Without O_NONBLOCK, opening a pipe would wait for somebody who writes to it.
+    // Without O_NONBLOCK, opening a pipe would wait for a writer.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be opened: %s", path,

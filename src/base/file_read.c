@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading a file in order; see file.h. Standard input is duplicated, so that closing the reader
-// leaves it open for others.
+// Sequential reads; see file.h. Standard input is duplicated, so that closing the reader leaves it
+// open for others.
 #include "base/file.h"
 
 #include <errno.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Files are replaced as a whole:
+// Files are replaced atomically:
 //
-//     folder/   model.safetensors          the old file, untouched until the rename
-//               .multihead-9f3c...  .tmp   the new one; fsync, rename over the old, fsync folder
+//     directory/   model.safetensors          the old file, untouched until the rename
+//                  .multihead-9f3c...  .tmp   the new one; fsync, rename, fsync of the directory
 //
 // Where the file system has O_TMPFILE, the new file has no name while it is written, so that not
 // even SIGKILL leaves it behind. linkat() cannot replace a file: it gets the temporary name after
 // fsync, just before the rename.
 //
-// All names are relative to the open folder, so that a program may change its working directory
-// in between. The temporary's name does not contain the file's, which may already be as long as
-// a name can be. What a rename cannot keep: hard links to the old file and its ACLs.
+// All names are relative to the open directory, so that a program may change its working directory
+// in between. The temporary's name does not contain the file's, which may already have the maximum
+// length. A rename does not preserve hard links to the old file and its ACLs.
 #include "base/file.h"
 
 #include "base/context.h"
@@ -26,19 +26,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A path in a message: at its full 4 KB it would leave no room for the reason.
+// A path in a message: its full 4 KB would leave no room for the reason.
 #define PATH "%.700s"
 
 struct mh_file_writer {
     mh_context *context;
     int fd;             // where the bytes go
-    int folder;         // the folder of `target`; -1 if it is written directly
-    bool folder_synced; // whether `folder` can be synced, which takes permission to read it
+    int folder;         // the directory of `target`; -1 if it is written directly
+    bool folder_synced; // whether `folder` can be synced, which needs read permission
     int error;          // errno of the first failed write; all later calls fail with it
     size_t buffered;
     char path[PATH_MAX];   // as the caller named it, for messages
     char target[PATH_MAX]; // symbolic links followed
-    const char *base;      // the last part of `target`
+    const char *base;      // the last component of `target`
     bool unnamed;          // the new file has no name yet (O_TMPFILE)
     char temporary[40];    // "": none
     char buffer[1 << 16];
@@ -52,7 +52,7 @@ static mh_status fail_with(mh_file_writer *writer, int error, const char *what)
 }
 
 // The descriptor that a name such as /dev/stdout or /proc/self/fd/3 stands for, or -1. Opening
-// such a name would start a regular file from its beginning, and fails for sockets.
+// such a name would reset the offset of a regular file, and fails for sockets.
 static int own_descriptor(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -72,7 +72,7 @@ static int own_descriptor(const char *path)
     return -1;
 }
 
-// Replaces the last part of `target`, a symbolic link, by what the link says. An errno or 0.
+// Replaces the last component of `target`, a symbolic link, by the link's content. An errno or 0.
 static int follow_link(char target[PATH_MAX])
 {
     char link[PATH_MAX];
@@ -88,10 +88,10 @@ static int follow_link(char target[PATH_MAX])
     return 0;
 }
 
-// Follows links until a file, nothing, or one of our own descriptors is reached.
+// Follows links until a file, a nonexistent name, or one of our own descriptors is reached.
 static int follow_links(char target[PATH_MAX])
 {
-    enum { MOST_LINKS = 40 }; // as Linux
+    enum { MOST_LINKS = 40 }; // as in Linux
     struct stat status;
     for (int i = 0; i < MOST_LINKS; i++) {
         if (own_descriptor(target) >= 0)
@@ -112,7 +112,7 @@ static void name_temporary(char *name, size_t size)
     snprintf(name, size, ".multihead-%016jx.tmp", (uintmax_t)mh_entropy());
 }
 
-// Opens the folder; `base` becomes what comes after it.
+// Opens the directory of `target`; `base` is the rest of the path.
 static int open_folder(mh_file_writer *writer)
 {
     char folder[PATH_MAX];
@@ -130,10 +130,10 @@ static int open_folder(mh_file_writer *writer)
     return writer->folder < 0 ? errno : 0;
 }
 
-// The name under which linkat() finds a file that has none: it takes /proc, but no privilege.
+// The name by which linkat() finds an unnamed file: it needs /proc, but no privilege.
 static void name_descriptor(int fd, char name[32]) { snprintf(name, 32, "/proc/self/fd/%d", fd); }
 
-// Creates a file without a name; false where the file system or /proc does not allow it.
+// Creates an unnamed file; false where the file system or /proc does not allow it.
 static bool create_unnamed(mh_file_writer *writer, mode_t mode)
 {
     char name[32];
@@ -178,7 +178,7 @@ static int link_unnamed(mh_file_writer *writer, mode_t mode)
     return linkat(AT_FDCWD, name, writer->folder, writer->temporary, AT_SYMLINK_FOLLOW);
 }
 
-// Creates the temporary with the kernel's idea of a new file's permissions.
+// Creates the temporary with the default permissions of a new file.
 static int create_temporary(mh_file_writer *writer, mode_t mode)
 {
     return create_unnamed(writer, mode) ? 0 : try_names(writer, create_named, mode);
@@ -202,7 +202,7 @@ static mh_status keep_permissions(mh_file_writer *writer, const struct stat *old
 
 static mh_status begin_temporary(mh_file_writer *writer, const struct stat *old)
 {
-    // A rename needs no permission for the old file; a write-protected file means it, though.
+    // A rename needs no permission for the old file, but write protection is to be respected.
     if (old && euidaccess(writer->target, W_OK) != 0)
         return fail_with(writer, errno, "cannot be written");
     int error = open_folder(writer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Folders with a lock. The lock is on the folder itself, so that no file tells of it.
+// Directories with a lock. The lock is on the directory itself, so there is no lock file.
 #include "base/folder.h"
 
 #include "base/sync.h"
@@ -23,7 +23,7 @@ static bool is_temporary(const char *name)
            !strcmp(name + length - (sizeof end - 1), end);
 }
 
-// Nobody else is at work here: temporaries are those of processes that were killed.
+// The directory is locked, so that any temporaries were left by killed processes.
 static void remove_temporaries(int descriptor)
 {
     const int own = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -48,7 +48,7 @@ static mh_status open_and_lock(mh_context *context, const char *path, mh_folder 
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
         const int error = errno;
         close(descriptor);
-        folder->made = folder->made && error != EWOULDBLOCK; // else somebody relies on it already
+        folder->made = folder->made && error != EWOULDBLOCK; // else another process uses it
         return mh_fail(context, MH_ERROR_FILE, PATH ": %s", path,
                        error == EWOULDBLOCK ? "another process is at work in this folder"
                                             : strerror(error));
@@ -58,7 +58,7 @@ static mh_status open_and_lock(mh_context *context, const char *path, mh_folder 
     return MH_OK;
 }
 
-// A new folder is an entry of its parent's, which a power failure may lose.
+// A new directory is an entry of its parent, which a power failure may lose.
 static mh_status sync_parent(mh_context *context, const char *path, const mh_folder *folder)
 {
     const int parent = openat(folder->descriptor, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

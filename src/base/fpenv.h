@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The floating-point environment is part of the bits: a caller with flush-to-zero or another
-// rounding mode must get the same results as everyone else. Every task runs between
-// mh_fpenv_enter() and mh_fpenv_leave().
+// Results must not depend on the caller's floating-point environment, such as flush-to-zero or
+// another rounding mode. Every task runs between mh_fpenv_enter() and mh_fpenv_leave().
 #ifndef MH_BASE_FPENV_H
 #define MH_BASE_FPENV_H
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// bf16 and f16 to f32 and back, one number at a time, exact and rounding to nearest even. The
-// kernels have vector versions that agree with these to the bit.
+// bf16 and f16 to f32 and back, one value at a time, exact and rounding to nearest even. The
+// kernels have vector versions that are bit-exact with these.
 #ifndef MH_BASE_HALF_H
 #define MH_BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>
 
-// All ones in inf and NaN, and in no other number.
+// All ones in inf and NaN only.
 enum { MH_BF16_EXPONENT = 0x7F80, MH_F16_EXPONENT = 0x7C00 };
 
 static inline float mh_bits_to_float(uint32_t bits)
@@ -69,7 +69,7 @@ static inline uint16_t mh_float_to_f16(float value)
         return (uint16_t)(sign | units);
     }
     uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);
-    return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13)); // may carry into inf: right
+    return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13)); // may carry into inf, as it should
 }
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// JSON text to jansson's tree. jansson does the parsing: it refuses duplicate keys, bad UTF-8,
+// JSON text to jansson's tree. jansson does the parsing: it rejects duplicate keys, bad UTF-8,
 // \u0000 and integers beyond 64 bits. A scan of the text comes first, for two reasons:
 //
-// - jansson's tree takes up to 25 times the text and its time. The scan bounds the nesting, and its
-//   counts let a reader refuse what no file of its kind has.
-// - jansson 2.14 is not honest about memory: when there is none for a longer string, it may drop
-//   bytes and go on. The scan adds up the length of all strings, and the tree must have as much.
+// - jansson's tree takes up to 25 times the memory of the text, and time to build. The scan bounds
+//   the nesting, and its counts let a reader reject what no valid file of its format has.
+// - jansson 2.14 may ignore a failed allocation: when a string cannot grow, it may drop bytes and
+//   continue. The scan sums the lengths of all strings, and the tree must have the same total.
 //
-// Inline, because jansson belongs to libmultihead-model and this folder to the engine.
+// Inline, because jansson belongs to libmultihead-model and this directory to the engine.
 #ifndef MH_BASE_JSON_LOAD_H
 #define MH_BASE_JSON_LOAD_H
 
@@ -35,8 +35,8 @@ static inline size_t mh_json_decoded_length(const char *digits, size_t left)
     return code < 0x80 ? 1 : code < 0x800 || (code >= 0xD800 && code < 0xE000) ? 2 : 3;
 }
 
-// The first byte after the string that begins at text[i]; `size` if it is not closed. What is
-// not JSON may be counted anyhow: jansson will refuse it.
+// The first byte after the string that begins at text[i]; `size` if it is not closed. Counts are
+// undefined for invalid JSON: jansson will reject it.
 static inline size_t mh_json_scan_string(const char *text, size_t size, size_t i, mh_json_scan *s)
 {
     for (i++; i < size && text[i] != '"'; i++) {
@@ -92,9 +92,9 @@ static inline size_t mh_json_string_bytes(json_t *value)
     return total;
 }
 
-// Whether jansson failed for want of memory, which it seldom says. Most often it says nothing. If
-// there is no memory for a string, it calls a string that it has just read an invalid token, or
-// says that it would rather have one.
+// Whether jansson ran out of memory, which it rarely reports as such. Most often the message is
+// empty. If memory for a string fails, the message is "invalid token" at a string that was just
+// read, or "string or ... expected".
 static inline bool mh_json_out_of_memory(const json_error_t *error, const char *text, size_t size)
 {
     size_t position = (size_t)error->position;
@@ -105,7 +105,7 @@ static inline bool mh_json_out_of_memory(const json_error_t *error, const char *
            position > 0 && position <= size && text[position - 1] == '"';
 }
 
-// The tree of a text that was scanned; *root is to be given to json_decref.
+// The tree of a text that was scanned; release *root with json_decref.
 static inline mh_status mh_json_load(const mh_source *source, const char *what, const char *text,
                                      size_t size, const mh_json_scan *s, json_t **root)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Numbers in files have a decimal point and are rounded to nearest, whatever locale and rounding
-// mode the program has chosen that uses the library: between enter and leave, printf and strtod
-// write and read as in C, in this thread only. Of x86's two rounding modes glibc's printf obeys the
-// older one, which mh_fpenv_enter() leaves alone.
+// Numbers in files have a decimal point and are rounded to nearest, whatever the program's locale
+// and rounding mode: between enter and leave, printf and strtod use the "C" locale, in this thread
+// only. Of x86's two rounding modes glibc's printf obeys the older (x87) one, which
+// mh_fpenv_enter() does not change.
 //
-// The locale "C" as a whole is a constant of the C library, so that nothing is allocated;
-// LC_NUMERIC alone would be.
+// The full "C" locale is a constant of the C library, so that nothing is allocated; LC_NUMERIC
+// alone would need an allocation.
 #ifndef MH_BASE_PLAIN_NUMBERS_H
 #define MH_BASE_PLAIN_NUMBERS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Workers take part in a loop if they are there in time; nobody waits for one that is not. All
-// that is shared about this is one word:
+// Workers join a loop if they arrive in time; nobody waits for one that does not. The shared state
+// is one word:
 //
 //     state   | loop number (15 bits) | open (1) | workers inside (16) |
 //
@@ -9,16 +9,16 @@
 //     worker   sees open and a new number: adds itself;   runs iterations;   subtracts itself
 //
 // A worker can add itself only while the loop is open, so the loop's description may change once
-// it is closed and empty. A sleeping or preempted worker costs the loop nothing, which is what
-// makes more threads than CPUs bearable. The loop number may wrap around: a worker that slept
-// through 32768 loops at worst sits out one more.
+// it is closed and empty. A sleeping or preempted worker does not delay the loop, which makes more
+// threads than CPUs acceptable. The loop number may wrap around: a worker that slept through 32768
+// loops at worst misses one more.
 //
-// Waiting is spinning for 100 us, then a futex: a sleep and a wake-up cost about 30 us, and loops
-// of a module follow each other after less than 100, which makes a small encoder layer 4 to 10 %
-// faster than 30 us of spinning did. Whoever has spun for 3 us offers its CPU to others, one of
-// whom may be the thread that is waited for: on a machine with other work (load 5, 2 CPUs) that
-// took the 90th percentile of a loop of two iterations of 5 us from 43 to 10 us. With more threads
-// than CPUs nobody spins at all.
+// Waiting threads spin for 100 us, then sleep on a futex: sleep and wake-up cost about 30 us, and
+// loops of a module follow each other within 100 us, which makes a small encoder layer 4 to 10 %
+// faster than spinning for 30 us. After 3 us a spinning thread yields its CPU, possibly to the
+// thread it waits for: on a machine with other work (load 5, 2 CPUs) this reduced the 90th
+// percentile of a loop of two iterations of 5 us from 43 to 10 us. With more threads than CPUs
+// there is no spinning.
 #include "base/pool.h"
 
 #include "base/compiler.h"
@@ -45,15 +45,15 @@ typedef struct worker {
     mh_pool *pool;
     size_t number; // the caller is 0, and has no thread here
     pthread_t thread;
-    _Alignas(64) atomic_size_t taken; // of this worker's share of the iterations
+    _Alignas(64) atomic_size_t taken; // iterations taken of this worker's share
 } worker;
 
 struct mh_pool {
     mh_context *context;
     size_t bytes;   // of this block
-    size_t wanted;  // workers asked for
-    size_t started; // workers that run
-    unsigned forks; // when they were started
+    size_t wanted;  // workers requested
+    size_t started; // workers running
+    unsigned forks; // value when they were started
     bool spin;
 
     mh_task_fn task; // the loop; written only while it is closed and empty
@@ -61,7 +61,7 @@ struct mh_pool {
     size_t count;
     size_t shares; // as many as workers, or iterations if there are fewer
 
-    // Each of these is written by many threads, hence a cache line of its own.
+    // Each of these is written by many threads and has its own cache line.
     _Alignas(64) atomic_uint state;
     _Alignas(64) atomic_uint sleepers;
     _Alignas(64) atomic_uint caller_sleeps;
@@ -72,7 +72,7 @@ struct mh_pool {
 
 // ---- fork -------------------------------------------------------------------------------
 
-static atomic_uint forks; // how many forks lie between the first process and this one
+static atomic_uint forks; // forks between the first process and this one
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int fork_error;
 
@@ -82,7 +82,7 @@ static void watch_forks(void) { fork_error = pthread_atfork(NULL, NULL, count_fo
 
 // ---- waiting ----------------------------------------------------------------------------
 
-// Returns at once if the word has changed, and sometimes for no reason.
+// Returns at once if the word has changed; may wake up spuriously.
 static void sleep_on(atomic_uint *word, unsigned expected)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -102,7 +102,7 @@ static uint64_t now(void)
 
 typedef bool (*condition_fn)(mh_pool *pool, unsigned *seen);
 
-// Tries a condition until it holds or the time for spinning is over.
+// Spins until a condition holds or the time limit is reached.
 static bool spin_for(mh_pool *pool, condition_fn condition, unsigned *seen)
 {
     if (condition(pool, seen))
@@ -141,8 +141,8 @@ static bool join_loop(mh_pool *pool, unsigned *seen)
     return atomic_load(&pool->stop);
 }
 
-// The sleeper announces itself and looks once more; open_loop() writes the state and then looks
-// for sleepers. One of the two sees the other.
+// The sleeper registers itself and then checks the state again; open_loop() writes the state and
+// then checks for sleepers. At least one of the two sees the other.
 static void sleep_until_loop(mh_pool *pool, unsigned seen)
 {
     atomic_fetch_add(&pool->sleepers, 1);
@@ -159,8 +159,8 @@ static void leave_loop(mh_pool *pool)
         wake(&pool->caller_sleeps, 1);
 }
 
-// Of n shares of the iterations, share i is i, i + n, i + 2 n, ... Looks before it takes, as the
-// shares of others are mostly used up.
+// Of n shares of the iterations, share i is i, i + n, i + 2 n, ... A plain load precedes the atomic
+// add, as the shares of others are mostly exhausted.
 static bool next_index(mh_pool *pool, size_t share, size_t *index)
 {
     atomic_size_t *taken = &pool->workers[share].taken;
@@ -170,9 +170,9 @@ static bool next_index(mh_pool *pool, size_t share, size_t *index)
     return *index < pool->count;
 }
 
-// The worker's own share first, then what is left of the others'. In a loop that comes again each
-// has the same iterations, and likely what they read in its own caches; and while all are equally
-// fast they are at neighbouring iterations, which often have something in common.
+// The worker's own share first, then what is left of the others'. When a loop is repeated, each
+// worker has the same iterations, whose data is likely in its own caches; and workers of equal
+// speed run neighbouring iterations, which often share data.
 static void run_iterations(mh_pool *pool, size_t number)
 {
     mh_fpenv saved = mh_fpenv_enter();
@@ -199,8 +199,8 @@ static void *work(void *arg)
 
 // ---- starting and stopping ----------------------------------------------------------------
 
-// A program's signal handlers run on its own threads, not on ours. Faults and the profiler's
-// signal belong to the thread they happen in.
+// The program's signal handlers run on its own threads, not on ours. Faults and the profiler's
+// signal are handled by the thread that raises them.
 static void block_signals(sigset_t *before)
 {
     static const int ours[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF};
@@ -250,7 +250,7 @@ static void stop_workers(mh_pool *pool)
     if (pool->forks != atomic_load(&forks))
         return; // they are in the parent
     atomic_store(&pool->stop, true);
-    atomic_fetch_add(&pool->state, NEXT_LOOP); // whoever is about to sleep on it will not
+    atomic_fetch_add(&pool->state, NEXT_LOOP); // workers about to sleep on it will not
     wake(&pool->state, MH_MAX_THREADS);
     for (size_t i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
@@ -303,7 +303,7 @@ void mh_pool_free(mh_pool *pool)
 
 // ---- the caller's side --------------------------------------------------------------------
 
-// Wakes no more than the iterations can use, and counts on those who are awake.
+// Wakes no more workers than the iterations can use, less those that are awake.
 static void open_loop(mh_pool *pool)
 {
     unsigned closed = atomic_load(&pool->state);
@@ -326,7 +326,7 @@ static void close_loop(mh_pool *pool)
     atomic_fetch_and(&pool->state, ~(unsigned)OPEN);
     while (!spin_for(pool, is_empty, NULL)) {
         atomic_store(&pool->caller_sleeps, 1);
-        if (!is_empty(pool, NULL)) // else leave_loop() may have looked before we announced
+        if (!is_empty(pool, NULL)) // else leave_loop() may have checked before the store
             sleep_on(&pool->caller_sleeps, 1);
         atomic_store(&pool->caller_sleeps, 0);
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A pool of threads that run one parallel loop at a time.
 //
-// Workers wait for work by spinning for some microseconds and then sleeping, so that loops in
-// quick succession start at the price of a cache miss and an idle program costs nothing.
-// Of n workers each takes every n-th iteration, one by one, and then what others have left. The
-// calling thread is worker 0.
+// Idle workers spin for 100 us and then sleep, so that loops in quick succession start at the cost
+// of a cache miss and an idle program uses no CPU time. Of n workers each takes every n-th
+// iteration, one by one, and then what others have left. The calling thread is worker 0.
 //
-// fork(): threads do not survive in the child. The pool notices on its next loop there and
+// fork(): threads do not survive in the child. The pool detects this on its next loop there and
 // starts new ones; if that fails, the loop runs on the calling thread.
 #ifndef MH_BASE_POOL_H
 #define MH_BASE_POOL_H
@@ -28,7 +27,7 @@ void mh_pool_run(mh_pool *pool, size_t count, mh_task_fn task, void *arg);
 // CPUs this process may use: affinity mask and cgroup quota (v1 and v2), at least 1.
 size_t mh_usable_cpus(void);
 
-// The cgroup part of it, SIZE_MAX without a quota. The arguments are for tests; in earnest they
+// The cgroup part of it, SIZE_MAX without a quota. The arguments are for tests; in production they
 // are "/proc/self/cgroup" and "/sys/fs/cgroup".
 size_t mh_cgroup_cpus(const char *membership, const char *mount);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Powers in double without libm, whose variants differ in the last bit from machine to machine:
-// base^x = exp(x log base). They are wanted a few dozen times a call, so that series are fast
+// base^x = exp(x log base). They are needed a few dozen times per call, so that series are fast
 // enough.
 #ifndef MH_BASE_POWER_H
 #define MH_BASE_POWER_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A number that nobody can foresee: for names of temporary files and seeds of hash tables, never
-// for results.
+// A random number from the system: for names of temporary files and seeds of hash tables, never for
+// results.
 #ifndef MH_BASE_RANDOM_H
 #define MH_BASE_RANDOM_H
 

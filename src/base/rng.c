@@ -6,7 +6,7 @@
 //
 //     counter  { i/4 low, i/4 high, stream low, stream high }      key { seed low, seed high }
 //
-// which is why it does not depend on how a buffer is cut or who fills it.
+// so that it does not depend on how a buffer is split or which thread fills it.
 #include "base/rng.h"
 
 #include "base/fpenv.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10: random numbers as a function of a counter, so that number i is the same
-// whoever asks for it, in whatever order.
+// Philox4x32-10, a counter-based generator: number i is a function of the counter, whatever thread
+// computes it and in whatever order.
 #ifndef MH_BASE_RNG_H
 #define MH_BASE_RNG_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small arithmetic on sizes that are known to fit; checked.h is for those that are not.
+// Unchecked arithmetic on sizes that are known to fit; checked.h is for the others.
 #ifndef MH_BASE_SIZES_H
 #define MH_BASE_SIZES_H
 

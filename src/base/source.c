@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Messages about a file, safe to print and never cut where it hurts: the context keeps 1024
-// bytes, of which the file's name may take 300 and a quoted piece of the file 160.
+// Messages about a file, safe to print and never truncated at the end: the context keeps 1024
+// bytes, of which the file's name may take 300 and a quotation from the file 160.
 #include "base/source.h"
 
 #include <stdarg.h>

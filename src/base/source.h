@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The bytes a reader works on, and how it complains about them.
+// The bytes that a reader parses, and its error messages.
 //
-// Every refusal begins with the file's name. Whatever comes out of the file goes into a message
-// through mh_quote(): it may be megabytes long, or hold bytes that steer a terminal. Exported for
+// Every message begins with the file's name. Content of the file goes into a message through
+// mh_quote(): it may be megabytes long, or contain terminal control sequences. Exported for
 // libmultihead-model, but not part of the public API.
 #ifndef MH_BASE_SOURCE_H
 #define MH_BASE_SOURCE_H
@@ -18,12 +18,13 @@
 
 typedef struct mh_source {
     mh_context *context;
-    const char *name; // the path, or what stands for it
+    const char *name; // the path or a substitute
     const unsigned char *bytes;
     size_t size;
 } mh_source;
 
-// mh_fail() with "name: " in front. A long name loses its beginning, not the message its end.
+// mh_fail() with "name: " in front. A long name is truncated at its beginning, so that the message
+// is complete.
 MH_API mh_status mh_source_fail(const mh_source *source, mh_status status, const char *format, ...)
     MH_PRINTF(3, 4);
 
@@ -31,7 +32,7 @@ typedef struct mh_quoted {
     char text[160];
 } mh_quoted;
 
-// The bytes in double quotes, shortened to fit, everything but printable ASCII as \xNN.
+// The bytes in double quotes, truncated to fit, everything but printable ASCII as \xNN.
 MH_API mh_quoted mh_quote(const char *bytes, size_t size);
 MH_API mh_quoted mh_quote_string(const char *string);
 

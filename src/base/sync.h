@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 // An errno or 0. Network file systems may be interrupted; some file systems cannot sync a
-// directory, and say EINVAL.
+// directory, and return EINVAL.
 static inline int mh_sync(int fd)
 {
     int error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What multi-head attention is made of: its config, its parameters, its projections and the memory
-// that a call needs. attention_layer_run.c does the work.
+// Multi-head attention: its config, parameters, projections and workspace. attention_layer_run.c
+// runs it.
 #include "nn/attention_layer.h"
 #include "base/rng.h"
 #include "nn/attention_layer_run.h"
@@ -8,7 +8,7 @@
 
 // ---- config ----------------------------------------------------------------------------------
 
-// Of any width, so that products of three fit in a size_t; and of a head's.
+// Limits of any width, so that products of three fit in a size_t, and of a head's width.
 enum { MOST = 1 << 20, MOST_WIDTH = 1024 };
 
 static size_t or_default(size_t value, size_t otherwise) { return value ? value : otherwise; }
@@ -121,7 +121,7 @@ size_t mh_batch_rows(const mh_batch *batch)
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b)
 {
     bool same = a->data == b->data && a->dtype == b->dtype && mh_tensor_same_shape(a, b);
-    for (int d = 0; d < a->rank && same; d++) // of a single row, the stride says nothing
+    for (int d = 0; d < a->rank && same; d++) // the stride of a single row is irrelevant
         same = a->shape[d] <= 1 || a->stride[d] == b->stride[d];
     return same;
 }
@@ -148,7 +148,7 @@ uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream)
 
 // ---- projections -------------------------------------------------------------------------------
 
-// Some rows of the projection: their weights, which bias they begin with, how many.
+// Some rows of the projection: their weights, first bias and count.
 static void add_projection(const mh_attention_layer *layer, mh_attention_saved *saved, int input,
                            ptrdiff_t weight, size_t row, size_t width)
 {
@@ -158,7 +158,7 @@ static void add_projection(const mh_attention_layer *layer, mh_attention_saved *
     saved->projections[saved->projection_count++] = (mh_projection){input, map, width, NULL, NULL};
 }
 
-// Which products make q, k and v: as few as the inputs and the order of the matrix allow.
+// The products that compute q, k and v: as few as the inputs and the matrix layout allow.
 static void plan_projections(const mh_attention_layer *layer, const mh_attention_call *call,
                              mh_attention_saved *saved)
 {
@@ -187,7 +187,7 @@ static void plan_projections(const mh_attention_layer *layer, const mh_attention
     add_projection(layer, saved, 2, layer->v_weight, q + kv, kv);
 }
 
-// Heads of q (which 0), k (1) or v (2), in the projections' results or in their gradients.
+// Heads of q (which 0), k (1) or v (2), in the projections' outputs or in their gradients.
 mh_tensor mh_attention_layer_heads(const mh_attention_layer *layer, const mh_attention_call *call,
                                    const mh_attention_saved *saved, int which, bool gradient)
 {
@@ -220,7 +220,7 @@ size_t mh_attention_layer_extra(const mh_attention_layer *layer)
     return (size_t)layer->config.add_bias_kv + (size_t)layer->config.add_zero_attn;
 }
 
-// Of keys, or values, with the further ones.
+// Elements of keys, or values, with the extra ones.
 static size_t extra_numbers(const mh_attention_layer *layer, const mh_attention_call *call)
 {
     return call->keys.sequences * layer->config.kv_heads *
@@ -232,7 +232,7 @@ static size_t projection_rows(const mh_attention_call *call, const mh_projection
     return mh_batch_rows(p->input == 0 ? &call->queries : &call->keys);
 }
 
-// A mask (rows, S) made wider, in the dtype it has.
+// Memory for a mask (rows, S) with `extra` more columns, in its dtype.
 static uint8_t *take_wide(mh_arena *arena, const mh_tensor *mask, size_t extra)
 {
     if (!mask)

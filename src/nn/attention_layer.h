@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Multi-head attention inside the modules: everything is a matrix of rows (tokens) here, and a
-// batch says which rows are whose. A projection turns the rows of one input into some of q, k, v;
-// one of them makes all three if query, key and value are the same.
+// batch maps rows to sequences. A projection computes some of q, k, v from the rows of one input;
+// one projection computes all three if query, key and value are the same.
 //
 //     rows (T*B, D) -- in_proj --> q | k | v --- heads are views (B, H, T, E) ---> attention
 //                                                                                     |
@@ -23,9 +23,9 @@ typedef struct mh_batch {
 
 size_t mh_batch_rows(const mh_batch *batch);
 
-// A module's attention: its sizes, and where its parameters are.
+// A module's attention: its sizes, and the offsets of its parameters.
 typedef struct mh_attention_layer {
-    mh_mha_config config; // complete: no 0 stands for a default
+    mh_mha_config config; // complete: defaults are filled in
     size_t E;             // width of a head
     bool fused;           // one matrix for q, k and v
     ptrdiff_t in_weight;  // or q_weight
@@ -39,7 +39,7 @@ mh_status mh_attention_layer_check(mh_context *context, const mh_mha_config *con
 void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier,
                                 mh_attention_layer *layer);
 
-// y (rows, width) = x W^T + b for rows weight .. of a matrix.
+// y (rows, width) = x W^T + b for the rows of a matrix from `weight` on.
 typedef struct mh_projection {
     int input; // 0 query, 1 key, 2 value
     mh_affine map;
@@ -48,22 +48,22 @@ typedef struct mh_projection {
     void *dy;     // the same, of call->operands
 } mh_projection;
 
-// What a forward pass leaves behind.
+// Activations saved by a forward pass.
 typedef struct mh_attention_saved {
     mh_projection projections[3];
     size_t projection_count;
     mh_tensor q, k, v; // heads (B, H, T, E), (B, G, S', E) twice: views of the projections, or of
-    float *extra_keys, *extra_values; // (B, G, S', E), where there are further keys
+    float *extra_keys, *extra_values; // (B, G, S', E), where there are extra keys
     float *heads;                     // (rows, H E)
     float *lse;                       // (B, H, T), packed (1, H, rows)
-    float *dheads;                    // (rows, H E); from here on for backward
+    float *dheads;                    // (rows, H E); from here on: for backward
     float *dextra_keys, *dextra_values;
     float *dsinks;                     // (H)
-    uint8_t *wide_padding, *wide_mask; // masks, made wider by the further keys
+    uint8_t *wide_padding, *wide_mask; // masks, widened by the extra keys
     uint8_t *wide_rule;                // and the causal rule and the window as a mask (T, S')
 } mh_attention_saved;
 
-enum { MH_OWN_MASKS = 6 }; // in options; the module's two go with them
+enum { MH_OWN_MASKS = 6 }; // in options; the module's two are added
 
 // One call.
 typedef struct mh_attention_call {
@@ -73,9 +73,9 @@ typedef struct mh_attention_call {
     const mh_tensor *mask;                 // (T, S), (B * H, T, S) or NULL
     const mh_attention_options *attention; // at most MH_OWN_MASKS masks, or NULL
     mh_kv_cache *cache;
-    bool cached; // the cache has everything already: nothing is projected but the queries
+    bool cached; // the cache has all keys and values already: only queries are projected
     int64_t first;
-    mh_dtype operands; // of what is kept for products alone
+    mh_dtype operands; // of values that are only operands of products
     bool training;
     uint64_t seed;
     bool fresh;                 // backward writes the parameters' gradients, else it adds to them
@@ -84,20 +84,20 @@ typedef struct mh_attention_call {
     const size_t *weight_heads; // NULL: all
     size_t weight_head_count;
     const mh_tap *tap;                        // for its q, k, v and out, or NULL
-    const bool *disabled;                     // (H): heads that are switched off, or NULL
+    const bool *disabled;                     // (H): disabled heads, or NULL
     const mh_dropout_options *output_dropout; // of the output, or NULL
     const mh_tensor *residual;                // added to the output after that, or NULL
     const mh_packed_weights *packed;          // or NULL
 } mh_attention_call;
 
-// Whether the call has a rule by which a query's place tells the keys that it sees.
+// Whether the call has a positional masking rule: causal or a window.
 bool mh_attention_call_has_rule(const mh_attention_call *call);
 
-// Whether they are the same view of the same numbers.
+// Whether they are the same view of the same data.
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b);
 
-// Plans and lays out what a call needs (with `keep`: for a backward pass later); see base/arena.h.
-// Then what its backward needs, which may be shared by many layers, as nothing in it stays.
+// Plans and lays out a call's workspace (with `keep`: for a backward pass later); see base/arena.h.
+// Then the workspace of its backward, which layers may share, as nothing in it is kept.
 void mh_attention_layer_layout(const mh_attention_layer *layer, const mh_attention_call *call,
                                bool keep, mh_arena *arena, mh_attention_saved *saved);
 void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
@@ -110,16 +110,16 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
                                      mh_attention_saved *saved, const mh_tensor *output);
 
 // The gradients from doutput (rows, D): parameters' are added to `gradients` (or NULL), or written
-// there if the call says so, which is not for interleaved matrices and further keys; those of
-// the inputs written to dinputs[i] (data NULL: not wanted), or, with add_to_keys, those of key and
-// value added; equal inputs share the first one's.
+// there if call->fresh, which is not supported with interleaved matrices and extra keys; those of
+// the inputs are written to dinputs[i] (data NULL: not wanted), or, with add_to_keys, those of key
+// and value are added; equal inputs share the first one's.
 mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,
                                       const float *parameters, const mh_attention_call *call,
                                       const mh_attention_saved *saved, const mh_tensor *doutput,
                                       float *gradients, const mh_tensor dinputs[3],
                                       bool add_to_keys);
 
-// A seed for dropout at place `stream` of step `step`.
+// A seed for dropout number `stream` of step `step`.
 uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// PyTorch's masks as the engine's: true there is what may not be seen, and a module's further keys
-// are columns that no mask of the caller's has.
+// PyTorch's masks converted to the engine's: true there means masked, and a module's extra keys are
+// columns that the caller's masks do not have.
 #include "nn/attention_layer_run.h"
 #include <string.h>
 
 static bool is_bool(const mh_tensor *t) { return t->dtype == MH_BOOL || t->dtype == MH_U8; }
 
-// The mask with `extra` columns more, in which nothing is masked.
+// The mask with `extra` more columns, in which nothing is masked.
 static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra, void *memory,
                        mh_tensor *wide)
 {
@@ -20,7 +20,7 @@ static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra,
     return mh_tensor_copy(context, mask, &part);
 }
 
-// A mask in PyTorch's meaning as the engine's: (B, S) for all heads and queries, or as it is.
+// A PyTorch mask as the engine's: (B, S) broadcast to all heads and queries, or the mask as given.
 static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences, size_t heads)
 {
     mh_mask m = {is_bool(mask) ? MH_MASK_DROP : MH_MASK_ADD, *mask};
@@ -42,15 +42,15 @@ static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences, si
     return m;
 }
 
-// The engine would count the further keys in: here its causal rule and window are a mask (T, S') of
-// the S keys proper, and a query sees the others wherever it is.
+// The engine would count the extra keys as positions: here the causal rule and the window become a
+// mask (T, S') of the S given keys, and every query attends to the extra ones.
 static mh_mask take_rule(const mh_attention_call *call, size_t extra, uint8_t *memory,
                          mh_attention_options *o)
 {
     const int64_t T = (int64_t)call->queries.length, S = (int64_t)call->keys.length;
     const bool causal = o->causal != MH_CAUSAL_NONE;
     const bool own = o->causal == MH_CAUSAL_OFFSET || !causal;
-    const int64_t far = (int64_t)1 << 60; // beyond every place, and no difference overflows
+    const int64_t far = (int64_t)1 << 60; // beyond every position, and no difference overflows
     const int64_t given = o->offset > far ? far : o->offset < -far ? -far : o->offset;
     const int64_t offset = o->causal == MH_CAUSAL_BOTTOM_RIGHT ? S - T : own ? given : 0;
     uint8_t *drop = memset(memory, 0, (size_t)T * ((size_t)S + extra));
@@ -61,7 +61,7 @@ static mh_mask take_rule(const mh_attention_call *call, size_t extra, uint8_t *m
                       (o->window_right >= 0 && ahead > o->window_right);
         }
     o->causal = MH_CAUSAL_NONE;
-    o->window_left = o->window_left < 0 ? o->window_left : -1; // less than -1 is refused later
+    o->window_left = o->window_left < 0 ? o->window_left : -1; // less than -1 is rejected later
     o->window_right = o->window_right < 0 ? o->window_right : -1;
     return (mh_mask){MH_MASK_DROP, mh_tensor_2d(memory, MH_U8, (size_t)T, (size_t)S + extra)};
 }
@@ -85,7 +85,7 @@ mh_status mh_attention_layer_masks(mh_context *context, const mh_attention_layer
             return status;
         masks[count++] = as_mask(&wide, i == 0, call->queries.sequences, layer->config.num_heads);
     }
-    if (saved->wide_rule) // of a module for which options have no masks of their own
+    if (saved->wide_rule) // then the options have no masks
         masks[count++] = take_rule(call, extra, saved->wide_rule, options);
     options->masks = masks;
     options->mask_count = count;

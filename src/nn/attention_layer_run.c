@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Multi-head attention at work: project, attend, merge, project; and all of it backwards.
+// Multi-head attention, forward and backward: project, attend, merge heads, project.
 #include "nn/attention_layer_run.h"
 #include "nn/taps.h"
 #include <multihead/ops.h>
@@ -69,7 +69,7 @@ static mh_status rotate(mh_context *context, const mh_attention_layer *layer, in
     return mh_rope(context, &o, x, x);
 }
 
-// Keys or values (B, G, S, E) with a learned row and one of zeros behind each sequence's.
+// Appends a learned row and one of zeros to each sequence's keys or values (B, G, S, E).
 static mh_status append_rows(mh_context *context, const mh_attention_layer *layer,
                              const float *learned, float *memory, mh_tensor *heads)
 {
@@ -138,7 +138,7 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
                                          layer->config.num_heads * layer->E);
     mh_linear_options o = mh_linear_options_default();
     o.packed = mh_packed_weight(context, call->packed, layer->out.weight);
-    if (call->tap && call->tap->out.data) { // without what follows; then once more, with it
+    if (call->tap && call->tap->out.data) { // without the epilogue; then again, with it
         mh_status status = mh_affine_forward(context, &layer->out, parameters, &o, &heads, output);
         if (!status)
             status = mh_tap_out(context, call, output);
@@ -178,7 +178,7 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
 
 // ---- backward ----------------------------------------------------------------------------------
 
-// gradient += the rows that append_rows added; the others go back to `heads`.
+// gradient += the gradients of rows that append_rows added; the others are copied to `heads`.
 static mh_status take_back_rows(mh_context *context, const mh_attention_layer *layer,
                                 const mh_tensor *wide, float *gradient, const mh_tensor *heads)
 {
@@ -257,7 +257,7 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     mh_status status = mh_affine_backward(context, &layer->out, parameters, NULL, &heads, doutput,
                                           gradients, call->fresh, &dheads);
     switch_off(layer, call, saved->dheads);
-    // Several inputs times one interleaved matrix: columns that nobody writes stay 0.
+    // Several inputs times one interleaved matrix: columns that are never written stay 0.
     for (size_t i = 0; i < saved->projection_count && saved->projection_count > 1 &&
                        layer->config.qkv == MH_QKV_INTERLEAVED;
          i++) {

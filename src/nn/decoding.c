@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A decoder token by token: its beginning, and which sequence goes on from which. Each layer has a
-// cache of the keys and values of the tokens so far, and one of the memory's, which is filled at
-// the start and never again. An encoder whose attention is causal, as language models have it, has
-// no memory, and only the first.
+// Incremental decoding: creation, and reordering of sequences. Each decoder layer has a cache of
+// the keys and values of the tokens so far, and one of the memory's, which is filled once at the
+// start. A causal encoder (a decoder-only language model) has no memory, and only the first.
 #include "nn/decoding.h"
 #include "base/context.h"
 #include "nn/rows_of.h"
@@ -22,7 +21,7 @@ void mh_decoding_free(mh_decoding *d)
     d->allocator.release(d->allocator.user, d, sizeof *d);
 }
 
-// One without any cache yet.
+// A decoding without caches.
 static mh_status make(mh_context *context, const mh_transformer *transformer,
                       const mh_packed_weights *packed, size_t sequences, mh_decoding **decoding)
 {
@@ -47,7 +46,7 @@ static mh_status make(mh_context *context, const mh_transformer *transformer,
 
 // ---- the memory ------------------------------------------------------------------------------
 
-// The memory's keys and values of one layer, for the first sequences; the others follow by sharing.
+// The memory's keys and values of one layer, for the first sequences; the others share them later.
 static mh_status fill_cache(mh_context *context, const mh_decoding *d, const mh_layer *layer,
                             const mh_tensor *memory, const mh_batch *batch, const int64_t *counts,
                             float *kv, mh_kv_cache *cache, size_t sequences)
@@ -182,7 +181,7 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
     return MH_OK;
 }
 
-// The weights that steps multiply with; takes the decoding, and frees it if that fails.
+// Packs the weights of the steps; takes ownership of the decoding, and frees it on failure.
 static mh_status pack(mh_context *context, mh_decoding *d, mh_decoding **decoding)
 {
     mh_status status = mh_packed_weights_create(context, d->transformer, false, &d->own);

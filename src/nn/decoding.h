@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoding's inside: decoding.c makes it and keeps its sequences in order, decoding_step.c lets
-// tokens through.
+// Internals of a decoding: decoding.c creates it and reorders its sequences, decoding_step.c
+// processes tokens.
 #ifndef MH_NN_DECODING_H
 #define MH_NN_DECODING_H
 
@@ -15,18 +15,18 @@ struct mh_decoding {
     size_t sequences;
     size_t cache_count;   // 2 * layers
     mh_kv_cache **caches; // (cache_count): of the tokens, and of the memory or NULL
-    mh_tape *tape;        // memory of a step
-    bool broken;          // a reorder has failed halfway
+    mh_tape *tape;        // workspace of a step
+    bool broken;          // a reorder failed halfway
     const bool *disabled; // (attentions, H) or NULL
 };
 
-// The layers at work: a decoder's, or those of an encoder that is alone.
+// The layers that decode: the decoder's, or the encoder's if there is no decoder.
 static inline mh_stack mh_decoding_stack(const mh_transformer *t)
 {
     return t->decoder_count ? mh_decoder_stack(t) : mh_encoder_stack(t);
 }
 
-// After a reorder that ran out of memory, layers disagree about which sequence is which.
+// Fails after a reorder that ran out of memory: layers then disagree on the order of sequences.
 mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *decoding);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One step of a decoding: the next tokens go through all layers, each of which adds their keys and
+// One decoding step: the next tokens go through all layers, each of which appends their keys and
 // values to its cache.
 #include "base/context.h"
 #include "nn/decoding.h"
@@ -77,7 +77,7 @@ static mh_status run_step(mh_context *context, mh_decoding *d, const mh_tap *tap
                            s->mean, s->rstd);
 }
 
-// After a failure: layers forget the tokens that others have not seen.
+// After a failure: truncates the caches to the tokens that all layers have.
 static void forget_step(mh_context *context, mh_decoding *d, size_t length)
 {
     for (size_t i = 0; i < mh_decoding_stack(d->transformer).count; i++)

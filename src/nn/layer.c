@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A layer's parameters, its memory, and the way forward; layer_grad.c goes back.
+// A layer's parameters, workspace and forward pass; layer_grad.c has its backward.
 #include "nn/layer.h"
 #include "base/sizes.h"
 #include "nn/layer_calls.h"
@@ -33,7 +33,7 @@ static ptrdiff_t declare_bias(mh_parameter_list *list, const mh_transformer_conf
     return config->bias ? mh_declare_vector(list, prefix, name, n, init, scale) : MH_NO_PARAMETER;
 }
 
-// In the order in which PyTorch's modules are made.
+// In the order in which PyTorch creates its modules.
 void mh_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier, mh_layer *layer)
 {
     const mh_transformer_config *c = layer->config;
@@ -153,7 +153,7 @@ static mh_status feed_forward(mh_context *context, const mh_layer *layer, const 
     return status;
 }
 
-// sum = x + dropout(f(u)); the last product drops and adds by the way.
+// sum = x + dropout(f(u)); dropout and sum are in the epilogue of the last product.
 static mh_status add_branch(mh_context *context, const mh_layer *layer, const float *parameters,
                             const mh_layer_call *call, size_t i, const mh_tensor *x,
                             const mh_tensor *u, mh_layer_saved *saved, const mh_tensor *sum)

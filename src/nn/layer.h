@@ -5,7 +5,7 @@
 //     norm_first:  out = x + f(norm(x))           else:  out = norm(x + f(x))
 //
 // f is self-attention, in decoders cross-attention, and the feed-forward network
-// linear2(activation(linear1(u))). All is rows of d_model numbers; see attention_layer.h.
+// linear2(activation(linear1(u))). All tensors are rows of d_model values; see attention_layer.h.
 #ifndef MH_NN_LAYER_H
 #define MH_NN_LAYER_H
 
@@ -24,36 +24,36 @@ typedef struct mh_layer {
     ptrdiff_t norms[MH_MOST_SUBLAYERS], norm_biases[MH_MOST_SUBLAYERS];
 } mh_layer;
 
-// What a forward pass leaves behind. For each sublayer `inner` is norm(x) or x + f(x), whichever
-// the order of things needs.
+// Activations saved by a forward pass. For each sublayer `inner` is norm(x) if norm_first, else
+// x + f(x).
 typedef struct mh_layer_saved {
     void *inner[MH_MOST_SUBLAYERS];                           // (rows, D)
     float *out[MH_MOST_SUBLAYERS];                            // (rows, D)
     float *mean[MH_MOST_SUBLAYERS], *rstd[MH_MOST_SUBLAYERS]; // (rows)
-    // (rows, F): before the activation, and after it and dropout. What ReLU's backward asks for,
-    // the sign, stands in hidden, too, but where it was dropped; the gradient is 0 there anyway: no
-    // `before` then.
+    // (rows, F): before the activation, and after it and dropout. ReLU needs no `before`: its
+    // backward only needs the sign, which hidden has too, except for dropped elements, whose
+    // gradient is 0 anyway.
     float *before;
     void *hidden;
     mh_attention_saved self, cross;
 } mh_layer_saved;
 
-// What a backward pass needs besides; shared by all layers.
+// Workspace of a backward pass, shared by all layers.
 typedef struct mh_layer_scratch {
     float *dsum, *dinput; // (rows, D)
     void *dbranch;        // (rows, D)
     void *dhidden;        // (rows, F)
-    mh_arena attention;   // memory for an attention's backward
+    mh_arena attention;   // workspace of attention's backward
 } mh_layer_scratch;
 
 // One call.
 typedef struct mh_layer_call {
-    mh_dtype operands; // of what is kept for products alone; a backward pass has its forward's
+    mh_dtype operands; // of values that are only operands of products; backward has its forward's
     mh_batch rows, memory_rows;
     mh_tensor memory; // (rows, D), for decoders
     const mh_tensor *mask, *padding, *memory_mask, *memory_padding;
     bool causal;
-    mh_kv_cache *cache, *memory_cache; // token by token, or NULL
+    mh_kv_cache *cache, *memory_cache; // for incremental decoding, or NULL
     bool training;
     uint64_t seed;
     uint32_t step;
@@ -68,7 +68,7 @@ mh_status mh_layer_create(mh_context *context, const mh_transformer_config *conf
                           uint32_t index, mh_layer *layer);
 void mh_layer_declare(mh_parameter_list *list, const char *prefix, bool xavier, mh_layer *layer);
 
-// The output is saved->out[layer->count - 1], which is laid out here too.
+// The output is saved->out[layer->count - 1], which is part of this layout.
 void mh_layer_layout(const mh_layer *layer, const mh_layer_call *call, bool keep, mh_arena *arena,
                      mh_layer_saved *saved);
 void mh_layer_layout_backward(const mh_layer *layer, const mh_layer_call *call, mh_arena *arena,

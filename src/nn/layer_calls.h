@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What layer.c and layer_grad.c share.
+// Shared by layer.c and layer_grad.c.
 #ifndef MH_NN_LAYER_CALLS_H
 #define MH_NN_LAYER_CALLS_H
 
@@ -8,7 +8,7 @@
 #include <multihead/ops.h>
 #include <stdio.h>
 
-// Where a layer drops numbers.
+// Where a layer applies dropout.
 typedef enum mh_dropout_place {
     MH_AT_SELF,  // weights of self-attention
     MH_AT_CROSS, // and of cross-attention
@@ -30,8 +30,8 @@ static inline bool mh_layer_drops(const mh_layer *layer, const mh_layer_call *ca
     return call->training && layer->config->dropout > 0;
 }
 
-// The dtypes of mh_layer_saved's inner, which the residual passes through unless it is a norm, and
-// of the gradient of its hidden, which an activation other than ReLU still changes.
+// The dtypes of mh_layer_saved's inner, f32 if it is on the residual path rather than a norm, and
+// of the gradient of its hidden, f32 if an activation other than ReLU still changes it.
 static inline mh_dtype mh_inner_dtype(const mh_layer *layer, const mh_layer_call *call)
 {
     return layer->config->norm_first ? call->operands : MH_F32;
@@ -45,7 +45,7 @@ static inline mh_dtype mh_dhidden_dtype(const mh_layer *layer, const mh_layer_ca
 mh_attention_call mh_layer_attention(const mh_layer *layer, const mh_layer_call *call, size_t i,
                                      const mh_tensor *x);
 
-// How numbers are dropped there: with probability 0 if not in training.
+// The dropout options there: probability 0 if not in training.
 mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *call,
                                     mh_dropout_place place);
 

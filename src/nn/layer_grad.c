@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A layer backwards: its sublayers from the last to the first. For each, dx is on the residual
-// path, and the branch's gradient joins it.
+// A layer's backward pass: its sublayers from the last to the first. For each, dx is the gradient
+// on the residual path, to which the branch's gradient is added.
 //
 //     norm_first:  dx += norm'(f'(dx))          else:  dx = norm'(dx);  dx += f'(dx)
 #include "base/sizes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The multi-head attention module: nn.MultiheadAttention and more. Its inputs become rows here;
-// attention_layer_run.c does the work.
+// The multi-head attention module, a superset of nn.MultiheadAttention. Its inputs become rows
+// here; attention_layer_run.c computes.
 #include "base/context.h"
 #include "base/random.h"
 #include "nn/mha_call.h"
@@ -9,7 +9,7 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// ---- making and freeing ------------------------------------------------------------------------
+// ---- creating and freeing ----------------------------------------------------------------------
 
 static void declare(mh_parameter_list *list, void *module)
 {
@@ -55,7 +55,7 @@ const mh_parameters *mh_mha_parameters(const mh_mha *mha) { return &mha->paramet
 static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_tensor *inputs[3],
                    const mh_tensor *output, bool backward, mh_arena *arena, mh_mha_saved *saved)
 {
-    mh_arena_take(arena, 1, sizeof *saved); // goes to the front when all is done
+    mh_arena_take(arena, 1, sizeof *saved); // the header of the tape, written last
     saved->queries = call->queries;
     saved->keys = call->keys;
     saved->mask_bytes[0] = mh_mask_bytes(call->padding_mask);
@@ -74,7 +74,7 @@ static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_te
         mh_attention_layer_layout_backward(&mha->layer, call, arena, &saved->attention);
 }
 
-// The weights output as the engine wants it: (B, H or 1, T, S).
+// The weights output in the engine's shape: (B, H or 1, T, S).
 static mh_status shape_weights(mh_context *context, const mh_mha_options *options,
                                const mh_tensor *weights, bool batched, mh_tensor *shaped)
 {
@@ -110,7 +110,7 @@ static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *
                   : mh_rows_return(context, mh_dense_memory(output, saved->output), output);
 }
 
-// After a failure: what the call has appended is forgotten.
+// After a failure: removes what the call has appended.
 static void restore_cache(mh_context *context, mh_kv_cache *cache, size_t length,
                           const mh_attention_call *call)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The multi-head attention module's inside, and one call of it: mha_check.c turns its arguments
-// into an mh_attention_call, mha.c runs it and leaves it on the tape, mha_grad.c takes it up again.
+// Internals of the multi-head attention module and its calls: mha_check.c converts the arguments to
+// an mh_attention_call, mha.c runs it and saves it on the tape, mha_grad.c restores it.
 #ifndef MH_NN_MHA_CALL_H
 #define MH_NN_MHA_CALL_H
 
@@ -9,7 +9,7 @@
 
 struct mh_mha {
     mh_allocator allocator;
-    uint64_t identity; // not 0; addresses come again, this does not
+    uint64_t identity; // not 0; never reused, unlike addresses
     mh_attention_layer layer;
     mh_parameters parameters;
 };
@@ -20,7 +20,7 @@ typedef struct mh_mha_saved {
     float *output;     // the same for the output, and in backward for its gradient
     float *dinputs[3]; // and for the inputs' gradients
     mh_batch queries, keys;
-    int first[3];         // for each input the first one that is the same
+    int first[3];         // for each input, the first one that is the same
     size_t mask_bytes[2]; // of the padding mask and the mask
     bool has_rule;
     mh_attention_saved attention;
@@ -35,7 +35,7 @@ static inline int mh_first_like(const mh_tensor *const inputs[3], int i)
     return first;
 }
 
-// What is kept of a mask's shape; 0 for none.
+// The size of a mask, saved to compare; 0 for none.
 static inline size_t mh_mask_bytes(const mh_tensor *mask)
 {
     return mask ? mh_tensor_count(mask) * mh_dtype_size(mask->dtype) + 1 : 0;
@@ -47,12 +47,12 @@ static inline float *mh_dense_memory(const mh_tensor *t, float *memory)
     return mh_rows_flat(t) ? NULL : memory;
 }
 
-// A copy of the options, or of the defaults for NULL, if the module can do what they ask for.
+// A copy of the options, or of the defaults for NULL; checks that the module supports them.
 mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
                                const mh_mha_options *options, mh_mha_options *own);
 
-// Query, key and value, the output (or its gradient) and the masks against the module and each
-// other; fills in the call but for its rows and weights.
+// Checks query, key and value, the output (or its gradient) and the masks against the module and
+// each other; fills in the call except its rows and weights.
 mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                             const mh_tensor *inputs[3], const char *output_name,
                             const mh_tensor *output, mh_attention_call *call);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What a call of the multi-head attention module is given, checked; see mha_call.h.
+// Argument checks of the multi-head attention module; see mha_call.h.
 #include "base/context.h"
 #include "nn/mha_call.h"
 
-// The engine's rules that know nothing of keys that the module adds.
+// Options of the engine that do not support extra keys.
 static bool counts_keys(const mh_attention_options *o)
 {
     return o->masks || o->alibi || o->prefix_lengths || o->key_lengths || o->query_documents ||
@@ -43,7 +43,7 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
     return MH_OK;
 }
 
-// Query, key and value against the config and each other.
+// Checks query, key and value against the config and each other.
 static mh_status check_inputs(mh_context *context, const mh_mha *mha, const mh_tensor *inputs[3],
                               mh_attention_call *call)
 {
@@ -72,8 +72,8 @@ static mh_status check_inputs(mh_context *context, const mh_mha *mha, const mh_t
     return MH_OK;
 }
 
-// The position of the first token: with a cache it is the cache's length, which a caller who counts
-// positions may give as well.
+// The position of the first token: with a cache it is the cache's length, which the caller may also
+// pass.
 static mh_status find_first(mh_context *context, const mh_mha_options *options,
                             mh_attention_call *call)
 {
@@ -96,7 +96,7 @@ static mh_status find_first(mh_context *context, const mh_mha_options *options,
     return MH_OK;
 }
 
-// Keys that there will be.
+// The number of keys after appending.
 static size_t all_keys(const mh_mha_options *options, const mh_attention_call *call)
 {
     size_t longest = 0;
@@ -107,7 +107,7 @@ static size_t all_keys(const mh_mha_options *options, const mh_attention_call *c
     return longest + call->keys.length;
 }
 
-// A rule that becomes a mask, as the module adds keys, is never seen by the engine's own checks.
+// With extra keys the rule becomes a mask, which bypasses the engine's own checks.
 static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, size_t S)
 {
     if ((unsigned)causal > MH_CAUSAL_OFFSET)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The multi-head attention module's way back. The forward pass lies on the tape; the arguments are
-// those of now, and must be what they were.
+// The multi-head attention module's backward pass. The forward pass is on the tape; the arguments
+// must be those of the forward pass.
 #include "nn/mha_call.h"
 #include "nn/tape.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// Memory for a dense gradient, if it needs one: sums of two are made in f32, however they are
-// rounded in the end.
+// Memory for a dense gradient, if it needs one: sums of gradients are computed in f32 and rounded
+// at the end.
 static float *if_summed(const mh_tensor *t, float *memory)
 {
     return t->dtype == MH_F32 ? mh_dense_memory(t, memory) : memory;
@@ -40,7 +40,8 @@ static bool same_batch(const mh_batch *a, const mh_batch *b)
     return a->sequences == b->sequences && a->length == b->length;
 }
 
-// The arguments of now beside those of the forward pass, as far as its memory depends on them.
+// Checks the arguments against those of the forward pass, as far as the tape's layout depends on
+// them.
 static mh_status check_kept(mh_context *context, const mh_mha_saved *saved,
                             const mh_attention_call *call, const mh_tensor *inputs[3])
 {

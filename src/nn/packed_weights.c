@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Weights, packed; see packed_weights.h.
+// Packed weights; see packed_weights.h.
 #include "nn/packed_weights.h"
 #include "base/context.h"
 #include "nn/transformer.h"
 #include "ops/matmul_job.h"
 #include <string.h>
 
-enum { MATRICES = 7 }; // of a layer, at most
+enum { MATRICES = 7 }; // per layer, at most
 
 struct mh_packed_weights {
     mh_allocator allocator;
@@ -22,7 +22,7 @@ static size_t bytes_of(size_t count)
     return sizeof(mh_packed_weights) + count * sizeof(struct entry);
 }
 
-// W (N, K) at `weight`, as W^T.
+// Packs W^T for W (N, K) at `weight`.
 static mh_status add(mh_context *context, const mh_transformer *t, ptrdiff_t weight, size_t N,
                      size_t K, mh_packed_weights *p)
 {
@@ -70,7 +70,7 @@ mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *tr
         return MH_ERROR_MEMORY;
     *p = (mh_packed_weights){.allocator = context->allocator, .capacity = capacity};
     mh_status status = MH_OK;
-    const bool both = whole || !decoder.count; // an encoder alone goes step by step itself
+    const bool both = whole || !decoder.count; // without a decoder, the encoder runs the steps
     for (size_t i = 0; i < encoder.count && both && !status; i++)
         status = add_layer(context, transformer, &encoder.layers[i], false, false, p);
     for (size_t i = 0; i < decoder.count && !status; i++)

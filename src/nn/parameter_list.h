@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The list of a module's parameters while it is made: modules declare what they have, in the order
-// of PyTorch's state_dict, first to count and then for real.
+// The list of a module's parameters during its creation: modules declare their parameters in the
+// order of PyTorch's state_dict, once to count them and once to fill the list.
 #ifndef MH_NN_PARAMETER_LIST_H
 #define MH_NN_PARAMETER_LIST_H
 
@@ -17,7 +17,7 @@ enum { MH_NO_PARAMETER = -1 }; // an offset
 ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *name, int rank,
                      const size_t *shape, mh_init init, double scale);
 
-// A vector, and a matrix (rows, columns) as PyTorch's linear layers start: uniform within
+// A vector, and a matrix (rows, columns) initialised like PyTorch's linear layers: uniform within
 // 1 / sqrt(columns), or xavier_uniform.
 ptrdiff_t mh_declare_vector(mh_parameter_list *list, const char *prefix, const char *name, size_t n,
                             mh_init init, double scale);

@@ -58,7 +58,8 @@ ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const c
     return mh_declare(list, prefix, name, 2, (size_t[]){rows, columns}, MH_INIT_UNIFORM, scale);
 }
 
-// Shapes and offsets are the same for everyone, and so are the scales of the initial values.
+// The default floating-point environment, so that the scales of initial values do not depend on the
+// caller's.
 static void declare_all(mh_parameter_list *list, void (*declare)(mh_parameter_list *, void *),
                         void *module)
 {
@@ -112,8 +113,8 @@ mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
 
 // ---- initial values -----------------------------------------------------------------------------
 
-// The sum of twelve uniform numbers is normal but for its far tails, without a logarithm whose bits
-// would depend on the C library.
+// The sum of twelve uniform numbers is normal except for its far tails, and needs no logarithm,
+// whose bits would depend on the C library.
 static void fill_normal(uint64_t seed, uint64_t stream, float deviation, size_t n, float *out)
 {
     for (size_t i = 0; i < n; i++) {

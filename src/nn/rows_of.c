@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Views and checks of what users hand in; see rows_of.h.
+// Views and checks of users' tensors; see rows_of.h.
 #include "nn/rows_of.h"
 #include "ops/tensor_check.h"
 
-enum { MOST_ROWS = 1 << 30 }; // times any width, still far from the end of a size_t
+enum { MOST_ROWS = 1 << 30 }; // times any width, far from overflowing a size_t
 
 mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t, size_t width,
                       bool batch_first, mh_batch *batch)

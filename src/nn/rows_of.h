@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Tensors that users hand in, (T, B, D), (B, T, D) or (T, D), as matrices of rows.
+// Users' tensors, (T, B, D), (B, T, D) or (T, D), as matrices of rows.
 #ifndef MH_NN_ROWS_OF_H
 #define MH_NN_ROWS_OF_H
 
 #include "nn/attention_layer.h"
 
-// Checks the rank (2 or 3) and the last dimension of t, and says which rows are whose.
+// Checks the rank (2 or 3) and the last dimension of t, and maps its rows to sequences.
 mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t, size_t width,
                       bool batch_first, mh_batch *batch);
 
 // Whether the rows of t are evenly spaced, so that (rows, width) is another view of them.
 bool mh_rows_flat(const mh_tensor *t);
 
-// That view; of a tensor whose rows are not evenly spaced: of a dense f32 copy in `memory`, made
-// with `copy`. mh_rows_take is the memory for it, NULL if none is needed.
+// That view; for a tensor whose rows are not evenly spaced, a view of `memory`, which with `copy`
+// is filled with a dense f32 copy. mh_rows_take is the memory for it, NULL if none is needed.
 float *mh_rows_take(mh_arena *arena, const mh_tensor *t);
 mh_status mh_rows_of(mh_context *context, const mh_tensor *t, float *memory, bool copy,
                      mh_tensor *rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tapes: memory that grows and stays.
+// Tapes: memory that grows and is kept.
 #include "nn/tape.h"
 #include "base/context.h"
 
@@ -52,7 +52,7 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
     }
     tape->owner = 0;
     if (tape->size < needed) {
-        // A quarter more than before: batches differ by less, and new memory is slow to come.
+        // A quarter more than before: batches differ by less, and fresh memory is slow.
         const size_t generous = tape->size + tape->size / 4;
         empty(tape);
         if (generous <= needed || !allocate(tape, generous))

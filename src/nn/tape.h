@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One piece of memory for a forward pass and what belongs to it. A module lays it out in two passes
-// (base/arena.h); its first bytes are the module's own struct of pointers into it.
+// One block of memory for the activations that a forward pass saves for backward. A module lays it
+// out in two passes (base/arena.h); it begins with the module's own struct of pointers into it.
 #ifndef MH_NN_TAPE_H
 #define MH_NN_TAPE_H
 
@@ -11,11 +11,11 @@ struct mh_tape {
     mh_allocator allocator;
     char *memory;
     size_t size;
-    uint64_t owner; // the identity of the last forward's module, or 0: nothing to go back through
+    uint64_t owner; // the identity of the last forward's module, or 0: no forward pass is saved
 };
 
 // Memory of at least arena->used bytes, and *arena for the work pass in it: the tape's, or the
-// context's if there is no tape. What was there is lost.
+// context's if there is no tape. Previous contents are lost.
 mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena);
 
 #endif

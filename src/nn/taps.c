@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checking and filling what a tap wants besides weights, which the engine writes itself.
+// Checks and fills a tap's tensors except its weights, which the engine writes itself.
 #include "nn/taps.h"
 #include "nn/attention_layer_run.h"
 #include "ops/overlap.h"
@@ -34,7 +34,7 @@ static mh_status check_overlap(mh_context *context, const mh_tap *tap)
                             {.name = "tap.out", .tensor = if_given(&tap->out)});
 }
 
-// Rows of an output as (B, T, D); packed: (1, rows, D).
+// A view of an output's rows as (B, T, D); packed: (1, rows, D).
 static mh_tensor by_sequence(const mh_attention_call *call, const mh_tensor *rows)
 {
     const size_t D = rows->shape[1];

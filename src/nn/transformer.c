@@ -4,8 +4,8 @@
 //     memory = norm(layer_N(... layer_1(src)))                      the encoder
 //     output = norm(layer_N(... layer_1(tgt, memory), memory))      the decoder
 //
-// A tape keeps what each layer leaves behind, for transformer_grad.c. Without one, or if layers are
-// to be computed again, they share one place for it, and only their outputs stay.
+// A tape keeps the activations that each layer saves, for transformer_grad.c. Without one, or with
+// recompute, layers share the memory for them, and only their outputs are kept.
 #include "base/context.h"
 #include "nn/packed_weights.h"
 #include "nn/tape.h"
@@ -15,7 +15,7 @@
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// With `share` all layers have one place for what they leave behind, but outputs of their own.
+// With `share` all layers share the memory of their saved activations, except the outputs.
 static void layout_layers(mh_stack_pass *p, bool keep, bool share, size_t D, mh_arena *arena)
 {
     const size_t rows = mh_batch_rows(&p->call.rows);
@@ -62,7 +62,7 @@ static void layout(const mh_transformer *t, const mh_transformer_options *o, con
     layout_pass(&r->encoder, src, keep, share, D, arena);
     if (!tgt)
         return;
-    // The memory stands in for its rows while sizes are planned; nobody reads it.
+    // A placeholder for the memory's rows while sizes are planned; it is not read.
     r->decoder.call.memory = mh_tensor_2d(r->encoder.result, r->decoder.call.operands,
                                           mh_batch_rows(&r->encoder.call.rows), D);
     if (!r->decoder.call.memory.data)
@@ -106,7 +106,7 @@ mh_tensor mh_pass_input(const mh_stack_pass *p, size_t i, size_t D)
     return mh_tensor_2d(p->saved[i - 1].out[last], MH_F32, p->x.shape[0], D);
 }
 
-// All layers and the norm at the end, into `output` (rows, D).
+// All layers and the final norm, into `output` (rows, D).
 static mh_status run_stack(mh_context *context, const mh_transformer *t,
                            const mh_transformer_options *o, mh_stack_pass *p, bool decoder,
                            const mh_tensor *output)
@@ -128,7 +128,7 @@ static mh_status run_stack(mh_context *context, const mh_transformer *t,
                            p->stack.norm_bias, &last, output, p->mean, p->rstd);
 }
 
-// The rows of a tensor that is written, or of the memory that stands in for it.
+// Runs the stack into the output's rows, or into a dense buffer that is copied back.
 static mh_status run_into(mh_context *context, const mh_transformer *t,
                           const mh_transformer_options *o, mh_stack_pass *p, bool decoder,
                           const mh_tensor *output)
@@ -161,7 +161,7 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
     return status ? status : run_into(context, t, o, &r->decoder, true, output);
 }
 
-// With the options checked; `decodes`: all of it, else the encoder alone.
+// Options are checked; `decodes`: runs all of it, else the encoder alone.
 static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              const mh_packed_weights *packed, const mh_transformer_options *o,
                              bool decodes, const mh_tensor *src, const mh_tensor *tgt,
@@ -215,7 +215,7 @@ mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer
         status = mh_fail(context, MH_ERROR_ARGUMENT, "transformer: expected one with an encoder");
     if (!status && own.tape)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "tape: found one, expected NULL, as there is no way back from here");
+                         "tape: found one, expected NULL, as there is no backward pass from here");
     return status ? status
                   : run_forward(context, transformer, packed, &own, false, src, NULL, "memory",
                                 memory);

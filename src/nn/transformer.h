@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A Transformer's inside, for the files that are made of it.
+// Internals of a Transformer.
 #ifndef MH_NN_TRANSFORMER_H
 #define MH_NN_TRANSFORMER_H
 
@@ -7,7 +7,7 @@
 
 struct mh_transformer {
     mh_allocator allocator;
-    uint64_t identity; // as mh_mha's
+    uint64_t identity; // as in mh_mha
     mh_transformer_config config;
     mh_parameters parameters;
     size_t encoder_count, decoder_count;
@@ -33,7 +33,8 @@ static inline mh_stack mh_decoder_stack(const mh_transformer *t)
                       t->decoder_norm_bias};
 }
 
-// Taps of layers that there are, one for each attention; without `encoder`: of the decoder only.
+// Checks that taps name existing layers, at most one per attention; without `encoder`, of the
+// decoder only.
 mh_status mh_taps_check(mh_context *context, const mh_transformer *transformer, bool encoder,
                         const mh_tap *taps, size_t count);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One call of the Transformer, as transformer_check.c finds it in its arguments, transformer.c runs
-// it and leaves it on the tape, and transformer_grad.c takes it up again.
+// One call of the Transformer: transformer_check.c fills it from the arguments, transformer.c runs
+// it and saves it on the tape, and transformer_grad.c restores it.
 #ifndef MH_NN_TRANSFORMER_CALL_H
 #define MH_NN_TRANSFORMER_CALL_H
 
@@ -11,10 +11,10 @@
 typedef struct mh_stack_pass {
     mh_stack stack;
     mh_layer_call call;    // what all its layers have in common
-    mh_tensor x;           // (rows, D): what goes in
+    mh_tensor x;           // (rows, D): the input
     float *copy;           // of the input, if it is not rows of f32 already
     mh_layer_saved *saved; // (count)
-    float *mean, *rstd;    // of the norm at the end
+    float *mean, *rstd;    // of the final norm
     float *result;         // (rows, D): the encoder's output
     float *dx;             // (rows, D), in backward
     mh_layer_scratch scratch;
@@ -43,19 +43,19 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
                                        const mh_transformer_options *options,
                                        mh_transformer_options *own);
 
-// All arguments against the module and each other; fills in what the layers are called with.
-// `decodes`: all of it runs, else the encoder alone. `output` may be the output's gradient.
+// Checks all arguments against the module and each other; fills in the layers' calls. `decodes`:
+// all of it runs, else the encoder alone. `output` may be the output's gradient.
 mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *transformer,
                                     const mh_transformer_options *options, bool decodes,
                                     const mh_tensor *src, const mh_tensor *tgt,
                                     const char *output_name, const mh_tensor *output,
                                     mh_transformer_run *r);
 
-// What layer i is called with: what all have in common, its taps and its disabled heads.
+// The call of layer i: what all layers have in common, its taps and its disabled heads.
 mh_layer_call mh_pass_call(const mh_transformer *transformer, const mh_transformer_options *options,
                            const mh_stack_pass *pass, size_t i, bool decoder);
 
-// What layer i reads, the output of the one before; the norm at the end is layer `count`.
+// The input of layer i, which is the output of the previous one; the final norm is layer `count`.
 mh_tensor mh_pass_input(const mh_stack_pass *pass, size_t i, size_t D);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a call of the Transformer is given: which rows are whose, masks that fit them, taps of
-// attentions that there are.
+// Argument checks of the Transformer: sequences of rows, masks of matching shapes, taps of existing
+// attentions.
 #include "base/context.h"
 #include "nn/rows_of.h"
 #include "nn/transformer_call.h"
@@ -23,7 +23,7 @@ static mh_status pack_batch(mh_context *context, const char *name, const mh_tens
     return MH_OK;
 }
 
-// Which rows of x are whose: by its shape, or in a packed batch by `starts`.
+// Maps rows of x to sequences: by its shape, or in a packed batch by `starts`.
 static mh_status find_batch(mh_context *context, const mh_transformer *t,
                             const mh_transformer_options *o, const char *name, const mh_tensor *x,
                             const int64_t *starts, mh_batch *batch)
@@ -35,7 +35,7 @@ static mh_status find_batch(mh_context *context, const mh_transformer *t,
     return status;
 }
 
-// All masks against the sequences of src and tgt (all 0 without one).
+// Checks all masks against the sequences of src and tgt (all 0 without one).
 static mh_status check_masks(mh_context *context, const mh_transformer *t,
                              const mh_transformer_options *o, const mh_batch *src,
                              const mh_batch *tgt)

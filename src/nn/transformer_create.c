@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Transformers made and freed: their layers, and their parameters under PyTorch's names.
+// Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
 #include "base/context.h"
 #include "base/random.h"
 #include "nn/transformer.h"
@@ -101,9 +101,9 @@ static void count_layers(mh_transformer *t)
     }
 }
 
-// ---- making and freeing ------------------------------------------------------------------------
+// ---- creating and freeing ----------------------------------------------------------------------
 
-// At least one, so that there is a place to count from.
+// At least one, so that the address of the first layer is valid.
 static size_t layer_bytes(const mh_transformer *t)
 {
     const size_t count = t->encoder_count + t->decoder_count;

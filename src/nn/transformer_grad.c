@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The Transformer's way back: the layers of transformer.c in the opposite order, each from the
-// gradient of its output to that of its input. The forward pass lies on the tape; masks and starts
-// are the caller's of now, and so must be what they were.
+// The Transformer's backward pass: the layers of transformer.c in reverse order, each from the
+// gradient of its output to that of its input. The forward pass is on the tape; masks and starts
+// are passed again and must be those of the forward pass.
 #include "nn/tape.h"
 #include "nn/transformer_call.h"
 #include "ops/overlap.h"
@@ -25,7 +25,7 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
         const mh_layer *layer = &p->stack.layers[i];
         const mh_tensor x = mh_pass_input(p, i, D);
         mh_layer_call call = mh_pass_call(t, o, p, i, decoder);
-        call.tap = call.cross_tap = NULL; // they have got what they wanted
+        call.tap = call.cross_tap = NULL; // filled by the forward pass
         if (o->recompute)
             status = mh_layer_forward(context, layer, values, &call, &x, &p->saved[i]);
         if (!status)
@@ -83,7 +83,7 @@ static mh_status check_gradient(mh_context *context, const char *name, const mh_
     return status;
 }
 
-// A pass as the tape has kept it, with the arguments of now.
+// Restores a pass from the tape, with the current arguments.
 static mh_status take_up(mh_context *context, const char *name, const mh_tensor *input,
                          const mh_stack_pass *now, mh_stack_pass *kept)
 {
@@ -126,7 +126,7 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
                        "tape: expected one with a forward pass of this module");
     memcpy(&kept, own.tape->memory, sizeof kept);
     own.recompute = kept.recompute;
-    // Masks and starts are the caller's of now.
+    // Masks and starts are those of the current call.
     r.decoder.call.memory = kept.decoder.call.memory;
     status = take_up(context, "src", src, &r.encoder, &kept.encoder);
     if (!status && tgt)
