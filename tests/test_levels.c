@@ -128,7 +128,7 @@ static void one_feature_less(void **state)
 
 // Without matrix instructions all three products are the plain one; with them, f32 and bf16 have
 // kernels of their own, and the table is otherwise that of the level below.
-static void levels_add_up(void **state)
+static void levels_build_on_each_other(void **state)
 {
     (void)state;
     mh_kernels amx, avx512;
@@ -144,7 +144,7 @@ static void levels_add_up(void **state)
 #else
 static void tiles_may_be_refused(void **state) { (void)state, skip(); }
 static void one_feature_less(void **state) { (void)state, skip(); }
-static void levels_add_up(void **state) { (void)state, skip(); }
+static void levels_build_on_each_other(void **state) { (void)state, skip(); }
 #endif
 
 // ---- by name ------------------------------------------------------------------------------------
@@ -203,8 +203,10 @@ static void unknown_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_may_be_refused), cmocka_unit_test(one_feature_less),
-        cmocka_unit_test(levels_add_up),        cmocka_unit_test(levels_by_name),
+        cmocka_unit_test(tiles_may_be_refused),
+        cmocka_unit_test(one_feature_less),
+        cmocka_unit_test(levels_build_on_each_other),
+        cmocka_unit_test(levels_by_name),
         cmocka_unit_test(unknown_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,7 +205,7 @@ static void check_layout(const char *level, const layer *l, const results *expec
                        rearranged(context, &l->dy.view, turn),
                        l->precision};
         results found = run(context, &other, 0, l->x.view.shape[0], NULL);
-        same_results(turn ? "turned" : "with gaps", level, expected, &found);
+        same_results(turn ? "transposed" : "with gaps", level, expected, &found);
         free_results(&found);
         other.bias = (test_tensor){0}; // l's
         free_layer(&other);

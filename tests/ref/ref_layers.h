@@ -21,7 +21,7 @@ void ref_norm(bool rms, size_t n, const double *x, const double *weight, const d
 void ref_norm_backward(bool rms, size_t n, const double *x, const double *weight, double epsilon,
                        const double *dy, double *dx, double *dweight, double *dbias);
 
-// One row of RoPE: `width` of n numbers are turned by position / base^(2i/width).
+// One row of RoPE: `width` of n numbers are rotated by position / base^(2i/width).
 void ref_rope(bool interleaved, size_t n, size_t width, double position, double base,
               const double *x, double *y);
 

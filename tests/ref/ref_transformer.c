@@ -4,7 +4,7 @@
 //     x = norm(x + f(x))       or, norm_first,       x = x + f(norm(x))
 //
 // for f = self-attention, in decoders cross-attention, and the feed-forward network. A stack keeps
-// the input of each sublayer; the way back computes everything else again.
+// the input of each sublayer; backward recomputes everything else.
 #include "ref/ref_transformer.h"
 
 #include "base/rng.h"
