@@ -44,7 +44,7 @@ static mh_tensor embed(const forward *f, const int32_t *ids, size_t count, float
     return mh_tensor_3d(memory, MH_F32, count, 1, FIXTURE_D);
 }
 
-static void prefetch_distance(forward *f, const int32_t *ids, size_t count)
+static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
 {
     static float source[FIXTURE_MOST * FIXTURE_D], target[FIXTURE_MOST * FIXTURE_D],
         out[FIXTURE_MOST * FIXTURE_D];
@@ -82,7 +82,7 @@ static size_t greedy(forward *f, size_t most, int32_t *ids, double *log_probabil
     const int32_t end = mh_tokenizer_eos(tokenizer);
     *log_probability = 0;
     for (size_t count = 0;; count++) {
-        prefetch_distance(f, ids, count);
+        score_next_tokens(f, ids, count);
         int32_t best = end;
         for (size_t v = 0; v < mh_tokenizer_size(tokenizer) && count + 1 < most; v++)
             if ((int32_t)v != mh_tokenizer_pad(tokenizer) &&
@@ -174,7 +174,7 @@ typedef struct best {
 static void enumerate(forward *f, const int32_t *allowed, double penalty, int32_t *ids,
                       size_t count, double log_probability, best *b)
 {
-    prefetch_distance(f, ids, count);
+    score_next_tokens(f, ids, count);
     float next[FEW];
     for (size_t i = 0; i < FEW; i++)
         next[i] = f->logits[allowed[i]];
@@ -308,7 +308,7 @@ static void attention_is_that_of_a_forward(void **state)
         mh_translations *all = translate(context, t, &o, some_texts, 2);
         const mh_translation *r = mh_translations_at(all, 0, 0);
         assert_true(r->count > 0);
-        prefetch_distance(&f, r->ids, r->count - 1);
+        score_next_tokens(&f, r->ids, r->count - 1);
         for (size_t n = 0; n < r->count; n++) {
             double expected[FIXTURE_MOST], sum = 0, total = 0;
             for (size_t s = 0; s < S; s++) {

@@ -66,7 +66,7 @@ static size_t inflate_raw(const unsigned char *from, size_t size, unsigned char 
 }
 
 // As the page does it, in double.
-static void check_block(const char *base64, int bits, const float *expected)
+static void check_chunk(const char *base64, int bits, const float *expected)
 {
     unsigned char packed[4096], raw[4096];
     size_t size = inflate_raw(packed, decode_base64(base64, packed), raw, sizeof raw);
@@ -99,7 +99,7 @@ static void check_data(int bits)
     assert_string_equal(json_string_value(json_object_get(trace, "title")), tokens[0]);
     assert_int_equal(json_array_size(chunks), L * H);
     for (size_t n = 0; n < L * H; n++)
-        check_block(json_string_value(json_array_get(chunks, n)), bits, weights + n * T * S);
+        check_chunk(json_string_value(json_array_get(chunks, n)), bits, weights + n * T * S);
     json_decref(root);
     mh_bytes_free(context, &json);
 }

@@ -53,7 +53,7 @@ static void check(mh_context *context, mh_status status)
 
 // ---- one sentence -------------------------------------------------------------------------------
 
-static void prefetch_distance(tracer *tr, mh_decoding *decoding, const mh_beam *b)
+static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *b)
 {
     const size_t rows = b->live, D = tr->t->config.d_model;
     const mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D),
@@ -100,7 +100,7 @@ static bool has_finished_greedy(const mh_beam *b, const mh_translation *greedy)
 static void search(tracer *tr, mh_decoding *decoding, mh_beam *b)
 {
     while (b->live) {
-        prefetch_distance(tr, decoding, b);
+        score_next_tokens(tr, decoding, b);
         mh_beam_advance(b, tr->next, tr->parents);
         if (b->live)
             check(tr->context, mh_decoding_select(tr->context, decoding, tr->parents, b->live));
