@@ -2,13 +2,13 @@
 // Example 1: what attention does, on a sentence.
 //
 // Each word asks a question (its query q), offers an answer to it (its key k) and has something
-// to say (its value v). Attention compares every query with every key, turns the scores of a
-// row into weights that sum to 1, and hands each word the weighted mean of the values:
+// to say (its value v). Attention compares every query with every key, converts each row of scores
+// to weights that sum to 1, and gives each word the weighted mean of the values:
 //
 //     out = softmax(q k^T / sqrt(E)) v
 //
-// Several heads do that side by side. Here are two, made by hand: in head 0 words look for the
-// word they mean or belong to, in head 1 each looks for the word before it.
+// Several heads do this in parallel. The two here are made by hand: in head 0 words attend to the
+// word they refer or belong to, in head 1 each attends to the word before it.
 #include <multihead/multihead.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const float is[T][E] = {{0, 0, 0, 1}, {1, 0, 0, 0}, {0, 1, 0, 0},
 static const float wants[T][E] = {{6, 0, 0, 0}, {0, 4, 0, 0}, {6, 0, 2, 0},
                                   {0, 6, 0, 0}, {8, 0, 0, 0}, {4, 0, 6, 0}};
 
-// Head 1: a place in the sentence is a direction; the query points to the place before.
+// Head 1: a position is encoded as a direction; the query points to the previous position.
 static const float direction[T][2] = {{1, 0},  {0.5f, 0.866f},   {-0.5f, 0.866f},
                                       {-1, 0}, {-0.5f, -0.866f}, {0.5f, -0.866f}};
 
@@ -95,14 +95,14 @@ int main(void)
         return EXIT_FAILURE;
     }
 
-    // A tensor is a view of memory that stays yours.
+    // A tensor is a view of memory that you own.
     mh_tensor qt = mh_tensor_4d(q, MH_F32, B, H, T, E);
     mh_tensor kt = mh_tensor_4d(k, MH_F32, B, H, T, E);
     mh_tensor vt = mh_tensor_4d(v, MH_F32, B, H, T, E);
     mh_tensor ot = mh_tensor_4d(out, MH_F32, B, H, T, E);
     mh_tensor wt = mh_tensor_4d(weights, MH_F32, B, H, T, T);
 
-    // Whatever goes beyond the formula is an option; here, to see the weights as well.
+    // Anything beyond the formula is an option; here, the weights as a second output.
     mh_attention_options options = mh_attention_options_default();
     options.weights = &wt;
     if (mh_attention_forward(context, &options, &qt, &kt, &vt, &ot) != MH_OK) {

@@ -2,8 +2,8 @@
 // Example 2: masks. All of them are fields of the options, all can be combined, and none of
 // them is ever expanded in memory.
 //
-// Every query and key is the same here, so each query spreads its attention evenly over the
-// keys it may see; the little matrices show which ones those are.
+// All queries and keys are equal here, so each query spreads its attention evenly over its live
+// keys; the little matrices show which ones those are.
 #include <multihead/multihead.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ enum { T = 6, S = 8, E = 4 }; // queries, keys, width of a head; one batch, one 
 
 static float q[T][E], k[S][E], v[S][E], out[T][E], weights[T][S];
 
-// Runs attention with these options and compares what each query sees with a drawing:
-// one row per query, '#' for a key that is seen.
+// Runs attention with these options and compares each query's live keys with a drawing: one row per
+// query, '#' for a live key.
 static void show(mh_context *context, const char *title, mh_attention_options options,
                  const char *const expected[T])
 {
@@ -64,7 +64,7 @@ static const char *const kept[T] = {"#.#.#.#.", "#.#.#.#.", "#.#.#.#.",
 static const char *const combined[T] = {"#.#.....", "#.#.....", "..#.#...",
                                         "..#.#...", "....#.#.", "....#.#."};
 
-// Which keys exist, by what the sequence is: lengths, and several documents in one row.
+// Masks from the structure of the sequence: lengths, and several documents in one row.
 static void show_sequences(mh_context *context)
 {
     mh_attention_options options = mh_attention_options_default();
@@ -81,7 +81,7 @@ static void show_sequences(mh_context *context)
     show(context, "two documents in one sequence", options, documents);
 }
 
-// A mask of one's own, broadcast as NumPy does, alone and with others on top of it.
+// A mask tensor, broadcast as in NumPy, alone and combined with others.
 static void show_own_mask(mh_context *context)
 {
     uint8_t keep[S] = {1, 0, 1, 0, 1, 0, 1, 0};

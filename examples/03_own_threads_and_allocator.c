@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Example 3: the library as a guest in your program. A server or a game has its own threads and
-// its own memory; a context takes both as callbacks, and then starts no thread and calls no
-// malloc of its own. The result has the same bits either way.
+// Example 3: your own threads and allocator. A server or a game manages its own threads and memory;
+// a context takes both as callbacks, and then starts no threads and never calls malloc. The result
+// is bitwise identical either way.
 #include <multihead/multihead.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,13 +11,13 @@
 
 enum { B = 2, H = 4, T = 64, E = 32, COUNT = B * H * T * E, THREADS = 3 };
 
-// ---- your threads -----------------------------------------------------------------------
+// ---- your threads ---------------------------------------------------------------------------
 
 typedef struct loop {
     mh_task_fn task;
     void *arg;
     size_t count;
-    atomic_size_t next; // the next iteration that nobody has taken
+    atomic_size_t next; // the next iteration that no worker has taken
 } loop;
 
 typedef struct worker {
@@ -45,7 +45,7 @@ static void my_parallel_for(void *user, size_t threads, size_t count, mh_task_fn
     for (; started < threads && started < THREADS; started++) {
         workers[started] = (worker){&shared, started};
         if (pthread_create(&handles[started], NULL, work, &workers[started]) != 0)
-            break; // the others do its share
+            break; // the others do its work
     }
     workers[0] = (worker){&shared, 0};
     work(&workers[0]);
@@ -54,7 +54,7 @@ static void my_parallel_for(void *user, size_t threads, size_t count, mh_task_fn
     ++*calls;
 }
 
-// ---- your memory ------------------------------------------------------------------------
+// ---- your memory ----------------------------------------------------------------------------
 
 typedef struct tally {
     size_t allocations, releases, bytes, most_bytes;
@@ -63,7 +63,7 @@ typedef struct tally {
 static void *my_alloc(void *user, size_t size, size_t alignment)
 {
     tally *t = user;
-    size_t whole = (size + alignment - 1) / alignment * alignment; // as aligned_alloc wants it
+    size_t whole = (size + alignment - 1) / alignment * alignment; // as aligned_alloc requires
     void *memory = aligned_alloc(alignment, whole);
     if (!memory)
         return NULL;
@@ -81,7 +81,7 @@ static void my_release(void *user, void *memory, size_t size)
     free(memory);
 }
 
-// ---- the same attention, at home and as a guest ---------------------------------------------
+// ---- the same attention, with built-in and own resources ------------------------------------
 
 static float q[COUNT], k[COUNT], v[COUNT], at_home[COUNT], as_guest[COUNT]; // (B, H, T, E)
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Example 4: the multi-head attention module, nn.MultiheadAttention's twin. It projects query, key
-// and value, lets every head attend on its own part, and mixes what they found:
+// Example 4: the multi-head attention module, the equivalent of nn.MultiheadAttention. It projects
+// query, key and value, runs attention per head, and projects the concatenated heads:
 //
 //     out = concat(head_1 ... head_H) Wo^T + bo        x (T, B, D) -> out (T, B, D)
 //
-// Heads cost nothing: eight of width 64 have as many parameters as one of width 512. What they add
-// are weights: each head has a pattern of its own (see 07_train.c for what that is good for).
+// Heads are free: eight of width 64 have as many parameters as one of width 512. What they add is
+// weights: each head has its own pattern (07_train.c shows what that is good for).
 #include <multihead/multihead.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void must(mh_status status)
     exit(EXIT_FAILURE);
 }
 
-// A module with parameters drawn as PyTorch draws them.
+// A module with parameters initialised as in PyTorch.
 static mh_mha *make(mh_mha_config config)
 {
     mh_mha *mha;
@@ -29,7 +29,7 @@ static mh_mha *make(mh_mha_config config)
     return mha;
 }
 
-// Some numbers to work on, and room for results.
+// Input data, and room for results.
 static float *numbers(size_t count)
 {
     float *x = malloc(count * sizeof *x);
@@ -96,7 +96,7 @@ static void weights_of_each_head(void)
     mh_tensor weights = mh_tensor_4d(w, MH_F32, B, H, T, T);
     mh_mha_options options = mh_mha_options_default();
     options.per_head_weights = true;
-    options.attention.causal = MH_CAUSAL; // a command, no mask is needed
+    options.attention.causal = MH_CAUSAL; // no mask tensor needed
     must(mh_mha_forward(context, mha, &options, &query, &query, &query, &out, &weights));
     printf("  batch first, causal, weights of each head\n");
     print("x", &query);

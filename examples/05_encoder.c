@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Example 5: a stack of encoder layers, nn.TransformerEncoder's twin, over two sentences of unequal
-// length. Shorter ones are padded and a mask says where (true = not a token); or they are packed
-// one after the other and nothing is padded. Both give the same bits for the real tokens.
+// Example 5: a stack of encoder layers, the equivalent of nn.TransformerEncoder, over two sentences
+// of different lengths. Shorter ones are padded, with a mask (true = padding); or all are packed
+// back to back, without padding. Both are bitwise identical for the real tokens.
 #include <multihead/multihead.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ int main(void)
     printf("  %d layers, %zu parameters in %zu tensors, PyTorch's names: %s ...\n", LAYERS,
            parameters->floats, parameters->count, parameters->list[0].name);
 
-    // Padded, with a tap that listens to the last layer's heads.
+    // Padded, with a tap on the last layer's heads.
     mh_tensor x = mh_tensor_3d(src, MH_F32, B, S, D), y = mh_tensor_3d(out, MH_F32, B, S, D);
     mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, B, S);
     mh_tap tap = {.kind = MH_TAP_ENCODER,
@@ -73,7 +73,7 @@ int main(void)
     options.tap_count = 1;
     must(mh_transformer_forward(context, encoder, &options, &x, NULL, &y));
 
-    // Packed: eleven rows in place of fourteen.
+    // Packed: eleven rows instead of fourteen.
     mh_tensor px = mh_tensor_2d(packed, MH_F32, 11, D);
     mh_tensor py = mh_tensor_2d(packed_out, MH_F32, 11, D);
     options = mh_transformer_options_default();

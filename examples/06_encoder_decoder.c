@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Example 6: the whole Transformer, nn.Transformer's twin: an encoder reads the source, a decoder
-// writes the target and looks at both. In training all target tokens go through at once, a causal
-// rule keeps each from seeing those after it; in use they come one by one, and what was computed
-// for earlier ones is kept in a cache. Both give the same bits.
+// Example 6: the whole Transformer, the equivalent of nn.Transformer: an encoder reads the source,
+// a decoder writes the target and attends to both. In training all target tokens are processed at
+// once, with a causal mask; in inference they are generated one by one, with a KV cache. Both are
+// bitwise identical.
 #include <multihead/multihead.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { S = 9, T = 6, B = 2, D = 64, H = 4, F = 256 };
 static float src[S * B * D], memory[S * B * D]; // (S, B, D)
 static float tgt[T * B * D], out[T * B * D];    // (T, B, D)
 static float step_out[B * D];                   // (1, B, D)
-static float cross[B * H * S];                  // (B, H, 1, S): where the decoder looks
+static float cross[B * H * S];                  // (B, H, 1, S): cross-attention weights
 
 static mh_context *context;
 
@@ -38,8 +38,8 @@ static mh_transformer *make(void)
     return transformer;
 }
 
-// The encoder once, then the decoder token by token; returns how many of them are as in `out`, to
-// the bit.
+// The encoder once, then the decoder token by token; returns how many tokens are bitwise identical
+// to `out`.
 static int decode(const mh_transformer *whole)
 {
     mh_decoding *decoding;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Example 7: train a tiny model, and see why attention has several heads. Each token must tell
-// which tokens stand 1, 2, 3 and 4 places before it (in a ring), from one attention layer:
+// Example 7: train a tiny model, and see why attention has several heads. Each token must predict
+// the tokens 1, 2, 3 and 4 positions before it (in a ring), from one attention layer:
 //
 //     tokens -> embedding + positions -> multi-head attention -> linear -> 4 answers
 //
-// A head's result is one weighted mean of the values. One head, however wide, has to look at four
-// places with one set of weights, and in the sum nobody can tell whose part is whose; four heads
-// look at a place each. The width of all heads together, the parameters and the work are the same
-// in every run.
+// A head's result is one weighted mean of the values. One head, however wide, has to attend to four
+// positions with one set of weights, and the sum does not reveal which part came from where; four
+// heads attend to one position each. The total width of the heads, the parameters and the work are
+// the same in every run.
 //
 // usage: 07_train [STEPS]       default: 400
 #include <multihead/multihead.h>
@@ -17,7 +17,7 @@
 
 enum { B = 16, T = 16, V = 16, D = 64, ANSWERS = 4, ROWS = B * T };
 
-// What is learned besides the attention itself.
+// The parameters besides the attention's own.
 enum { TOKENS, POSITIONS, READ, READ_BIAS, OWN };
 static mh_parameter own_list[OWN] = {
     {.name = "tokens", .rank = 2, .shape = {V, D}, .init = MH_INIT_NORMAL, .init_scale = 1},
@@ -26,7 +26,7 @@ static mh_parameter own_list[OWN] = {
      .rank = 2,
      .shape = {ANSWERS * V, D},
      .init = MH_INIT_UNIFORM,
-     .init_scale = 0.125f}, // 1 / sqrt(D), as nn.Linear has it
+     .init_scale = 0.125f}, // 1 / sqrt(D), as in nn.Linear
     {.name = "read.bias", .rank = 1, .shape = {ANSWERS * V}},
 };
 
@@ -90,8 +90,8 @@ static void make_batch(uint64_t *state)
             targets[i * ANSWERS + a] = ids[i / T * T + (i % T + T - 1 - a) % T];
 }
 
-// The part of answers that are right.
-static double count_b(void)
+// The fraction of right answers.
+static double count_correct(void)
 {
     size_t right = 0;
     for (size_t i = 0; i < ROWS * ANSWERS; i++) {
@@ -125,7 +125,7 @@ static double step_once(const mh_mha *mha, const mh_mha_options *options, learne
     mh_linear_options linear = mh_linear_options_default();
     linear.bias = &bias;
     must(mh_linear(context, &linear, &found, &read, &answers));
-    *right = count_b();
+    *right = count_correct();
 
     double loss;
     const mh_tensor each = mh_tensor_2d(logits, MH_F32, ROWS * ANSWERS, V);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Example 8: tensors in files. Writes q, k, v of a sentence as .npy for NumPy and all three as
-// one .safetensors, reads them back, and runs attention right on the file's memory.
+// one .safetensors, reads them back, and runs attention directly on the mapped file.
 //
-// usage: 08_files [FOLDER]       default: a temporary folder, which is removed again
+// usage: 08_files [DIRECTORY]    default: a temporary directory, which is removed again
 #define _POSIX_C_SOURCE 200809L // mkdtemp
 #include <multihead/io.h>
 #include <multihead/multihead.h>

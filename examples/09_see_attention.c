@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Example 9: see what the heads attend to. Runs attention with two heads over a sentence, prints
-// their weights as heatmaps, and writes a page on which every step can be followed.
+// their weights as heatmaps, and writes an HTML page that shows every step.
 //
 // usage: 09_see_attention [PAGE.html]
 #include <multihead/multihead.h>
@@ -12,8 +12,8 @@ enum { H = 2, T = 4, E = 4 }; // heads, words, width
 
 static const char *const words[T] = {"the", "cat,", "it", "purred"};
 
-// Head 0 asks who is meant, head 1 for the word before. A word is, to head 0: a thing, an action, a
-// stand-in, a filler; to head 1 it is its place.
+// Head 0 resolves references, head 1 attends to the previous word. Features of a word in head 0: a
+// thing, an action, a stand-in, a filler; in head 1: its position.
 static float q[H][T][E] = {{{6, 0, 0, 0}, {0, 4, 0, 0}, {8, 0, 0, 0}, {4, 0, 6, 0}},
                            {{9, 0, 0, 0}, {9, 0, 0, 0}, {0, 9, 0, 0}, {0, 0, 9, 0}}};
 static float k[H][T][E] = {{{0, 0, 0, 1}, {1, 0, 0, 0}, {0, 0, 1, 0}, {0, 1, 0, 0}},

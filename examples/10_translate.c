@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Example 10: translate. Loads a model folder, translates sentences by beam search, and prints the
-// two best of each with their scores, and for the best which source token each of its tokens looked
-// at.
+// Example 10: translate. Loads a model directory, translates sentences by beam search, and prints
+// the two best of each with their scores, and for the best the source token that each of its tokens
+// attended to most.
 //
 // usage: 10_translate [MODEL [TEXT...]]       default: models/fr-en, from the top of this project
 #include <multihead/multihead.h>
@@ -21,7 +21,8 @@ static void must(mh_status status)
     exit(EXIT_FAILURE);
 }
 
-// The source token that target token t looked at most, over all heads of all decoder layers.
+// The source token that target token t attended to most, averaged over all heads of all decoder
+// layers.
 static size_t strongest(const mh_translation *translation, size_t t)
 {
     const size_t S = translation->source->count;
@@ -32,7 +33,7 @@ static size_t strongest(const mh_translation *translation, size_t t)
     return best;
 }
 
-// Token i of a text is what is between the end of the one before and its own.
+// Token i of a text is the bytes from the end of the previous token to its own end.
 static void show_token(const char *text, const size_t *ends, size_t i)
 {
     const size_t begin = i ? ends[i - 1] : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Example 11: a language model, as GPT is one: an encoder whose attention is causal. It learns a
-// verse by heart, letter by letter, and recites it from its first words. In training all letters go
-// through at once and each is to tell the next; in use the prompt goes through at once and then
-// letter by letter, with the keys and values of those before in a cache.
+// Example 11: a decoder-only language model such as GPT: an encoder with causal attention. It
+// memorises a verse, letter by letter, and recites it from its first words. In training all letters
+// are processed at once and each predicts the next; in inference the prompt is prefilled at once,
+// then letters are generated one by one with a KV cache.
 //
 // usage: 11_language_model [STEPS]       default: 300
 #include <multihead/multihead.h>
@@ -29,13 +29,13 @@ static void must(mh_status status)
     exit(EXIT_FAILURE);
 }
 
-// The first parameter is the table of letters (V, D), which the module leaves to us.
+// The first parameter is the embedding table of letters (V, D), which the module leaves to us.
 static mh_tensor table(const mh_transformer *model, float *values)
 {
     return mh_parameter_view(&mh_transformer_parameters(model)->list[0], values);
 }
 
-// rows (n, D) = letters + places, from place `first` on in each of the n / length sequences.
+// rows (n, D) = letters + positions, from position `first` on in each of the n / length sequences.
 static void embed(const mh_transformer *model, size_t n, size_t length, size_t first)
 {
     const mh_tensor letters = table(model, mh_transformer_parameters(model)->values);
@@ -46,7 +46,7 @@ static void embed(const mh_transformer *model, size_t n, size_t length, size_t f
     must(mh_add(context, &rows, &place, &rows));
 }
 
-// logits (n, V): how well each letter would follow; the table once more.
+// logits (n, V): the scores of the next letter, with the tied embedding table.
 static void read_out(const mh_transformer *model, size_t n)
 {
     const mh_tensor letters = table(model, mh_transformer_parameters(model)->values);
@@ -54,7 +54,7 @@ static void read_out(const mh_transformer *model, size_t n)
     must(mh_linear(context, NULL, &rows, &letters, &out));
 }
 
-// Forward, loss, backward, for B pieces of the verse.
+// Forward, loss, backward, for B excerpts of the verse.
 static double step_once(const mh_transformer *model, const mh_transformer_options *options,
                         float *gradients)
 {
@@ -111,7 +111,7 @@ static double train(const mh_transformer *model, uint32_t steps)
     return loss;
 }
 
-// Writes the likeliest letters behind the first `prompt` of `text`, up to T in all.
+// Greedy decoding: appends the likeliest letters to the first `prompt` of `text`, up to T in all.
 static void recite(const mh_transformer *model, size_t prompt, char text[T + 1])
 {
     mh_decoding *decoding;

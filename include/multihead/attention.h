@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // multihead/attention.h: scaled dot-product attention.
 //
-// Read the first part and stop there if it is enough; masks, positions, packed batches and
-// further outputs are fields of one options struct, all of which can be combined.
+// The first part is enough for the basic call; masks, positions, packed batches and further outputs
+// are fields of one options struct, and all can be combined.
 //
 // Letters: B batch, H query heads, G key/value heads (H a multiple of G), T query length,
 // S key length, E width of a query/key head, Ev width of a value head.
@@ -22,23 +22,23 @@ typedef struct mh_attention_options mh_attention_options;
 //
 //     q    (B, H, T, E)     k (B, G, S, E)     v (B, G, S, Ev)     out (B, H, T, Ev)
 //
-// Query head h uses key/value head h / (H/G). Any strides, so (B, T, H, E) or a slice of a
-// packed QKV projection is a matter of the view. f32, bf16 or f16, each tensor its own; sums
-// are kept in f32. `options` may be NULL. Outputs must not overlap the inputs or each other.
+// Query head h uses key/value head h / (H/G). Any strides, so (B, T, H, E) or a slice of a packed
+// QKV projection is just another view. f32, bf16 or f16, independently per tensor; accumulation is
+// in f32. `options` may be NULL. Outputs must not overlap the inputs or each other.
 //
-// O(T + S) memory unless weights are asked for. The same bits come out for any number of
-// threads, for a sequence alone or in a batch, padded on the right or packed, all queries at
-// once or one by one.
+// O(T + S) memory unless weights are requested. Results are bitwise identical for any number of
+// threads, for a sequence alone or in a batch, padded on the right or packed, all queries at once
+// or one by one.
 //
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; `out` is then
-// untouched. The context belongs to the calling thread; tensors are borrowed for the call.
+// unmodified. The context belongs to the calling thread; tensors are borrowed for the call.
 MH_API mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
                                       const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
                                       const mh_tensor *out);
 
 // ---- options ------------------------------------------------------------------------
 
-// Which keys a query sees: key j is live for query i if j <= i + offset.
+// Which keys a query attends to: key j is live for query i if j <= i + offset.
 typedef enum mh_causal {
     MH_CAUSAL_NONE = 0,
     MH_CAUSAL,              // offset 0, and an error unless T = S: the unambiguous case
@@ -51,7 +51,7 @@ typedef enum mh_causal {
 typedef enum mh_mask_kind {
     MH_MASK_KEEP, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
     MH_MASK_DROP, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
-    MH_MASK_ADD,  // f32, bf16, f16: added to the score; -inf is a mask, -1e9 is a number
+    MH_MASK_ADD,  // f32, bf16, f16: added to the score; -inf masks the key, -1e9 does not
 } mh_mask_kind;
 
 typedef struct mh_mask {
@@ -61,7 +61,7 @@ typedef struct mh_mask {
 
 typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN } mh_empty_row;
 
-// What the `weights` output shows: the softmax, or a step on the way to it.
+// What the `weights` output contains: the softmax, or an intermediate step.
 typedef enum mh_weights_stage {
     MH_WEIGHTS_SOFTMAX = 0, // p_ij, rows sum to 1 (less with sinks), 0 where masked
     MH_WEIGHTS_SCALED,      // scale * q k^T
@@ -69,12 +69,12 @@ typedef enum mh_weights_stage {
     MH_WEIGHTS_BIASED,      // ... after additive masks and ALiBi; -inf where masked
 } mh_weights_stage;
 
-#define MH_SCALE_DEFAULT ((float)NAN) // stands for 1/sqrt(E)
+#define MH_SCALE_DEFAULT ((float)NAN) // means 1/sqrt(E)
 
 // s_ij = scale * q_i . k_j, then softcap, then additive masks and ALiBi. Key j is live for
 // query i if the causal rule or the prefix, the window, the document ids, the lengths, and
-// every mask allow it. Dead keys might as well not exist: not even their NaN leaks. A row whose
-// live scores are all -inf, by -inf in q or k or by score + mask < -FLT_MAX, is NaN, with lse =
+// every mask allow it. Dead keys have no effect: not even a NaN in them propagates. A row whose
+// live scores are all -inf, through -inf in q or k or score + mask < -FLT_MAX, is NaN, with lse =
 // -inf. Division by the softmax's sum comes last: |v| < FLT_MAX / (3000 S) never overflows.
 struct mh_attention_options {
     size_t struct_size; // sizeof(mh_attention_options)
@@ -84,9 +84,9 @@ struct mh_attention_options {
 
     mh_causal causal;                  // MH_CAUSAL_NONE
     int64_t offset;                    // 0; read for MH_CAUSAL_OFFSET and MH_CAUSAL_NONE
-    int64_t window_left, window_right; // -1, -1: open; p - left <= j <= p + right, p = i + offset
-    const int64_t *prefix_lengths;     // (B) NULL: none; keys below are seen in spite of causal
-    const int64_t *key_lengths;        // (B) NULL: S each; keys from there on do not exist
+    int64_t window_left, window_right; // -1, -1: none; p - left <= j <= p + right, p = i + offset
+    const int64_t *prefix_lengths;     // (B) NULL: none; keys below it are exempt from causal
+    const int64_t *key_lengths;        // (B) NULL: S each; keys from there on are ignored
     const mh_tensor *query_documents;  // (B, T) i32 or i64, NULL: none; a query sees the
     const mh_tensor *key_documents;    // (B, S)   keys that have the same document id
     const mh_mask *masks;              // NULL
@@ -96,24 +96,25 @@ struct mh_attention_options {
     const float *sinks;                // (H) NULL: none; adds exp(sink_h) to the softmax's sum
 
     // Packed batches without padding: q, k, v, out, lse have B = 1 and hold `sequences`
-    // sequences one after the other; sequence b is rows starts[b] .. starts[b+1]-1. Rows before the
-    // first start and from the last one on are not touched. Per-batch options then count sequences;
+    // sequences back to back; sequence b is rows starts[b] .. starts[b+1]-1. Rows before the first
+    // start and from the last one on are not touched. Per-batch options are then per sequence;
     // masks and weights are (sequences, H, longest T, longest S).
     size_t sequences;            // 0: not packed
     const int64_t *query_starts; // (sequences + 1)
     const int64_t *key_starts;   // (sequences + 1)
 
     // Each weight is dropped with this probability, the others are scaled by 1 / (1 - dropout).
-    // Which ones is a function of the seed and of the weight's place (sequence, head, query, key)
-    // alone: not of threads, tiles or the batch a sequence is in. It counts in steps of 2^-16.
+    // Which ones is a function of the seed and of the weight's index (sequence, head, query, key)
+    // alone: not of threads, tiles or the batch a sequence is in. The probability has a resolution
+    // of 2^-16.
     float dropout;             // 0: none; less than 1
     uint64_t dropout_seed;     // 0
-    uint64_t dropout_sequence; // 0: the number of this batch's first sequence
+    uint64_t dropout_sequence; // 0: the index of this batch's first sequence
 
     mh_empty_row empty_row; // MH_EMPTY_ROW_ZERO: what out and weights get where a query has no
                             // live key and no sink
 
-    // Further outputs; none of them changes a bit of `out`.
+    // Further outputs; `out` is bitwise identical with and without them.
     const mh_tensor *lse;           // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
     const mh_tensor *weights;       // (B, H, T, S) f32, bf16 or f16, NULL
     mh_weights_stage weights_stage; // MH_WEIGHTS_SOFTMAX
@@ -125,12 +126,12 @@ struct mh_attention_options {
     size_t weights_row_count;       // 0
 
     void *workspace;       // NULL: the context's own; else workspace_size bytes, any alignment
-    size_t workspace_size; // at least what mh_attention_workspace says
+    size_t workspace_size; // at least what mh_attention_workspace returns
 
     mh_precision precision; // MH_PRECISION_AUTO: of the products q k and weights v
 };
 
-// Inline, so that the size is that of the struct you were compiled with.
+// Inline, so that struct_size is that of the struct the caller was compiled with.
 static inline mh_attention_options mh_attention_options_default(void)
 {
     mh_attention_options options;
@@ -148,11 +149,11 @@ MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_
 
 // ---- backward -----------------------------------------------------------------------------
 
-// Where the gradients go; each may be NULL if it is not wanted.
+// Output tensors for the gradients; each may be NULL if not wanted.
 typedef struct mh_attention_gradients {
     size_t struct_size;             // sizeof(mh_attention_gradients)
     const mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
-    const mh_tensor *const *dmasks; // NULL; else one pointer a mask, NULL where not wanted: the
+    const mh_tensor *const *dmasks; // NULL; else one pointer per mask, NULL where not wanted: the
                                     // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
                                     // summed over the dimensions it was broadcast along
     const mh_tensor *dsinks;        // NULL; (H) f32
@@ -171,13 +172,13 @@ static inline mh_attention_gradients mh_attention_gradients_default(void)
 //
 //     dout (B, H, T, Ev)     out, options->lse: as forward wrote them for the same inputs
 //
-// Gradients must not overlap each other or any input. Everything forward can do has gradients.
-// Scores are computed again, so memory stays O(T + S). Dead keys and queries without live keys get
-// 0. The same bits for any number of threads, and for a sequence alone, padded or packed (except
-// sums over the batch: dmasks, dsinks).
+// Gradients must not overlap each other or any input. Backward supports every option of forward.
+// Scores are recomputed, so memory stays O(T + S). Dead keys and queries without live keys get 0.
+// Results are bitwise identical for any number of threads, and for a sequence alone, padded or
+// packed (except sums over the batch: dmasks, dsinks).
 //
 // Errors: as mh_attention_forward, and MH_ERROR_ARGUMENT if options->lse is NULL; gradients are
-// then untouched. options->weights is ignored.
+// then unmodified. options->weights is ignored.
 MH_API mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
                                        const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
                                        const mh_tensor *out, const mh_tensor *dout,
@@ -193,19 +194,19 @@ MH_API mh_status mh_attention_backward_workspace(
 
 typedef struct mh_attention_plan {
     const char *isa;     // the kernels' level
-    size_t threads;      // that will be used
-    size_t tasks;        // independent pieces of work
-    size_t query_rows;   // rows of a query tile: they pass a key tile together
+    size_t threads;      // used
+    size_t tasks;        // independent units of work
+    size_t query_rows;   // rows of a query tile, processed together per key tile
     size_t key_tile;     // keys of a key tile
-    size_t kv_split;     // keys summed up before a merge by log-sum-exp
-    size_t block_rows;   // query rows that share one packing of a key tile, at most
+    size_t kv_split;     // keys of a KV split, reduced before a log-sum-exp merge
+    size_t block_rows;   // maximum of query rows that share one packed key tile
     size_t workspace;    // bytes of scratch
     uint64_t tiles;      // query tiles x key tiles, of `out`: weights take a second pass
-    uint64_t dead_tiles; // of these skipped: no live pair
-    uint64_t edge_tiles; // of these with dead pairs too: taken by smaller query tiles where that
-                         // helps, and masked element by element
-    uint64_t live_pairs; // query-key pairs that count, over all heads
-    double flops;        // 2 (E + Ev) a live pair: the work that must be done
+    uint64_t dead_tiles; // of these, skipped: no live pair
+    uint64_t edge_tiles; // of these, with some dead pairs: masked element by element, with smaller
+                         // query tiles where that helps
+    uint64_t live_pairs; // unmasked query-key pairs, over all heads
+    double flops;        // 2 (E + Ev) per live pair: the minimum work
     char why[512];       // the reasons, in words
 } mh_attention_plan;
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// multihead/base.h: what everything else stands on - status codes, the context,
-// memory, logging and parallel loops.
+// multihead/base.h: the foundation: status codes, the context, memory, logging and parallel loops.
 //
-// Thread rule, one sentence: parameters and models are immutable once loaded and
-// may be shared by any number of threads; a context belongs to one thread at a
-// time; two contexts never interfere.
+// Thread safety: parameters and models are immutable once loaded and may be shared by any number of
+// threads; a context belongs to one thread at a time; two contexts never interfere.
 //
-// No call takes more than 64 KiB of stack in the caller's thread, callbacks aside.
+// No call uses more than 64 KiB of stack in the calling thread, callbacks excluded.
 #ifndef MULTIHEAD_BASE_H
 #define MULTIHEAD_BASE_H
 
@@ -34,31 +32,31 @@ extern "C" {
 
 // ---- status ---------------------------------------------------------------------
 
-// Every function that can fail returns one of these; mh_error_message() tells the rest. NULL where
-// something must be given is MH_ERROR_ARGUMENT; functions that cannot fail ask about what exists.
+// Every function that can fail returns one of these; mh_error_message() has the details. NULL for a
+// required argument is MH_ERROR_ARGUMENT; accessors that return no status require valid arguments.
 typedef enum mh_status {
     MH_OK = 0,
-    MH_ERROR_ARGUMENT,    // a value, shape, stride or combination that makes no sense
-    MH_ERROR_UNSUPPORTED, // it makes sense, but not here: a dtype, a level this CPU lacks
+    MH_ERROR_ARGUMENT,    // an invalid value, shape, stride or combination
+    MH_ERROR_UNSUPPORTED, // valid, but not available: a dtype, a level this CPU lacks
     MH_ERROR_MEMORY,      // an allocation failed
     MH_ERROR_THREAD,      // a thread could not be started
-    MH_ERROR_FILE,        // the operating system refused to open, read or write
-    MH_ERROR_FORMAT,      // the file was read, and what it says is wrong
-    MH_ERROR_DIVERGED,    // training met a loss that is not a number
+    MH_ERROR_FILE,        // the operating system could not open, read or write a file
+    MH_ERROR_FORMAT,      // the file was read, but its contents are invalid
+    MH_ERROR_DIVERGED,    // the training loss became NaN or infinite
 } mh_status;
 
 // A short constant name such as "out of memory". Any thread.
 MH_API const char *mh_status_name(mh_status status);
 
-// The version of the library that runs, as opposed to MH_VERSION_STRING of this header.
+// The version of the library at run time, as opposed to MH_VERSION_STRING of this header.
 MH_API const char *mh_version(void);
 
-// ---- hooks a caller may hand in ---------------------------------------------------
+// ---- caller-supplied hooks --------------------------------------------------------
 
-// Where memory comes from. `alloc` returns NULL on failure and otherwise at least
-// `size` bytes aligned to `alignment` (a power of two); `release` gets the same size
-// back. Both are called only from the thread that uses the context or frees an object made with it;
-// they and `user` must stay valid until the context and all such objects are freed.
+// A memory allocator. `alloc` returns NULL on failure and otherwise at least `size` bytes aligned
+// to `alignment` (a power of two); `release` receives that same size. Both are called only from the
+// thread that uses the context or frees an object made with it; they and `user` must stay valid
+// until the context and all such objects are freed.
 typedef struct mh_allocator {
     void *(*alloc)(void *user, size_t size, size_t alignment);
     void (*release)(void *user, void *memory, size_t size);
@@ -70,39 +68,39 @@ typedef enum mh_log_level { MH_LOG_DEBUG, MH_LOG_INFO, MH_LOG_WARNING } mh_log_l
 // Receives one line without a newline. The library itself never prints.
 typedef void (*mh_log_fn)(void *user, mh_log_level level, const char *message);
 
-// One iteration of a parallel loop. `worker` is smaller than the number of threads, and no
-// two iterations that run at the same time have the same one: it names a scratch area.
+// One iteration of a parallel loop. `worker` is smaller than the number of threads, and no two
+// iterations that run concurrently share one, so it can select a scratch area.
 typedef void (*mh_task_fn)(void *arg, size_t index, size_t worker);
 
-// A caller's own mh_parallel_for: runs task(arg, i, worker) for i in 0..count-1 in any
-// order on at most `threads` workers, and returns when all are done.
+// A caller-supplied mh_parallel_for: runs task(arg, i, worker) for i in 0..count-1 in any order on
+// at most `threads` workers, and returns when all have finished.
 typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_task_fn task,
                                    void *arg);
 
 // ---- context ----------------------------------------------------------------------
 
-// Everything that would otherwise be global: threads, instruction-set level, allocator,
-// log callback, scratch memory and the text of the last error. After fork() both processes may
-// go on with theirs: the child's has threads of its own.
+// All state that would otherwise be global: threads, instruction-set level, allocator, log
+// callback, scratch memory and the text of the last error. After fork() both processes may keep
+// using their copy: the child's starts its own threads.
 //
-// Lifetime, one rule for every object that is made with a context (modules, caches, tapes, packed
-// matrices, open files, tokenizers, translators, translations, traces): it keeps a copy of the
-// context's allocator, never the context itself. Object and context may be freed in either order,
-// and the object may be used with any other context.
+// Lifetime of every object created with a context (modules, caches, tapes, packed matrices, open
+// files, tokenizers, translators, translations, traces): it keeps a copy of the context's
+// allocator, never the context itself. Object and context may be freed in either order, and the
+// object may be used with any other context.
 typedef struct mh_context mh_context;
 
 typedef struct mh_context_options {
     size_t struct_size;              // sizeof(mh_context_options)
-    size_t threads;                  // 0: the CPUs this process may use; 1: no thread is started
+    size_t threads;                  // 0: all CPUs available to this process; 1: starts no threads
     const char *isa;                 // NULL: $MH_ISA, or else the best level this CPU has
     mh_allocator allocator;          // .alloc NULL: the C library's
     mh_log_fn log;                   // NULL: silence
     void *log_user;                  // NULL
-    mh_parallel_for_fn parallel_for; // NULL: our own pool; otherwise no thread is started
+    mh_parallel_for_fn parallel_for; // NULL: the built-in pool; otherwise no threads are started
     void *parallel_for_user;         // NULL
 } mh_context_options;
 
-// Inline, so that the size is that of the struct you were compiled with.
+// Inline, so that struct_size is that of the struct the caller was compiled with.
 static inline mh_context_options mh_context_options_default(void)
 {
     mh_context_options options;
@@ -111,33 +109,33 @@ static inline mh_context_options mh_context_options_default(void)
     return options;
 }
 
-// Makes a context; `options` may be NULL for the defaults. On failure *context is NULL and
+// Creates a context; `options` may be NULL for the defaults. On failure *context is NULL and
 // `error`, if it is not NULL, receives the reason (at most error_size bytes, terminated).
 MH_API mh_status mh_context_create(const mh_context_options *options, mh_context **context,
                                    char *error, size_t error_size);
 
-// Stops the threads and frees all the context holds. NULL is fine.
+// Stops the threads and frees everything the context owns. NULL is allowed.
 MH_API void mh_context_free(mh_context *context);
 
-// What went wrong in the last call that failed: what, where, found and expected. Never
-// NULL, "" if nothing failed yet; valid until the next failure in this context.
+// Details of the last failed call: what, where, found and expected. Never NULL, "" if nothing has
+// failed yet; valid until the next failure in this context.
 MH_API const char *mh_error_message(const mh_context *context);
 
 MH_API size_t mh_context_threads(const mh_context *context);
 MH_API const char *mh_context_isa(const mh_context *context);
 
-// The levels built into this library, worst first, NULL-terminated.
+// The levels built into this library, slowest first, NULL-terminated.
 MH_API const char *const *mh_isa_levels(void);
 
 // Whether this CPU and operating system can run a level.
 MH_API bool mh_isa_supported(const char *level);
 
-// The CPU features that were found, as one line: "avx2 fma f16c avx512f ...".
+// The CPU features detected, as one line: "avx2 fma f16c avx512f ...".
 MH_API const char *mh_cpu_features(void);
 
-// ---- services for those who build on the library ------------------------------------
+// ---- services for code built on the library -----------------------------------------
 
-// Records a message as printf() would and returns `status`, so that a function can say
+// Records a printf-style message and returns `status`, so that a function can write
 //     return mh_fail(context, MH_ERROR_ARGUMENT, "rank: found %d, expected 4", rank);
 MH_API mh_status mh_fail(mh_context *context, mh_status status, const char *format, ...)
     MH_PRINTF(3, 4);
@@ -145,16 +143,16 @@ MH_API mh_status mh_fail(mh_context *context, mh_status status, const char *form
 MH_API void mh_log(mh_context *context, mh_log_level level, const char *format, ...)
     MH_PRINTF(3, 4);
 
-// Memory from the context's allocator, aligned to 64 bytes, not initialised. NULL with a
-// message if there is none. Pass the same size to mh_free; freeing NULL is fine.
+// Memory from the context's allocator, aligned to 64 bytes, not initialised. On failure returns
+// NULL and sets the error message. Pass the same size to mh_free; freeing NULL is allowed.
 MH_API void *mh_alloc(mh_context *context, size_t size);
 MH_API void mh_free(mh_context *context, void *memory, size_t size);
 
-// The same as the serial loop
+// Equivalent to the serial loop
 //     for (size_t i = 0; i < count; i++) task(arg, i, 0);
 // but on the context's threads: iterations run in any order, each exactly once, with the
 // default floating-point environment, and the call returns when all have finished.
-// Called from within a iteration, it is that serial loop.
+// Called from within an iteration, it is that serial loop.
 MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
 // multihead/io.h: tensors in files. Reads .npy, .npz and .safetensors, writes .npy and
 // .safetensors.
 //
-// Files are hostile until they are checked: nothing is trusted, nothing is allocated that the
-// file's own size does not justify, and every refusal names the file, the tensor, what was
-// found and what was expected. Files that are written appear whole or not at all.
+// Files are untrusted input: everything is validated, no allocation exceeds what the file's own
+// size justifies, and every error names the file, the tensor, what was found and what was expected.
+// Files are written atomically.
 //
 // Part of libmultihead-model.
 #ifndef MULTIHEAD_IO_H
@@ -18,22 +18,21 @@ extern "C" {
 
 // ---- reading ------------------------------------------------------------------------
 
-// An open file of named tensors, mapped read-only. Immutable: any thread may read it. A file that
-// somebody cuts off meanwhile raises SIGBUS, as with every mapping; one that is replaced, as all
-// our writers do it, stays what it was.
+// An open file of named tensors, mapped read-only. Immutable: any thread may read it. If the file
+// is truncated while mapped, reading raises SIGBUS, as with every mapping; if it is replaced, as
+// all our writers do, the mapping keeps the old contents.
 typedef struct mh_tensor_file mh_tensor_file;
 
-// Opens a .npy, .npz or .safetensors file; which one it is is decided by its content. A .npy file
-// holds one tensor, named "". Arrays that are compressed in .npz are all inflated.
-// Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (refused), MH_ERROR_MEMORY.
+// Opens a .npy, .npz or .safetensors file; the format is detected from the content. A .npy file
+// holds one tensor, named "". Compressed arrays of an .npz are all inflated.
+// Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (rejected), MH_ERROR_MEMORY.
 MH_API mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file);
 
-// The same for bytes in memory; `name` (or NULL) stands for the path in messages. Borrows the
-// bytes.
+// The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
 MH_API mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
                                       size_t size, mh_tensor_file **file);
 
-// Unmaps the file; views of its tensors are no longer valid. NULL is fine.
+// Unmaps the file; views of its tensors are no longer valid. NULL is allowed.
 MH_API void mh_tensor_file_free(mh_tensor_file *file);
 
 MH_API size_t mh_tensor_file_count(const mh_tensor_file *file);
@@ -52,8 +51,8 @@ MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const cha
 // ---- writing ------------------------------------------------------------------------
 
 // Writes a tensor of any strides as .npy, version 1.0, C order. Errors: MH_ERROR_ARGUMENT;
-// MH_ERROR_UNSUPPORTED, because bf16 has no .npy type; MH_ERROR_FILE, MH_ERROR_MEMORY. After an
-// error the old file is still there.
+// MH_ERROR_UNSUPPORTED (bf16, which has no .npy type); MH_ERROR_FILE, MH_ERROR_MEMORY. After an
+// error an existing file is unchanged.
 MH_API mh_status mh_npy_write(mh_context *context, const char *path, const mh_tensor *tensor);
 
 typedef struct mh_named_tensor {
@@ -66,14 +65,14 @@ typedef struct mh_metadata {
 } mh_metadata;
 
 // Writes tensors of any strides as safetensors, in the given order within each element size
-// (widest first, so that all are aligned). The same input gives the same bytes. Names, keys and
-// values are UTF-8, and no two names or keys are the same. Errors: MH_ERROR_ARGUMENT,
-// MH_ERROR_FILE, MH_ERROR_MEMORY. After an error the old file is still there.
+// (widest first, so that all are aligned). Deterministic: the same input gives the same bytes.
+// Names, keys and values are UTF-8; names are unique, and so are keys. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_FILE, MH_ERROR_MEMORY. After an error an existing file is unchanged.
 MH_API mh_status mh_safetensors_write(mh_context *context, const char *path,
                                       const mh_named_tensor *tensors, size_t tensor_count,
                                       const mh_metadata *metadata, size_t metadata_count);
 
-// Writes bytes, such as a text. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
+// Writes bytes, such as text. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
 MH_API mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes,
                                 size_t size);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// multihead/kv_cache.h: keys and values that grow by a few tokens at a time, stored as the kernels
-// like them, for generating text.
+// multihead/kv_cache.h: a KV cache for autoregressive decoding: keys and values that grow by a few
+// tokens at a time, stored in KV blocks in the kernels' layout.
 //
 //     mh_kv_cache_append(context, cache, NULL, &k, &v);          // the prompt, or one token
 //     options.causal = MH_CAUSAL_BOTTOM_RIGHT;                   // the last query sees all keys
 //     mh_attention_cached(context, &options, &q, cache, &out);
 //
-// The bits are those of mh_attention_forward over all keys and values. Prefilling, prefilling in
-// pieces and going token by token give the same bits.
+// Results are bitwise identical to mh_attention_forward over all keys and values, whether the
+// prompt is prefilled at once, in chunks or token by token.
 #ifndef MULTIHEAD_KV_CACHE_H
 #define MULTIHEAD_KV_CACHE_H
 
@@ -25,10 +25,10 @@ typedef struct mh_kv_cache_options {
     size_t sequences;   // B: no default
     size_t heads;       // G: no default
     size_t key_width;   // E, 1 to 1024: no default
-    size_t value_width; // Ev: 0 stands for key_width
-    mh_dtype dtype;     // MH_F32; or MH_BF16, MH_F16: half the memory, rounded on the way in
-    int64_t window;     // -1: keep everything; else keys more than this before the next token
-                        // may be forgotten
+    size_t value_width; // Ev: 0 means key_width
+    mh_dtype dtype;     // MH_F32; or MH_BF16, MH_F16: half the memory, rounded when stored
+    int64_t window;     // -1: keep everything; else keys more than this before the next token may
+                        // be evicted
 } mh_kv_cache_options;
 
 static inline mh_kv_cache_options mh_kv_cache_options_default(void)
@@ -40,41 +40,43 @@ static inline mh_kv_cache_options mh_kv_cache_options_default(void)
     return options;
 }
 
-// Makes an empty cache. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+// Creates an empty cache. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
                                     mh_kv_cache **cache);
-MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is fine
+MH_API void mh_kv_cache_free(mh_kv_cache *cache); // NULL is allowed
 
-// Appends keys k (B, G, T, E) and values v (B, G, T, Ev), f32, bf16 or f16: T tokens a sequence, or
-// the first counts[b] of them (counts may be NULL). What is there is not copied to make room, but
-// for the first 32 tokens of a sequence while it is short. Errors: MH_ERROR_ARGUMENT,
-// MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; what it holds has not changed
-// then.
+// Appends keys k (B, G, T, E) and values v (B, G, T, Ev), f32, bf16 or f16: T tokens per sequence,
+// or the first counts[b] of them (counts may be NULL). Existing entries are not moved, except the
+// first 32 tokens of a short sequence, which are copied when its KV block grows. Errors:
+// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; the contents are then
+// unchanged.
 MH_API mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                                     const mh_tensor *k, const mh_tensor *v);
 
-// Sequence b goes on from where sequence parents[b] is now, for beam search; parents (B). Sequences
-// share what they have in common; only the last, unfinished piece is copied, when one of them goes
-// on. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; nothing has changed then.
+// Sequence b continues from the current state of sequence parents[b], for beam search; parents (B).
+// Sequences share the KV blocks of their common prefix; only the last, partial block is copied on
+// write, when one of them is appended to. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; the cache is
+// then unchanged.
 MH_API mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
                                      const size_t *parents);
 
-// The same, and there are `count` sequences then, fewer or more than before, but at least 1;
+// The same, but changes the number of sequences to `count`, fewer or more than before, at least 1;
 // parents (count). Errors: the same.
 MH_API mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
                                     size_t count);
 
-// Forgets the keys of sequence b from `length` on; those that the next token would see must still
-// be there: all before, or those within the cache's window. Errors: MH_ERROR_ARGUMENT.
+// Drops the tokens of sequence b from `length` on. The keys that the next token attends to must
+// still be in the cache: all earlier ones, or those within the cache's window. Errors:
+// MH_ERROR_ARGUMENT.
 MH_API mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b,
                                       size_t length);
 
-MH_API size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b); // forgotten keys included
-MH_API size_t mh_kv_cache_bytes(const mh_kv_cache *cache);            // of keys and values held now
+MH_API size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b); // evicted keys included
+MH_API size_t mh_kv_cache_bytes(const mh_kv_cache *cache);            // of the keys and values held
 
-// out = attention of q (B, H, T, E) over the cached keys and values, as mh_attention_forward does
-// it for k, v of each sequence's length; S is the longest. options->key_lengths, starts and
-// sequences are not for this call. A cache with a window needs MH_CAUSAL_BOTTOM_RIGHT,
+// out = attention of q (B, H, T, E) over the cached keys and values, as mh_attention_forward
+// computes it for k, v of each sequence's length; S is the longest. options->key_lengths, starts
+// and sequences must not be set. A cache with a window needs MH_CAUSAL_BOTTOM_RIGHT,
 // options->window_left within it, and no more queries than tokens were appended last. Errors: as
 // mh_attention_forward.
 MH_API mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// multihead/layers.h: what a Transformer is made of besides attention and matrix products, each
-// forward and backward: norms, activations, embedding, positions, dropout, the residual sum and
-// the loss.
+// multihead/layers.h: the layers of a Transformer besides attention and matrix products, each with
+// forward and backward: norms, activations, embedding, positions, dropout, the residual sum and the
+// loss.
 //
-// All of them: tensors of f32, bf16 or f16, each its own, any strides (a contiguous last dimension
-// is the fast one), f32 arithmetic; the same bits for any number of threads. Views are borrowed.
-// Outputs must not overlap other tensors unless said. NULL where a tensor is optional means
-// "none". Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; nothing is
-// written then. A context belongs to one thread at a time.
+// Common to all: tensors are f32, bf16 or f16, independently per tensor, with any strides (a
+// contiguous last dimension is fastest); arithmetic is f32; results are bitwise identical for any
+// number of threads. Views are borrowed. Outputs must not overlap other tensors unless documented.
+// NULL for an optional tensor means "none". Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED
+// (dtype), MH_ERROR_MEMORY; nothing is written then. A context belongs to one thread at a time.
 #ifndef MULTIHEAD_LAYERS_H
 #define MULTIHEAD_LAYERS_H
 
@@ -20,18 +20,17 @@ extern "C" {
 // ---- normalisation --------------------------------------------------------------------------
 
 // y = (x - mean) rstd weight + bias over the last dimension, rstd = 1 / sqrt(variance + epsilon),
-// the variance that of the row itself (divided by D, not D - 1).
-// x, y (..., D), weight, bias (D) or NULL, mean, rstd (...) f32 or NULL: kept for the backward
-// pass. y may be x if dtypes and strides are equal.
+// with the biased variance (divided by D, not D - 1). x, y (..., D), weight, bias (D) or NULL,
+// mean, rstd (...) f32 or NULL: saved for backward. y may be x if dtypes and strides are equal.
 MH_API mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
                                const mh_tensor *bias, float epsilon, const mh_tensor *y,
                                const mh_tensor *mean, const mh_tensor *rstd);
 
 // With g = dy weight, h = (x - mean) rstd:  dx = rstd (g - mean(g) - h mean(g h)),
-// dweight = sum of dy h, dbias = sum of dy over all rows; with `accumulate` these two are added
-// to what is there. x, dy, dx (..., D); mean, rstd (...) f32 as mh_layer_norm gave them;
-// weight (D) or NULL; dx, dweight (D), dbias (D): NULL if not wanted. dx may be dy. Rows are
-// summed in blocks of 64, counted from the first, whoever computes them.
+// dweight = sum of dy h, dbias = sum of dy over all rows; with `accumulate` these two are
+// accumulated. x, dy, dx (..., D); mean, rstd (...) f32 as mh_layer_norm gave them; weight (D) or
+// NULL; dx, dweight (D), dbias (D): NULL if not wanted. dx may be dy. Rows are summed in fixed
+// blocks of 64, independent of threads.
 MH_API mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x,
                                         const mh_tensor *weight, const mh_tensor *mean,
                                         const mh_tensor *rstd, const mh_tensor *dy,
@@ -51,24 +50,24 @@ MH_API mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x,
 // ---- activations ----------------------------------------------------------------------------
 
 typedef enum mh_activation {
-    MH_RELU,      // max(x, 0); its slope at 0 is 0
-    MH_GELU,      // x Phi(x) with the normal distribution Phi, in full precision
+    MH_RELU,      // max(x, 0); its derivative at 0 is 0
+    MH_GELU,      // x Phi(x) with the normal CDF Phi, in full precision
     MH_GELU_TANH, // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
     MH_SILU,      // x / (1 + exp(-x)), also called swish
 } mh_activation;
 
-MH_API const char *mh_activation_name(mh_activation kind); // "gelu_tanh"; "?" if it is none
+MH_API const char *mh_activation_name(mh_activation kind); // "gelu_tanh"; "?" if invalid
 
 // y = f(x), shapes equal. y may be x if dtypes and strides are equal. At -inf the limit: 0.
 MH_API mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x,
                              const mh_tensor *y);
 
-// dx = dy f'(x), shapes equal; x is what went into mh_activate. dx may be dy or x.
+// dx = dy f'(x), shapes equal; x is the input of mh_activate. dx may be dy or x.
 MH_API mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh_tensor *x,
                                       const mh_tensor *dy, const mh_tensor *dx);
 
-// y = silu(gate) up, shapes equal: gate and up are often two halves of one tensor, which is two
-// mh_tensor_slice. y may be one of them.
+// y = silu(gate) up, shapes equal: gate and up are often the halves of one tensor (two
+// mh_tensor_slice views). y may be either.
 MH_API mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
                            const mh_tensor *y);
 
@@ -77,22 +76,22 @@ MH_API mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, 
                                     const mh_tensor *dy, const mh_tensor *dgate,
                                     const mh_tensor *dup);
 
-// y = a + b, the residual sum; a and b are broadcast to y's shape as NumPy does it. y may be a or
-// b. (Its backward is dy itself, for both.)
+// y = a + b, the residual sum; a and b are broadcast to y's shape as in NumPy. y may be a or b.
+// (Its backward is dy itself, for both.)
 MH_API mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b,
                         const mh_tensor *y);
 
 // ---- dropout --------------------------------------------------------------------------------
 
-// Which numbers are dropped is a function of these and of the element's place in C order: not
-// of threads, strides or how a batch is cut. The probability counts in steps of 2^-16.
+// Which elements are dropped is a function of these and of the element's index in C order: not of
+// threads, strides or how a batch is split. The probability has a resolution of 2^-16.
 typedef struct mh_dropout_options {
     size_t struct_size;   // sizeof(mh_dropout_options)
     float probability;    // 0; less than 1
     uint64_t seed;        // 0
-    uint32_t step;        // 0: of the training
-    uint32_t stream;      // 0: a number for each place in the model where something is dropped
-    uint64_t first_index; // 0: the place of x's first element, where x is a part of something
+    uint32_t step;        // 0: training step
+    uint32_t stream;      // 0: distinguishes the dropout layers of a model
+    uint64_t first_index; // 0: index of x's first element, if x is part of a larger tensor
 } mh_dropout_options;
 
 static inline mh_dropout_options mh_dropout_options_default(void)
@@ -103,21 +102,21 @@ static inline mh_dropout_options mh_dropout_options_default(void)
     return options;
 }
 
-// y = x / (1 - probability) where kept, else 0; shapes equal. The same call with dy for x is the
-// backward. y may be x if dtypes and strides are equal.
+// y = x / (1 - probability) where kept, else 0; shapes equal. Backward is the same call with dy for
+// x. y may be x if dtypes and strides are equal.
 MH_API mh_status mh_dropout(mh_context *context, const mh_dropout_options *options,
                             const mh_tensor *x, const mh_tensor *y);
 
 // ---- embedding and positions ------------------------------------------------------------------
 
 // y[...] = scale * table[ids[...]]; table (V, D), ids (...) i32 or i64, y (..., D). An id outside
-// 0..V-1 is MH_ERROR_ARGUMENT that names its place. Learned positions are this with positions for
-// ids, which may be a view with stride 0.
+// 0..V-1 is MH_ERROR_ARGUMENT, with its index in the message. For learned positions, pass positions
+// as ids, possibly a view with stride 0.
 MH_API mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_tensor *ids,
                               float scale, const mh_tensor *y);
 
 // dtable[ids[...]] += scale * dy[...], in C order of the ids for each row; dtable (V, D) f32. Ids
-// equal to padding_id (-1: none) are left out.
+// equal to padding_id (-1: none) are skipped.
 MH_API mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float scale,
                                        int64_t padding_id, const mh_tensor *dy,
                                        const mh_tensor *dtable);
@@ -127,22 +126,22 @@ MH_API mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids
 MH_API mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scale,
                                          const mh_tensor *y);
 
-// Rotary positions. Pair i of a row is turned by the angle position / base^(2i/width).
+// Rotary positions (RoPE). Pair i of a row is rotated by the angle position / base^(2i/width).
 typedef struct mh_rope_options {
     size_t struct_size; // sizeof(mh_rope_options)
     bool interleaved;   // false: pair i is (x_i, x_{i+width/2}); true: (x_2i, x_{2i+1})
-    bool inverse;       // false; true: by minus the angle, which is the backward
+    bool inverse;       // false; true: rotates by minus the angle, for backward
     double base;        // 10000; at least 1
     size_t width;       // 0: all of E; else even and at most E, the rest is copied
-    int64_t first;      // 0: the position of t = 0; further rows count on
+    int64_t first;      // 0: the position of t = 0; row t has position first + t
 
-    // Positions of their own: i32 or i64, broadcast as NumPy does it to x's shape without E;
-    // (B, 1, T) for x (B, H, T, E). |position| < 2^31.
+    // Explicit positions: i32 or i64, broadcast as in NumPy to x's shape without E; (B, 1, T) for x
+    // (B, H, T, E). |position| < 2^31.
     const mh_tensor *positions; // NULL
 
-    // The cosines and sines themselves, NULL: computed. With positions (P, width/2), of which row
-    // `position` is taken (0..P-1, else MH_ERROR_ARGUMENT); without, broadcast to
-    // (..., T, width/2). `base` and `first` have then no meaning; first must be 0.
+    // Precomputed cosines and sines; NULL: computed. With positions: (P, width/2), indexed by
+    // position (0..P-1, else MH_ERROR_ARGUMENT); without: broadcast to (..., T, width/2). `base` is
+    // then ignored, and first must be 0.
     const mh_tensor *cosine, *sine;
 } mh_rope_options;
 
@@ -166,12 +165,12 @@ typedef enum mh_reduction { MH_REDUCTION_MEAN, MH_REDUCTION_SUM } mh_reduction;
 
 typedef struct mh_cross_entropy_options {
     size_t struct_size;      // sizeof(mh_cross_entropy_options)
-    float label_smoothing;   // 0; 0 to 1: this much of the target is shared out among all classes
-    int64_t ignore_index;    // -100: rows with this target count for nothing
-    mh_reduction reduction;  // MH_REDUCTION_MEAN: over the rows that count
+    float label_smoothing;   // 0; 0 to 1: this much of the target is spread over all classes
+    int64_t ignore_index;    // -100: rows with this target are ignored
+    mh_reduction reduction;  // MH_REDUCTION_MEAN: over the rows that are not ignored
     float gradient_scale;    // 1: dlogits is the gradient of gradient_scale * loss
-    const mh_tensor *weight; // NULL: 1 each; (V) f32, finite, not negative: how much a class counts
-    const mh_tensor *losses; // NULL; (N) f32: gets each row's loss, as reduction="none" has it
+    const mh_tensor *weight; // NULL: 1 each; (V) f32, finite, not negative: class weights
+    const mh_tensor *losses; // NULL; (N) f32: receives each row's loss, as reduction="none"
 } mh_cross_entropy_options;
 
 static inline mh_cross_entropy_options mh_cross_entropy_options_default(void)
@@ -185,12 +184,12 @@ static inline mh_cross_entropy_options mh_cross_entropy_options_default(void)
 }
 
 // loss = sum or mean over rows n of  -sum_v weight_v q_v log softmax(logits_n)_v  with
-// q_v = (1 - smoothing) [v = target_n] + smoothing / V, as PyTorch's F.cross_entropy has it: the
-// mean divides by the sum of the targets' weights. logits (N, V), targets (N) i32 or i64: a class
-// or ignore_index, anything else is MH_ERROR_ARGUMENT. *count (or NULL) gets the number of rows
-// that count; if there are none, the mean is NaN and the sum 0. dlogits (N, V) or NULL: the
-// gradient, 0 in ignored rows; it may be logits if dtypes and strides are equal. A class of weight
-// 0 adds nothing, not even infinity. Rows are summed in double, in order.
+// q_v = (1 - smoothing) [v = target_n] + smoothing / V, as in PyTorch's F.cross_entropy: the mean
+// divides by the sum of the targets' weights. logits (N, V), targets (N) i32 or i64: a class or
+// ignore_index, anything else is MH_ERROR_ARGUMENT. *count (or NULL) receives the number of rows
+// that are not ignored; if there are none, the mean is NaN and the sum 0. dlogits (N, V) or NULL:
+// the gradient, 0 in ignored rows; it may be logits if dtypes and strides are equal. A class of
+// weight 0 contributes nothing, not even infinity. Rows are summed in double, in order.
 MH_API mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *options,
                                   const mh_tensor *logits, const mh_tensor *targets, double *loss,
                                   size_t *count, const mh_tensor *dlogits);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// multihead/model.h: a module's parameters from and to files.
+// multihead/model.h: load and save a module's parameters.
 //
 //     mh_parameters_load(context, mh_mha_parameters(attention), "attention.safetensors", NULL);
 //     mh_parameters_save(context, mh_mha_parameters(attention), "copy.safetensors");
 //
-// The file of a PyTorch module's state_dict loads as it is, and the other way round:
+// Files are interchangeable with those of a PyTorch module's state_dict:
 //
 //     safetensors.torch.save_file(module.state_dict(), "attention.safetensors")
 //
@@ -21,13 +21,13 @@ extern "C" {
 
 typedef struct mh_parameters_options {
     size_t struct_size; // sizeof(mh_parameters_options)
-    const char *prefix; // NULL: ""; of the names in the file: "model.encoder."
-    bool strict;        // true; false: parameters that are not in the file stay as they are, and
-                        // tensors that are not parameters are not read
-    bool in_out;        // false; true: every matrix in the file is (in, out), as GPT-2 has it
+    const char *prefix; // NULL: ""; prefix of the names in the file: "model.encoder."
+    bool strict;        // true; false: parameters missing from the file are left unchanged, and
+                        // tensors that are not parameters are ignored
+    bool in_out;        // false; true: every matrix in the file is (in, out), as in GPT-2
 
-    // For files that have q, k and v in another order than the module: how the module has them,
-    // and its heads. Not needed for PyTorch's names.
+    // For files that order q, k and v differently: the module's order and number of heads. Not
+    // needed for PyTorch's names.
     mh_qkv_order qkv; // MH_QKV_STACKED
     size_t num_heads; // 0: unknown
 
@@ -51,29 +51,30 @@ static inline mh_parameters_options mh_parameters_options_default(void)
 //     W_q W_k W_v W_o,  q_linear k_linear v_linear out_linear,  q_proj k_proj v_proj o_proj
 //     qkv_layer linear_layer: q, k and v interleaved by head
 //
-// each with .weight and .bias. With `strict`, every parameter must be there, and with the prefix
-// nothing else. options NULL: the defaults. Nothing is written unless all is well; but checksums
-// are checked while the data is read, and if one is wrong, the values are no longer what they were.
+// each with .weight and .bias. With `strict`, the file must contain every parameter, and no other
+// tensor with the prefix. options NULL: the defaults. Everything is validated before values are
+// written, except checksums, which are verified while the data is read: if one is wrong, the values
+// have been overwritten.
 // Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, whose message names the tensors that are missing,
-// surplus, of another shape or type, or changed after saving; MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-// No other thread may use the parameters meanwhile.
+// unexpected, of another shape or type, or changed after saving; MH_ERROR_ARGUMENT,
+// MH_ERROR_MEMORY. No other thread may use the parameters during the call.
 MH_API mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameters,
                                     const char *path, const mh_parameters_options *options);
 
 // Writes all parameters as f32 to a .safetensors file, under their own names, with checksums in its
-// metadata; the same values give the same bytes. The file appears whole, or what was there stays.
+// metadata; the same values give the same bytes. The file is written atomically.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters,
                                     const char *path);
 
-// Some parameters of a file, whose names begin with `prefix` there.
+// A set of parameters of a file, whose names begin with `prefix` there.
 typedef struct mh_parameters_part {
     const char *prefix; // "encoder.", at most 256 bytes; NULL: ""
     const mh_parameters *parameters;
 } mh_parameters_part;
 
 // The same for several modules, or a checkpoint of one, in one file; each part is loaded by its
-// prefix. An optimiser's moments are parts too, the parameters with other values:
+// prefix. An optimiser's moments can be parts too, as copies of the parameters with other values:
 //
 //     mh_parameters m = *parameters, v = *parameters;
 //     m.values = moment1, v.values = moment2;
@@ -81,7 +82,7 @@ typedef struct mh_parameters_part {
 //     const mh_metadata step = {"step", "1500"};     // mh_tensor_file_metadata() reads it
 //     mh_parameters_save_parts(context, parts, 3, &step, 1, "checkpoint.safetensors");
 //
-// Errors: as above, and MH_ERROR_ARGUMENT for a name that two parts have.
+// Errors: as above, and MH_ERROR_ARGUMENT for a name that occurs in two parts.
 MH_API mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
                                           size_t part_count, const mh_metadata *metadata,
                                           size_t metadata_count, const char *path);

@@ -24,11 +24,10 @@
 //     mh_mha_forward(context, mha, NULL, &query, &key, &value, &output, NULL);
 //     mh_context_free(context);
 //
-// Tensors from .npy and .safetensors files are read and written by io.h, text becomes ids by
-// text.h, a module's parameters are loaded and saved by model.h, translator.h translates, train.h
-// makes translators, and view.h shows what heads attend to; all of these belong to the second
-// library, libmultihead-model. Every call that can fail returns an mh_status;
-// mh_error_message(context) has the details.
+// The second library, libmultihead-model, has io.h (.npy and .safetensors files), text.h (tokenizer
+// and scores), model.h (loading and saving parameters), translator.h (translation), train.h
+// (training translators) and view.h (visualising attention). Every call that can fail returns an
+// mh_status; mh_error_message(context) has the details.
 #ifndef MULTIHEAD_MULTIHEAD_H
 #define MULTIHEAD_MULTIHEAD_H
 

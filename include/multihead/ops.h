@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// multihead/ops.h: single tensor operations besides attention: matrix product, linear
-// layer, softmax, and the machine's own limits. The same bits for any number of threads, as
-// everywhere.
+// multihead/ops.h: single tensor operations besides attention: matrix product, linear layer,
+// softmax, and the machine's measured peak. Results are bitwise identical for any number of
+// threads.
 #ifndef MULTIHEAD_OPS_H
 #define MULTIHEAD_OPS_H
 
@@ -12,30 +12,30 @@ extern "C" {
 #endif
 
 // c = a b, with a (M, K), b (K, N), c (M, N); any strides, so a transposed operand is
-// mh_tensor_swap(b, 0, 1). f32, bf16 or f16, each tensor its own. Every element is summed in
-// f32 in one fixed order: k = 0, 1, ... in stretches of 1024. `c` must not overlap the inputs.
+// mh_tensor_swap(b, 0, 1). f32, bf16 or f16, independently per tensor. Every element is accumulated
+// in f32 in one fixed order: k = 0, 1, ... in kc blocks of 1024. `c` must not overlap the inputs.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
                            const mh_tensor *c);
 
-// A right-hand matrix in the layout the kernels like, for use with many left-hand ones.
-// Immutable: any number of threads and contexts may use it at once.
+// A B operand packed in the kernels' layout, for repeated use. Immutable: any number of threads and
+// contexts may use it concurrently.
 typedef struct mh_packed_matrix mh_packed_matrix;
 
 // Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_AUTO: bf16 if
-// b is bf16, else f32. Weights of f32 that are packed for bf16 take half the memory where bf16
-// multiplies natively.
+// b is bf16, else f32. f32 weights packed for bf16 take half the memory where the level has native
+// bf16 products.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_tensor *b,
                                 mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 
-// c = a b as mh_matmul gives it, to the bit; packed for another precision than AUTO would choose,
-// as mh_linear gives it in that one.
+// c = a b, bitwise identical to mh_matmul or, if b was packed for another precision than AUTO would
+// choose, to mh_linear with that precision.
 MH_API mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                   const mh_packed_matrix *b, const mh_tensor *c);
 
-// A linear layer and what commonly follows it, in one pass over y:
+// A linear layer with a fused epilogue, in one pass over y:
 //     y = residual + dropout(f(x W^T + bias)),  f the activation,
 // with x (M, K), W (N, K) as PyTorch stores it, and y (M, N). Views are borrowed for the call.
 typedef struct mh_linear_options {
@@ -45,13 +45,13 @@ typedef struct mh_linear_options {
     const mh_packed_matrix *packed;
     const mh_tensor *bias;           // NULL; (N) f32, contiguous
     const mh_activation *activation; // NULL: none, f(x) = x
-    const mh_tensor *preactivation;  // NULL; (M, N) f32: gets x W^T + bias, for the backward pass
-    // NULL; else f(..) is dropped as mh_dropout does it with these, places counted in C order of y
+    const mh_tensor *preactivation;  // NULL; (M, N) f32: receives x W^T + bias, for backward
+    // NULL; else applied to f(..) as mh_dropout does, with indices in C order of y
     const mh_dropout_options *dropout;
     const mh_tensor *residual; // NULL; (M, N) f32, bf16 or f16; may be y itself
-    bool accumulate;           // false; true: all of it is added to what y holds
-    // NULL; else (M, N), what ReLU and `dropout` have made of something, and y is the way back to
-    // it: 0 where this is 0, because of either, and multiplied by 1 / (1 - probability) elsewhere
+    bool accumulate;           // false; true: the result is added to y
+    // NULL; else (M, N), the saved output of ReLU and `dropout` from the forward pass: y is
+    // multiplied by their derivative, 0 where relu_output is 0 and 1 / (1 - probability) elsewhere
     const mh_tensor *relu_output;
 } mh_linear_options;
 
@@ -64,16 +64,16 @@ static inline mh_linear_options mh_linear_options_default(void)
 }
 
 // y (M, N) of any float dtype, from x (M, K) and weight (N, K); options NULL: the defaults. Outputs
-// must not overlap other tensors, except y the residual. Sums as mh_matmul has them: a row of y
-// depends on its row of x alone. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype),
-// MH_ERROR_MEMORY; nothing is written then. A context belongs to one thread at a time.
+// must not overlap other tensors, except that y may be the residual. Accumulates as mh_matmul does:
+// a row of y depends on its row of x alone. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED
+// (dtype), MH_ERROR_MEMORY; nothing is written then. A context belongs to one thread at a time.
 MH_API mh_status mh_linear(mh_context *context, const mh_linear_options *options,
                            const mh_tensor *x, const mh_tensor *weight, const mh_tensor *y);
 
 // The gradients of x W^T + bias from its gradient dy (M, N), each NULL if not wanted: dx (M, K) =
 // dy W, written; dweight (N, K) = dy^T x and dbias (N) = sum over rows of dy, both f32 and written,
-// or added to what they hold if options->accumulate. Of the options only this and `precision`
-// count: an activation's part of the gradient is mh_activate_backward(preactivation), before.
+// or accumulated if options->accumulate. Only `accumulate` and `precision` are used of the options:
+// the activation's gradient is computed before this call, by mh_activate_backward(preactivation).
 // Errors and threads as mh_linear.
 MH_API mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,
                                     const mh_tensor *x, const mh_tensor *weight,
@@ -87,12 +87,13 @@ MH_API mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, c
 MH_API mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis,
                                 const mh_tensor *y);
 
-// What this machine can do at best, measured now with the context's threads and level.
+// This machine's peak performance, measured with the context's threads and level.
 typedef struct mh_limits {
     size_t struct_size; // sizeof(mh_limits)
     double fma_gflops;  // f32 FMAs from registers, all threads
-    double bf16_gflops; // bf16 FMAs as the matrix product does them, all threads
-    double read_gbps;   // bytes read from a buffer of `footprint` bytes, all threads; 0 without
+    double bf16_gflops; // bf16 FMAs as in the matrix product, all threads
+    double read_gbps;   // read bandwidth of a buffer of `footprint` bytes, all threads; 0 if
+                        // footprint is 0
     size_t footprint;
 } mh_limits;
 
@@ -104,9 +105,9 @@ static inline mh_limits mh_limits_default(void)
     return limits;
 }
 
-// Measures for about `seconds` and fills what limits->struct_size says is there; footprint 0
-// leaves out the bandwidth. Errors: MH_ERROR_ARGUMENT (struct_size), MH_ERROR_MEMORY; `limits` is
-// then untouched.
+// Measures for about `seconds` and fills the fields that limits->struct_size covers; footprint 0
+// skips the bandwidth. Errors: MH_ERROR_ARGUMENT (struct_size), MH_ERROR_MEMORY; `limits` is then
+// unmodified.
 MH_API mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprint,
                                    mh_limits *limits);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead/tensor.h: views of numbers in memory. A view never owns what it shows;
-// transposing, slicing and broadcasting make another view of the same bytes.
+// multihead/tensor.h: strided views of memory. A view never owns its data; transposing, slicing and
+// broadcasting return another view of the same bytes.
 //
 //     shape  {2, 3}      data  a b c d e f        element (i, j) is at
 //     stride {3, 1}            ^(0,0)  ^(1,0)     data + i*stride[0] + j*stride[1]
@@ -8,12 +8,13 @@
 // Strides count elements, not bytes, and may be 0 (broadcast) or negative. A view spans at most
 // PTRDIFF_MAX bytes.
 //
-// Outputs: no two elements of an output lie at the same place (a stride of 0 is for inputs), and
-// outputs overlap neither each other nor an input, unless a function says that an output may be an
-// input: then it is that very view. This is checked, element by element and not just by range, so
-// that views interleaved in one buffer are fine; MH_ERROR_ARGUMENT names both. Views of strides so
-// odd that a search of a few thousand steps does not decide are accepted. Memory that is no
-// tensor, such as a workspace, is not looked at.
+// Outputs: no two elements of an output share an address (a stride of 0 is for inputs only), and
+// outputs overlap neither each other nor an input, unless a function documents that an output may
+// be an input: then it must be the same view. This is checked exactly, element by element and not
+// just by address range, so views interleaved in one buffer are fine; the message of
+// MH_ERROR_ARGUMENT names both tensors. Views with strides so irregular that a search of a few
+// thousand steps is undecided are accepted. Memory that is not a tensor, such as a workspace, is
+// not checked.
 #ifndef MULTIHEAD_TENSOR_H
 #define MULTIHEAD_TENSOR_H
 
@@ -28,9 +29,9 @@ enum { MH_MAX_RANK = 8 };
 typedef enum mh_dtype {
     MH_F32,
     MH_F64,
-    MH_BF16, // the upper half of an f32
+    MH_BF16, // the upper 16 bits of an f32
     MH_F16,  // IEEE 754 binary16
-    MH_BOOL, // one byte, 0 or not
+    MH_BOOL, // one byte, zero or nonzero
     MH_I8,
     MH_I16,
     MH_I32,
@@ -41,8 +42,8 @@ typedef enum mh_dtype {
     MH_U64,
 } mh_dtype;
 
-// How matrix products are computed; sums are f32 either way. With bf16 their operands, whatever
-// their dtype, may be rounded to bf16 first where that is faster (on AMX, by far).
+// The precision of matrix products; accumulation is in f32 either way. With bf16, operands of any
+// dtype may be rounded to bf16 first where that is faster (on AMX, by far).
 typedef enum mh_precision {
     MH_PRECISION_AUTO, // bf16 if all operands are bf16, else f32
     MH_PRECISION_F32,
@@ -58,10 +59,10 @@ typedef struct mh_tensor {
 } mh_tensor;
 
 MH_API const char *mh_dtype_name(mh_dtype dtype); // "f32"
-MH_API size_t mh_dtype_size(mh_dtype dtype);      // in bytes; 0 for a value that is no dtype
+MH_API size_t mh_dtype_size(mh_dtype dtype);      // in bytes; 0 for an invalid dtype
 
 // A view of `data` as a C array of the given shape (last dimension contiguous). A rank
-// outside 0..MH_MAX_RANK gives a view of rank -1, which every function refuses.
+// outside 0..MH_MAX_RANK gives a view of rank -1, which every function rejects.
 MH_API mh_tensor mh_tensor_view(void *data, mh_dtype dtype, int rank, const size_t *shape);
 
 // The same for the usual ranks: mh_tensor_2d(x, MH_F32, rows, columns).
@@ -71,21 +72,22 @@ MH_API mh_tensor mh_tensor_3d(void *data, mh_dtype dtype, size_t n0, size_t n1, 
 MH_API mh_tensor mh_tensor_4d(void *data, mh_dtype dtype, size_t n0, size_t n1, size_t n2,
                               size_t n3);
 
-// Two dimensions exchanged: (B, T, H, E) becomes (B, H, T, E) by mh_tensor_swap(t, 1, 2).
+// Swaps two dimensions: (B, T, H, E) becomes (B, H, T, E) by mh_tensor_swap(t, 1, 2).
 MH_API mh_tensor mh_tensor_swap(mh_tensor t, int a, int b);
 
-// Dimension `dim` cut to [begin, begin + count).
+// Restricts dimension `dim` to [begin, begin + count).
 MH_API mh_tensor mh_tensor_slice(mh_tensor t, int dim, size_t begin, size_t count);
 
-// One dimension of n = outer * inner cut into two: (B, T, H*E) becomes (B, T, H, E).
+// Splits a dimension of n = outer * inner into two: (B, T, H*E) becomes (B, T, H, E).
 MH_API mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer);
 
-// The view as NumPy would broadcast it to `shape`: aligned on the right, 1 stretches.
+// The view as NumPy would broadcast it to `shape`: aligned on the right, dimensions of 1 are
+// repeated.
 // Error: MH_ERROR_ARGUMENT if a dimension is neither 1 nor full.
 MH_API mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
                                      const size_t *shape, mh_tensor *out);
 
-// The number of elements, SIZE_MAX if the product does not fit.
+// The number of elements, SIZE_MAX if it overflows.
 MH_API size_t mh_tensor_count(const mh_tensor *t);
 
 MH_API bool mh_tensor_is_contiguous(const mh_tensor *t);

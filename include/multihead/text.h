@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// multihead/text.h: text to token ids and back, and how good a translation is.
+// multihead/text.h: tokenizer, Unicode helpers, and translation scores (BLEU, chrF).
 //
-// Text is UTF-8 with a length; it may contain NUL. What is not UTF-8 is an error that names the
-// byte; whoever wants to go on with it replaces it first (mh_utf8_repair). Part of
-// libmultihead-model.
+// Text is UTF-8 with a length; it may contain NUL. Invalid UTF-8 is an error that names the byte;
+// to accept it anyway, repair it first (mh_utf8_repair). Part of libmultihead-model.
 //
 //     mh_tokenizer *tokenizer;
 //     mh_tokens tokens = {0};                                  // reuse it: it keeps its memory
@@ -22,14 +21,14 @@
 extern "C" {
 #endif
 
-// Bytes of text that somebody else owns.
+// Borrowed bytes of text.
 typedef struct mh_text {
     const char *bytes;
     size_t size;
 } mh_text;
 
-// Text that grows, in memory of a context. All zeros is empty; free it with that context or one
-// that has the same allocator.
+// A growing text, in memory of a context. All zeros is empty; free it with that context or one that
+// has the same allocator.
 typedef struct mh_text_buffer {
     char *bytes;
     size_t size, capacity;
@@ -39,11 +38,11 @@ MH_API void mh_text_buffer_free(mh_context *context, mh_text_buffer *buffer);
 
 // ---- UTF-8 and Unicode --------------------------------------------------------------
 
-// The number of bytes at the beginning that are valid UTF-8 (no surrogates, nothing overlong,
-// nothing beyond U+10FFFF): `size` if all are. Any thread.
+// The length of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms, nothing
+// beyond U+10FFFF): `size` if all is valid. Any thread.
 MH_API size_t mh_utf8_valid(const char *bytes, size_t size);
 
-// Replaces the contents of `out` by the text, with U+FFFD for every maximal invalid part, as
+// Replaces the contents of `out` by the text, with U+FFFD for every maximal invalid subpart, as
 // browsers do. Errors: MH_ERROR_MEMORY.
 MH_API mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
                                 mh_text_buffer *out);
@@ -53,10 +52,10 @@ MH_API mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t s
 MH_API mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
                              mh_text_buffer *out);
 
-// The length of the first sentence of a line with the blanks behind it, so that a line too long
-// for a model can be taken piece by piece and put together again. A sentence ends at . ! ? or the
-// like before a blank, not after initials and common abbreviations. One longer than `most` bytes
-// (at least 4) is cut after a comma, else after a blank, else between two characters. 0 only for
+// The length of the first sentence of a line, including trailing whitespace, so that a line too
+// long for a model can be split into segments and joined again. A sentence ends at . ! ? or the
+// like before whitespace, not after initials and common abbreviations. One longer than `most` bytes
+// (at least 4) is cut after a comma, else after whitespace, else between two characters. 0 only for
 // an empty text. `text` must be valid UTF-8. Any thread.
 MH_API size_t mh_sentence_length(const char *text, size_t size, size_t most);
 
@@ -67,7 +66,7 @@ typedef struct mh_tokenizer mh_tokenizer;
 
 typedef struct mh_tokenizer_options {
     size_t struct_size;     // sizeof(mh_tokenizer_options)
-    size_t merges;          // 8000: how many to learn; fewer only if no pair is left
+    size_t merges;          // 8000: number of merges to learn; fewer only if no pair is left
     uint64_t min_frequency; // 2: a pair seen less often is not merged
 } mh_tokenizer_options;
 
@@ -82,39 +81,39 @@ static inline mh_tokenizer_options mh_tokenizer_options_default(void)
 }
 
 // Learns a vocabulary from texts: <pad>, <s>, </s> (ids 0, 1, 2), the 256 bytes, then one token
-// for each merge, the most frequent neighbours first, ties by the smaller ids. The same texts in
-// any order give the same vocabulary. `options` may be NULL. Memory grows with the number of
-// different words.
+// for each merge, the most frequent pair first, ties by the smaller ids. The same texts in any
+// order give the same vocabulary. `options` may be NULL. Memory grows with the number of distinct
+// words.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *options,
                                     const mh_text *texts, size_t count, mh_tokenizer **tokenizer);
 
 // Reads a tokenizer.json of Hugging Face's tokenizers with exactly the components that
-// mh_tokenizer_save writes; others are refused by name.
+// mh_tokenizer_save writes; others are rejected by name.
 // Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer **tokenizer);
 
-// The same for bytes in memory, which are not kept; `name` stands for the path in messages.
+// The same for bytes in memory, which are not kept; `name` replaces the path in messages.
 MH_API mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *bytes,
                                     size_t size, mh_tokenizer **tokenizer);
 
-// Writes tokenizer.json, whole or not at all; always the same bytes for the same vocabulary.
+// Writes tokenizer.json atomically; the same vocabulary gives the same bytes.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FILE, MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
                                    const char *path);
 
-// NULL is fine.
+// NULL is allowed.
 MH_API void mh_tokenizer_free(mh_tokenizer *tokenizer);
 
-// The number of tokens; ids are 0 .. size - 1. And the ids with a meaning.
+// The number of tokens; ids are 0 .. size - 1. Then the ids of <pad>, <s> and </s>.
 MH_API size_t mh_tokenizer_size(const mh_tokenizer *tokenizer);
 MH_API int32_t mh_tokenizer_pad(const mh_tokenizer *tokenizer);
 MH_API int32_t mh_tokenizer_bos(const mh_tokenizer *tokenizer);
 MH_API int32_t mh_tokenizer_eos(const mh_tokenizer *tokenizer);
 
 typedef enum mh_token_kind {
-    MH_TOKEN_TEXT,    // bytes of a text, not always whole characters
-    MH_TOKEN_SPECIAL, // <s> and the like: never made from a text, nothing when decoded
+    MH_TOKEN_TEXT,    // bytes of text, not always whole characters
+    MH_TOKEN_SPECIAL, // <s> and the like: never produced by encoding, decoded as nothing
 } mh_token_kind;
 
 // The token's bytes (a special one's name), borrowed; false if there is no such id. `kind` may
@@ -122,8 +121,8 @@ typedef enum mh_token_kind {
 MH_API bool mh_tokenizer_token(const mh_tokenizer *tokenizer, int32_t id, mh_text *text,
                                mh_token_kind *kind);
 
-// The tokens of a text, and the text they are the tokens of: its normalisation form C.
-// Token i is text.bytes[ends[i - 1] .. ends[i]), from 0 for the first. All zeros is empty.
+// The tokens of a text, and the text itself, in normalisation form C. Token i is bytes ends[i - 1]
+// to ends[i] (excluded) of text.bytes, from 0 for the first. All zeros is empty.
 typedef struct mh_tokens {
     int32_t *ids;        // (count)
     size_t *ends;        // (count)
@@ -136,14 +135,14 @@ typedef struct mh_tokens {
 
 MH_API void mh_tokens_free(mh_context *context, mh_tokens *tokens);
 
-// Replaces `tokens` by those of a text, in O(n log n) whatever the text. Special tokens are never
-// made, whatever the text says, and none is added. After an error `tokens` is empty.
+// Replaces `tokens` by those of a text, in O(n log n) in the worst case. Special tokens are never
+// produced from text, and none is added. After an error `tokens` is empty.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_ARGUMENT (2 GiB or more), MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_encode(mh_context *context, const mh_tokenizer *tokenizer,
                                      const char *text, size_t size, mh_tokens *tokens);
 
-// Replaces `out` by the bytes of the tokens; special ones give nothing. Ids that come from a
-// model may make invalid UTF-8: see mh_utf8_repair.
+// Replaces `out` by the bytes of the tokens; special ones are skipped. Ids from a model may decode
+// to invalid UTF-8: see mh_utf8_repair.
 // Errors: MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
 MH_API mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *tokenizer,
                                      const int32_t *ids, size_t count, mh_text_buffer *out);
@@ -168,8 +167,8 @@ MH_API mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const m
                          size_t count, size_t reference_count, bool lowercase,
                          mh_bleu_score *score);
 
-// chrF2: the F-score, recall counting twice, of character n-grams of 1 .. 6 without blanks, and
-// of word n-grams up to `word_order`: 0 for chrF2, 2 for chrF2++. In percent.
+// chrF2: the F-score with beta = 2 of character n-grams of 1 .. 6 without whitespace, and of word
+// n-grams up to `word_order`: 0 for chrF2, 2 for chrF2++. In percent.
 MH_API mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text *references,
                          size_t count, size_t reference_count, size_t word_order, bool lowercase,
                          double *score);

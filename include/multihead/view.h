@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/view.h: see what the heads attend to, and how a training run goes.
+// multihead/view.h: visualise attention, and the curves of a training run.
 //
 //     mh_trace                  attention weights of a run, its tokens, and what else was tapped
 //       <- mh_trace_file_open   from a safetensors file (docs/trace-format.md)
@@ -7,7 +7,7 @@
 //       -> mh_view_page         one offline HTML page with every view
 //       -> mh_view_text         heatmaps for a terminal
 //
-//     log.jsonl of a run        one JSON object a line (docs/viewer.md)
+//     log.jsonl of a run        one JSON object per line (docs/viewer.md)
 //       -> mh_view_curve        losses and BLEU as a chart
 //       -> mh_view_curve_text   the same for a terminal
 //
@@ -27,9 +27,9 @@ typedef enum mh_trace_kind {
     MH_TRACE_ENCODER,   // encoder self-attention: queries and keys are source tokens
     MH_TRACE_DECODER,   // decoder masked self-attention: both are given tokens, or target tokens
     MH_TRACE_CROSS,     // queries are target tokens, keys are source tokens
-    MH_TRACE_ATTENTION, // any other; named as in cross-attention, or, if one list is missing and
-                        // T = S, both by the list that is there
-    MH_TRACE_KINDS,     // how many there are; as an option: the first of cross, encoder, decoder,
+    MH_TRACE_ATTENTION, // any other; labelled as in cross-attention or, if one list is missing and
+                        // T = S, both by the one given
+    MH_TRACE_KINDS,     // the number of kinds; as an option: the first of cross, encoder, decoder,
                         // attention that the trace has
 } mh_trace_kind;
 
@@ -37,33 +37,33 @@ typedef enum mh_trace_kind {
 MH_API const char *mh_trace_kind_name(mh_trace_kind kind);
 
 typedef struct mh_trace_tokens {
-    size_t count;            // 0: unknown, places are numbered instead
-    const char *const *text; // (count), borrowed; what is not UTF-8 is shown as U+FFFD
-    const bool *word_start;  // (count), whether a word begins here; NULL: told by the tokens' marks
+    size_t count;            // 0: unknown, positions are numbered instead
+    const char *const *text; // (count), borrowed; invalid UTF-8 is shown as U+FFFD
+    const bool *word_start;  // (count), whether a word begins here; NULL: from the tokens' marks
 } mh_trace_tokens;
 
-// Attention of all layers. A tensor that is not there has data NULL. Weights are f32, f64, f16 or
-// bf16, or u8 or u16 that stand for k/255 and k/65535. The others are for showing the steps of the
-// computation; q, k and v only together.
+// Attention of all layers. A missing tensor has data NULL. Weights are f32, f64, f16 or bf16, or u8
+// or u16 that represent k/255 and k/65535. The other tensors show the steps of the computation; q,
+// k and v only together.
 typedef struct mh_trace_group {
     mh_tensor weights; // (L, H, T, S), all at least 1
     bool sequences;    // L counts the sequences of a batch, all of one layer (default: layers)
     mh_tensor q;       // (L, H, T, E)
     mh_tensor k;       // (L, G, S, E), H a multiple of G
     mh_tensor v;       // (L, G, S, Ev)
-    mh_tensor out;     // (L, T, D): what the output projection made of the heads
-    mh_tensor mask;    // (T, S), not zero: may attend
-    double scale;      // of q.k; 0: 1/sqrt(E)
+    mh_tensor out;     // (L, T, D): the result of the output projection
+    mh_tensor mask;    // (T, S), nonzero: may attend
+    double scale;      // scale of q.k; 0: 1/sqrt(E)
 } mh_trace_group;
 
-// Views of what the caller owns; zeros and NULL stand for what is not there.
+// Views of memory that the caller owns; zeros and NULL for what is missing.
 typedef struct mh_trace {
     size_t struct_size; // sizeof(mh_trace)
     const char *title;  // NULL: "Attention"
     const char *model;  // NULL
     mh_trace_tokens source, target;
-    mh_trace_tokens given; // what the decoder was given where it chose the target: <s> first; names
-                           // MH_TRACE_DECODER in place of target if it is there
+    mh_trace_tokens given; // the decoder's input tokens, <s> first; label MH_TRACE_DECODER instead
+                           // of target if present
     mh_trace_group groups[MH_TRACE_KINDS];
 } mh_trace;
 
@@ -75,9 +75,9 @@ static inline mh_trace mh_trace_default(void)
     return trace;
 }
 
-// Refuses a trace whose shapes or token counts do not fit, or whose weights are negative or not
-// finite (MH_ERROR_ARGUMENT); warns through the context's log of rows that do not sum to 1. The
-// functions below refuse the same; of them only mh_trace_file_open and _parse warn.
+// Rejects a trace whose shapes or token counts are inconsistent, or whose weights are negative or
+// not finite (MH_ERROR_ARGUMENT); warns through the context's log about rows that do not sum to 1.
+// The functions below reject the same; of them only mh_trace_file_open and _parse warn.
 MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 
 // ---- files --------------------------------------------------------------------------
@@ -90,16 +90,15 @@ typedef struct mh_trace_file mh_trace_file;
 // MH_ERROR_MEMORY.
 MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);
 
-// The same for bytes in memory; `name` (or NULL) stands for the path in messages. Borrows the
-// bytes.
+// The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
 MH_API mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes,
                                      size_t size, mh_trace_file **file);
 
 // The trace, borrowed from the file.
 MH_API const mh_trace *mh_trace_file_trace(const mh_trace_file *file);
-MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is fine
+MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is allowed
 
-// Writes a trace; the file appears whole or not at all.
+// Writes a trace; the file is written atomically.
 MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace);
 
 // ---- views --------------------------------------------------------------------------
@@ -107,11 +106,12 @@ MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_
 typedef struct mh_view_options {
     size_t struct_size; // sizeof(mh_view_options)
     mh_trace_kind kind; // MH_TRACE_KINDS: see there
-    ptrdiff_t layer;    // -1: a page begins with its overview, a text shows the last layer, or the
+    ptrdiff_t layer;    // -1: a page starts with the overview, a text shows the last layer, or the
                         // first sequence
     ptrdiff_t head;     // -1: all
     int bits;           // of a weight in a page, 8 or 16; 0: 16 up to 4 million weights, 8 beyond
-    bool served;        // the page may talk to the server that it came from (default: to nobody)
+    bool served;        // the page may connect to the server it came from (default: no network
+                        // access)
     size_t width;       // of a text, in columns; at least 20 (80)
     bool colour;        // of a text: 24-bit colours (default: shaded blocks)
 } mh_view_options;
@@ -127,18 +127,18 @@ static inline mh_view_options mh_view_options_default(void)
     return options;
 }
 
-// Bytes that a function below returns; zeros before the first use.
+// Bytes returned by the functions below; all zeros before the first use.
 typedef struct mh_bytes {
-    char *data; // size bytes and a 0
+    char *data; // size bytes and a terminating 0
     size_t size, capacity;
 } mh_bytes;
 
-MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is fine
+MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is allowed
 
-// One self-contained HTML page: no request leaves it, and its security policy lets none.
-// Weights are stored in steps of their row's largest weight / (2^bits - 1), so that each is
-// within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits
-// for its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// One self-contained HTML page: it makes no network requests, and its security policy allows none.
+// Weights are quantised in steps of their row's largest weight / (2^bits - 1), so that each is
+// within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits for
+// its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_view_page(mh_context *context, const mh_view_options *options,
                               const mh_trace *trace, mh_bytes *page);
 
@@ -146,31 +146,31 @@ MH_API mh_status mh_view_page(mh_context *context, const mh_view_options *option
 MH_API mh_status mh_view_data(mh_context *context, const mh_view_options *options,
                               const mh_trace *trace, mh_bytes *json);
 
-// mh_view_page into a file, which appears whole or not at all.
+// mh_view_page into a file, written atomically.
 MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
                                     const mh_trace *trace, const char *path);
 
-// Heatmaps for a terminal, UTF-8: the heads of one layer, as many beside each other as the width
-// allows, shaded by the square root of the weight's share of the largest. What steers a terminal in
-// a token is replaced. Returns new bytes.
+// Heatmaps for a terminal, UTF-8: the heads of one layer, as many side by side as the width allows,
+// shaded by the square root of the weight relative to the largest. Terminal control characters in
+// tokens are replaced. Returns new bytes.
 MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                               const mh_trace *trace, mh_bytes *text);
 
 // ---- the curve of a run -------------------------------------------------------------
 
-// A chart of the log at `path`, as one SVG image that loads nothing and has no script: training and
-// validation loss (left axis) and BLEU (right axis) over updates and epochs, light or dark as the
-// reader's system is. A series of more than 1,000 points is thinned to as many; peaks stay. The log
-// may belong to a run that still goes on: a last line without its end is skipped. Returns new
-// bytes. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and
-// expected; also for a log without a line), MH_ERROR_MEMORY. Any thread, one context each.
+// A chart of the log at `path`, as one SVG image without external resources or scripts: training
+// and validation loss (left axis) and BLEU (right axis) over updates and epochs, light or dark as
+// the reader's system is. A series of more than 1,000 points is downsampled to 1,000; peaks are
+// kept. The log may be of a run in progress: an incomplete last line is skipped. Returns new bytes.
+// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and expected; also
+// for an empty log), MH_ERROR_MEMORY. Any thread, one context each.
 MH_API mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
 
-// mh_view_curve into a file, which appears whole or not at all.
+// mh_view_curve into a file, written atomically.
 MH_API mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path);
 
 // The same for a terminal, UTF-8, `width` columns (20 to 10,000): first, last and best figures, and
-// the curves in blocks; a column shows the mean of its stretch of updates. Returns new bytes.
+// the curves in blocks; a column shows the mean over its range of updates. Returns new bytes.
 // Errors: as mh_view_curve, and MH_ERROR_ARGUMENT.
 MH_API mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width,
                                     mh_bytes *text);
