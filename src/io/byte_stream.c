@@ -18,12 +18,12 @@ enum {
     MOST = INT_MAX / 2 // given to zlib at a time, which counts in unsigned
 };
 
-// Text compresses 3 to 20 times; deflate's limit is 1032. Short files may do as they like.
+// Text compresses 3 to 20 times; deflate's limit is 1032. Short files are exempt.
 enum { RATIO_MAX = 100, RATIO_FROM = 1 << 20 };
 
 static size_t available(const mh_byte_stream *s) { return s->end - s->begin; }
 
-// Reads on until `wanted` (a few) bytes are available or there are no more.
+// Reads until `wanted` (a few) bytes are available or the input ends.
 static mh_status fill(mh_byte_stream *s, size_t wanted)
 {
     while (available(s) < wanted && !s->at_end) {
@@ -124,7 +124,8 @@ static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t siz
     return check_ratio(s, in - s->zlib.avail_in, *got);
 }
 
-// Sets *ended, or begins the next member. Zeros fill up a tape's last block, as gzip(1) knows.
+// Sets *ended, or begins the next member. Trailing zeros, as on tapes, are skipped, as gzip(1)
+// does.
 static mh_status read_between(mh_byte_stream *s, bool *ended)
 {
     mh_status status;

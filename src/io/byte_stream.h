@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a file or of memory, in order; gzip is noticed by its first two bytes and
-// decompressed on the way. Anything after a gzip member that is neither another member nor zeros is
-// refused, unlike in zlib's gzread: a damaged member would otherwise be lost without a word. Data
-// that expand more than any text does are refused, too: a few kilobytes of gzip may hold gigabytes.
+// A byte stream from a file or from memory; gzip is detected by its first two bytes and
+// decompressed transparently. Anything after a gzip member that is neither another member nor zeros
+// is rejected, unlike in zlib's gzread: a damaged member would otherwise be lost silently. Data
+// that expand more than any text does are rejected, too: a few kilobytes of gzip may hold
+// gigabytes.
 #ifndef MH_IO_BYTE_STREAM_H
 #define MH_IO_BYTE_STREAM_H
 
@@ -11,12 +12,12 @@
 #include "io/zlib_memory.h"
 
 typedef struct mh_byte_stream {
-    mh_source source;    // who complains: context and name
-    mh_file_reader file; // not open: everything is in `input` already
+    mh_source source;    // for messages: context and name
+    mh_file_reader file; // not open: all data is in `input`
     unsigned char *block;
-    const unsigned char *input; // [begin, end) is still to be used
+    const unsigned char *input; // [begin, end) is not consumed yet
     size_t begin, end;
-    bool at_end; // nothing comes after `input`
+    bool at_end; // no data after `input`
     enum { MH_STREAM_START, MH_STREAM_PLAIN, MH_STREAM_MEMBER, MH_STREAM_BETWEEN } state;
     z_stream zlib;
     uint64_t compressed, expanded; // gzip bytes consumed and produced so far
@@ -35,6 +36,6 @@ void mh_byte_stream_open_memory(mh_context *context, const char *name, const voi
 // MH_ERROR_MEMORY.
 mh_status mh_byte_stream_read(mh_byte_stream *stream, void *bytes, size_t size, size_t *got);
 
-void mh_byte_stream_close(mh_byte_stream *stream); // all zeros is fine, so is twice
+void mh_byte_stream_close(mh_byte_stream *stream); // all zeros is allowed, and so is closing twice
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file of bytes that are all there already, for those outside the library.
+// Writes a file from bytes in memory, for callers outside the library.
 #include "base/context.h"
 #include "base/file.h"
 #include <multihead/io.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checksums of safetensors files; see checksum.h. Data is hashed in pieces that stay in the
-// L1 until they are copied: the file is read once.
+// Checksums of safetensors files; see checksum.h. Data is hashed in blocks that stay in L1 until
+// they are copied: the file is read once.
 #include "io/checksum.h"
 
 #include "base/checked.h"
@@ -24,7 +24,7 @@ void mh_checksum_print(uint64_t checksum, char *digits)
         digits[i] = "0123456789abcdef"[checksum & 15];
 }
 
-// Small letters only: a flipped bit makes a large one.
+// Lower case only: a flipped bit makes an upper-case letter.
 static bool parse_digits(const char *digits, uint64_t *checksum)
 {
     *checksum = 0;
@@ -108,7 +108,7 @@ static mh_status compare(const mh_verified *v, size_t index, uint64_t found)
                           v->advice);
 }
 
-// Hashes and copies piece by piece; both are contiguous.
+// Hashes and copies block by block; both are contiguous.
 static mh_status copy_pieces(const mh_verified *v, const mh_tensor *from, const mh_tensor *to,
                              mh_xxh64 *hash)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kinds of files by their first bytes, so that a message can name them; see file_kind.h. Only asked
-// when the file cannot be safetensors, whose first bytes may be anything.
+// Detects file formats by their first bytes, so that a message can name them; see file_kind.h. Only
+// used when the file cannot be safetensors, whose first bytes may be anything.
 #include "io/file_kind.h"
 
 #include <string.h>
@@ -62,8 +62,8 @@ static unsigned char after_global(const mh_source *source, size_t at)
     return at < source->size && source->bytes[at - 1] == '\n' ? source->bytes[at] : 0;
 }
 
-// The protocol, or -1. From 2 on a pickle says it; before, an object begins with its class, a list
-// or a dictionary, and is remembered: as text ("p0\n") in protocol 0, as a byte ("q\0") in 1.
+// The protocol, or -1. From 2 on a pickle declares it; before, an object begins with its class, a
+// list or a dictionary, and is memoised: as text ("p0\n") in protocol 0, as a byte ("q\0") in 1.
 static int pickle_protocol(const mh_source *source)
 {
     const unsigned char *b = source->bytes;
@@ -88,7 +88,7 @@ static int pickle_protocol(const mh_source *source)
 static bool is_text(const mh_source *source)
 {
     const size_t size = source->size < 512 ? source->size : 512;
-    size_t wanted = 0; // bytes of a sequence that are still to come
+    size_t wanted = 0; // remaining bytes of a sequence
     for (size_t i = 0; i < size; i++) {
         const unsigned char c = source->bytes[i];
         if ((c < 0x20 && !(c >= '\t' && c <= '\r')) || c == 0x7F || c >= 0xF8)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a file is that holds no tensors we read.
+// Identifies unsupported file formats, for error messages.
 #ifndef MH_IO_FILE_KIND_H
 #define MH_IO_FILE_KIND_H
 
 #include "base/source.h"
 
-// Fails with what the bytes are, if they are known, and what was expected; else MH_OK.
+// Fails with a message of what was found and expected if the format is known; else MH_OK.
 mh_status mh_refuse_known_kind(const mh_source *source);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lines; see line_reader.h. The buffer holds the longest line and its end, and some more, so that
-// most lines need no read and no move. Of a longer line nothing is kept.
+// Lines; see line_reader.h. The buffer is larger than the longest line, so that most lines need no
+// read and no move. Longer lines are discarded.
 #include "io/line_reader.h"
 
 enum { BUFFER = 2 * MH_LINE_MAX };
@@ -66,7 +66,7 @@ static mh_line line_of(const mh_line_reader *r, size_t size, bool too_long)
 
 mh_status mh_line_reader_next(mh_line_reader *r, mh_line *line, bool *found)
 {
-    enum { KEPT = MH_LINE_MAX + 4 }; // and a mark and a CR
+    enum { KEPT = MH_LINE_MAX + 4 }; // plus a byte order mark and a CR
     size_t seen = 0;                 // of this line, no LF in it
     bool too_long = false;
     const char *newline;

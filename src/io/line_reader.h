@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The lines of a text, one after the other, in memory that does not grow with them. Lines end
-// with LF or CR LF, the last one also with the file; a UTF-8 byte order mark at the beginning is
-// skipped. The bytes are not checked.
+// Reads a text line by line, in constant memory. Lines end with LF or CR LF, the last one also with
+// the file; a UTF-8 byte order mark at the beginning is skipped. The bytes are not checked.
 #ifndef MH_IO_LINE_READER_H
 #define MH_IO_LINE_READER_H
 
@@ -20,7 +19,7 @@ typedef struct mh_line {
 typedef struct mh_line_reader {
     mh_byte_stream stream;
     char *buffer;
-    size_t begin, end; // what was read and not yet handed out
+    size_t begin, end; // read, not yet returned
     size_t number;     // of lines so far
     bool at_end;
 } mh_line_reader;
@@ -36,6 +35,6 @@ mh_status mh_line_reader_open_memory(mh_context *context, const char *name, cons
 // The next line; *found is false after the last. Errors: as mh_byte_stream_read.
 mh_status mh_line_reader_next(mh_line_reader *reader, mh_line *line, bool *found);
 
-void mh_line_reader_close(mh_line_reader *reader); // all zeros is fine, so is twice
+void mh_line_reader_close(mh_line_reader *reader); // all zeros is allowed, and so is closing twice
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the .npy reader, its header parser and the writer have in common.
+// Shared by the .npy reader, its header parser and the writer.
 //
 //     byte 0   \x93 N U M P Y      magic
 //          6   major, minor        1.0, 2.0 or 3.0
 //          8   header length       2 bytes in version 1, 4 in versions 2 and 3
 //     10 | 12  header              {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 //                                  then spaces and one newline, up to a multiple of 64
-//              the numbers         to the end of the file
+//              the data            to the end of the file
 #ifndef MH_IO_NPY_H
 #define MH_IO_NPY_H
 
@@ -16,7 +16,7 @@
 
 typedef struct mh_npy_header {
     mh_dtype dtype;
-    bool big_endian;    // the numbers' bytes are in the other order than this machine's
+    bool big_endian;    // elements need a byte swap
     bool fortran_order; // the first dimension is the contiguous one
     int rank;
     size_t shape[MH_MAX_RANK];

@@ -7,7 +7,7 @@
 //     value  = string | "True" | "False" | tuple  which one depends on the key
 //     tuple  = "()" | "(" int "," ")" | "(" int ("," int)+ [","] ")"
 //
-// Spaces may stand between tokens. There is no recursion and no allocation; every step either
+// Spaces are allowed between tokens. There is no recursion and no allocation; every step either
 // consumes a byte or ends.
 #include "io/npy.h"
 
@@ -122,7 +122,7 @@ static bool find_type(span descr, mh_dtype *dtype)
     return false;
 }
 
-// Why a dtype is refused and what its owner can do.
+// Why a dtype is rejected, and how to convert it.
 static const char *advice(span descr)
 {
     char kind = descr.size < 2 ? '\0' : descr.text[1];

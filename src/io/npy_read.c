@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// .npy to one checked entry. A header may promise anything: the shape has to account for exactly
-// the bytes that follow it, so that 80 bytes that promise 32 GiB, and files cut short or with
-// something appended, are all refused before anything is allocated. Layout: npy.h.
+// .npy to one checked entry. The header is untrusted: the shape must account for exactly the bytes
+// that follow it, so that 80 bytes that claim 32 GiB, and truncated or extended files, are all
+// rejected before anything is allocated. Layout: npy.h.
 #include <string.h>
 
 #include "io/npy.h"
 #include "io/shape_bytes.h"
 #include "io/tensor_file.h"
 
-// Finds the header's text behind magic, version and length.
+// Finds the header's text after magic, version and length.
 static mh_status find_header(const mh_source *source, size_t *start, size_t *size)
 {
     if (source->size < 10)

@@ -38,7 +38,7 @@ static size_t print_dictionary(const mh_tensor *t, char *text)
     return (size_t)used;
 }
 
-// Everything in front of the numbers; returns its length, a multiple of 64.
+// Everything before the data; returns its length, a multiple of 64.
 static size_t print_header(const mh_tensor *t, char *header)
 {
     size_t used = PREFIX + print_dictionary(t, header + PREFIX);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // .npz (numpy.savez, numpy.savez_compressed) to checked entries: a ZIP archive whose members are
-// .npy files, NAME.npy for the array NAME. Other members are not read.
+// .npy files, NAME.npy for the array NAME. Other members are ignored.
 //
-// Stored arrays stay in the mapping; deflated ones are inflated side by side into one block, whose
-// size is no more than deflate can make of the file's bytes. Checksums are those of ZIP (CRC-32).
+// Stored arrays are used in the mapping; deflated ones are inflated into one block, whose size is
+// limited by deflate's maximum ratio. Checksums are those of ZIP (CRC-32).
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ typedef struct contents {
     bool pickle;                   // torch.save writes data.pkl
 } contents;
 
-// What a compressed member takes when inflated, never nothing: a multiple of the alignment.
+// The space for an inflated member, never 0: a multiple of the alignment.
 static size_t inflated_room(const mh_zip_member *m)
 {
     return m->deflated ? m->size / ALIGNMENT * ALIGNMENT + ALIGNMENT : 0;
@@ -73,7 +73,7 @@ static mh_status fail_inflating(const mh_source *source, int code)
                           "the compressed data is damaged, or not as long as the directory says");
 }
 
-// Inflates all of a member, which has exactly m->size bytes.
+// Inflates a member of exactly m->size bytes.
 static mh_status inflate_member(const mh_source *source, const mh_zip_member *m, unsigned char *to)
 {
     z_stream z = mh_zlib_stream(source->context);
@@ -111,7 +111,7 @@ static mh_status check_crc(const mh_source *source, uint32_t expected)
                           expected);
 }
 
-// Reads the array into *entry; `inflated` is where it goes if it is compressed.
+// Reads the array into *entry; `inflated` is its destination if it is compressed.
 static mh_status read_array(const mh_source *source, const mh_zip_member *m,
                             unsigned char *inflated, mh_file_entry *entry)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the safetensors reader and writer have in common: the layout, the limits, the dtypes.
+// Shared by the safetensors reader and writer: the layout, the limits, the dtypes.
 //
 //     byte 0     N              header length, 8 bytes, little-endian
 //          8     header         N bytes of JSON, then spaces

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One member of a safetensors header to one checked description:
+// Parses and validates one member of a safetensors header:
 //
 //     "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 //
@@ -30,7 +30,7 @@ static const char *kind_of(const json_t *value)
     }
 }
 
-// The tensor a complaint is about.
+// The tensor that an error message names.
 typedef struct subject {
     const mh_source *source;
     const char *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The text of a safetensors header to JSON. What no header has is refused before jansson sees it:
-// more than three levels of nesting, or more values than its number of tensors needs.
+// Parses a safetensors header as JSON. Before jansson sees the text, it is rejected if it has more
+// than three levels of nesting, or more values than the maximum number of tensors needs.
 #include "io/safetensors_json.h"
 
 #include "base/json_load.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The header of a safetensors file from text to checked descriptions.
+// Parses and validates the header of a safetensors file.
 #ifndef MH_IO_SAFETENSORS_JSON_H
 #define MH_IO_SAFETENSORS_JSON_H
 
@@ -7,12 +7,12 @@
 
 #include "io/tensor_file.h"
 
-// Parses the header's text into an object whose size is within the limits. *root is to be given
-// to json_decref.
+// Parses the header's text into an object whose size is within the limits. Free *root with
+// json_decref.
 mh_status mh_safetensors_load(const mh_source *source, const char *text, size_t size,
                               json_t **root);
 
-// Where a tensor says its data is: [begin, end) of the bytes behind the header.
+// The range of a tensor's data: [begin, end) of the bytes after the header.
 typedef struct mh_data_range {
     size_t begin, end;
 } mh_data_range;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// safetensors to checked entries. Layout: safetensors.h. In this order, each step relying only on
-// the ones before it:
+// safetensors to validated entries. Layout: safetensors.h. Steps in order, each relying only on the
+// ones before it:
 //
 //     prefix    the header's length is within the file and the limit
-//     header    JSON of the right form (safetensors_json.c)
+//     header    valid JSON (safetensors_json.c)
 //     tensors   each one's range is in the file and has the size its shape needs
 //     together  sorted by position they follow each other without hole, overlap or rest
 //
-// The last rule is what keeps a file from hiding bytes, or two tensors from sharing them.
+// The last rule keeps a file from hiding bytes, and two tensors from sharing them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static mh_status check_metadata(const mh_source *source, const json_t *metadata,
     return MH_OK;
 }
 
-// Appends a string to the file's text, in which it is known to fit.
+// Appends a string to the file's text buffer, in which it is known to fit.
 static const char *keep(mh_tensor_file *file, size_t *used, const char *string)
 {
     size_t size = strlen(string) + 1;
@@ -87,7 +87,7 @@ static const char *keep(mh_tensor_file *file, size_t *used, const char *string)
 
 static bool is_metadata(const char *key) { return strcmp(key, MH_SAFETENSORS_METADATA) == 0; }
 
-// Counts what the header holds and makes room for it.
+// Counts the header's members and allocates for them.
 static mh_status reserve(const mh_source *source, json_t *root, mh_tensor_file *file)
 {
     const char *key;

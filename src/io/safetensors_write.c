@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Tensors to safetensors. Data is laid out by element size, widest first, and the header is padded
-// to a multiple of 8 bytes: every tensor is then aligned in the file and can be used where it
-// lies. The same input gives the same bytes; nothing depends on time, addresses or hashing.
-// Layout: safetensors.h.
+// to a multiple of 8 bytes: every tensor is then aligned in the file and can be used in place. The
+// same input gives the same bytes; nothing depends on time, addresses or hashing. Layout:
+// safetensors.h.
 //
 //     data   [8-byte elements, in the order given][4-byte ...][2-byte ...][1-byte ...]
 #include <multihead/io.h>
@@ -30,8 +30,9 @@ typedef struct job {
 
 // ---- the header ---------------------------------------------------------------------
 
-// The length of the UTF-8 sequence at `s`, 0 if it is none: overlong forms, surrogates and code
-// points beyond U+10FFFF are not. (jansson knows, but returns NULL for this and for no memory.)
+// The length of the UTF-8 sequence at `s`, 0 if invalid: overlong forms, surrogates, code points
+// beyond U+10FFFF. (jansson checks this too, but returns NULL both for this and for lack of
+// memory.)
 static size_t utf8_sequence(const unsigned char *s)
 {
     size_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
@@ -110,7 +111,7 @@ static mh_status check_name(const job *j, const json_t *root, const char *name)
     return MH_OK;
 }
 
-// Appends an integer; false if there is no memory.
+// Appends an integer; false if out of memory.
 static bool append_size(json_t *list, size_t value)
 {
     return json_array_append_new(list, json_integer((json_int_t)value)) == 0;
@@ -167,7 +168,7 @@ static mh_status build_header(const job *j, json_t *root)
     return status;
 }
 
-// The length prefix, the JSON and the padding, in memory of *size bytes to be given to mh_free.
+// The length prefix, the JSON and the padding, in *size bytes to be freed with mh_free.
 static mh_status print_header(const job *j, const json_t *root, char **header, size_t *size)
 {
     const size_t flags = JSON_COMPACT | JSON_ENSURE_ASCII;
@@ -204,7 +205,7 @@ static mh_status make_header(const job *j, char **header, size_t *size)
     return status;
 }
 
-// Puts the checksums of tensors that are as they will be in the file into the header.
+// Writes the checksums of tensors, which are as they will be in the file, into the header.
 static void fill_checksums(const job *j, char *header, size_t size)
 {
     char *const first = mh_checksum_find(header, size), *digits = first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many bytes a shape takes, and whether such a tensor can exist at all.
+// The size in bytes of a shape, with overflow checks.
 #ifndef MH_IO_SHAPE_BYTES_H
 #define MH_IO_SHAPE_BYTES_H
 
@@ -8,8 +8,8 @@
 #include "base/checked.h"
 
 // False if the bytes do not fit in ptrdiff_t, in which strides and pointer differences are
-// counted. Dimensions of 0 are left out of that product: (0, 2^60, 2^60) is refused although it
-// holds nothing, because its strides would overflow.
+// counted. Dimensions of 0 are skipped in the product: (0, 2^60, 2^60) is rejected although it is
+// empty, because its strides would overflow.
 static inline bool mh_shape_bytes(mh_dtype dtype, int rank, const size_t *shape, size_t *bytes)
 {
     size_t product = mh_dtype_size(dtype);

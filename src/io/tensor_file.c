@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Opening a file of tensors and finding one in it. The readers have checked every promise of
-// the file; what is left here is common to all formats: deciding which one it is, alignment, the
-// index and giving everything back.
+// Opening a file of tensors and looking one up. The readers have validated the file's contents;
+// common to all formats and done here are format detection, alignment, the index and freeing.
 //
-// Tensors are used where they lie in the mapping, so opening costs no memory. Only where a
-// file's header has an odd length are its tensors at addresses that a double must not have; those
-// are copied once, side by side, each at a multiple of its element size. So are tensors of a
-// big-endian machine, and their bytes turned round.
+// Tensors are used in place in the mapping, so opening costs no memory. Only unaligned tensors,
+// after a header of odd length, are copied once, each to a multiple of its element size. Big-endian
+// tensors are copied likewise, and byte-swapped.
 #include "io/tensor_file.h"
 
 #include <stdlib.h>
@@ -56,7 +54,7 @@ static void *copy_entry(const mh_file_entry *entry, unsigned char *to)
 }
 
 // Sets every tensor's data: the file's bytes, or a copy at `copies`, which may be NULL to only
-// learn the size of the copies. Empty tensors get an address that is aligned and never read.
+// compute the size of the copies. Empty tensors get an aligned address that is never read.
 static size_t place(mh_tensor_file *file, unsigned char *copies)
 {
     static const uint64_t nothing;
@@ -140,7 +138,7 @@ static mh_status read_source(const mh_source *source, mh_tensor_file *file)
     return status == MH_OK ? build_index(source, file) : status;
 }
 
-// Takes the mapping, also when it fails.
+// Takes ownership of the mapping, also on failure.
 static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_file **result)
 {
     mh_tensor_file *file = mh_alloc(source->context, sizeof *file);
@@ -201,7 +199,7 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_release(&allocator, file, sizeof *file);
 }
 
-// ---- asking -------------------------------------------------------------------------
+// ---- lookup -------------------------------------------------------------------------
 
 size_t mh_tensor_file_count(const mh_tensor_file *file) { return file ? file->count : 0; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an open file of tensors holds, and what a reader of one format has to fill in.
+// An open file of tensors, and the interface of the readers of each format.
 //
 //     mh_tensor_file_parse                 the one way in
 //       -> mh_npy_read | mh_npz_read | mh_safetensors_read    bytes -> entries in data order,
@@ -9,7 +9,7 @@
 //     entries   [w1][b1][w2]...            in the order of the data
 //     by_name   [->b1][->w1][->w2]...      the same, sorted for bsearch
 //     text      "w1\0b1\0w2\0..."          all strings; no longer than the file's header
-//     copied    those tensors whose bytes lie at an odd address, or in the other order
+//     copied    unaligned tensors, and those that need a byte swap
 #ifndef MH_IO_TENSOR_FILE_H
 #define MH_IO_TENSOR_FILE_H
 
@@ -22,8 +22,8 @@ typedef struct mh_file_entry {
     const char *name;
     const unsigned char *bytes; // in the file
     size_t size;                // of these bytes: checked to be what the shape needs
-    bool big_endian;            // .tensor.data is then a copy the other way round
-    mh_tensor tensor;           // .data is set when all else is right
+    bool big_endian;            // .tensor.data is then a byte-swapped copy
+    mh_tensor tensor;           // .data is set last
 } mh_file_entry;
 
 struct mh_tensor_file {
@@ -36,7 +36,7 @@ struct mh_tensor_file {
 
     size_t metadata_count;
     mh_metadata *metadata; // (metadata_count), sorted by key
-    const char *checksum;  // a value of the metadata, or NULL; see checksum.h
+    const char *checksum;  // a metadata value, or NULL; see checksum.h
     bool header_changed;   // since the checksum was made
 
     char *text;
@@ -49,26 +49,26 @@ struct mh_tensor_file {
     size_t inflated_size;
 };
 
-// The number of the tensor called `name`, for mh_tensor_file_at; false if there is none.
+// The index of the tensor called `name`, for mh_tensor_file_at; false if there is none.
 bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index);
 
 // Room for `count` entries, `metadata_count` pairs and `text_size` bytes of strings, none of
-// which may exceed what the file's own bytes justify. What was taken, mh_tensor_file_free gives
-// back, also after a failure half-way.
+// which may exceed what the file's own bytes justify. mh_tensor_file_free releases it, also after a
+// partial failure.
 mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size_t count,
                                  size_t metadata_count, size_t text_size);
 
-// The readers: check everything and fill entries (but not .tensor.data), metadata and text of a
+// The readers: validate everything and fill entries (but not .tensor.data), metadata and text of a
 // file that is otherwise zero. On failure the caller frees the file.
 mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_npz_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
 
-// What a file is by its first bytes.
+// Format detection by the first bytes.
 bool mh_is_npy(const mh_source *source);
 bool mh_is_zip(const mh_source *source);
 
-// All of a .npy file, but for .tensor.data.
+// All of a .npy file, except .tensor.data.
 mh_status mh_npy_entry(const mh_source *source, mh_file_entry *entry);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tensors of any strides to a file, in pieces that fit a buffer of 256 KiB.
+// Writes tensors of any strides to a file, in blocks that fit a buffer of 256 KiB.
 //
 //     shape   (5, 7, 3, 4)           the buffer holds, say, 40 elements
 //              |  |  '--'-- 12       whole inner dimensions, as many as fit
-//              |  '-- by 3           then as many of the next as fit: pieces of (3, 3, 4)
+//              |  '-- by 3           then as many of the next as fit: blocks of (3, 3, 4)
 //              '-- one by one        the rest is counted like an odometer
 //
 // Elements are copied as unsigned integers of their size, so that every bit of a NaN survives.
@@ -14,7 +14,7 @@
 #include "base/checked.h"
 #include "io/shape_bytes.h"
 
-// What is wrong with a tensor that cannot exist; NULL if nothing is.
+// Why a tensor is invalid; NULL if it is valid.
 static const char *find_fault(const mh_tensor *tensor, size_t *bytes)
 {
     if (tensor->rank < 0 || tensor->rank > MH_MAX_RANK)

@@ -22,7 +22,7 @@ void mh_xxh64_add(mh_xxh64 *hash, const void *bytes, size_t size);
 // Adds the last bytes, any number of them, and returns the hash.
 uint64_t mh_xxh64_end(mh_xxh64 *hash, const void *bytes, size_t size);
 
-// All of that for bytes at hand.
+// All of that in one call.
 uint64_t mh_xxh64_of(uint64_t seed, const void *bytes, size_t size);
 
 #endif

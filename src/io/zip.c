@@ -49,7 +49,7 @@ static bool find_end(const mh_source *source, size_t *end)
     return false;
 }
 
-// Replaces what the last record had no room for.
+// Replaces fields that overflow in the last record.
 static mh_status read_end64(const mh_source *source, size_t *end, uint64_t *count, uint64_t *size,
                             uint64_t *offset)
 {
@@ -128,7 +128,7 @@ static mh_status member_fail(const mh_zip *zip, const mh_zip_member *m, const ch
                           mh_quote(m->name, m->name_size).text, what);
 }
 
-// Finds the data behind the local header, which must tell the same name.
+// Finds the data after the local header, which must have the same name.
 static mh_status find_data(mh_zip *zip, uint64_t offset, mh_zip_member *m)
 {
     const mh_source *source = zip->source;

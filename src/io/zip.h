@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The members of a ZIP archive, as Python's zipfile writes it for numpy.savez: stored or deflated,
-// with or without ZIP64 fields and data descriptors. The directory at the end is what counts:
+// with or without ZIP64 fields and data descriptors. The directory at the end is authoritative:
 //
 //     [local header, name, extra][data] ...  [directory entry, name, extra, comment] ...
 //     [ZIP64 end, ZIP64 locator]             only where 16 or 32 bits are too few
@@ -29,10 +29,10 @@ typedef struct mh_zip_member {
     size_t compressed, size;
 } mh_zip_member;
 
-// Finds the directory. MH_ERROR_FORMAT, here and below, for what is damaged or not supported.
+// Finds the directory. MH_ERROR_FORMAT, here and below, for damaged or unsupported archives.
 mh_status mh_zip_open(const mh_source *source, mh_zip *zip);
 
-// The next of zip->left members. `size` is no more than deflate can make of `compressed`.
+// The next of zip->left members. `size` is within deflate's maximum ratio to `compressed`.
 mh_status mh_zip_next(mh_zip *zip, mh_zip_member *member);
 
 #endif

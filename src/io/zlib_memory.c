@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// zlib gives no size back when it frees, mh_free wants one: it stands before each block.
+// zlib passes no size when it frees, mh_free needs one: it is stored before each block.
 #include "io/zlib_memory.h"
 
 #include "base/checked.h"

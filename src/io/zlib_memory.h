@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// zlib with the context's memory.
+// zlib with the context's allocator.
 #ifndef MH_IO_ZLIB_MEMORY_H
 #define MH_IO_ZLIB_MEMORY_H
 

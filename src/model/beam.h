@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Beam search for one sentence: which hypotheses go on, which are finished, and when to stop.
+// Beam search for one sentence: which hypotheses continue, which are finished, and when to stop.
 //
-// A step takes the likeliest next tokens of every live hypothesis. All continuations, </s> among
-// them, are put in order: log-probability, then the hypothesis they continue, then the token's id,
-// so that no tie is left to chance. A </s> among the first `width` finishes its hypothesis; the
-// first `width` others are the next live ones. Where the sentence is as long as it may be, all
-// hypotheses end with </s>, at its price.
+// A step takes the likeliest next tokens of every live hypothesis. All continuations, </s>
+// included, are sorted by log-probability, then by the hypothesis they continue, then by token id,
+// so that ties are deterministic. A </s> among the first `width` finishes its hypothesis; the first
+// `width` others are the next live ones. Hypotheses that reach the maximum length are closed with
+// </s> and charged its log-probability.
 //
 // score = log-probability / tokens^penalty, </s> counted. Further tokens only lower the
 // log-probability, so that a live hypothesis that ends with n tokens scores at most
-// log-probability / n^penalty. The search is done when the best live one could not get among the
+// log-probability / n^penalty. The search is done when the best live one cannot get among the
 // `keep` best
 //
 //     with n = most, the longest translation allowed: no other result is possible;
@@ -21,13 +21,13 @@
 
 #include <multihead/translator.h>
 
-// A token that may be next.
+// A candidate for the next token.
 typedef struct mh_candidate {
     int32_t id;
     double log_probability;
 } mh_candidate;
 
-// What may follow one hypothesis: the likeliest text tokens, best first, and </s>.
+// The candidates of one hypothesis: the likeliest text tokens, best first, and </s>.
 typedef struct mh_next {
     mh_candidate *candidates; // (width)
     size_t count;
@@ -49,7 +49,7 @@ typedef struct mh_beam {
     int32_t end;                      // the id of </s>
     size_t length;                    // of all live hypotheses
     size_t live;                      // 0: done
-    mh_hypothesis *hypotheses, *next; // (width): live ones, now and after the step
+    mh_hypothesis *hypotheses, *next; // (width): live ones, before and after the step
     size_t finished;
     mh_hypothesis *best;     // (width): finished ones, best first
     mh_beam_option *options; // (width * (width + 1))
@@ -57,12 +57,12 @@ typedef struct mh_beam {
     size_t size;
 } mh_beam;
 
-// Starts with one hypothesis of no tokens. False with a message if there is no memory.
+// Starts with one empty hypothesis. False with a message if out of memory.
 bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most, double penalty,
                     int32_t end, mh_beam *beam);
-void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is fine
+void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is allowed
 
-// One step with next[i] for live hypothesis i. Afterwards live hypothesis i goes on from the former
+// One step with next[i] for live hypothesis i. Afterwards live hypothesis i continues the former
 // parents[i], and its last token is hypotheses[i].ids[length - 1].
 void mh_beam_advance(mh_beam *beam, const mh_next *next, size_t *parents);
 

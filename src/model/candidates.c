@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Top-k and log-softmax while a row is in the cache. Log-softmax keeps the order, so the largest
-// logits are chosen first, and only those become log-probabilities.
+// Top-k and log-softmax while a row is in the cache. Log-softmax is monotonic, so the largest
+// logits are selected first, and only those are converted to log-probabilities.
 #include "model/candidates.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
 #include <math.h>
 
-enum { BLOCK = 32 }; // numbers that are skipped together if none is large enough
+enum { BLOCK = 32 }; // values that are skipped together if none is large enough
 
 typedef struct job {
     const mh_kernels *kernels;
@@ -16,7 +16,7 @@ typedef struct job {
     mh_next *next;      // (rows)
 } job;
 
-// A candidate's log_probability is its logit for now. Ids come in order: an equal one stays behind.
+// A candidate's log_probability is still its logit. Ids ascend, so ties keep the smaller id.
 static void insert(mh_next *next, size_t width, int32_t id, float logit)
 {
     size_t place = next->count < width ? next->count++ : width - 1;

@@ -6,8 +6,8 @@
 #include "model/beam.h"
 
 // next[r] = the `width` largest log-softmax values of row r of logits (rows, V) f32, dense, which
-// are written to and restored; ties by the smaller id. <pad>, <s> and </s> are not among them;
-// numbers that are none neither.
+// are written to and restored; ties by the smaller id. <pad>, <s> and </s> are excluded, and so are
+// NaN and -inf.
 void mh_candidates(mh_context *context, const mh_tokenizer *tokenizer, const mh_tensor *logits,
                    size_t width, mh_next *next);
 

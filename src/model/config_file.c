@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// config.json: one object with the members of mh_translator_config, none left out and no others,
-// so that no two programs read different models from it. The config.json of other programs is read
-// far enough to tell whose it is.
+// config.json: one object with exactly the members of mh_translator_config, so that no two programs
+// read different models from it. The config.json of other programs is parsed far enough to name its
+// origin.
 #include "model/config_file.h"
 #include "base/context.h"
 #include "base/file.h"
@@ -18,7 +18,7 @@ enum {
     FORMAT_VERSION = 1,
     NUMBER_MAX = 1 << 24,
     TEXT_MAX = 4096,    // of what is written
-    FILE_MAX = 1 << 18, // of what is read: others list a thousand labels in theirs
+    FILE_MAX = 1 << 18, // of what is read: those of other programs may list a thousand labels
     NESTING_MAX = 16,
 };
 
@@ -153,7 +153,7 @@ mh_status mh_config_load(mh_context *context, const char *path, mh_translator_co
 
 // ---- writing ------------------------------------------------------------------------------------
 
-// As few digits as give the number back: 0.1, not 0.100000001.
+// The fewest digits that round-trip: 0.1, not 0.100000001.
 static const char *shortest(float number, char text[32])
 {
     for (int digits = 1; digits <= 9; digits++) {

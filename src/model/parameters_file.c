@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Parameters from and to safetensors files. Loading takes two passes over the list of parameters,
-// both by mh_match_parameter(), which says what goes where: the first finds everything that is
-// wrong, the second copies, so that a refused file changes nothing. Only checksums of the data are
-// checked while it is copied: the file is read once.
+// Loads and saves parameters as safetensors. Loading takes two passes over the list of parameters,
+// both by mh_match_parameter(), which maps tensors to parameters: the first collects all problems,
+// the second copies, so that a rejected file changes nothing. Only checksums of the data are
+// verified during the copy: the file is read once.
 #include "model/parameters_file.h"
 #include "model/parameters_match.h"
 
@@ -123,11 +123,10 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 
 // ---- saving -------------------------------------------------------------------------------------
 
-// The tensors of a file and the text of their names; of one part, the values may be a copy of
-// another type.
+// The tensors of a file and their names; a single part may be saved from a copy in another dtype.
 typedef struct saving {
     mh_dtype dtype;
-    void *copy; // or NULL: the parameters' own
+    void *copy; // NULL: the parameters' own values
     size_t count, text_size, metadata_count;
     mh_named_tensor *tensors; // (count)
     char *text;               // (text_size)
@@ -171,7 +170,7 @@ static void fill(const mh_parameters_part *parts, size_t count, saving *s)
         }
 }
 
-// The caller's, and by what others know (out, in) matrices.
+// The caller's metadata, and the entry by which others recognise (out, in) matrices.
 static void fill_metadata(const mh_metadata *metadata, size_t count, saving *s)
 {
     bool named = false;
@@ -191,7 +190,7 @@ static mh_status save(mh_context *context, const mh_parameters_part *parts, size
     saving s = {.dtype = dtype, .copy = copy};
     size_t metadata_bytes;
     if (!mh_multiply_sizes(metadata_count, sizeof *s.metadata, &metadata_bytes) ||
-        !mh_add_sizes(metadata_bytes, sizeof *s.metadata, &metadata_bytes)) // and one of our own
+        !mh_add_sizes(metadata_bytes, sizeof *s.metadata, &metadata_bytes)) // plus our own
         return mh_fail(context, MH_ERROR_ARGUMENT, "metadata: found %zu pairs", metadata_count);
     mh_status status = check_parts(context, parts, part_count, &s);
     if (status)

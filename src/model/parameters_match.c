@@ -45,7 +45,7 @@ typedef struct piece {
     mh_tensor tensor;
 } piece;
 
-// ---- what is wrong ------------------------------------------------------------------------------
+// ---- problems -----------------------------------------------------------------------------------
 
 void mh_match_problem(mh_match *m, const char *format, ...)
 {
@@ -57,7 +57,7 @@ void mh_match_problem(mh_match *m, const char *format, ...)
     va_start(list, format);
     size += vsnprintf(text + size, room > (size_t)size ? room - (size_t)size : 0, format, list);
     va_end(list);
-    if ((size_t)size >= room) { // no half problems
+    if ((size_t)size >= room) { // no truncated problems
         *text = 0;
         return;
     }
@@ -81,7 +81,7 @@ static bool right_type(mh_match *m, const piece *p)
     return false;
 }
 
-// ---- finding ------------------------------------------------------------------------------------
+// ---- lookup -------------------------------------------------------------------------------------
 
 static bool find(mh_match *m, const char *base, size_t base_size, const char *stem,
                  const char *ending, piece *p)
@@ -94,8 +94,8 @@ static bool find(mh_match *m, const char *base, size_t base_size, const char *st
     return mh_tensor_file_at(m->file, p->index, &p->tensor);
 }
 
-// The part that a parameter is, and how much of its name comes before; NULL if it is no
-// attention's.
+// Which part of an attention a parameter is, and the length of its name's stem; NULL if it is not
+// of an attention.
 static const part *part_of(const mh_parameter *parameter, size_t *base_size)
 {
     const size_t size = strlen(parameter->name);
@@ -110,7 +110,7 @@ static const part *part_of(const mh_parameter *parameter, size_t *base_size)
     return NULL;
 }
 
-// ---- what goes where ----------------------------------------------------------------------------
+// ---- mapping ------------------------------------------------------------------------------------
 
 static mh_tensor as_out_in(const mh_match *m, mh_tensor t)
 {
@@ -135,7 +135,7 @@ static bool take_whole(mh_match *m, const piece *p, const mh_tensor *to, mh_tran
     return true;
 }
 
-// Whether so many rows are heads of q, k and v each, so that they can be put into another order.
+// Whether this many rows are whole heads of q, k and v, so that they can be reordered.
 static bool known_heads(mh_match *m, const piece *p, size_t rows)
 {
     const size_t heads = m->options->num_heads;
@@ -172,7 +172,7 @@ static bool take_interleaved(mh_match *m, const piece *p, const mh_tensor *to, m
     return true;
 }
 
-// The rows of q, k and v one below the other, or by heads into interleaved ones.
+// Separate q, k and v into stacked rows, or interleaved by head.
 static bool take_separate(mh_match *m, const piece *pieces, const mh_tensor *to, mh_transfer *t)
 {
     size_t rows = 0;
@@ -213,7 +213,7 @@ static bool take_separate(mh_match *m, const piece *pieces, const mh_tensor *to,
     return true;
 }
 
-// A parameter under one set of other names. *tried: something was there.
+// A parameter under one set of alternative names. *tried: at least one tensor was found.
 static bool resolve_alias(mh_match *m, const alias_set *set, const part *kind,
                           const mh_parameter *parameter, size_t base_size, const mh_tensor *to,
                           bool *tried, mh_transfer *t)

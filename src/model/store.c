@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks that are filled from front to back; see store.h.
+// A bump allocator over blocks; see store.h.
 #include "model/store.h"
 #include "base/checked.h"
 #include "base/sizes.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory for results: many small arrays that live until all of them are freed at once, and that do
-// not move.
+// An arena for results: many small arrays that never move and are freed all at once.
 #ifndef MH_MODEL_STORE_H
 #define MH_MODEL_STORE_H
 
@@ -14,13 +13,13 @@ typedef struct mh_store {
     mh_store_block *last;
 } mh_store;
 
-// count * element bytes, aligned to 16, not initialised; NULL with a message if there is no memory.
+// count * element bytes, aligned to 16, not initialised; NULL with a message if out of memory.
 void *mh_store_take(mh_context *context, mh_store *store, size_t count, size_t element);
 void *mh_store_copy(mh_context *context, mh_store *store, const void *from, size_t count,
                     size_t element);
 void mh_store_free(mh_store *store);
 
-// All of `from` belongs to `to`, which has the same allocator; `from` is empty.
+// Moves all of `from` to `to`, which has the same allocator; `from` is then empty.
 void mh_store_join(mh_store *to, mh_store *from);
 
 #endif

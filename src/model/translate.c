@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Translating: texts are cut into pieces, pieces of like length go through the model together, and
-// translations are put together in the order of the texts. Which pieces are in company changes no
-// bit of a result, so the order is free to be the fast one.
+// Translation: texts are split into segments, segments of similar length are batched, and
+// translations are joined in the order of the texts. Results do not depend on the other segments of
+// a batch, so segments are ordered for speed.
 #include "base/checked.h"
 #include "base/context.h"
 #include "base/fpenv.h"
@@ -72,7 +72,7 @@ static mh_translations *make_translations(mh_context *context, size_t count, siz
         return NULL;
     *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
     if (!mh_multiply_sizes(count, n_best, &entries))
-        entries = SIZE_MAX; // the store will say that there is not so much memory
+        entries = SIZE_MAX; // the store then fails with a message
     t->sources = mh_store_take(context, &t->store, count, sizeof *t->sources);
     t->found = mh_store_take(context, &t->store, count, sizeof *t->found);
     t->list = mh_store_take(context, &t->store, entries, sizeof *t->list);

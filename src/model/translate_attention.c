@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which source tokens a translation looked at. The search does not keep it for hypotheses that come
-// to nothing; the finished ones go through the decoder once more, all tokens at once, which gives
-// the same bits.
+// Cross-attention of translations. The search does not record it, since most hypotheses are
+// dropped; the finished ones are run through the decoder again, all tokens at once, which is
+// bitwise identical.
 #include "base/arena.h"
 #include "base/sizes.h"
 #include "model/translate_batch.h"
@@ -13,7 +13,7 @@ typedef struct pass {
     mh_piece *const *pieces;
     size_t count, rank;
     size_t T, S;
-    size_t layers;            // that are averaged
+    size_t layers;            // layers averaged
     int32_t *ids, *positions; // (T, count)
     float *x, *y;             // (T, count, D)
     mh_tap *taps;             // (layers)
@@ -37,7 +37,7 @@ static void layout(pass *p, mh_arena *arena)
     p->weights = mh_arena_take(arena, rows * p->S, p->layers * H * sizeof *p->weights);
 }
 
-// Token t is chosen when the decoder is given token t - 1, <s> for the first.
+// Token t is chosen where the decoder's input is token t - 1, <s> for the first.
 static void load(pass *p)
 {
     for (size_t t = 0; t < p->T; t++)
@@ -76,7 +76,7 @@ static mh_status decode(mh_context *context, const pass *p, const mh_memory *mem
     return status;
 }
 
-// One row: the mean over layers and heads, without </s>, made to sum up to 1.
+// One row: the mean over layers and heads, without </s>, normalised to sum to 1.
 static void average(const pass *p, size_t b, size_t t, float *row)
 {
     const size_t H = p->t->config.nhead, S = p->pieces[b]->count;

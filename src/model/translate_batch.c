@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Beam search for a batch. A row is a live hypothesis; those of a sentence are neighbours, and
-// sentences that are done leave no rows behind:
+// Beam search for a batch. A row is a live hypothesis; those of a sentence are adjacent, and
+// finished sentences have no rows:
 //
 //     tokens (rows) -> embed -> one step of the decoder -> logits (rows, V) -> likeliest tokens
 //        ^                                                                          |
@@ -19,7 +19,7 @@ typedef struct search {
     mh_beam *beams; // (count)
     size_t count;
     size_t rows;
-    int32_t *tokens, *positions; // (count * width), as all that follows
+    int32_t *tokens, *positions; // (count * width), like all that follow
     size_t *parents;
     float *x, *y;             // D each
     float *logits;            // V each
@@ -74,8 +74,8 @@ static mh_status start(mh_context *context, search *s, mh_piece *const *pieces,
 
 // ---- one step -----------------------------------------------------------------------------------
 
-// What may follow each row.
-static mh_status prefetch_distance(mh_context *context, search *s, size_t position)
+// The candidates of each row.
+static mh_status score_next_tokens(mh_context *context, search *s, size_t position)
 {
     const size_t rows = s->rows, D = s->t->config.d_model;
     const mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D),
@@ -96,7 +96,7 @@ static mh_status prefetch_distance(mh_context *context, search *s, size_t positi
     return status;
 }
 
-// Each sentence chooses; rows and parents are those of the next step.
+// Each sentence selects its hypotheses; sets rows and parents of the next step.
 static mh_status choose(mh_context *context, search *s)
 {
     size_t row = 0, rows = 0;
@@ -120,7 +120,7 @@ static mh_status choose(mh_context *context, search *s)
     return MH_OK;
 }
 
-// The caches follow, unless every row just goes on.
+// Reorders the caches, unless every row continues itself.
 static mh_status follow(mh_context *context, search *s, size_t rows_before)
 {
     bool same = s->rows == rows_before;
@@ -167,7 +167,7 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
     bool stopped = false;
     for (size_t position = 0; s->rows > 0 && !status && !(stopped = is_stopped(s)); position++) {
         const size_t rows = s->rows;
-        status = prefetch_distance(context, s, position);
+        status = score_next_tokens(context, s, position);
         if (!status)
             status = choose(context, s);
         if (!status)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sentences that are translated together, and what is done with them: encoder, beam search, and
-// attention if it is asked for.
+// A batch of sentences and its stages: encoder, beam search, and attention if requested.
 #ifndef MH_MODEL_TRANSLATE_BATCH_H
 #define MH_MODEL_TRANSLATE_BATCH_H
 
@@ -8,7 +7,7 @@
 #include "model/store.h"
 #include "model/translator_inside.h"
 
-// A text, or a part of one that is too long: its tokens first .. first + count - 1.
+// A segment: a text, or a part of one that is too long, with tokens first .. first + count - 1.
 typedef struct mh_piece {
     size_t text, first;
     const int32_t *ids; // (count), without </s>
@@ -18,10 +17,10 @@ typedef struct mh_piece {
     size_t found;            // 0: not translated yet
 } mh_piece;
 
-// What the decoder looks at.
+// The encoder's output, which the decoder attends to.
 typedef struct mh_memory {
-    mh_tensor rows;   // (S, pieces, D)
-    int64_t *lengths; // (pieces), </s> included
+    mh_tensor rows;   // (S, segments, D)
+    int64_t *lengths; // (segments), </s> included
     void *block;
     size_t size;
 } mh_memory;
@@ -30,15 +29,15 @@ mh_status mh_memory_create(mh_context *context, const mh_translator *translator,
                            const mh_translator_weights *weights,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, mh_memory *memory);
-void mh_memory_free(mh_context *context, mh_memory *memory); // all zeros is fine
+void mh_memory_free(mh_context *context, mh_memory *memory); // all zeros is allowed
 
-// Fills in `attention` of pieces whose `best` is there. Results are in the store.
+// Fills in `attention` of segments whose `best` is set. Results are in the store.
 mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, const mh_memory *memory, mh_store *store);
 
-// All of it; pieces that options->progress has stopped keep found = 0. Errors: MH_ERROR_FORMAT for
-// numbers that are none; MH_ERROR_MEMORY.
+// Runs all stages; segments that options->progress has stopped keep found = 0. Errors:
+// MH_ERROR_FORMAT for logits that are not finite; MH_ERROR_MEMORY.
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
                              const mh_translator_weights *weights,
                              const mh_translate_options *options, mh_piece *const *pieces,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Texts to pieces. A text is made plain (text/plain_text.h); one that fits the model is one piece;
-// a longer one is cut at sentence ends, a sentence that is too long where mh_sentence_length says,
-// and if that does not help, between tokens. A text's tokens are those of its pieces, one behind
-// the other; blanks between pieces belong to no token of their own.
+// Splits texts into segments. A text is normalised (text/plain_text.h); one that fits the model is
+// one segment; a longer one is split at sentence ends, a sentence that is too long as
+// mh_sentence_length does, and if that is not enough, between tokens. A text's tokens are those of
+// its segments, concatenated; whitespace between segments has no token of its own.
 #include "base/sizes.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
@@ -13,9 +13,9 @@ typedef struct cutter {
     mh_context *context;
     const mh_tokenizer *tokenizer;
     uint64_t foreign;     // to the tokenizer
-    mh_text_buffer plain; // a text as the model can read it
-    size_t limit;         // tokens of a piece
-    mh_tokens tokens;     // of one piece
+    mh_text_buffer plain; // the normalised text
+    size_t limit;         // tokens of a segment
+    mh_tokens tokens;     // of one segment
     int32_t *ids;         // of the whole text
     size_t *ends;         //
     size_t count;         //
@@ -40,7 +40,7 @@ static mh_status encode(cutter *c, mh_text text)
     return mh_tokenizer_encode(c->context, c->tokenizer, text.bytes, text.size, &c->tokens);
 }
 
-// ---- one piece ----------------------------------------------------------------------------------
+// ---- one segment --------------------------------------------------------------------------------
 
 static mh_status add_piece(cutter *c, size_t text, size_t first, size_t count, mh_piece_list *list)
 {
@@ -50,7 +50,7 @@ static mh_status add_piece(cutter *c, size_t text, size_t first, size_t count, m
     return MH_OK;
 }
 
-// The tokens that were just encoded, as pieces of at most `limit`.
+// Adds the tokens just encoded, as segments of at most `limit`.
 static mh_status add_tokens(cutter *c, size_t text, mh_piece_list *list)
 {
     const size_t first = c->count, count = c->tokens.count, base = c->text.size;
@@ -69,7 +69,7 @@ static mh_status add_tokens(cutter *c, size_t text, mh_piece_list *list)
     return status;
 }
 
-// The next sentence, or as much of it as fits, goes from the beginning of `rest`.
+// Takes the next sentence, or as much of it as fits, off the beginning of `rest`.
 static mh_status take_sentence(cutter *c, size_t text, mh_text *rest, mh_piece_list *list)
 {
     enum { LEAST = 4 };

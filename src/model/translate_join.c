@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pieces to translations: tokens to text, and the pieces of a text put together again. Translation
-// r of a text is made of translation r of its pieces, or the last that they have.
+// Joins segments to translations: decodes tokens, and concatenates the segments of a text.
+// Translation r of a text consists of translation r of its segments, or the last that they have.
 #include "base/sizes.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
@@ -10,7 +10,7 @@ typedef struct joiner {
     mh_context *context;
     const mh_tokenizer *tokenizer;
     mh_store *store;
-    mh_text_buffer raw, repaired; // of a piece
+    mh_text_buffer raw, repaired; // of a segment
     mh_text_buffer text;          // of all
 } joiner;
 
@@ -21,7 +21,7 @@ static size_t rank_of(const mh_piece *piece, size_t rank)
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// Where tokens end in the repaired text: as far as what was there up to then would have reached.
+// Maps token ends to the repaired text: each is the length of the repaired prefix up to it.
 static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t count)
 {
     mh_text_buffer prefix = {0};
@@ -34,7 +34,7 @@ static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t coun
     return status;
 }
 
-// Appends a piece's text, and where its tokens end in all of it.
+// Appends a segment's text, and its token ends in the whole text.
 static mh_status add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
 {
     if (j->text.size > 0 && !mh_text_append(j->context, &j->text, " ", 1))
@@ -88,7 +88,7 @@ static mh_status join_tokens(joiner *j, const mh_piece *pieces, size_t count, si
     return t->text.bytes ? MH_OK : MH_ERROR_MEMORY;
 }
 
-// Each piece's rows look at its own tokens only.
+// Each segment's rows attend to its own tokens only.
 static mh_status join_attention(joiner *j, const mh_piece *pieces, size_t count, size_t rank,
                                 mh_translation *t)
 {
@@ -111,7 +111,7 @@ static mh_status join_attention(joiner *j, const mh_piece *pieces, size_t count,
 static mh_status join_text(joiner *j, const mh_piece *pieces, size_t count, size_t n_best,
                            const mh_tokens *source, mh_translation *list, size_t *found)
 {
-    size_t most = count ? 0 : 1; // of nothing there is one translation
+    size_t most = count ? 0 : 1; // an empty text has one translation
     for (size_t p = 0; p < count; p++) {
         if (!pieces[p].found)
             return MH_OK;
@@ -138,7 +138,7 @@ mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
         size_t end = first;
         while (end < pieces->count && pieces->items[end].text == i)
             end++;
-        // without any pieces there is no list to point into
+        // without segments there is no list to point into
         const mh_piece *own = end > first ? &pieces->items[first] : NULL;
         status = join_text(&j, own, end - first, t->n_best, &t->sources[i], t->list + i * t->n_best,
                            &t->found[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The encoder's part: sentences go through it one behind the other, without padding; the result is
-// padded, as the decoder wants its memory.
+// The encoder stage: sentences are packed, without padding; the result is padded, as the decoder
+// requires of its memory.
 #include "base/arena.h"
 #include "base/sizes.h"
 #include "model/translate_batch.h"

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Batches of pieces, one after the other with all threads in each product, or side by side:
+// Batches of segments, either sequentially with all threads in each product, or concurrently:
 //
 //     thread 0:  batch 0        batch 3  ...       a thread takes the next batch when it is free,
 //     thread 1:  batch 1  batch 2        ...       and never waits for another
 //
-// A step multiplies few rows: sharing one out costs more waiting than it saves (two threads were
-// hardly faster than one). So batches go side by side where there is one for each thread. Then
-// memory comes from several threads: not with an allocator that the caller has handed in.
+// A step multiplies few rows: splitting it across threads costs more in waiting than it saves (two
+// threads were hardly faster than one). So batches run concurrently if there is one per thread.
+// Several threads then allocate, so this is not done with a caller-supplied allocator.
 #include "base/context.h"
 #include "base/sizes.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"
 #include <stdlib.h>
 
-enum { BATCHES_OF_PROGRESS = 4 }; // a thread, before progress is told
+enum { BATCHES_OF_PROGRESS = 4 }; // per thread, between progress reports
 
-// What a thread has for itself.
+// Per-thread state.
 typedef struct worker {
     mh_context context; // of one thread
     mh_store store;
@@ -29,13 +29,13 @@ typedef struct pieces_job {
     mh_translate_options batch_options; // the same, with progress only for a single batch
     mh_translator_weights weights;
     mh_piece **order;
-    size_t count;   // pieces
+    size_t count;   // segments
     size_t batches; //
     size_t first;   // batch of this round
     worker *workers;
 } pieces_job;
 
-// The longest first: if memory runs out, it does so at once.
+// The longest first: if memory runs out, it does so early.
 static int compare(const void *a, const void *b)
 {
     const mh_piece *x = *(mh_piece *const *)a, *y = *(mh_piece *const *)b;
@@ -71,7 +71,7 @@ static mh_status one_by_one(mh_context *context, const pieces_job *job, mh_store
     return status;
 }
 
-// ---- side by side -------------------------------------------------------------------------------
+// ---- concurrent batches -------------------------------------------------------------------------
 
 static void take_batch(void *arg, size_t index, size_t number)
 {
@@ -83,7 +83,7 @@ static void take_batch(void *arg, size_t index, size_t number)
     w->status = translate(&w->context, job, w->batch, &w->store);
 }
 
-// The failure of the first batch that failed, as that of `context`.
+// Copies the error of the first failed batch to `context`.
 static mh_status find_failure(mh_context *context, const pieces_job *job)
 {
     const worker *found = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts to pieces that fit the model, and pieces to translations of texts.
+// Splits texts into segments that fit the model, and joins their translations.
 #ifndef MH_MODEL_TRANSLATE_TEXTS_H
 #define MH_MODEL_TRANSLATE_TEXTS_H
 
@@ -18,21 +18,22 @@ typedef struct mh_piece_list {
     size_t count, capacity;
 } mh_piece_list;
 
-// The text without blanks and line ends at its ends.
+// The text without leading and trailing whitespace.
 mh_text mh_trim_blanks(mh_text text);
 
-// Tokens of all texts into translations->sources, and the pieces they are cut into, in order.
+// Writes the tokens of all texts to translations->sources, and the segments they are split into, in
+// order.
 // Errors: MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
 mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, const mh_text *texts,
                        mh_translations *translations, mh_piece_list *pieces);
 
-// Translates all pieces, in batches; `order` has room for as many pointers. Results are in the
+// Translates all segments, in batches; `order` has room for as many pointers. Results are in the
 // store. Errors as mh_translate_batch.
 mh_status mh_translate_pieces(mh_context *context, const mh_translator *translator,
                               const mh_translate_options *options, const mh_piece_list *list,
                               mh_piece **order, mh_store *store);
 
-// Puts the translations together, of texts all of whose pieces are translated.
+// Joins the translations of texts whose segments are all translated.
 mh_status mh_join_pieces(mh_context *context, const mh_translator *translator,
                          const mh_piece_list *pieces, mh_translations *translations);
 

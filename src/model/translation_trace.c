@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A trace of a translation: the source and the target go through the model once more, all tokens at
-// once, with a tap on every attention. That gives the bits that the search has seen.
+// A trace of a translation: the source and the target are run through the model again, all tokens
+// at once, with a tap on every attention. This is bitwise identical to the search.
 //
 //     source tokens, </s>  -> encoder -- encoder.self --+
 //     <s>, target tokens   -> decoder -- decoder.self, cross
 //
-// Taps write straight into the tensors of the trace, each into its layer.
+// Taps write directly into the tensors of the trace, each into its layer.
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/sizes.h"
@@ -34,7 +34,7 @@ typedef struct pass {
 
 static const char word_mark[] = "\xE2\x96\x81"; // U+2581
 
-// Bytes of a token as a string of their own.
+// Bytes of a token as a string.
 static const char *token_string(pass *p, int32_t id, bool *word_start, bool *special)
 {
     mh_text bytes = {"", 0};
@@ -162,7 +162,7 @@ static bool take_tensor(pass *p, int rank, const size_t *shape, mh_tensor *t)
     return data != NULL;
 }
 
-// One group of the trace and its taps, one a layer.
+// One group of the trace and its taps, one per layer.
 static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t L, size_t T,
                             size_t S)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Translators made and freed, tokens to rows and rows to logits.
+// Creating and freeing translators; embedding and logits.
 #include "base/context.h"
 #include "model/translator_inside.h"
 #include "text/plain_text.h"
 #include <math.h>
 
-// ---- making and freeing -------------------------------------------------------------------------
+// ---- create and free ----------------------------------------------------------------------------
 
 enum { MOST_POSITIONS = 1 << 16 };
 
@@ -122,7 +122,7 @@ const mh_parameters *mh_translator_parameters(const mh_translator *translator)
     return mh_transformer_parameters(translator->transformer);
 }
 
-// ---- tokens to rows, rows to logits -------------------------------------------------------------
+// ---- embedding and logits -----------------------------------------------------------------------
 
 mh_tensor mh_translator_embedding(const mh_translator *t, float *values)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A text to tokens as mh_translate reads it: made plain, trimmed, encoded.
+// Tokenises a text as mh_translate does: normalised, trimmed, encoded.
 #include "base/context.h"
 #include "model/translate_texts.h"
 #include "model/translator_inside.h"

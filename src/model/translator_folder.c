@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A translator from and to a folder:
+// Loads and saves a model directory:
 //
 //     config.json         the sizes, as mh_translator_config names them; every member is needed
 //     tokenizer.json      see mh_tokenizer_load
@@ -17,8 +17,8 @@
 
 // ---- loading ------------------------------------------------------------------------------------
 
-// A config may ask for any amount of memory; it gets what the weights that are there justify. Only
-// matrices are counted, and in double: no product overflows.
+// A config may claim any size; the actual weights must justify the memory. Only matrices are
+// counted, and in double: no product overflows.
 static mh_status check_size(mh_context *context, const char *path, const mh_translator_config *c,
                             size_t vocabulary, bool verify)
 {
@@ -47,7 +47,7 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
                    path, found, expected);
 }
 
-// Where a caller's config would be wrong, here the file's is.
+// An invalid config is here an error of the file, not of the caller.
 static mh_status blame_config(mh_context *context, const char *folder)
 {
     char path[MH_PATH_BYTES], message[256];
@@ -56,7 +56,7 @@ static mh_status blame_config(mh_context *context, const char *folder)
     return status ? status : mh_fail(context, MH_ERROR_FORMAT, "%.700s: %s", path, message);
 }
 
-// Takes the tokenizer over.
+// Takes ownership of the tokenizer.
 static mh_status load_weights(mh_context *context, const char *folder,
                               const mh_translator_config *config,
                               const mh_translator_load_options *options, mh_tokenizer *tokenizer,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A translator's inside: tokens to rows, rows to logits. What lies between is nn's Transformer.
+// A translator's internals: embedding and logits. Between them is nn's Transformer.
 #ifndef MH_MODEL_TRANSLATOR_INSIDE_H
 #define MH_MODEL_TRANSLATOR_INSIDE_H
 
@@ -18,7 +18,7 @@ struct mh_translator {
 };
 
 // What AUTO means for a translator: bf16 where that is much faster, at level amx, else f32. Never
-// what a clock says.
+// decided by timing.
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision);
 
 // mh_translator_save in two steps: config.json and tokenizer.json; model.safetensors.
@@ -42,7 +42,7 @@ mh_status mh_translator_logits(mh_context *context, const mh_translator *transla
                                const mh_packed_matrix *packed, const mh_tensor *x,
                                const mh_tensor *logits);
 
-// All that translating multiplies with, packed. Error: MH_ERROR_MEMORY.
+// All weights used in translation, packed. Error: MH_ERROR_MEMORY.
 typedef struct mh_translator_weights {
     mh_packed_weights *layers;
     mh_packed_matrix *embedding;
@@ -50,6 +50,6 @@ typedef struct mh_translator_weights {
 
 mh_status mh_translator_weights_create(mh_context *context, const mh_translator *translator,
                                        mh_translator_weights *weights);
-void mh_translator_weights_free(mh_translator_weights *weights); // all NULL is fine
+void mh_translator_weights_free(mh_translator_weights *weights); // all NULL is allowed
 
 #endif

@@ -4,10 +4,10 @@
 //     source -> embed, dropout -> encoder --+
 //     given  -> embed, dropout ------------ decoder -> logits -> cross-entropy with `wanted`
 //
-// Logits are the largest thing here, and are made and used up a block of rows at a time. Their
-// gradients are too, unless products round to bf16: then those of all rows are kept as that, for
-// one pair of products instead of a pair a block, each of which would go through the embedding and
-// its gradients again.
+// Logits are the largest array here, and are computed and consumed one block of rows at a time. So
+// are their gradients, unless products are in bf16: then those of all rows are kept in bf16, for
+// one pair of products instead of one per block, each of which would stream the embedding and its
+// gradients again.
 #include "model/translator_loss.h"
 #include "base/context.h"
 #include "model/translator_inside.h"
@@ -15,7 +15,7 @@
 #include <math.h>
 
 enum {
-    LOGIT_ROWS = 512, // of a block; part of the bits of f32, as gradients are summed by it
+    LOGIT_ROWS = 512, // of a block; affects the bits in f32, as gradients are summed by block
     SOURCE_STREAM = INT32_MAX - 1, // of dropout; the Transformer counts its own from 0
     TARGET_STREAM = INT32_MAX,
 };
@@ -61,7 +61,7 @@ void mh_loss_memory_free(mh_loss_memory *m)
 static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
-        // A quarter more than before: batches differ by less, and new memory is slow to come.
+        // At least a quarter more than before: batches differ by less, and new memory is slow.
         if (floats < m->capacity + m->capacity / 4)
             floats = m->capacity + m->capacity / 4;
         release_floats(m);
@@ -79,9 +79,9 @@ typedef struct call {
     const mh_pair_batch *batch;
     mh_transformer_options transformer;
     mh_tensor x, y, out;     // (source rows, D), (target rows, D), (target rows, D)
-    mh_tensor dx, dy, dout;  // their gradients; dout is also scratch before
+    mh_tensor dx, dy, dout;  // their gradients; dout is scratch before that
     float *logits;           // (LOGIT_ROWS, vocabulary)
-    mh_tensor dlogits;       // (target rows, vocabulary) bf16, or data NULL: in the logits' place
+    mh_tensor dlogits;       // (target rows, vocabulary) bf16, or data NULL: overwrite the logits
     mh_packed_matrix *table; // the embedding, for the logits; NULL: not packed
 } call;
 
@@ -156,7 +156,7 @@ static mh_status forward(mh_context *context, const call *c)
                                            &c->y, &c->out);
 }
 
-// From the gradients of some rows' logits to their part of dout and of the embedding's gradients.
+// Backward of some rows' logits: their part of dout and of the embedding's gradients.
 static mh_status lead_back(mh_context *context, const call *c, size_t first,
                            const mh_tensor *dlogits)
 {

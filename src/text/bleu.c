@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BLEU over a corpus, digit for digit that of sacreBLEU: the counts are integers, and the few
-// operations on them are done in its order, with the C library's exp and log, which are Python's.
+// Corpus BLEU, equal to sacreBLEU's to the last digit: the counts are integers, and the few
+// operations on them are done in its order, with the C library's exp and log, as in Python.
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -53,7 +53,7 @@ static void keep_most(mh_ngrams *g)
     }
 }
 
-// The length nearest to the hypothesis's, the shorter of two.
+// The reference length closest to the hypothesis's; of two, the shorter.
 static size_t nearer(size_t length, size_t a, size_t b)
 {
     size_t distance_a = a > length ? a - length : length - a;

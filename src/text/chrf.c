@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// chrF and chrF++ over a corpus, digit for digit those of sacreBLEU: of several references, the one
-// with the best score of its segment counts; orders that either side lacks do not.
+// Corpus chrF and chrF++, equal to sacreBLEU's to the last digit: of several references, the one
+// with the best segment score counts; n-gram orders that either side lacks are skipped.
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -26,7 +26,7 @@ static bool is_punctuation(char c)
            (c >= '{' && c <= '~');
 }
 
-// Words with one mark at the end, or else at the beginning, as a word of its own.
+// Splits one punctuation mark off the end of a word, or else off its beginning.
 static bool add_split_word(chrf *c, mh_text word)
 {
     size_t first, length;
@@ -74,7 +74,7 @@ static bool count_text(chrf *c, mh_text text, bool is_hypothesis)
            (c->word_order == 0 || count_words(c, is_hypothesis));
 }
 
-// Adds up the n-grams of a tree, and forgets those of the reference.
+// Sums the n-grams of a tree, and resets those of the reference.
 static void take_counts(mh_ngrams *g, counts *s, size_t first_order)
 {
     for (size_t i = 1; i < g->count; i++) {
@@ -125,7 +125,7 @@ static bool add_segment(chrf *c, mh_text hypothesis, const mh_text *references, 
             return false;
         take_counts(&c->characters, &s, 0);
         take_counts(&c->word_grams, &s, CHARACTER_ORDER);
-        for (size_t i = 0; i < orders; i++) // of an order that a reference lacks, nothing counts
+        for (size_t i = 0; i < orders; i++) // skip orders that a reference lacks
             s.hypothesis[i] = s.reference[i] > 0 ? s.hypothesis[i] : 0;
         double score = f_score(&s, orders);
         if (score > best_score) {

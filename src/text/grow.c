@@ -41,7 +41,7 @@ bool mh_text_append(mh_context *context, mh_text_buffer *buffer, const char *byt
 {
     size_t needed;
     if (!mh_add_sizes(buffer->size, size, &needed))
-        needed = SIZE_MAX; // mh_grow will say that there is not so much memory
+        needed = SIZE_MAX; // mh_grow then fails with a message
     if (!mh_grow(context, &buffer->bytes, &buffer->capacity, needed, 1))
         return false;
     if (size > 0)

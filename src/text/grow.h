@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arrays that grow, in a context's memory, and the hash that all tables of text use.
+// Growing arrays in a context's memory, and the hash used by all tables of text.
 #ifndef MH_TEXT_GROW_H
 #define MH_TEXT_GROW_H
 
@@ -7,8 +7,8 @@
 
 #include <multihead/text.h>
 
-// Makes `*pointer` (any T *, as void *) hold at least `needed` elements; what is in it stays. False
-// with a message, and nothing changed, if there is no memory.
+// Makes `*pointer` (any T *, as void *) hold at least `needed` elements; the contents are kept.
+// False with a message, and nothing changed, if out of memory.
 bool mh_grow(mh_context *context, void *pointer, size_t *capacity, size_t needed, size_t element);
 
 // Frees such an array and makes it empty.
@@ -23,7 +23,7 @@ static inline uint64_t mh_mix(uint64_t x) // the finaliser of splitmix64
     return x ^ (x >> 31);
 }
 
-// Another seed is another hash: texts made to collide do so under one of them only.
+// Seeded: texts crafted to collide do so under one seed only.
 static inline uint64_t mh_hash_bytes(uint64_t seed, const char *bytes, size_t size)
 {
     uint64_t hash = seed ^ size * UINT64_C(0x9E3779B97F4A7C15), word;

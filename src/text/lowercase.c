@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lower case as Python's str.lower() makes it: one character each, but for the two that Unicode
-// treats in a special way without regard to language: I with a dot, and a sigma at a word's end.
+// Lower case as Python's str.lower(): one character each, except for Unicode's two
+// language-independent special cases: I with a dot, and a sigma at a word's end.
 #include "text/grow.h"
 #include "text/utf8.h"
 
@@ -15,7 +15,7 @@ static bool is_cased(uint32_t c)
            category == UTF8PROC_CATEGORY_LT;
 }
 
-// Marks, and punctuation that words have inside.
+// Marks, and word-internal punctuation.
 static bool is_ignorable(uint32_t c)
 {
     static const uint32_t points[] = {'\'',   '.',    ':',    0xB7,   0x387,  0x55F,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Unicode normalisation form C. utf8proc has the tables and the composition; the rest is here
-// because utf8proc_map() sorts combining marks by insertion: a text of 1 MB of them, twice the same
-// two in turn, takes it minutes. Long runs are sorted by counting.
+// because utf8proc_map() sorts combining marks by insertion: 1 MB of marks, two alternating, takes
+// it minutes. Long runs are sorted by counting.
 //
-// Most text needs nothing of this. A character below U+0300 is a starter that never composes with
-// what is before it, so
+// Most text is normalised already. A character below U+0300 is a starter that never composes with
+// the one before it, so
 //
 //     C ' e s t  t r e ̀ s  b o n          one by one: copied if below U+0300; what is above is
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct segment {
-    int32_t *points, *sorted; // sorted: as much room, for counting
+    int32_t *points, *sorted; // sorted: of the same size, for counting sort
     size_t count, capacity, sorted_capacity;
 } segment;
 

@@ -14,8 +14,8 @@ static size_t find_slot(const mh_ngrams *g, uint64_t key)
 
 bool mh_ngrams_reset(mh_ngrams *g)
 {
-    // A few nodes are taken out one by one; clearing a table that one long text has made large
-    // would cost every text after it. Each is found as long as all after it are gone.
+    // A few nodes are removed one by one; clearing a table that one long text has grown would cost
+    // every later text. Removal in reverse order keeps probe chains intact.
     if (g->slots && g->count > g->slot_count / 16)
         memset(g->slots, 0, g->slot_count * sizeof *g->slots);
     else
@@ -52,7 +52,7 @@ static bool widen(mh_ngrams *g)
     return true;
 }
 
-// The node of `parent` followed by `symbol`; 0 if there is no memory for a new one.
+// The node of `parent` followed by `symbol`; 0 if out of memory.
 static uint32_t child(mh_ngrams *g, uint32_t parent, uint32_t symbol)
 {
     uint64_t key = (uint64_t)parent << 32 | symbol;

@@ -3,8 +3,8 @@
 //
 //     root --t--> t --h--> th --e--> the        node number = the sequence, exactly
 //
-// The same tree gives words their numbers (symbols are characters) and counts n-grams of words
-// (symbols are those numbers) or of characters.
+// The same tree assigns word ids (symbols are characters) and counts n-grams of words (symbols are
+// those ids) or of characters.
 #ifndef MH_TEXT_NGRAMS_H
 #define MH_TEXT_NGRAMS_H
 
@@ -13,7 +13,7 @@
 typedef struct mh_ngram {
     uint64_t key; // parent << 32 | symbol
     uint32_t order;
-    uint32_t hypothesis; // how often there
+    uint32_t hypothesis; // count in the hypothesis
     uint32_t reference;  // in the reference that is being counted
     uint32_t most;       // in any one reference
 } mh_ngram;
@@ -26,8 +26,8 @@ typedef struct mh_ngrams {
     size_t slot_count;
 } mh_ngrams;
 
-// Empties it, keeping the memory. Also the first thing to do with one that is all zeros but for its
-// context. False: no memory, as below.
+// Empties it, keeping the memory. Also initialises one that is all zeros except its context. False
+// if out of memory, as below.
 bool mh_ngrams_reset(mh_ngrams *g);
 void mh_ngrams_free(mh_ngrams *g);
 
@@ -43,7 +43,7 @@ typedef struct mh_symbols {
 
 bool mh_symbols_add(mh_context *context, mh_symbols *s, uint32_t symbol);
 
-// Appends the number of the word `bytes` in the tree `words`.
+// Appends the id of the word `bytes` in the tree `words`.
 bool mh_symbols_add_word(mh_ngrams *words, const char *bytes, size_t size, mh_symbols *s);
 
 #endif

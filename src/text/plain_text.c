@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Foreign characters and their relatives. Whether a character is foreign is seen from the
-// vocabulary: byte-level BPE merges the bytes of whatever occurs more than once or twice, and no
-// other character's bytes contain them. So a model of typeset French keeps its apostrophes.
+// Foreign characters and their plain relatives. The vocabulary shows whether a character is
+// foreign: byte-level BPE merges the bytes of whatever occurs more than once or twice, and no other
+// character's bytes contain them. So a model of typeset French keeps its apostrophes.
 #include "text/plain_text.h"
 
 #include "text/grow.h"
@@ -11,7 +11,7 @@
 static const struct {
     const char *character, *plain;
 } relatives[] = {
-    // blanks: no-break, Ogham, en quad to hair space, narrow no-break, mathematical, ideographic
+    // spaces: no-break, Ogham, en quad to hair space, narrow no-break, mathematical, ideographic
     {u8"\u00A0", " "},
     {u8"\u1680", " "},
     {u8"\u2000", " "},
@@ -54,7 +54,7 @@ static const struct {
     {u8"\uFB00", "ff"},
     {u8"\uFB01", "fi"},
     {u8"\uFB02", "fl"},
-    // what is not seen: soft hyphen, zero-width space, word joiner, byte-order mark
+    // invisible: soft hyphen, zero-width space, word joiner, byte-order mark
     {u8"\u00AD", ""},
     {u8"\u200B", ""},
     {u8"\u2060", ""},
@@ -95,7 +95,8 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
     return foreign;
 }
 
-// What stands for the character at `text`, or its first byte; *length of the text are read.
+// The replacement of the character at `text`, or of its first byte, or NULL; *length is the bytes
+// read.
 static const char *relative_of(uint64_t foreign, const char *text, size_t size, size_t *length)
 {
     *length = 1;

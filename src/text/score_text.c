@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tokenisation of mteval-v13a, as sacreBLEU does it: four replacements, one after the other,
-// each from left to right and never in what it has just put down. All its patterns are ASCII, and a
-// byte of a longer character is "not a digit" as the whole is, so bytes do.
+// The tokenisation of mteval-v13a, as in sacreBLEU: four replacements in sequence, each from left
+// to right and never within its own output. All patterns are ASCII, and a byte of a multi-byte
+// character is "not a digit" just as the whole character, so it works on bytes.
 #include "text/score_text.h"
 
 #include "base/context.h"
@@ -46,8 +46,8 @@ static bool stands_alone(char c) // [\{-\~\[-\` -\&\(-\+\:-\@\/]
            (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
 }
 
-// Each rule looks at two characters and says how they are written; "" leaves the first as it is.
-// In the result, 1 and 2 stand for the two.
+// Each rule matches two characters and returns their replacement; "" leaves the first unchanged. In
+// the replacement, 1 and 2 stand for the two.
 static const char *rule_alone(char a, char b)
 {
     (void)b;
@@ -95,7 +95,7 @@ bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *
     replace_all(text, "&amp;", "&");
     replace_all(text, "&lt;", "<");
     replace_all(text, "&gt;", ">");
-    // Blanks at both ends, so that the rules see what is there.
+    // Spaces at both ends, so that the rules match there.
     spare->size = 0;
     if (!mh_text_append(context, spare, " ", 1) ||
         !mh_text_append(context, spare, text->bytes, text->size) ||

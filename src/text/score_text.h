@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What both scores do to their texts: words between blanks, the 13a tokenisation, the checks.
+// Text processing shared by both scores: whitespace splitting, 13a tokenisation, checks.
 #ifndef MH_TEXT_SCORE_TEXT_H
 #define MH_TEXT_SCORE_TEXT_H
 
@@ -8,7 +8,7 @@
 // The next word at or after *at, between characters for which mh_is_space(); false at the end.
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word);
 
-// Replaces `text` by its tokens with blanks between; `spare` is room to work in.
+// Replaces `text` by its tokens, separated by spaces; `spare` is scratch.
 bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *spare);
 
 // The arguments of mh_bleu and mh_chrf; every text must be valid UTF-8.

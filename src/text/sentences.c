@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Where the first sentence of a line ends, by simple rules that suit European languages and some
-// others:  marks such as . ! ?, then closing quotes, then a blank, and no small letter behind that.
-// A full stop after one capital letter (A. Lincoln) or a common abbreviation (Mr. Bean) ends
-// nothing. Rules this small are sometimes wrong; what they must be is harmless: pieces put
-// together are the line again.
+// others: marks such as . ! ?, then closing quotes, then whitespace, not followed by a lower-case
+// letter. A full stop after one capital letter (A. Lincoln) or a common abbreviation (Mr. Bean)
+// does not end a sentence. Such simple rules are sometimes wrong, but harmless: the segments
+// concatenated are always the line.
 #include "text/utf8.h"
 
 #include <utf8proc.h>
@@ -22,7 +22,7 @@ static size_t one_of(const char *text, size_t size, size_t at, const char *set)
 }
 
 #define MARKS    ".!?\xE2\x80\xA6\xE2\x80\xBC\xE2\x81\x87\xE2\x81\x88\xE2\x81\x89" // … and !! ?? ?! !?
-#define FULL_CJK "\xE3\x80\x82\xEF\xBC\x81\xEF\xBC\x9F" // need no blank behind
+#define FULL_CJK "\xE3\x80\x82\xEF\xBC\x81\xEF\xBC\x9F" // need no whitespace after
 #define CLOSERS  "\"')]}\xC2\xBB\xE2\x80\x9D\xE2\x80\x99\xE2\x80\xBA\xE3\x80\x8D"
 #define COMMAS   ",;:\xEF\xBC\x8C\xE3\x80\x81\xEF\xBC\x9B"
 
@@ -39,7 +39,7 @@ static size_t skip_blanks(const char *text, size_t size, size_t at, size_t most)
     return at;
 }
 
-// The word before the full stop at `at` says that the sentence goes on.
+// Whether the word before the full stop at `at` is an abbreviation, so that the sentence continues.
 static bool is_abbreviation(const char *text, size_t at)
 {
     static const char *const known[] = {"Mr", "Mrs", "Ms",  "Dr",   "Prof", "St",   "Jr", "Sr",
@@ -67,7 +67,7 @@ static bool small_letter(const char *text, size_t size, size_t at)
            utf8proc_category((int32_t)mh_utf8_decode(text + at, &length)) == UTF8PROC_CATEGORY_LL;
 }
 
-// Quotes and brackets that close; a French one may have a blank before it.
+// Quotes and brackets that close; a French one may follow a space.
 static size_t skip_closers(const char *text, size_t size, size_t at)
 {
     for (;;) {
@@ -80,12 +80,12 @@ static size_t skip_closers(const char *text, size_t size, size_t at)
     }
 }
 
-// If a sentence ends with the marks from `at` to *marks_end: where, without the blanks behind;
+// If a sentence ends with the marks from `at` to *marks_end: its end, without trailing whitespace;
 // else 0.
 static size_t end_at_marks(const char *text, size_t size, size_t at, size_t *marks_end)
 {
     size_t length, end = at;
-    bool ends_alone = false; // no blank is needed behind
+    bool ends_alone = false; // needs no whitespace after
     for (;; end += length) {
         if ((length = one_of(text, size, end, FULL_CJK)) > 0)
             ends_alone = true;
@@ -114,7 +114,7 @@ static size_t whole_characters(const char *text, size_t size, size_t most)
     return most;
 }
 
-// The best place to cut a sentence that is longer than `most`.
+// The best position to cut a sentence longer than `most`.
 static size_t cut(const char *text, size_t size, size_t most)
 {
     size_t after_comma = 0, after_blank = 0, length;
@@ -137,13 +137,11 @@ static size_t cut(const char *text, size_t size, size_t most)
 
 size_t mh_sentence_length(const char *text, size_t size, size_t most)
 {
-    enum {
-        PREFETCH_DISTANCE = 64
-    }; // bytes beyond `most`: a call costs no more, however long the line
+    enum { LOOKAHEAD = 64 }; // lookahead beyond `most`, which bounds the cost of a call
     if (!text || size == 0)
         return 0;
     most = most < 4 ? 4 : most;
-    size_t seen = most < size ? whole_characters(text, size, most + PREFETCH_DISTANCE) : size;
+    size_t seen = most < size ? whole_characters(text, size, most + LOOKAHEAD) : size;
     for (size_t at = 0, next; at < seen && at < most; at = next) {
         size_t length, end = 0;
         mh_utf8_decode(text + at, &length);

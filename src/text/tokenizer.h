@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a tokenizer is made of. tokenizer_train.c and tokenizer_read.c put tokens and merges into
-// one, tokenizer_tables.c finds them again, tokenizer_encode.c uses them.
+// The internals of a tokenizer. tokenizer_train.c and tokenizer_read.c add tokens and merges,
+// tokenizer_tables.c indexes them, tokenizer_encode.c uses them.
 //
 //     tokens   id -> bytes, kind, whether it is whole       "whole": its bytes, as a word, encode
 //     merges   rank -> left, right, result                  to itself; most words of a text are
@@ -16,7 +16,7 @@
 enum {
     MH_TOKENS_MAX = 1000 * 1000,
     MH_TOKEN_BYTES_MAX = 4096,
-    MH_SPECIAL_COUNT = 3, // the first ids of a vocabulary that we make
+    MH_SPECIAL_COUNT = 3, // the first ids of a vocabulary that we train
 };
 
 extern const char *const mh_special_names[MH_SPECIAL_COUNT]; // <pad>, <s>, </s>
@@ -37,7 +37,7 @@ struct mh_tokenizer {
     uint64_t seed;          // of the hashes
     mh_token_entry *tokens;
     size_t count, capacity;
-    mh_text_buffer bytes; // of all tokens, one after the other
+    mh_text_buffer bytes; // of all tokens, concatenated
     mh_merge *merges;
     size_t merge_count, merge_capacity;
     uint32_t *by_bytes; // id + 1; 0 is free
@@ -49,10 +49,10 @@ struct mh_tokenizer {
 };
 
 // An empty one, to be filled with this context or one that has its allocator. NULL with a message
-// if there is no memory.
+// if out of memory.
 mh_tokenizer *mh_tokenizer_create(mh_context *context);
 
-// The next id is this token. False with a message if there is no memory.
+// Adds a token with the next id. False with a message if out of memory.
 bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, const char *bytes,
                       size_t size);
 
@@ -61,7 +61,7 @@ size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size);
 
 bool mh_tokenizer_add_merge(mh_context *context, mh_tokenizer *t, mh_merge merge);
 
-// After the last token and merge: makes the tables. All 256 bytes must be among the tokens.
+// After the last token and merge: builds the tables. All 256 bytes must be among the tokens.
 mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t);
 
 // The rank of the merge of two neighbours, or UINT32_MAX if they do not merge.
@@ -72,7 +72,7 @@ static inline const char *mh_token_bytes(const mh_tokenizer *t, size_t id)
     return t->bytes.bytes + t->tokens[id].begin;
 }
 
-// What the merges make of one word, on a linked list and a heap of ranks: O(n log n). `scratch`
+// Applies the merges to one word, with a linked list and a heap of ranks: O(n log n). `scratch`
 // holds mh_word_scratch(size) bytes. Returns the number of ids, written to `ids` (room for size).
 size_t mh_word_scratch(size_t size);
 size_t mh_word_encode(const mh_tokenizer *t, const char *word, size_t size, void *scratch,

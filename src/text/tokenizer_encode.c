@@ -16,7 +16,7 @@ enum { NONE = INT32_MAX };
 
 typedef struct symbol {
     uint32_t id;
-    int32_t before, after; // places of the neighbours; NONE at an end
+    int32_t before, after; // indices of the neighbours; NONE at an end
 } symbol;
 
 typedef struct heap {
@@ -53,8 +53,8 @@ static uint64_t heap_pop(heap *h)
 
 // ---- one word -------------------------------------------------------------------------------
 
-// Symbols, then the heap: n - 1 pairs at first, and of the two that a merge adds one takes the
-// place of the pair that was merged.
+// Symbols, then the heap: n - 1 pairs at first; of the two pairs that a merge adds, one replaces
+// the merged pair.
 size_t mh_word_scratch(size_t size) { return size * (sizeof(symbol) + 2 * sizeof(uint64_t)); }
 
 static void push_pair(const mh_tokenizer *t, const symbol *s, int32_t left, heap *h)
@@ -104,7 +104,7 @@ size_t mh_word_encode(const mh_tokenizer *t, const char *word, size_t size, void
 
 // ---- a text -----------------------------------------------------------------------------------
 
-// Room for so many more ids: both arrays grow together.
+// Reserves room for more ids: both arrays grow together.
 static bool reserve(mh_context *context, mh_tokens *tokens, size_t more)
 {
     size_t ids_capacity = tokens->capacity, ends_capacity = tokens->capacity;
@@ -117,7 +117,7 @@ static bool reserve(mh_context *context, mh_tokens *tokens, size_t more)
         tokens->capacity = ids_capacity;
         return true;
     }
-    // one has grown and the other has not: what there is to free is no longer one number
+    // one has grown and the other has not: one capacity no longer describes both
     mh_shrink(context, &tokens->ends, &ends_capacity, sizeof *tokens->ends);
     mh_shrink(context, &tokens->ids, &ids_capacity, sizeof *tokens->ids);
     tokens->capacity = tokens->count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// tokenizer.json to a tokenizer. Nothing is believed: ids are 0 .. n - 1, each once; a token is a
-// special one or made of byte-level characters; all 256 bytes are there; a merge joins two tokens
-// to a third and no merge makes a special one, so that no text can.
+// Reads a tokenizer.json, which is untrusted: ids must be 0 .. n - 1, each once; a token is special
+// or made of byte-level characters; all 256 bytes are present; a merge joins two tokens to a third,
+// and no merge produces a special token, so that no text can.
 #include "base/context.h"
 #include "base/file.h"
 #include "text/byte_level.h"
@@ -13,7 +13,7 @@
 
 enum {
     NESTING_MAX = 8,
-    VALUES_MAX = 8 * MH_TOKENS_MAX, // a merge of the longer form is 4, a token 1
+    VALUES_MAX = 8 * MH_TOKENS_MAX, // a merge as a list takes 4, a token 1
 };
 
 typedef struct token_name { // borrowed from the JSON tree
@@ -107,7 +107,7 @@ static mh_status place_names(reader *r)
     return MH_OK;
 }
 
-// The bytes that byte-level characters stand for.
+// Decodes byte-level characters to bytes.
 static mh_status decode_name(reader *r, const char *name, size_t size, mh_text_buffer *bytes)
 {
     bytes->size = 0;

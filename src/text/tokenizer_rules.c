@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-// A member and the values it may have; null also means that it is not there. Without a value it
-// is looked at elsewhere.
+// A member and its allowed values; null also allows it to be absent. Without values it is checked
+// elsewhere.
 typedef struct rule {
     const char *member;
     const char *allowed[2];
@@ -45,7 +45,7 @@ static const rule byte_level_rules[] = {
     {NULL, {NULL}},
 };
 static const rule decoder_rules[] = {
-    // which has these settings and does not use them
+    // which has these settings but ignores them
     {"type", {"ByteLevel"}},
     {"add_prefix_space", {TRUE_TEXT, FALSE_TEXT}},
     {"trim_offsets", {TRUE_TEXT, FALSE_TEXT}},
@@ -123,7 +123,7 @@ static mh_status check_object(const mh_source *source, const char *where, json_t
         return mh_source_fail(source, MH_ERROR_FORMAT, "%.*s%sfound %s, expected an object",
                               (int)strcspn(where, "."), where, *where ? ": " : "",
                               mh_json_describe(object).text);
-    // The type first: of a component that is unknown, the name says more than its settings.
+    // The type first: for an unknown component, its name says more than its settings.
     for (const rule *r = rules; r->member; r++) {
         mh_status status = check_value(source, where, r, json_object_get(object, r->member));
         if (status != MH_OK)

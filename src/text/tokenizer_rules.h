@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The closed list of what a tokenizer.json may say apart from its tokens and merges: every object
-// is checked member by member, and a component or setting that we do not have is refused by name.
+// The closed list of what a tokenizer.json may contain besides tokens and merges: every object is
+// checked member by member, and an unsupported component or setting is rejected by name.
 #ifndef MH_TEXT_TOKENIZER_RULES_H
 #define MH_TEXT_TOKENIZER_RULES_H
 
 #include "base/json_load.h"
 
-// The whole file but added_tokens' entries, the vocabulary and the merges.
+// The whole file except added_tokens' entries, the vocabulary and the merges.
 mh_status mh_tokenizer_check_rules(const mh_source *source, json_t *root);
 
 // The settings of one entry of added_tokens, which messages call `where`.

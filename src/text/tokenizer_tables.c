@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tokens and merges of a tokenizer, and the two hash tables that find them: open addressing,
-// linear probing, at most half full. Results never depend on the order of a table, which is another
-// in every tokenizer: a file whose tokens all fall on one slot would take minutes to read.
+// Tokens and merges of a tokenizer, and the two hash tables that index them: open addressing,
+// linear probing, at most half full. Results never depend on the order of a table. The hash is
+// seeded per tokenizer, because a file whose tokens all collide would take minutes to read.
 #include "text/tokenizer.h"
 
 #include "base/context.h"
@@ -56,7 +56,7 @@ size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size)
     return found ? found - 1 : SIZE_MAX;
 }
 
-// Room for one more in a table that is at most half full.
+// Reserves room for one more, keeping the table at most half full.
 static bool widen_by_bytes(mh_context *context, mh_tokenizer *t)
 {
     if (2 * (t->by_bytes_used + 1) <= t->by_bytes_size)
@@ -166,7 +166,7 @@ mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t)
     return status == MH_OK ? mark_whole(context, t) : status;
 }
 
-// ---- what callers ask -----------------------------------------------------------------------
+// ---- public accessors -----------------------------------------------------------------------
 
 size_t mh_tokenizer_size(const mh_tokenizer *t) { return t ? t->count : 0; }
 int32_t mh_tokenizer_pad(const mh_tokenizer *t) { return t ? t->pad : -1; }

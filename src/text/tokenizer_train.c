@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Learning a vocabulary: count the different words once, then merge the most frequent pair of
-// neighbours again and again, in the words where it occurs, keeping the counts of all pairs up to
-// date (train_pairs.h). A word is a row of ids that gets shorter in place:
+// BPE training: count the distinct words once, then repeatedly merge the most frequent pair of
+// neighbours, in the words where it occurs, keeping the counts of all pairs up to date
+// (train_pairs.h). A word is a row of ids that gets shorter in place:
 //
 //     Ġ t h e r e      merge t h:   Ġ th e r e      less: (Ġ,t) (h,e)   more: (Ġ,th) (th,e)
 //
@@ -17,7 +17,7 @@ typedef struct trainer {
     mh_tokenizer *tokenizer;
     mh_train_words words;
     mh_train_pairs pairs;
-    uint32_t *ids; // of all words, beside their bytes: word i's begin at words[i].begin
+    uint32_t *ids; // of all words, parallel to their bytes: word i's begin at words[i].begin
     size_t ids_capacity;
     mh_text_buffer scratch;
 } trainer;
@@ -102,7 +102,7 @@ static bool merge_in_word(trainer *tr, uint32_t word, mh_merge m)
 
 static bool merge_everywhere(trainer *tr, size_t pair, mh_merge m)
 {
-    // The list stays as it is meanwhile: what is added has m.result in it, and that is longer.
+    // The list does not change meanwhile: pairs that are added contain m.result, which is longer.
     for (size_t place = tr->pairs.pairs[pair].first; place != MH_NO_PLACE;
          place = tr->pairs.places[place].next)
         if (!merge_in_word(tr, tr->pairs.places[place].word, m))
@@ -120,7 +120,7 @@ static bool is_special_name(const mh_text_buffer *bytes)
     return false;
 }
 
-// The bytes of both tokens, one after the other, into tr->scratch.
+// The bytes of both tokens, concatenated, into tr->scratch.
 static bool join(trainer *tr, uint32_t left, uint32_t right)
 {
     const mh_tokenizer *t = tr->tokenizer;
@@ -131,9 +131,9 @@ static bool join(trainer *tr, uint32_t left, uint32_t right)
                           t->tokens[right].size);
 }
 
-// Merges one pair. Two pairs may make the same bytes ("ab" "c", "a" "bc"), and then share a
-// token; and such a token may bring back a pair that was already merged: it is merged again, but
-// listed once. A text's "</s>" must not become the special token: such a pair is left alone.
+// Merges one pair. Two pairs may produce the same bytes ("ab" "c", "a" "bc"), and then share a
+// token; such a token may recreate a pair that was already merged: it is merged again, but listed
+// once. A text's "</s>" must not become the special token: such a pair is skipped.
 static mh_status merge_pair(trainer *tr, size_t pair)
 {
     mh_tokenizer *t = tr->tokenizer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tokenizer as tokenizer.json: what the tokenizers package of Hugging Face reads, a token and a
-// merge a line. Merges are "left right", the form that every version reads.
+// Writes tokenizer.json for Hugging Face's tokenizers, one token or merge per line. Merges are
+// "left right", the syntax that every version reads.
 #include "base/context.h"
 #include "base/file.h"
 #include "text/byte_level.h"
@@ -29,7 +29,7 @@ static void put_number(output *o, size_t number)
     put(o, digits, (size_t)snprintf(digits, sizeof digits, "%zu", number));
 }
 
-// What goes between the quotes of a JSON string.
+// The escaped content of a JSON string.
 static void put_escaped(output *o, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -44,7 +44,7 @@ static void put_escaped(output *o, const char *bytes, size_t size)
     }
 }
 
-// A token as the vocabulary names it: a text in byte-level characters, or a special one's name.
+// A token's key in the vocabulary: text in byte-level characters, or a special token's name.
 static void put_token(output *o, const mh_tokenizer *t, size_t id)
 {
     const char *bytes = mh_token_bytes(t, id);

@@ -28,7 +28,7 @@ static bool widen(mh_context *context, mh_train_pairs *p)
     return true;
 }
 
-// The pair's index, SIZE_MAX if there is no memory for a new one.
+// The pair's index, SIZE_MAX if out of memory.
 static size_t find_or_add(mh_context *context, mh_train_pairs *p, uint64_t key)
 {
     if (!widen(context, p))
@@ -43,7 +43,7 @@ static size_t find_or_add(mh_context *context, mh_train_pairs *p, uint64_t key)
     return p->count - 1;
 }
 
-// A word may be listed twice, which costs a look; never is it missing.
+// A word may be listed twice, which costs a scan, but is never missing.
 static bool add_place(mh_context *context, mh_train_pairs *p, mh_train_pair *pair, uint32_t word)
 {
     if (pair->first != MH_NO_PLACE && p->places[pair->first].word == word)
@@ -160,7 +160,7 @@ size_t mh_train_pairs_next(mh_train_pairs *p)
         uint64_t count = p->pairs[top.pair].count;
         if (top.count == count)
             return top.pair;
-        // One that says too little has a better one in the heap, made when the count grew.
+        // An entry whose count is too low has a newer one in the heap, pushed when the count grew.
         if (top.count > count && count > 0)
             push(p, (mh_train_entry){count, top.pair});
     }

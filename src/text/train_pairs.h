@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Pairs of neighbouring symbols: how often each occurs, in which words, and which is next.
+// Pairs of neighbouring symbols: their counts, the words they occur in, and the most frequent one.
 //
 //     slots -> pairs  (left, right), count, first place     places  word, next place of the pair
 //                 ^
 //     heap        (count, pair), most frequent first, ties by the smaller (left, right)
 //
-// Counts change all the time, the heap only when a count has grown; an entry that says more than
-// its pair has left is put back with the right count when it comes to the top. Nothing depends
-// on the order of the hash table or of the places.
+// Counts change all the time, the heap only when a count has grown; an entry whose count is too
+// high is pushed back with the right count when it reaches the top. Nothing depends on the order of
+// the hash table or of the places.
 #ifndef MH_TEXT_TRAIN_PAIRS_H
 #define MH_TEXT_TRAIN_PAIRS_H
 
@@ -40,25 +40,25 @@ typedef struct mh_train_pairs {
     size_t slot_count;
     mh_train_place *places; // [0] is not used
     size_t place_count, place_capacity;
-    size_t unused; // places of pairs that are gone, linked
+    size_t unused; // free list of places
     mh_train_entry *heap;
     size_t heap_count, heap_capacity;
     size_t *touched; // pairs that have grown since the last settle
     size_t touched_count, touched_capacity;
 } mh_train_pairs;
 
-// `count` more of the pair, in `word`; or less, of a pair that is known. False: no memory.
+// Adds `count` to the pair, in `word`; or subtracts it, from a known pair. False if out of memory.
 bool mh_train_pairs_grow(mh_context *context, mh_train_pairs *p, uint64_t key, uint64_t count,
                          uint32_t word);
 void mh_train_pairs_lessen(mh_train_pairs *p, uint64_t key, uint64_t count);
 
-// Puts what has grown into the heap.
+// Pushes the pairs that have grown onto the heap.
 bool mh_train_pairs_settle(mh_context *context, mh_train_pairs *p);
 
 // The most frequent pair, taken off the heap, or SIZE_MAX.
 size_t mh_train_pairs_next(mh_train_pairs *p);
 
-// Forgets all about a pair that was merged everywhere.
+// Removes a pair that was merged everywhere.
 void mh_train_pairs_finish(mh_train_pairs *p, size_t pair);
 
 void mh_train_pairs_free(mh_context *context, mh_train_pairs *p);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The different words of a corpus and how often each occurs: all that training looks at.
+// The distinct words of a corpus and their counts: the only input of training.
 #ifndef MH_TEXT_TRAIN_WORDS_H
 #define MH_TEXT_TRAIN_WORDS_H
 
 #include "text/grow.h"
 
-// A longer word is counted in pieces, so that no merge has to walk through a megabyte.
+// Longer words are split, so that no merge has to scan a megabyte.
 enum { MH_TRAIN_WORD_MAX = 1024 };
 
 typedef struct mh_train_word {

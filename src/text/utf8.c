@@ -7,7 +7,7 @@
 #include "text/grow.h"
 
 typedef struct sequence {
-    size_t length; // 0: no sequence begins so
+    size_t length; // 0: not a first byte
     unsigned char low, high;
 } sequence;
 
@@ -24,8 +24,8 @@ static sequence sequence_of(unsigned char first)
     return (sequence){4, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF};
 }
 
-// The bytes at `b` that belong to one character; *whole tells whether they are all of it. At least
-// 1 if there is a byte.
+// The bytes at `b` that belong to one character; *whole: whether it is complete. At least 1 if
+// there is a byte.
 static size_t take_character(const unsigned char *b, size_t size, bool *whole)
 {
     sequence s = sequence_of(b[0]);

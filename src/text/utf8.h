@@ -45,7 +45,7 @@ mh_status mh_utf8_check(mh_context *context, const char *text, size_t size);
 // Whether Python's str.split() splits here: Unicode's white space and the four separators.
 bool mh_is_space(uint32_t c);
 
-// Appends the text in lower case, as Python's str.lower() makes it.
+// Appends the text in lower case, as Python's str.lower().
 bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_text_buffer *out);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The pattern of words.h as code. Each alternative is greedy and no other could match where one
-// did, so there is nothing to backtrack but the last blank of several.
+// did, so there is no backtracking except for the last of several spaces.
 #include "text/words.h"
 
 #include "text/utf8.h"
@@ -53,7 +53,7 @@ static size_t letters(const char *text, size_t size, size_t at)
 static size_t blanks(const char *text, size_t size)
 {
     size_t end = skip(text, size, 0, BLANK, SIZE_MAX);
-    return end < size && end > 1 ? end - 1 : end; // the last one is left to the word behind it
+    return end < size && end > 1 ? end - 1 : end; // the last one belongs to the next word
 }
 
 size_t mh_word_length(const char *text, size_t size)

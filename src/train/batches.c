@@ -3,9 +3,9 @@
 //
 //     shuffle examples -> sort by length -> cut into batches -> shuffle batches
 //
-// Sorting is counting, which is stable: examples of the same lengths stay in their random order,
-// and no two machines can differ. Source lengths go up; target lengths go up and down in turn, so
-// that the last of one source length and the first of the next are alike, too:
+// Counting sort is stable: examples of the same lengths keep their random order, identically on
+// every machine. Source lengths ascend; target lengths alternately ascend and descend, so that the
+// last of one source length and the first of the next are similar, too:
 //
 //     source  5 5 5 5   6 6 6 6   7 7 7 7
 //     target  3 4 6 9   9 8 6 4   4 5 7 9
@@ -60,14 +60,14 @@ static size_t target_key(const planning *p, size_t i)
     return length_of(p, 2 * i) % 2 ? target : p->longest - target;
 }
 
-// Sorts the order by a key of 0 .. longest; what has the same key stays as it was.
+// Stable sort of the order by a key of 0 .. longest.
 static void sort_by(planning *p, size_t (*key)(const planning *p, size_t i))
 {
     memset(p->counts, 0, (p->longest + 2) * sizeof *p->counts);
     for (size_t i = 0; i < p->n; i++)
         p->counts[key(p, i) + 1]++;
     for (size_t k = 0; k < p->longest; k++)
-        p->counts[k + 1] += p->counts[k]; // now how many come before key k + 1
+        p->counts[k + 1] += p->counts[k]; // now the number before key k + 1
     for (size_t i = 0; i < p->n; i++)
         p->next[p->counts[key(p, p->order[i])]++] = p->order[i];
     uint32_t *sorted = p->next;

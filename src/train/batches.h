@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which examples make up each step of an epoch: a function of the examples' lengths, the budget,
-// the seed and the epoch, and of nothing else.
+// the seed and the epoch alone.
 //
 //     mh_batches_plan(context, &examples, &options, epoch, &batches);     again for each epoch
 //     for (size_t b = 0; b < batches.count; b++)
@@ -12,7 +12,7 @@
 
 typedef struct mh_batch_options {
     uint64_t seed;
-    size_t tokens; // of a batch, source and target, </s> counted, padding not: at most so many
+    size_t tokens; // at most, of a batch: source and target, with </s>, without padding
 } mh_batch_options;
 
 typedef struct mh_batches {
@@ -22,14 +22,14 @@ typedef struct mh_batches {
     size_t examples_capacity, starts_capacity;
 } mh_batches;
 
-// Plans an epoch. The examples of a batch have like lengths; which of those of the same lengths
-// meet, and the order of batches, is up to chance. An example that is larger than the budget is a
-// batch by itself. `batches` is all zeros or the plan of another epoch, whose memory is used again.
+// Plans an epoch. The examples of a batch have similar lengths; the grouping of examples of equal
+// lengths, and the order of batches, are random. An example larger than the budget is a batch by
+// itself. `batches` is all zeros or the plan of another epoch, whose memory is reused.
 // Errors: MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no examples, 2^32 of them or more, a budget of 0).
 mh_status mh_batches_plan(mh_context *context, const mh_examples *examples,
                           const mh_batch_options *options, uint64_t epoch, mh_batches *batches);
 
-// Frees all and makes it empty; all zeros is fine.
+// Frees all and makes it empty; all zeros is allowed.
 void mh_batches_free(mh_context *context, mh_batches *batches);
 
 #endif

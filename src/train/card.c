@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The README.md of a model: how it was made, and how good it is; see card.h.
+// The README.md of a model: its training and its scores; see card.h.
 #include "train/card.h"
 
 #include "base/file.h"
@@ -31,7 +31,7 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
         c->status = MH_ERROR_MEMORY;
 }
 
-// Texts of the caller's may be of any length.
+// The caller's texts may have any length.
 static void add_text(card *c, const char *before, const char *text)
 {
     add(c, "%s", before);

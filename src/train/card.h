@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The README.md of a run: what the model is, how it was made, how good it is.
+// The README.md of a run (model card): the model, its training, its scores.
 #ifndef MH_TRAIN_CARD_H
 #define MH_TRAIN_CARD_H
 
 #include <multihead/train.h>
 
-// `event` has the figures of the model that lies beside it. The file appears whole or not at all.
+// `event` has the results of the model in the same directory. The file is written atomically.
 mh_status mh_card_write(mh_context *context, const mh_train_options *options,
                         const mh_train_event *event);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints and snapshots. They are read by the reader that trusts no file, ours or not.
+// Checkpoints and snapshots. They are read as untrusted input, like any file.
 #include "train/checkpoint.h"
 #include "train/number_text.h"
 
@@ -45,7 +45,7 @@ static void write_field(const mh_progress *progress, size_t i, char text[TEXT])
 static bool read_field(const char *text, mh_progress *progress, size_t i)
 {
     void *place = (char *)progress + fields[i].place;
-    if (!text && !strcmp(fields[i].name, "best_loss")) // of the first checkpoints, that had none
+    if (!text && !strcmp(fields[i].name, "best_loss")) // the first checkpoints had none
         return true;
     return text && (fields[i].real ? mh_real_parse(text, place) : mh_whole_parse(text, place));
 }
@@ -117,7 +117,7 @@ static mh_status check_format(const reading *r)
                           mh_quote_string(format ? format : "").text);
 }
 
-// A setting's value as people write it.
+// A setting's value, human-readable.
 static const char *shown(const mh_setting *setting, const char *value, char text[TEXT])
 {
     char *end;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What a run needs to go on, in files that are whole or not there:
+// The state needed to resume a run, in files written atomically:
 //
 //     checkpoint.safetensors    parameters, Adam's moments; progress and settings as metadata
-//     snapshot-N.safetensors    parameters of the last saves, one more than are averaged, in turn:
-//                               while one is replaced, the checkpoint that stands does not need it
+//     snapshot-N.safetensors    parameters of the last saves, one more than are averaged, rotating:
+//                               while one is replaced, the current checkpoint does not need it
 #ifndef MH_TRAIN_CHECKPOINT_H
 #define MH_TRAIN_CHECKPOINT_H
 
@@ -14,12 +14,12 @@
 
 enum { MH_SETTINGS_MOST = 32 };
 
-// What decides a run's bits and must not change on the way, as text.
+// A setting that affects a run's bits and must not change during the run, as text.
 typedef struct mh_setting {
     const char *name;
     char value[48];
-    bool checksum;     // of sentences: the value means nothing to people
-    bool real, single; // a double, or a float: for people the shortest decimal
+    bool checksum;     // of sentences: the value is not human-readable
+    bool real, single; // a double, or a float: shown as the shortest decimal
 } mh_setting;
 
 typedef struct mh_settings {
@@ -27,7 +27,7 @@ typedef struct mh_settings {
     size_t count;
 } mh_settings;
 
-// Arrays of `floats` numbers.
+// Arrays of `floats` elements.
 typedef struct mh_run_arrays {
     size_t floats;
     float *parameters, *m, *v;
@@ -40,7 +40,7 @@ mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_s
 mh_status mh_checkpoint_load(mh_context *context, const char *folder, const mh_settings *settings,
                              mh_progress *progress, const mh_run_arrays *arrays);
 
-// The value of one setting of the run in the folder, for what may be left open: into `value`.
+// Reads one setting of the run in the directory, for options that may be left unset, into `value`.
 mh_status mh_checkpoint_setting(mh_context *context, const char *folder, const char *name,
                                 char *value, size_t size);
 
@@ -48,7 +48,7 @@ mh_status mh_checkpoint_setting(mh_context *context, const char *folder, const c
 mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t number, size_t average,
                            size_t floats, const float *parameters);
 
-// mean (floats) of the last `average` snapshots of `saves`, or of as many as there are, in order.
+// mean (floats) of the last `average` snapshots of `saves`, or of all if there are fewer, in order.
 mh_status mh_snapshots_mean(mh_context *context, const char *folder, uint64_t saves, size_t average,
                             size_t floats, float *mean);
 

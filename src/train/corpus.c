@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A corpus is one text: its name, then source and target of each pair. The text moves while it
-// grows, so pairs are places in it until the end, and pointers then.
+// grows, so pairs are offsets until the end, then pointers.
 #include "train/corpus.h"
 
 #include "text/grow.h"
@@ -30,7 +30,7 @@ mh_status mh_corpus_add(mh_context *context, mh_corpus *corpus, mh_text source, 
 
 mh_status mh_corpus_end(mh_context *context, mh_corpus *corpus)
 {
-    size_t count = corpus->count; // of entries, which are larger than what they become
+    size_t count = corpus->count; // of entries, which are larger than the final arrays
     corpus->name = corpus->text.bytes;
     if (count > 0) {
         corpus->sources = mh_alloc(context, count * sizeof *corpus->sources);

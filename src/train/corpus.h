@@ -8,14 +8,14 @@
 //         use(corpus.sources[i], corpus.targets[i]);
 //     mh_corpus_free(context, &corpus);
 //
-// Both sides are valid UTF-8, not empty, without blanks at either end, and without line ends and
-// (from TSV) tabs.
+// Both sides are valid UTF-8, not empty, without whitespace at either end, and without line breaks
+// and (from TSV) tabs.
 #ifndef MH_TRAIN_CORPUS_H
 #define MH_TRAIN_CORPUS_H
 
 #include <multihead/text.h>
 
-// Told about a line that cannot be used; `why` is valid during the call.
+// Reports a line that is skipped; `why` is valid during the call.
 typedef void (*mh_bad_line_fn)(void *user, const char *file, size_t line, const char *why);
 
 // Where one pair ends in the text, before the text stops moving.
@@ -27,9 +27,9 @@ typedef struct mh_corpus_entry {
 typedef struct mh_corpus {
     size_t count;
     mh_text *sources, *targets; // (count) each
-    size_t *lines;              // (count) where in the file each pair was, from 1
+    size_t *lines;              // (count) line of each pair in the file, from 1
     const char *name;           // of the file, for messages
-    size_t bad_lines;           // how many were left out
+    size_t bad_lines;           // number of skipped lines
     mh_text_buffer text;        // what all of these point into
     mh_corpus_entry *entries;   // while pairs are added
     size_t entries_capacity;    //
@@ -37,29 +37,28 @@ typedef struct mh_corpus {
 
 // What to read. Files are plain or gzip, "-" is standard input. Lines end with LF or CR LF.
 typedef struct mh_corpus_files {
-    const char *sources;     // one file: source TAB target, further columns are not looked at
+    const char *sources;     // one file: source TAB target, further columns are ignored
     const char *targets;     // or NULL; if given, line n of it belongs to line n of `sources`
     mh_bad_line_fn bad_line; // NULL: bad lines are only counted
     void *user;
 } mh_corpus_files;
 
-// Reads a corpus. A bad line is left out, told to bad_line and counted once: no tab, an empty
+// Reads a corpus. A bad line is skipped, reported to bad_line and counted once: no tab, an empty
 // side, not UTF-8, more than MH_LINE_MAX bytes (io/line_reader.h). Of a file that looks like CSV
-// only the first line is told, up to the first line with a tab. In two files that is line n of
-// both; the file named is the one that has it.
-// Errors, after which the corpus is empty: MH_ERROR_FILE, MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no
-// name, both are standard input), MH_ERROR_FORMAT (damaged gzip, files of different numbers of
-// lines, no pair at all).
+// only the first line is reported, up to the first line with a tab. With two files, line n of both
+// is skipped; the file with the bad line is named. Errors, after which the corpus is empty:
+// MH_ERROR_FILE, MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no name, both are standard input),
+// MH_ERROR_FORMAT (damaged gzip, files of different numbers of lines, no pair at all).
 mh_status mh_corpus_read(mh_context *context, const mh_corpus_files *files, mh_corpus *corpus);
 
-// The same for TSV in memory, plain or gzip; files->sources stands for the name.
+// The same for TSV in memory, plain or gzip; files->sources is the name in messages.
 mh_status mh_corpus_parse(mh_context *context, const mh_corpus_files *files, const void *bytes,
                           size_t size, mh_corpus *corpus);
 
-// Frees all and makes it empty; all zeros is fine.
+// Frees all and makes it empty; all zeros is allowed.
 void mh_corpus_free(mh_context *context, mh_corpus *corpus);
 
-// ---- making one: begin, add ..., end ------------------------------------------------------
+// ---- building a corpus: begin, add ..., end -----------------------------------------------
 
 // Errors: MH_ERROR_MEMORY, after which only mh_corpus_free is of use.
 mh_status mh_corpus_begin(mh_context *context, const char *name, mh_corpus *corpus);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lines to sentence pairs: one file with tabs, or two files side by side. What cannot be used is
-// told and counted; see corpus.h.
+// Lines to sentence pairs: one file with tabs, or two parallel files. Bad lines are reported and
+// counted; see corpus.h.
 #include "io/line_reader.h"
 #include "text/utf8.h"
 #include "train/corpus.h"
@@ -11,8 +11,8 @@ typedef struct reading {
     mh_context *context;
     const mh_corpus_files *files;
     mh_corpus *corpus;
-    char why[96]; // the line cannot be used; "" if it can
-    bool csv;     // no tab from the first line on: that is said once
+    char why[96]; // why the line is skipped; "" if it is not
+    bool csv;     // no tab since the first line: reported once
 } reading;
 
 static void tell(reading *r, const mh_line_reader *file, size_t line)
@@ -42,7 +42,7 @@ static mh_text trim(mh_text text) // valid UTF-8
     return text;
 }
 
-// The side without blanks around it; false, and why, if it cannot be used.
+// Trims a side; false, and why, if it cannot be used.
 static bool take_side(reading *r, const char *which, mh_text *side)
 {
     size_t valid = mh_utf8_valid(side->bytes, side->size);
@@ -167,7 +167,7 @@ static mh_status read_parallel(reading *r, mh_line_reader files[2])
 
 // ---- all of it ----------------------------------------------------------------------------
 
-// Whoever opened the files closes them.
+// The caller closes the files.
 static mh_status read_open_files(reading *r, mh_line_reader files[2])
 {
     mh_corpus *corpus = r->corpus;

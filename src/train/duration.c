@@ -2,8 +2,8 @@
 // Durations: "20e", "50Ku", "1.5Mt".
 #include "train/duration.h"
 
-// Digits, perhaps with a point among them, times `scale`. False if that is no whole number, or too
-// large to be meant.
+// Digits, optionally with a decimal point, times `scale`. False if the result is not an integer, or
+// implausibly large.
 static bool parse_number(const char *digits, size_t length, uint64_t scale, uint64_t *number)
 {
     static const uint64_t most = 1000000000;

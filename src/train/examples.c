@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Corpus and tokenizer to ids; see examples.h.
+// Tokenises a corpus; see examples.h.
 #include "train/examples.h"
 
 #include "text/grow.h"
@@ -11,7 +11,7 @@ typedef struct tokenising {
     const mh_tokenizer *tokenizer;
     mh_examples *examples;
     mh_tokens tokens;
-    size_t used; // ids, those of the pair being added included
+    size_t used; // ids, including those of the pair being added
 } tokenising;
 
 // Adds the ids of a text and </s>; *length is their number.
@@ -40,7 +40,7 @@ static mh_status add_pair(tokenising *t, mh_text source, mh_text target, size_t 
     return status ? status : add_side(t, target, &lengths[1]);
 }
 
-// What was added becomes an example; without this the next pair takes its place.
+// Commits the added ids as an example; without this the next pair overwrites them.
 static mh_status keep_pair(tokenising *t, const size_t lengths[2])
 {
     mh_examples *e = t->examples;

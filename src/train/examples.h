@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Sentence pairs as token ids, what a trainer works on. All ids are in one array:
+// Sentence pairs as token ids, the training data. All ids are in one array:
 //
 //     ids     [ source 0 </s> | target 0 </s> | source 1 </s> | target 1 </s> | ... ]
 //     starts    0               1               2               3                2 count
 //
-// A decoder's input is <s> and the target without its last id; what it shall say is the target.
-// So lengths, </s> counted, are those the model sees.
+// A decoder's input is <s> and the target without its last id; its expected output is the target.
+// So lengths, with </s>, are those the model sees.
 #ifndef MH_TRAIN_EXAMPLES_H
 #define MH_TRAIN_EXAMPLES_H
 
@@ -37,15 +37,15 @@ static inline mh_ids mh_examples_target(const mh_examples *e, size_t i)
     return mh_examples_side(e, 2 * i + 1);
 }
 
-// Tokenises a corpus. A pair with a side of more than max_length ids, </s> counted, is left out,
-// told to `left_out` (which may be NULL) with the corpus's name and line, and counted.
-// Errors, after which there are no examples: MH_ERROR_MEMORY, MH_ERROR_FORMAT (every pair is too
-// long, or one is not UTF-8).
+// Tokenises a corpus. A pair with a side of more than max_length ids, </s> included, is skipped,
+// reported to `left_out` (which may be NULL) with the corpus's name and line, and counted. Errors,
+// after which there are no examples: MH_ERROR_MEMORY, MH_ERROR_FORMAT (every pair is too long, or
+// one is not UTF-8).
 mh_status mh_examples_create(mh_context *context, const mh_corpus *corpus,
                              const mh_tokenizer *tokenizer, size_t max_length,
                              mh_bad_line_fn left_out, void *user, mh_examples *examples);
 
-// Frees all and makes it empty; all zeros is fine.
+// Frees all and makes it empty; all zeros is allowed.
 void mh_examples_free(mh_context *context, mh_examples *examples);
 
 #endif

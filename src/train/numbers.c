@@ -119,7 +119,7 @@ static void put_english(words *w, uint32_t n)
 void mh_numbers_pair(uint32_t n, char french[MH_NUMBER_TEXT], char english[MH_NUMBER_TEXT])
 {
     words f = {french, 0}, e = {english, 0};
-    n %= MH_NUMBERS; // so that no caller's mistake runs over the tables
+    n %= MH_NUMBERS; // guards the tables against invalid arguments
     put_french(&f, n);
     put_english(&e, n);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The corpus that needs no file: numbers in French and in English words, 0 .. 999,999. A small
-// model learns it in minutes, and whether it has understood shows on numbers it never saw.
+// A built-in corpus: numbers in French and in English words, 0 .. 999,999. A small model learns it
+// in minutes, and held-out numbers show whether it generalises.
 //
 //     271080   deux cent soixante et onze mille quatre-vingts
 //              two hundred seventy-one thousand eighty
@@ -22,13 +22,13 @@ void mh_numbers_pair(uint32_t n, char french[MH_NUMBER_TEXT], char english[MH_NU
 typedef struct mh_numbers_options {
     uint64_t seed;
     size_t training; // pairs to learn from: at least MH_NUMBERS_ALL
-    size_t held_out; // pairs to test with, none of them in the others: at least 1
+    size_t held_out; // pairs to test with, disjoint from training: at least 1
 } mh_numbers_options;
 
-// Makes both corpora; the same for the same options. One in eight of the numbers from 1,000 has
-// four digits, two have five, the rest six, as long as there are any, so that all forms are seen
-// often enough. A pair's `line` is its number + 1.
-// Errors, after which both are empty: MH_ERROR_ARGUMENT (sizes), MH_ERROR_MEMORY.
+// Builds both corpora, deterministically. One in eight of the numbers from 1,000 has four digits,
+// two have five, the rest six, as long as there are any, so that all patterns are seen often
+// enough. A pair's `line` is its number + 1. Errors, after which both are empty: MH_ERROR_ARGUMENT
+// (sizes), MH_ERROR_MEMORY.
 mh_status mh_numbers_corpora(mh_context *context, const mh_numbers_options *options,
                              mh_corpus *training, mh_corpus *held_out);
 

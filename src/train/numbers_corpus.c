@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which numbers are learnt and which are held out; see numbers.h. The numbers of four, five and
-// six digits are three stacks, each shuffled; corpora take from them in turn, so a number is in
-// one of them at most.
+// Splits numbers into training and held-out ones; see numbers.h. The numbers of four, five and six
+// digits are three stacks, each shuffled; corpora draw from them, so a number is in at most one
+// corpus.
 #include "train/numbers.h"
 
 #include "train/shuffle.h"
@@ -10,7 +10,7 @@ enum { CLASSES = 3 };
 static const uint32_t class_begins[CLASSES + 1] = {1000, 10000, 100000, MH_NUMBERS};
 
 typedef struct stacks {
-    uint32_t *numbers;     // (MH_NUMBERS), number n at place n before shuffling
+    uint32_t *numbers;     // (MH_NUMBERS), number n at index n before shuffling
     size_t taken[CLASSES]; // of each class
     size_t turn;
 } stacks;
@@ -44,7 +44,7 @@ static mh_status add(mh_context *context, mh_corpus *corpus, uint32_t n)
                          (mh_text){english, strlen(english)}, n + 1);
 }
 
-// A corpus of the numbers below `all` and so many others.
+// A corpus of the numbers below `all` and a given number of others.
 static mh_status make(mh_context *context, stacks *s, uint32_t all, size_t others,
                       mh_corpus *corpus)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A batch's rows: source sentences one behind the other, and target sentences, as they are given to
-// the decoder (<s> a b c) and as it is to say them (a b c </s>).
+// A batch's rows: packed source sentences, and target sentences as decoder input (<s> a b c) and as
+// expected output (a b c </s>).
 #include "train/pair_rows.h"
 
 #include "text/grow.h"
@@ -21,7 +21,7 @@ size_t mh_target_tokens(const mh_examples *examples, const uint32_t *which, size
     return tokens;
 }
 
-// Copies a sentence, numbers its places and notes where the next one begins.
+// Copies a sentence, sets its positions and the start of the next one.
 static void put(mh_ids side, int32_t *ids, int32_t *positions, int64_t *starts, size_t b)
 {
     const size_t first = (size_t)starts[b];

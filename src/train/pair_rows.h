@@ -6,7 +6,7 @@
 #include "model/translator_loss.h"
 #include "train/examples.h"
 
-// All zeros is empty; the memory is used again.
+// All zeros is empty; the memory is reused.
 typedef struct mh_pair_rows {
     int32_t *numbers; // all arrays of ids and positions
     int64_t *starts;  // both arrays of starts

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A training run: what train.c and run_prepare.c share.
+// A training run: shared by train.c and run_prepare.c.
 #ifndef MH_TRAIN_RUN_H
 #define MH_TRAIN_RUN_H
 
@@ -24,27 +24,28 @@ typedef struct mh_run {
     mh_precision precision;
     mh_translator *translator;
     mh_run_arrays arrays; // its parameters and their moments
-    float *gradients;     // (floats), and behind it (floats) for parameters put aside: `aside`
+    float *gradients;     // (floats), followed by (floats) for saved parameters: `aside`
     float *aside;
     mh_loss_memory *memory;
 
-    uint64_t warmup, updates; // of the run, `updates` about
+    uint64_t warmup, updates; // of the run, `updates` approximately
     mh_settings settings;
     mh_progress progress;
     mh_run_log log;
     mh_train_event event;
-    double begun; // when updates began
+    double begun; // time when updates began
 } mh_run;
 
 // The batches of the epoch that progress is at.
 mh_status mh_run_plan_epoch(mh_run *run);
 
-// Everything up to the first update: the folder is open, the data read, the model made or loaded.
+// Everything up to the first update: opens the directory, reads the data, creates or loads the
+// model.
 mh_status mh_run_prepare(mh_run *run);
 void mh_run_free(mh_run *run);
 
-// Whether the folder is still where it was: before anything is written there by its name. Sets
-// run->moved if not.
+// Whether the directory is still at its path, checked before anything is written there by name.
+// Sets run->moved if not.
 mh_status mh_run_check_folder(mh_run *run);
 
 #endif

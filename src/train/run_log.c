@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The log: written line by line, and cut back when a run goes on from an earlier update.
+// The log: written line by line, and truncated when a run resumes from an earlier update.
 #include "train/run_log.h"
 
 #include "base/file.h"
@@ -12,7 +12,7 @@
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// The update a line is about; UINT64_MAX if it does not say.
+// The update of a line; UINT64_MAX if it has none.
 static uint64_t update_of(const char *line, size_t size)
 {
     static const char begin[] = "{\"update\": ";
@@ -25,7 +25,7 @@ static uint64_t update_of(const char *line, size_t size)
     return update;
 }
 
-// The bytes of whole lines that are about updates up to `update`.
+// The bytes of complete lines of updates up to `update`.
 static size_t kept_bytes(const char *text, size_t size, uint64_t update)
 {
     size_t kept = 0;
@@ -42,7 +42,7 @@ static mh_status cut_back(mh_context *context, const char *path, uint64_t update
 {
     mh_mapping mapping;
     if (mh_file_map(context, path, &mapping) != MH_OK)
-        return MH_OK; // not there: fopen() will make it, or say why not
+        return MH_OK; // missing: fopen() creates it, or fails
     const size_t kept = mapping.data ? kept_bytes(mapping.data, mapping.size, update) : 0;
     mh_status status = MH_OK;
     if (kept < mapping.size)

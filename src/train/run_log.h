@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// log.jsonl: what happened in a run, one JSON object a line, each line with "update" first.
+// log.jsonl: the log of a run, one JSON object per line, each line with "update" first.
 #ifndef MH_TRAIN_RUN_LOG_H
 #define MH_TRAIN_RUN_LOG_H
 
@@ -15,18 +15,18 @@ typedef struct mh_run_log {
     char path[MH_PATH_BYTES];
 } mh_run_log;
 
-// Opens the log for lines behind those of updates up to `update`; later ones, which a run that did
-// not come to save has left, are removed. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
+// Opens the log to append after the lines of updates up to `update`; later lines, left by a run
+// that stopped before saving, are removed. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
 mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update,
                           mh_run_log *log);
 void mh_run_log_close(mh_run_log *log);
 
-// Adds a line: the losses of the last updates, with the label smoothing that is in them, or the
-// figures of a validation.
+// Adds a line: the losses of the last updates, with the label smoothing they include, or the
+// results of a validation.
 mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *event, double label_smoothing);
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *event);
 
-// Makes the lines durable, before a checkpoint that counts on them.
+// Syncs the lines to disk, before a checkpoint that relies on them.
 mh_status mh_run_log_sync(mh_run_log *log);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What comes before training: folder, data, tokenizer, model, and the checkpoint if there is one.
+// Preparation of a run: directory, data, tokenizer, model, and the checkpoint if there is one.
 #include "train/run.h"
 
 #include "base/plain_numbers.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
-enum { AVERAGE_BELOW = 1000000 }; // one snapshot more than are averaged has a number
+enum { AVERAGE_BELOW = 1000000 }; // one more snapshot than are averaged is numbered
 
 // ---- options ------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ static mh_status check_durations(mh_context *context, const mh_train_options *o)
     return MH_OK;
 }
 
-// Which options go together.
+// Checks combinations of options.
 static mh_status check_sources(mh_context *context, const mh_train_options *o)
 {
     if (!o->folder)
@@ -155,7 +155,7 @@ static mh_status read_data(mh_run *run, mh_corpus *corpus)
                : read_files(run, corpus);
 }
 
-// All sentences of both languages, for the tokenizer to learn from.
+// All sentences of both languages, to train the tokenizer.
 static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
 {
     const size_t bytes = 2 * corpus->count * sizeof(mh_text);
@@ -277,7 +277,7 @@ static void collect_settings(mh_run *run)
     set_duration(run, "valid_every", o->valid_every);
 }
 
-// The caller's, or the run's if it goes on, or what suits the level.
+// The caller's precision, or the run's if it is resumed, or the level's default.
 static mh_status choose_precision(mh_run *run)
 {
     char was[8];
@@ -292,7 +292,7 @@ static mh_status choose_precision(mh_run *run)
     return status;
 }
 
-// How many updates `after` is, about. Every epoch has as many batches as the first.
+// The approximate number of updates of `after`. Every epoch has as many batches as the first.
 static mh_status measure_run(mh_run *run)
 {
     const size_t accumulate = run->options->accumulate;
@@ -307,7 +307,7 @@ static mh_status measure_run(mh_run *run)
     return MH_OK;
 }
 
-// The caller's, or the run's if it is resumed, or what suits its length.
+// The caller's warm-up, or the run's if it is resumed, or one that suits the run's length.
 static mh_status choose_warmup(mh_run *run)
 {
     enum { WARMUP_MOST = 1000, WARMUP_PART = 10 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fisher and Yates's shuffle. Element i has 64 bits of Philox (base/rng.h) of its own, so that the
-// remainder prefers no place by more than n / 2^64.
+// Fisher-Yates shuffle. Element i draws 64 bits of Philox (base/rng.h), so that the bias of the
+// remainder is at most n / 2^64.
 #include "train/shuffle.h"
 
 #include "base/rng.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Training: updates, and what is due after some of them.
+// Training: updates, and the saves and validations that are due after some of them.
 //
 //     update -> (save due?) snapshot -> their mean -> (validation due?) scores -> model, card
 //                        -> checkpoint
 //
-// Whatever stops it in between, the checkpoint that stands knows what is still to be done.
+// If a run is interrupted in between, the last checkpoint records the remaining steps.
 #include <multihead/train.h>
 
 #include "base/clock.h"
@@ -35,7 +35,7 @@ static void tell(mh_run *run, mh_train_event_kind kind)
 
 // ---- one update ---------------------------------------------------------------------------------
 
-// Up to `update` = warmup the rate grows in proportion, then it falls as 1 / sqrt(update).
+// The rate grows linearly up to `update` = warmup, then decays as 1 / sqrt(update).
 static double learning_rate(const mh_run *run, uint64_t update)
 {
     const double u = (double)update, warmup = run->warmup ? (double)run->warmup : 1;
@@ -51,7 +51,7 @@ mh_status mh_run_plan_epoch(mh_run *run)
     return mh_batches_plan(run->context, &run->examples, &options, run->planned, &run->plan);
 }
 
-// The checkpoint is a file like any other: what it says of the epoch may not fit it.
+// The checkpoint is untrusted: its position may not fit the epoch.
 static mh_status check_progress(mh_run *run)
 {
     const struct {
@@ -156,8 +156,8 @@ static mh_status update(mh_run *run)
     return status;
 }
 
-// Every update up to the 10th, every 10th up to the 100th, then every 100th, and wherever the run
-// is validated or saved: short runs have a curve, too.
+// Logs every update up to the 10th, every 10th up to the 100th, then every 100th, and at every
+// validation and save: short runs have a curve, too.
 static bool log_is_due(const mh_progress *p)
 {
     const uint64_t every = p->update <= 10 ? 1 : p->update <= 100 ? 10 : 100;
@@ -213,7 +213,7 @@ static mh_status save_checkpoint(mh_run *run)
     return status;
 }
 
-// Saves a run whose folder was moved where that is now; the message that says so stays.
+// Saves a run whose directory was moved to its new path; keeps the error message about it.
 static mh_status save_moved(mh_run *run)
 {
     char where[MH_PATH_BYTES];
@@ -245,7 +245,7 @@ static bool told_part(void *user, double part)
     return !run->stopped;
 }
 
-// Scores the model as it is, and keeps it if it is the best. *cut: it was stopped in the middle.
+// Scores the current model, and keeps it if it is the best. *cut: stopped by the caller.
 static mh_status validate(mh_run *run, bool *cut)
 {
     mh_progress *p = &run->progress;
@@ -273,7 +273,7 @@ static mh_status validate(mh_run *run, bool *cut)
     return mh_run_log_validated(&run->log, e);
 }
 
-// Puts the mean of the last snapshots, this one included, in the parameters' place.
+// Replaces the parameters by the mean of the last snapshots, this one included.
 static mh_status put_mean(mh_run *run)
 {
     const mh_train_options *o = run->options;
@@ -365,7 +365,7 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
     if (mh_need(context, result, "result"))
         return MH_ERROR_ARGUMENT;
     *result = (mh_train_result){0};
-    mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for numbers that become text and back
+    mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for number-to-text conversions
     mh_status status = prepare_and_train(context, options, result);
     mh_fpenv_leave(saved);
     return status;

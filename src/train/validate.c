@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Validation: the loss of the wanted translations, and the scores of the model's own.
+// Validation: the loss on the references, and the scores of the model's translations.
 #include "train/validate.h"
 
 void mh_validation_free(mh_context *context, mh_validation *data)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How good a translator is on data that it did not learn from.
+// Evaluates a translator on validation data.
 #ifndef MH_TRAIN_VALIDATE_H
 #define MH_TRAIN_VALIDATE_H
 
@@ -7,25 +7,25 @@
 #include "train/pair_rows.h"
 
 typedef struct mh_validation {
-    mh_corpus corpus;     // count 0: there is none
+    mh_corpus corpus;     // count 0: none
     mh_examples examples; // of the corpus
     mh_batches batches;   //
     mh_pair_rows rows;
 } mh_validation;
 
 typedef struct mh_validation_score {
-    double loss;              // a token, without label smoothing
+    double loss;              // per token, without label smoothing
     double bleu, chrf, exact; // of greedy translations
 } mh_validation_score;
 
-// Whether a score is better than the best so far: by BLEU; by loss if that is equal, or below 1 in
-// both, where it is chance. A best loss of 0 is unknown: first checkpoints did not have it.
+// Whether a score is better than the best so far: by BLEU; by loss if BLEU is equal, or below 1 in
+// both, where it is noise. A best loss of 0 is unknown: early checkpoints did not have it.
 bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best);
 
-// Told how much is translated; false stops it.
+// Reports translation progress; returning false stops it.
 typedef bool (*mh_validation_fn)(void *user, double part);
 
-// Errors: MH_ERROR_MEMORY. *stopped: the function said so, and there is no score.
+// Errors: MH_ERROR_MEMORY. *stopped: the callback returned false, and there is no score.
 mh_status mh_validate(mh_context *context, const mh_translator *translator, mh_validation *data,
                       mh_loss_memory *memory, mh_validation_fn told, void *user,
                       mh_validation_score *score, bool *stopped);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text that grows by doubling; see bytes.h.
+// A text buffer that grows by doubling; see bytes.h.
 #include "view/bytes.h"
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@ void mh_bytes_free(mh_context *context, mh_bytes *bytes)
     *bytes = (mh_bytes){0};
 }
 
-// Room for `size` more bytes and a terminating 0.
+// Reserves room for `size` more bytes and a terminating 0.
 static bool reserve(mh_appender *to, size_t size)
 {
     mh_bytes *b = &to->bytes;
@@ -76,7 +76,7 @@ void mh_append_format(mh_appender *to, const char *format, ...)
 void mh_append_base64(mh_appender *to, const unsigned char *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (!reserve(to, (size / 3 + 1) * 4)) // size < 3/4 SIZE_MAX: it is in memory beside its source
+    if (!reserve(to, (size / 3 + 1) * 4)) // size < 3/4 SIZE_MAX: the source is in memory too
         return;
     char *at = to->bytes.data + to->bytes.size;
     for (size_t i = 0; i < size; i += 3) {

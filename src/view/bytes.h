@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text that grows. An append that finds no memory sets `failed` and later ones do nothing, so that
-// a writer checks once, at its end; the context then has the message.
+// A growing text. An append that runs out of memory sets `failed` and later ones do nothing, so
+// that a writer checks once, at its end; the context then has the message.
 #ifndef MH_VIEW_BYTES_H
 #define MH_VIEW_BYTES_H
 

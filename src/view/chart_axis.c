@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Axes and the numbers beside them; see chart_axis.h.
+// Axes and their labels; see chart_axis.h.
 #include "view/chart_axis.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@ enum { DECIMALS_MAX = 9 };
 
 // ---- axes ---------------------------------------------------------------------------------
 
-// The least of 1, 2, 5 times a power of ten that is not below `raw`; the slack is for raw numbers
-// that are round but for their last bits.
+// The least of 1, 2, 5 times a power of ten that is not below `raw`; the slack is for values that
+// are round except for their last bits.
 static double round_step(double raw)
 {
     static const double factors[] = {1, 2, 5};
@@ -22,7 +22,7 @@ static double round_step(double raw)
     return 10 * power;
 }
 
-// Ends far enough apart that a double can tell the ticks between them.
+// Moves the ends far enough apart that a double can represent the ticks.
 static void spread(double *low, double *high)
 {
     double least = fmax(1e-6, 1e-6 * fmax(fabs(*low), fabs(*high)));
@@ -71,7 +71,7 @@ double mh_axis_place(const mh_axis *axis, double value)
 
 // ---- numbers ------------------------------------------------------------------------------
 
-// Whatever a locale writes between digits becomes one point.
+// Replaces the locale's decimal separator by a point.
 static void append_with_point(mh_appender *to, const char *text)
 {
     static const char plain[] = "0123456789+-e";

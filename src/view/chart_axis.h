@@ -11,7 +11,7 @@ typedef struct mh_axis {
     double from, to;  // where the ends are drawn
     double step;      // between ticks
     double first;     // the first tick is first * step
-    int ticks;        // how many there are
+    int ticks;        // number of ticks
     int decimals;     // of a tick's label
 } mh_axis;
 
@@ -25,7 +25,7 @@ mh_axis mh_axis_make_round(double low, double high, int most);
 double mh_axis_tick(const mh_axis *axis, int i);
 double mh_axis_place(const mh_axis *axis, double value);
 
-// A number with a decimal point, whatever the locale; "%.4g" if it is 1e9 or beyond.
+// A number with a decimal point, independent of the locale; "%.4g" if it is 1e9 or beyond.
 void mh_append_number(mh_appender *to, double value, int decimals);
 
 // A whole number with commas between thousands: 29,320.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The curve of a run: from the path of its log to an image or a text.
+// The curve of a run: reads its log and draws an image or text.
 #include "view/curve.h"
 
 #include "base/context.h"

@@ -12,8 +12,8 @@ enum {
     MH_CURVE_WIDTH_MAX = 10000,
 };
 
-// What a loss is without or with, " (label smoothing 0.1)", so that training and validation are not
-// compared as they stand; nothing for BLEU, and where there is no smoothing.
+// The label smoothing in a loss, " (label smoothing 0.1)", so that training and validation losses
+// are not compared directly; "" for BLEU, and without smoothing.
 void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, int which);
 
 mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_bytes *svg);

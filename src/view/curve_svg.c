@@ -9,10 +9,10 @@
 //           0 +---------------------------+ 0
 //             0       10,000      20,000                   updates
 //
-// Only numbers of the log get into it, so that nothing has to be escaped. The colours are told
-// apart in every colour vision (Okabe and Ito's, lighter on a dark ground), and lines differ by
-// dashes and marks, too. Readers that know no media queries see the light version. CSS variables
-// would be shorter, but viewers outside of browsers do not have them.
+// Only numbers of the log are written, so that nothing has to be escaped. The palette is
+// colour-blind safe (Okabe and Ito's, lighter on a dark background), and lines also differ by
+// dashes and marks. Viewers without media queries show the light version. CSS variables would be
+// shorter, but viewers outside of browsers lack them.
 #include "view/curve.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static const char style[] =
     "}\n"
     "</style>\n";
 
-// ---- pieces -------------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------
 
 static void put(const chart *c, const char *text) { mh_append_string(c->to, text); }
 
@@ -146,7 +146,7 @@ static void make_axes(chart *c)
     c->loss.to = c->bleu.to = TOP;
 }
 
-// The update at which an epoch began, between those of the nearest points of the log.
+// The update at which an epoch began, interpolated between the nearest points of the log.
 static double update_of_epoch(const mh_run_history *h, double epoch)
 {
     mh_run_point below = {0}, above = {.update = h->last_update, .epoch = h->last_epoch};

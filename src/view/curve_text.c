@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The curve for a terminal: figures, and below each other the series in blocks, with one scale of
-// updates for all.
+// The curve for a terminal: figures, and below them the series as block charts, with a common axis
+// of updates.
 //
 //     updates          29,320, 40.0 epochs
 //     training loss    1.231, best 1.230 at update 29,200
@@ -10,7 +10,7 @@
 //         ██▆▄▃▂▂▁▁
 //     1.2 █████████████▇▇▇▇▇▇
 //
-// A column is the mean of its stretch of updates; one without a value goes on with the last.
+// A column is the mean over its range of updates; one without values repeats the last.
 #include "view/curve.h"
 
 #include <math.h>
@@ -99,7 +99,7 @@ static const char *block(int eighths, int row)
     return blocks[here < 0 ? 0 : here > EIGHTHS ? EIGHTHS : here];
 }
 
-// Eight columns, the number on the right; a blank comes behind it.
+// Eight columns, right-aligned, followed by a space.
 static void put_label(const drawing *d, double value, int decimals)
 {
     mh_appender number = {.context = d->to->context};
@@ -111,7 +111,7 @@ static void put_label(const drawing *d, double value, int decimals)
     mh_bytes_free(d->to->context, &number.bytes);
 }
 
-// Blanks wait in `blanks` for a block behind them, so that no line ends with one.
+// Spaces are held in `blanks` until a block follows, so that no line ends with one.
 static void put_row(const drawing *d, int row, int rows, size_t blanks, double low, double high)
 {
     const double range = high > low ? high - low : 1;
@@ -136,11 +136,11 @@ static void put_series(const drawing *d, int which)
     const mh_run_series *s = &d->history->series[which];
     const int rows = looks[which].rows;
     double low = INFINITY, high = -INFINITY;
-    if (s->count < 2) // the figures have said it all
+    if (s->count < 2) // the figures are enough
         return;
     fill_means(d, s);
     for (size_t column = 0; column < d->columns; column++) {
-        low = fmin(low, d->means[column]); // of a number and NAN the number
+        low = fmin(low, d->means[column]); // ignores NAN
         high = fmax(high, d->means[column]);
     }
     mh_append_format(d->to, "\n%s\n", looks[which].name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Raw deflate; see deflater.h. One stream serves all pieces of a page: it is reset, not made anew.
+// Raw deflate; see deflater.h. One stream serves all blobs of a page: it is reset, not recreated.
 #include "view/deflater.h"
 
 #include "io/zlib_memory.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Heatmaps for a terminal:
 //
-//                  head 0      head 1        as many beside each other as fit
+//                  head 0      head 1        as many side by side as fit
 //                  t c s o     t c s o
 //                  h a a n     h a a n       keys, read downwards
 //                  e t t       e t t
-//         le       ██  ░░      ░░░░░░░░      two columns a cell, one if there are many keys
+//         le       ██  ░░      ░░░░░░░░      two columns per cell, one if there are many keys
 //         chat       ██        ▒▒░░░░
 //
 // When there are more keys than columns, or many queries, a cell shows the largest weight of
-// several: a head that looks at one place in a thousand is still seen.
+// several: a head that attends to one key in a thousand is still visible.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ enum {
     LABEL_COLUMNS = 14, // of a query's name
     KEY_LINES = 8,      // of a key's name, read downwards
     GAP = 2,            // between two heads
-    WIDE_CELLS = 32,    // up to so many keys a cell has two columns
-    ROWS_MAX = 64,      // lines a heatmap has at most
+    WIDE_CELLS = 32,    // up to this many keys, a cell has two columns
+    ROWS_MAX = 64,      // maximum lines of a heatmap
     WIDTH_MIN = 20,
     WIDTH_MAX = 10000,
     SHADES = 5,
@@ -36,18 +36,18 @@ typedef struct drawing {
     mh_trace_tokens queries, keys;
     size_t layer;
     bool colour;
-    float most;                   // the largest weight, the deepest shade
+    float most;                   // the largest weight, the top of the shade scale
     size_t rows, columns;         // of cells
     size_t row_step, column_step; // tokens in a cell
     size_t cell_width, label_width, key_lines;
-    size_t across; // heads beside each other
+    size_t across; // heads side by side
     float *cells;  // (across, rows, columns)
     float *head;   // (row_step, S)
 } drawing;
 
 // ---- labels -------------------------------------------------------------------------------
 
-// A token's text, or its number if there are no tokens.
+// A token's text, or its index if there are no tokens.
 static const char *label(mh_trace_tokens tokens, size_t i, char number[24])
 {
     if (i < tokens.count)
@@ -83,7 +83,7 @@ static void put_spaces(mh_appender *to, size_t count)
         mh_append(to, " ", 1);
 }
 
-// Text in exactly `width` columns, on the right; what is too long loses its end.
+// Text in exactly `width` columns, right-aligned, truncated if too long.
 static void put_label(mh_appender *to, const char *text, size_t width)
 {
     char shown[5];
@@ -123,7 +123,7 @@ static void put_letter(const drawing *d, const char *text, size_t line)
 
 // ---- cells --------------------------------------------------------------------------------
 
-// Dark to light with even steps of lightness, blue to yellow: told apart in every colour vision.
+// Dark to light in even steps of lightness, blue to yellow: colour-blind safe.
 static void colour_of(float part_of_most, int rgb[3])
 {
     static const unsigned char anchors[][3] = {{16, 19, 28},   {28, 58, 94},    {31, 111, 139},
@@ -178,7 +178,7 @@ static mh_status fill_cells(const drawing *d, size_t head, float *cells)
     return MH_OK;
 }
 
-// ---- heads beside each other ----------------------------------------------------------------
+// ---- heads side by side ---------------------------------------------------------------------
 
 static void put_titles(const drawing *d, size_t first, size_t heads)
 {
@@ -268,7 +268,7 @@ static void put_legend(const drawing *d)
 
 // ---- the layout -----------------------------------------------------------------------------
 
-// The largest weight of all heads that are shown: in a text of hundreds of keys nothing is near 1.
+// The largest weight of all heads shown: with hundreds of keys no weight is near 1.
 static mh_status find_most(drawing *d, size_t first, size_t end)
 {
     const size_t *s = d->weights->shape;

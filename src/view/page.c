@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The page: web/'s template with two places filled in.
+// The page: web/'s template with two placeholders filled in.
 //
 //     ... connect-src {{connect}} ...     whom the page may talk to: 'none', or its server
 //     {{data}}                            the trace, as elements that are no program
 //
-// What comes from a trace is in JSON, in which every "<" is written \u003c, and in base64, so that
-// no token can end an element and become a part of the page.
+// A trace's contents are JSON, with every "<" escaped as \u003c, and base64, so that no token can
+// close an element and inject markup.
 #include <string.h>
 
 #include "base/context.h"

@@ -22,10 +22,10 @@ typedef struct job {
     mh_appender *to;
     int bits;
     mh_dtype tap_dtype;
-    size_t chunk;  // the next one's number
+    size_t chunk;  // index of the next one
     float *values; // of one head, or one layer of a tap
     size_t value_count;
-    unsigned char *packed; // as they are stored
+    unsigned char *packed; // as stored
     size_t packed_size;
     mh_deflater deflater;
 } job;
@@ -47,7 +47,7 @@ static size_t total_weights(const mh_trace *trace)
     return total;
 }
 
-// The total of all taps, and the largest piece that is stored in one chunk.
+// The total of all taps, and the largest chunk.
 static size_t total_taps(const mh_trace *trace, size_t *largest)
 {
     size_t total = 0;
@@ -69,7 +69,7 @@ static mh_status reserve(job *j)
     j->tap_dtype = total_taps(j->trace, &largest) <= TAPS_OF_32_BITS ? MH_F32 : MH_F16;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++) {
         const mh_tensor *w = &j->trace->groups[kind].weights;
-        // a head's maxima are as many values as another column
+        // a head's maxima take as much as one more column
         if (w->data != NULL && w->shape[2] * (w->shape[3] + 1) > largest)
             largest = w->shape[2] * (w->shape[3] + 1);
     }
@@ -87,7 +87,7 @@ static mh_status reserve(job *j)
 
 // ---- the description --------------------------------------------------------------------
 
-// Takes the value; false without memory.
+// Takes ownership of the value; false if out of memory.
 static bool set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
@@ -104,7 +104,7 @@ static json_t *shape_list(const mh_tensor *t)
     return list;
 }
 
-// Which list names this side: "source", "target", "given", or null.
+// Which token list labels this side: "source", "target", "given", or null.
 static json_t *side_name(const mh_trace *trace, mh_trace_tokens tokens)
 {
     if (tokens.count == 0)

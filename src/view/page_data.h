@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The data of a page: a description as JSON, and numbered chunks of compressed numbers.
+// The data of a page: a description as JSON, and numbered chunks of compressed values.
 //
 //     description   title, tokens, and for each group its kind, shape and first chunk
 //     chunk         deflated, in base64; one for each head's weights, and one for each layer of
 //                   each tap
 //
 // A head's chunk: T row maxima (f32), then its T x S weights as fractions of their row's maximum in
-// steps of 1/(2^bits - 1); of 16 bits first all high bytes, then all low ones, because equal high
-// bytes are near each other then and compress. A tap's chunk: f32 or f16, C order.
+// steps of 1/(2^bits - 1); with 16 bits, all high bytes first, then all low ones, because adjacent
+// high bytes compress better. A tap's chunk: f32 or f16, C order.
 #ifndef MH_VIEW_PAGE_DATA_H
 #define MH_VIEW_PAGE_DATA_H
 

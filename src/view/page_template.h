@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page of web/, put together and built in by web/embed.cmake.
+// The page of web/, assembled and embedded by web/embed.cmake.
 #ifndef MH_VIEW_PAGE_TEMPLATE_H
 #define MH_VIEW_PAGE_TEMPLATE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading the log of a run; see run_log_read.h. Every number is checked for a range in which the
-// arithmetic of a chart is safe.
+// Reading the log of a run; see run_log_read.h. Every number is checked to be in a range that is
+// safe for the chart's arithmetic.
 #include "view/run_log_read.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/json_load.h"
 #include "io/line_reader.h"
 
-#define UPDATE_MAX 9007199254740992.0 // 2^53: up to here a double counts
+#define UPDATE_MAX 9007199254740992.0 // 2^53: integers up to here are exact in a double
 #define EPOCH_MAX  1e9
 #define LOSS_MAX   1e30
 #define BLEU_MAX   100.0
@@ -28,7 +28,7 @@ typedef struct reading {
 static mh_status add_point(reading *r, int which, mh_run_point point)
 {
     mh_run_series *s = &r->history->series[which];
-    if (s->count == s->capacity) { // the limit of lines keeps the sizes small
+    if (s->count == s->capacity) { // no overflow: the number of lines is limited
         size_t capacity = s->capacity ? 2 * s->capacity : FIRST_CAPACITY;
         mh_run_point *points = mh_alloc(r->context, capacity * sizeof *points);
         if (points == NULL)

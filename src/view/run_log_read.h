@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What happened in a training run, read from its log: JSON, one object a line.
+// The history of a training run, read from its log: one JSON object per line.
 //
 //     {"update": 100, "epoch": 0.1364, "loss": 5.54348, "label_smoothing": 0.1, ...}   of training
 //     {"update": 733, "epoch": 1, "valid_loss": 3.70097, "bleu": 0.03, ...}  of a validation
 //
-// A validation may have no "bleu", a line of training no "label_smoothing"; other members are left
-// alone. Updates and epochs never go down. The log may be of a run that still goes on, or of one
-// that crashed: a last line without its end is not there yet, and skipped. Any other line that is
-// not as above is refused with its number.
+// A validation may have no "bleu", a line of training no "label_smoothing"; other members are
+// ignored. Updates and epochs never decrease. The log may be of a run in progress, or of one that
+// crashed: an incomplete last line is skipped. Any other line that does not match is rejected, with
+// its number.
 #ifndef MH_VIEW_RUN_LOG_READ_H
 #define MH_VIEW_RUN_LOG_READ_H
 
@@ -34,27 +34,27 @@ enum {
 typedef struct mh_run_history {
     mh_run_series series[MH_RUN_SERIES]; // at least one loss of either kind
     double last_update, last_epoch;
-    double label_smoothing; // of the training loss; 0: none, or not said
+    double label_smoothing; // of the training loss; 0: none, or unknown
 } mh_run_history;
 
 // Reads a log, plain or gzip. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY; the history
 // is then empty.
 mh_status mh_run_history_read(mh_context *context, const char *path, mh_run_history *history);
 
-// The same for bytes in memory; `name` stands for the path in messages.
+// The same for bytes in memory; `name` replaces the path in messages.
 mh_status mh_run_history_parse(mh_context *context, const char *name, const void *bytes,
                                size_t size, mh_run_history *history);
 
-void mh_run_history_free(mh_context *context, mh_run_history *history); // all zeros is fine
+void mh_run_history_free(mh_context *context, mh_run_history *history); // all zeros is allowed
 
 // The first of the lowest and of the highest points, and the last one; the series is not empty.
 const mh_run_point *mh_run_lowest(const mh_run_series *series);
 const mh_run_point *mh_run_highest(const mh_run_series *series);
 const mh_run_point *mh_run_last(const mh_run_series *series);
 
-// At most `most` points that look like the series: its first and last point, and of each stretch
+// Downsamples the series to at most `most` points: its first and last point, and of each interval
 // between them the lowest and the highest, so that no spike is lost. `to` has room for `most`,
-// which is at least 4. Returns how many there are.
+// which is at least 4. Returns their number.
 size_t mh_run_thin(const mh_run_series *series, size_t most, mh_run_point *to);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Few points that look like many; see run_log_read.h.
+// Downsampling of a series; see run_log_read.h.
 #include "view/run_log_read.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tokens as text; see token_text.h. A byte-level tokenizer cuts characters in two, so bytes that
-// are no UTF-8 are nothing unusual; and a token is input, so it may hold an escape sequence.
+// Tokens as text; see token_text.h. A byte-level tokenizer may split characters, so invalid UTF-8
+// is common; and tokens are untrusted, so they may hold escape sequences.
 #include "view/token_text.h"
 
 #include <string.h>
@@ -81,16 +81,16 @@ mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text)
     return mh_fail(context, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
 }
 
-// What stands for a character that must not reach a terminal; NULL if it may.
+// The replacement of a character that must not reach a terminal; NULL if it may.
 static const char *stand_in(utf8proc_int32_t code)
 {
     if (code == '\n')
-        return "\xE2\x86\xB5"; // an arrow that turns back
+        return "\xE2\x86\xB5"; // a return arrow
     if (code == '\t')
         return "\xE2\x86\x92"; // an arrow to the right
     switch (utf8proc_category(code)) {
     case UTF8PROC_CATEGORY_CC: // controls
-    case UTF8PROC_CATEGORY_CF: // formats: among them those that reverse the line
+    case UTF8PROC_CATEGORY_CF: // formats, including bidirectional overrides
     case UTF8PROC_CATEGORY_CN: // not assigned
     case UTF8PROC_CATEGORY_CS:
     case UTF8PROC_CATEGORY_CO:

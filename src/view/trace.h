@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the trace's reader, writer and views share: names, token lists of a group, and reading
-// weights as f32 whatever their type and strides.
+// Shared by the trace's reader, writer and views: names, token lists of a group, and reading
+// weights of any dtype and strides as f32.
 #ifndef MH_VIEW_TRACE_H
 #define MH_VIEW_TRACE_H
 
@@ -42,7 +42,7 @@ static inline const char *mh_trace_axis(const mh_trace_group *group)
     return group->sequences ? "sequence" : "layer";
 }
 
-// The tokens that name a group's queries or keys; count 0 if they are not known.
+// The tokens that label a group's queries or keys; count 0 if unknown.
 mh_trace_tokens mh_trace_queries(const mh_trace *trace, mh_trace_kind kind);
 mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind);
 
@@ -51,13 +51,13 @@ mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind);
 mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t layer, size_t head,
                         size_t row, size_t count, float *to);
 
-// Refuses weights that are not (layers, heads, T, S), which all else relies on.
+// Rejects weights that are not (layers, heads, T, S), on which everything else relies.
 mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *weights);
 
-// mh_trace_check, with its warning only if `warn`: whoever has a trace has heard it before.
+// mh_trace_check, with its warning only if `warn`: it is reported once, when a trace is opened.
 mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn);
 
-// The group that options ask for; an error if the trace has none such, or not that layer or head.
+// The group selected by the options; an error if the trace lacks it, or the layer or head.
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,
                          mh_trace_kind *kind);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether a trace makes sense: shapes that belong together, as many tokens as there are rows and
-// columns, weights that are weights. All views rely on it, none looks again.
+// Validates a trace: consistent shapes, as many tokens as rows and columns, valid weights. All
+// views rely on it, none checks again.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind)
     return side(trace, kind, true);
 }
 
-// Lists that no group uses too: they are written and drawn as well.
+// Also lists that no group uses: they are written and drawn as well.
 static mh_status check_texts(mh_context *context, const char *list, const mh_trace_tokens *tokens)
 {
     if (tokens->count != 0 && tokens->text == NULL)
@@ -106,7 +106,7 @@ static mh_status check_weights(mh_context *context, const char *group, const mh_
     return MH_OK;
 }
 
-// A tap must have the dimensions in `shape`; 0 stands for any but 0.
+// A tap must have the dimensions in `shape`; 0 matches any size but 0.
 static mh_status check_tap(mh_context *context, const char *group, const char *name,
                            const mh_tensor *t, int rank, const size_t *shape)
 {
@@ -185,7 +185,7 @@ typedef struct odd_rows {
     double sum;
 } odd_rows;
 
-// Far more than rounding to f16 or u8 makes of a softmax, far less than a mistake.
+// Far above the rounding error of a softmax in f16 or u8, far below a real mistake.
 enum { SUM_PERCENT = 2 };
 
 static mh_status check_row(mh_context *context, const char *name, const float *row, size_t keys,
@@ -200,7 +200,7 @@ static mh_status check_row(mh_context *context, const char *name, const float *r
                            name, odd->axis, layer, head, query, j, (double)row[j]);
         sum += (double)row[j];
     }
-    bool empty = sum == 0; // a query that may see nothing
+    bool empty = sum == 0; // a query without live keys
     if (!empty && fabs(sum - 1) > SUM_PERCENT / 100.0) {
         if (odd->count == 0)
             *odd = (odd_rows){odd->axis, 0, layer, head, query, sum};

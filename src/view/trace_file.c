@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A trace from a safetensors file; docs/trace-format.md describes it. The tensors are views of the
-// mapped file; the token lists are JSON in the file's metadata and stay jansson's.
+// mapped file; the token lists are JSON in the file's metadata, owned by jansson.
 //
-// A list is scanned before jansson sees it, because jansson's tree takes many times the text: a
-// list that is not flat, or has more members than a sequence of the file has tokens, is refused.
+// A list is scanned before jansson sees it, because jansson's tree takes many times the size of the
+// text: a list that is not flat, or has more members than a sequence of the file has tokens, is
+// rejected.
 #include <stdio.h>
 #include <string.h>
 
@@ -149,7 +150,7 @@ static mh_status read_scale(const mh_source *source, const mh_tensor_file *file,
                           name, mh_tensor_describe(&found, shape, sizeof shape));
 }
 
-// Of a check's status and message: what is wrong is wrong with the file.
+// Turns a failed check into an error of the file.
 static mh_status blame_file(const mh_source *source, mh_status status)
 {
     char message[512];
@@ -193,7 +194,7 @@ static mh_status read_group(const mh_source *source, const mh_tensor_file *file,
     return status;
 }
 
-// The longest sequence that the file's weights speak of.
+// The longest sequence in the file's weights.
 static size_t longest_sequence(const mh_trace *trace)
 {
     size_t most = 0;
@@ -226,7 +227,7 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
     return status;
 }
 
-// Takes the tensor file, also when it fails.
+// Takes ownership of the tensor file, also on failure.
 static mh_status take(mh_context *context, const char *name, mh_tensor_file *tensors,
                       mh_trace_file **file)
 {

@@ -42,7 +42,7 @@ static void add_metadata(output *o, const char *key, const char *value)
     o->metadata[o->metadata_count++] = (mh_metadata){key, value};
 }
 
-// Adds text of the caller's, made valid.
+// Adds the caller's text, repaired to valid UTF-8.
 static void add_text(output *o, const char *key, const char *text)
 {
     if (text == NULL || o->status != MH_OK)
@@ -56,7 +56,7 @@ static void add_text(output *o, const char *key, const char *text)
         add_metadata(o, key, bytes->data);
 }
 
-// Adds a list as JSON, and takes it.
+// Adds a list as JSON, and takes ownership of it.
 static void add_list(output *o, const char *key, json_t *list)
 {
     mh_bytes *text = &o->owned[o->owned_count++];
