@@ -20,7 +20,7 @@ const choice dtype_choices[] = {
 const choice precision_choices[] = {
     {F32_NAMES, MH_PRECISION_F32}, {BF16_NAMES, MH_PRECISION_BF16}, {NULL, 0}};
 
-// ---- refusing -------------------------------------------------------------------------
+// ---- errors ---------------------------------------------------------------------------
 
 static _Noreturn void refuse(const char *format, va_list arguments)
 {
@@ -36,8 +36,7 @@ void refuse_usage(const char *format, ...)
     refuse(format, arguments);
 }
 
-// Takes the place of the C library's, which adds two lines of advice and prints control characters
-// as they are.
+// Replaces the C library's, which adds two lines of advice and prints control characters unescaped.
 void argp_error(const struct argp_state *state, const char *format, ...)
 {
     (void)state;
@@ -142,7 +141,7 @@ static const choice causal_choices[] = {
 
 mh_causal parse_causal(struct argp_state *state, char *argument)
 {
-    // argp passes on "--causal=top-left"; of "--causal top-left" the next word is taken here.
+    // argp passes "--causal=top-left"; for "--causal top-left" the next word is consumed here.
     if (!argument && state->next < state->argc && state->argv[state->next][0] != '-')
         argument = state->argv[state->next++];
     if (!argument)
@@ -177,7 +176,7 @@ static const struct argp_option common_table[] = {
     {"threads", KEY_THREADS, "N", 0, "use N threads; default: the CPUs this process may use", 0},
     {"isa", KEY_ISA, "LEVEL", 0,
      "use the kernels of this instruction-set level; 'multihead info' lists them. Default: "
-     "$MH_ISA, or else the best that this CPU has",
+     "$MH_ISA, or else the best that this CPU supports",
      0},
     {"quiet", 'q', NULL, 0, "no notes, warnings or progress on stderr, errors only", 0},
     {"help", 'h', NULL, 0, "show this help", 0},
@@ -267,7 +266,7 @@ static size_t least(size_t a, size_t b, size_t c)
     return m < c ? m : c;
 }
 
-// Levenshtein's distance, one row of its table at a time.
+// Levenshtein distance, one row of its table at a time.
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t m = strlen(a), n = strlen(b);
@@ -301,7 +300,7 @@ static bool has_part(const char *name, const char *part)
 const char *nearest_name(const char *word, const char *const *names)
 {
     const char *best = NULL;
-    const size_t limit = 1 + strlen(word) / 2; // farther than that is no likeness
+    const size_t limit = 1 + strlen(word) / 2; // farther names are not suggested
     size_t best_distance = SIZE_MAX;
     for (const char *const *name = names; *name; name++) {
         const bool begins = *word && strncmp(word, *name, strlen(word)) == 0;

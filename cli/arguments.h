@@ -2,9 +2,9 @@
 // What the commands' options have in common: strict parsing of numbers and choices, and the
 // options that every command has (-q, --threads, --isa, --help, --usage).
 //
-// A number is the whole text or an error: no blanks, no trailing letters, no overflow. All
+// A number is the whole text or an error: no whitespace, no trailing letters, no overflow. All
 // errors end the program through argp_error with exit code 2 and name the option, what was
-// found and what was expected. That argp_error is ours, see arguments.c.
+// found and what was expected. argp_error is our own, see arguments.c.
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
@@ -21,24 +21,24 @@ typedef struct common_options {
 
 extern const struct argp common_argp; // child of each command's argp
 
-// Parses a command line into `input`. Mistakes in it end the program; what returns is EXIT_DONE, or
-// EXIT_MEMORY after saying so.
+// Parses a command line into `input`. Errors in it end the program; returns EXIT_DONE, or
+// EXIT_MEMORY after reporting that.
 int parse_arguments(const struct argp *argp, int argc, char **argv, void *input);
 
-// A context as these options ask for it; its warnings become notes. Returns an exit code.
+// A context with these options; its warnings become notes. Returns an exit code.
 int open_context(const common_options *options, mh_context **context);
 
-// Ends the program with exit code 2 after saying what is wrong with the command line.
+// Ends the program with exit code 2 after reporting an error in the command line.
 _Noreturn void refuse_usage(const char *format, ...) MH_PRINTF(1, 2);
 
-// A choice by name: the list is ended by a NULL name. "f32|float32": the first name is the one that
-// messages show, the others mean the same.
+// A choice by name: a NULL name ends the list. "f32|float32": messages show the first name, the
+// others are aliases.
 typedef struct choice {
     const char *name;
     int value;
 } choice;
 
-// What the spellings of element types have in common, for `choice` lists.
+// The spellings of element types, for `choice` lists.
 #define F32_NAMES  "f32|float32|fp32|float|single"
 #define BF16_NAMES "bf16|bfloat16"
 #define F16_NAMES  "f16|float16|fp16|half"
@@ -56,19 +56,18 @@ int parse_choice(struct argp_state *state, const char *option, const char *text,
 void parse_integers(struct argp_state *state, const char *option, const char *text,
                     const char *form, int64_t low, int64_t high, size_t count, int64_t *values);
 
-// --causal, whose alignment may be left out: MH_CAUSAL then. What to say if it is needed is
-// complain_alignment(), which returns an exit code.
+// --causal, whose alignment may be omitted: MH_CAUSAL then. If it is needed, complain_alignment()
+// reports that and returns an exit code.
 mh_causal parse_causal(struct argp_state *state, char *argument);
 int complain_alignment(size_t queries, size_t keys);
 
-// Refuses an argument that is not an option; for the ARGP_KEY_ARG of commands without any.
+// Rejects an argument that is not an option; for the ARGP_KEY_ARG of commands without any.
 error_t refuse_argument(struct argp_state *state, const char *argument);
 
-// Whether a word is one of the names "a|b|c". Upper and lower case are the same, and - _ / . and
-// blanks do not count.
+// Whether a word is one of the names "a|b|c". Ignores case, - _ / . and spaces.
 bool is_name(const char *word, const char *names);
 
-// The name in the list that is most like `word`, NULL if none is near.
+// The name in the list that is closest to `word`, NULL if none is close.
 const char *nearest_name(const char *word, const char *const *names);
 
 #endif

@@ -31,7 +31,7 @@ static size_t path_length(const char *spec)
         if (spec[n] == ':' && prefix_exists(spec, n))
             return n;
     static const char *const endings[] = {".safetensors:", ".npz:"};
-    for (size_t i = 0; i < 2; i++) { // no file, but clear what was meant
+    for (size_t i = 0; i < 2; i++) { // no such file, but the intent is clear
         const char *mark = strstr(spec, endings[i]);
         if (mark)
             return (size_t)(mark - spec) + strlen(endings[i]) - 1;
@@ -176,19 +176,19 @@ static size_t count_infinite(const mh_tensor *t)
     return count;
 }
 
-// Rounding is what a narrower type asks for; that a number becomes infinite should be known. Both
-// fill their memory without gaps, if not in the same order.
+// Rounding to a narrower type is expected; overflow to infinity is reported. Both arrays are dense,
+// though not necessarily in the same order.
 static void note_overflow(const array *a, const mh_tensor *from, const mh_tensor *to)
 {
     if (is_quiet() || mh_dtype_size(to->dtype) >= mh_dtype_size(from->dtype))
         return;
     const size_t now = count_infinite(to), before = now ? count_infinite(from) : 0;
     if (now > before)
-        note("%s %s: %zu of %zu numbers are beyond the range of %s and became infinite", a->option,
+        note("%s %s: %zu of %zu elements are beyond the range of %s and became infinite", a->option,
              a->spec, now - before, mh_tensor_count(to), mh_dtype_name(to->dtype));
 }
 
-// Puts the array into memory of its own, converted and in C order.
+// Copies the array into its own memory, converted and in C order.
 static int copy(mh_context *context, array *a, mh_dtype dtype)
 {
     mh_tensor to;
@@ -230,7 +230,7 @@ void array_extend(array *a, int rank)
     t->rank = rank;
 }
 
-// Finite numbers beyond f32's range stay numbers: -1e300 must not become -inf, which masks.
+// Finite values beyond f32's range stay finite: -1e300 must not become -inf, which masks.
 static void clamp_to_f32(const mh_tensor *t)
 {
     double *x = t->data;
@@ -249,7 +249,7 @@ static bool is_only_zero_and_one(const mh_tensor *t)
             return false;
         ones += x[i] == 1.0f;
     }
-    return ones > 0; // all zero is the mask that changes nothing
+    return ones > 0; // all zeros is a mask without effect
 }
 
 int array_to_added_mask(mh_context *context, array *in, const char *instead)

@@ -2,12 +2,12 @@
 // Arrays that a command reads from files: FILE.npy, FILE.npz:NAME or
 // FILE.safetensors:NAME.
 //
-// A colon may also be part of a path. The longest part before a colon (or the whole) that is a
-// file is taken as the file, what follows the colon as the tensor's name. A file is mapped; "-",
-// which is standard input, and pipes are read into memory.
+// A path may contain colons, too. The longest part before a colon (or the whole) that is a file is
+// taken as the file, what follows the colon as the tensor's name. A file is mapped; "-", which is
+// standard input, and pipes are read into memory.
 //
-// Functions return an exit code after saying what is wrong; the messages name the option, the
-// file, what was found and what was expected.
+// Functions return an exit code after reporting errors; messages name the option, the file, what
+// was found and what was expected.
 #ifndef CLI_ARRAYS_H
 #define CLI_ARRAYS_H
 
@@ -25,24 +25,24 @@ typedef struct array {
 } array;
 
 int array_open(mh_context *context, array *a);
-void array_close(mh_context *context, array *a); // fine if it was never opened
+void array_close(mh_context *context, array *a); // may never have been opened
 
-// Says "--q q.npy: f32 (2, 3): MESSAGE" and returns EXIT_INPUT.
+// Prints "--q q.npy: f32 (2, 3): MESSAGE" and returns EXIT_INPUT.
 int array_complain(const array *a, const char *format, ...) MH_PRINTF(2, 3);
 
 bool array_is_float(const array *a);
 
-// Makes the array's type `dtype`; a copy unless it is already. `contiguous`: C order as well.
+// Converts the array to `dtype`; a copy unless it already is. `contiguous`: C order as well.
 int array_convert(mh_context *context, array *a, mh_dtype dtype, bool contiguous);
 
-// Makes a float array a mask that is added: f32 in C order, where a number stays a number. Warns if
+// Converts a float array to an additive mask: f32 in C order, finite values stay finite. Warns if
 // it looks like a mask of another kind, which must be as `instead` says.
 int array_to_added_mask(mh_context *context, array *a, const char *instead);
 
 // Prepends dimensions of 1 up to `rank`.
 void array_extend(array *a, int rank);
 
-// Memory for an array of this shape, with a message if there is none; *size for mh_free.
+// Memory for an array of this shape, with a message on failure; *size for mh_free.
 int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
                    const size_t *shape, mh_tensor *tensor, size_t *size);
 

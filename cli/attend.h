@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `multihead attend` works on, shared by its files: the options and the course of events are
-// in cmd_attend.c, reading and checking the input arrays in attend_inputs.c, memory for the outputs
+// State of `multihead attend`, shared by its files: the options and the control flow are in
+// cmd_attend.c, reading and checking the input arrays in attend_inputs.c, memory for the outputs
 // and writing them in attend_outputs.c.
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
@@ -46,15 +46,15 @@ typedef struct attend {
     mh_context *context;
 } attend;
 
-// Opens, checks and converts all inputs that were named, and puts them into a->options.
-// Returns an exit code after saying what is wrong.
+// Opens, checks and converts all given inputs, and puts them into a->options. Returns an exit code
+// after reporting errors.
 int attend_read_inputs(attend *a);
 
-// Memory for all outputs that were asked for or that computing them needs.
+// Memory for all outputs that were requested or that computing them needs.
 int attend_allocate_outputs(attend *a);
 
-// Writes all outputs that were asked for. Returns an exit code after saying which of them are
-// complete if not all are.
+// Writes all requested outputs. Returns an exit code after reporting which of them are complete if
+// not all are.
 int attend_save_outputs(const attend *a);
 
 #endif

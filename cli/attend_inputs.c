@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The input arrays of `multihead attend`: reads them, checks that they fit together, and turns
-// them into what the library takes. The library checks shapes too; here the messages can name
-// the option and the file.
+// The input arrays of `multihead attend`: reads them, checks that they match, and converts them for
+// the library. The library checks shapes too; here the messages can name the option and the file.
 #include "attend.h"
 #include "masked_queries.h"
 #include "messages.h"
@@ -83,7 +82,7 @@ static int read_mask(attend *a, const size_t shape[4])
     return code;
 }
 
-// A list of `count` numbers, one for each of what `word` says.
+// A list of `count` values, one for each `word`.
 static int read_list(attend *a, array *in, size_t count, const char *word, mh_dtype dtype)
 {
     int code = array_open(a->context, in);
@@ -124,7 +123,7 @@ static int read_grad_out(attend *a)
     return code;
 }
 
-// Says how many queries see no key, if options may be the reason: k without keys is no mistake.
+// Reports how many queries see no key, if options may be the reason: k without keys is no error.
 static void note_masked(const attend *a, const size_t shape[4])
 {
     const mh_attention_options *o = &a->options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The outputs of `multihead attend`: memory for them before anything is computed, and writing them
-// after all of it is.
+// The outputs of `multihead attend`: allocated before anything is computed, written after
+// everything is.
 #include "attend.h"
 
 int attend_allocate_outputs(attend *a)
@@ -38,8 +38,8 @@ int attend_allocate_outputs(attend *a)
     return EXIT_DONE;
 }
 
-// The tensor with the leading dimensions that q did not have left out; not for dmask and dsinks,
-// which have the shape of what they belong to.
+// The tensor without the leading dimensions that q did not have; not for dmask and dsinks, which
+// have the shape of mask and sinks.
 static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
 {
     int left_out = 4 - a->query_rank;

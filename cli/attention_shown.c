@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What attention did in a translation: heatmaps behind it, a page, a trace.
+// The attention of a translation: heatmaps after it, a page, a trace.
 #include "messages.h"
 #include "terminal.h"
 #include "translate.h"
@@ -46,7 +46,7 @@ static int show(const attention *a, mh_context *context, const mh_trace *trace, 
     if (status)
         return complain_status(context, status, NULL);
     fwrite(text.data, 1, text.size, to);
-    fputc('\n', to); // translations are lines: an empty one tells where the picture ends
+    fputc('\n', to); // translations are lines: an empty one ends the heatmaps
     mh_bytes_free(context, &text);
     return EXIT_DONE;
 }

@@ -37,13 +37,13 @@ typedef struct bench {
 typedef struct suite {
     const char *name;
     const char *shapes;                   // the text of bench/shapes/<name>.txt
-    size_t sizes;                         // how many numbers a shape has
+    size_t sizes;                         // how many sizes a shape has
     const char *form, *word;              // of --shape: "M,K,N", and what may follow
     const char *limit;                    // what the percentage is of, in words
     int passes;                           // that it has
-    double (*flops)(const bench_case *c); // about; what takes long is not for --quick
+    double (*flops)(const bench_case *c); // approximate; --quick skips long cases
 
-    // Measures one case and prints a line for each pass that b->passes asks for; an exit code.
+    // Measures one case and prints a line for each of b->passes; returns an exit code.
     int (*run)(bench *b, const bench_case *c, mh_dtype dtype);
 } suite;
 
@@ -52,15 +52,15 @@ extern const suite attention_suite, decode_suite, matmul_suite;
 // ---- bench_cases.c ----------------------------------------------------------------------
 
 // The suite's cases: from --shape, or those of its list that --case and --quick leave. Returns
-// how many. Shapes that make no sense end the program through argp_error.
+// how many. Invalid shapes end the program through argp_error.
 void bench_check_shapes(struct argp_state *state, const bench *b);
 size_t bench_list_cases(const bench *b, const suite *s, bench_case *cases);
 
 // Appends " name" of each case in the suite's list to a text.
 void bench_name_cases(const suite *s, char *text, size_t size);
 
-// Memory for a tensor, filled with numbers of [-1, 1), or with zeros if seed is 0; free it with
-// mh_free. Returns an exit code after saying what is wrong.
+// Memory for a tensor, filled with values of [-1, 1), or with zeros if seed is 0; free it with
+// mh_free. Returns an exit code after reporting an error.
 int bench_tensor(const bench *b, const bench_case *c, mh_dtype dtype, int rank, const size_t *shape,
                  uint32_t seed, mh_tensor *tensor, size_t *size);
 
@@ -71,15 +71,15 @@ typedef struct bench_result {
     const bench_case *of;
     mh_dtype dtype;
     const char *pass;    // "forward", "backward", "decode"
-    double flops, bytes; // of one run: the work that must be done, the memory it is about
+    double flops, bytes; // of one run: the necessary work, the size of its tensors
     size_t footprint;    // not 0: reading that many bytes is the limit, not FMAs
     double seconds;      // one run, the best of several
-    double limit;        // GFLOP/s, or GB/s if there is a footprint, of the machine meanwhile
+    double limit;        // the machine's peak meanwhile: GFLOP/s, or GB/s if footprint is set
 } bench_result;
 
-// Fills seconds and limit: in each of several rounds, the machine's limit is measured for a
-// moment and then the work is repeated for a while; the best of each counts. So both meet the
-// same neighbours on a machine that is shared. Then prints the line. Returns an exit code.
+// Fills seconds and limit: each of several rounds measures the machine's peak briefly and then
+// repeats the work for a while; the best of each counts. So both see the same load on a shared
+// machine. Then prints the line. Returns an exit code.
 int bench_measure(bench *b, mh_status (*work)(void *arg), void *arg, bench_result *result);
 
 // ---- bench_lines.c ----------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // multihead bench attention: forward and backward over the shapes of bench/shapes/attention.txt.
-// The work counted is that of live query-key pairs only, as the library's own plan says.
+// Only live query-key pairs count as work, as the library's own plan reports them.
 #include "bench.h"
 #include "bench_shapes.h"
 #include "messages.h"
@@ -101,7 +101,7 @@ const suite attention_suite = {
     .sizes = 6,
     .form = "B,H,G,T,S,E",
     .word = "causal",
-    .limit = "multiply-adds that this machine did meanwhile",
+    .limit = "FMA peak measured meanwhile",
     .passes = PASS_FORWARD | PASS_BACKWARD,
     .flops = flops,
     .run = run_case,

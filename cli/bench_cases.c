@@ -7,12 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-// What takes longer than a second or so on two cores.
+// Cases that take longer than a second or so on two cores.
 static const double long_flops = 1e11;
 
 enum { SIZES = 6, LARGEST = 1 << 24 };
 
-// The numbers are B,H,G,T,S,E or M,K,N; `word` is whether the suite's word was there.
+// The sizes are B,H,G,T,S,E or M,K,N; `word` is whether the suite's word was given.
 static void set_case(const suite *s, const int64_t *n, bool word, bench_case *c)
 {
     if (s->sizes == SIZES) {
@@ -47,7 +47,7 @@ static bool read_line(const suite *s, const char *line, bench_case *c)
     return true;
 }
 
-// The cases of the list one after the other; *line is where to go on.
+// The next case of the list; *line is the position in it.
 static bool next_case(const suite *s, const char **line, bench_case *c)
 {
     bool found = false;
@@ -91,7 +91,7 @@ void bench_check_shapes(struct argp_state *state, const bench *b)
 {
     bench_case c;
     if (b->shape_count > 0 && !b->suite)
-        argp_error(state, "--shape: say what to measure: attention, decode or matmul");
+        argp_error(state, "--shape: the suite is missing, expected attention, decode or matmul");
     for (size_t i = 0; i < b->shape_count; i++)
         parse_shape(state, b->suite, b->shapes[i], &c);
 }
@@ -114,14 +114,14 @@ size_t bench_list_cases(const bench *b, const suite *s, bench_case *cases)
 
 // ---- data -----------------------------------------------------------------------------------
 
-// From a multiplicative generator: any numbers will do, as long as they are not all the same.
+// From a multiplicative generator: any values will do, as long as they are not all the same.
 static float next_number(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
     return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-// Converts row by row, so that no second copy of everything is needed.
+// Converts row by row, to avoid a second copy of the whole tensor.
 static mh_status fill(mh_context *context, const mh_tensor *t, uint32_t seed)
 {
     enum { ROW = 256 };
@@ -147,7 +147,7 @@ int bench_tensor(const bench *b, const bench_case *c, mh_dtype dtype, int rank, 
     if (code != EXIT_DONE)
         return code;
     if (seed == 0)
-        memset(tensor->data, 0, *size); // so that its pages are there
+        memset(tensor->data, 0, *size); // so that its pages are mapped
     mh_status status = seed ? fill(b->context, tensor, seed) : MH_OK;
     return status == MH_OK ? EXIT_DONE : complain_status(b->context, status, c->name);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// multihead bench decode: a step of generating text over the shapes of bench/shapes/decode.txt,
-// one query a sequence over a cache of keys and values. The cache is read once and there is
-// little to compute, so the limit is how fast as much memory can be read.
+// multihead bench decode: a step of text generation over the shapes of bench/shapes/decode.txt, one
+// query per sequence over a KV cache. The cache is read once and there is little to compute, so the
+// limit is memory bandwidth.
 #include "bench.h"
 #include "bench_shapes.h"
 #include "messages.h"
@@ -27,7 +27,7 @@ static mh_status step_once(void *arg)
     return mh_attention_cached(d->context, &d->options, &d->tensors[Q], d->cache, &d->tensors[OUT]);
 }
 
-// The same keys and values again and again: it makes no difference to the time.
+// The same keys and values repeated, which does not affect the time.
 static mh_status prefill(const bench_case *c, mh_dtype dtype, decode_case *d)
 {
     mh_kv_cache_options options = mh_kv_cache_options_default();
@@ -62,7 +62,7 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, decode_ca
     return status == MH_OK ? code : complain_status(b->context, status, c->name);
 }
 
-// Also what --quick asks for. Over B x G heads: what is read is there once for all queries.
+// Also used by --quick. Over B x G heads: query heads of a group share what is read.
 static double cached(const bench_case *c)
 {
     return 2 * (double)(c->B * c->G) * (double)c->S * (double)c->E;
@@ -99,7 +99,7 @@ const suite decode_suite = {
     .sizes = 6,
     .form = "B,H,G,T,S,E",
     .word = "causal",
-    .limit = "bytes that this machine read meanwhile from as much memory",
+    .limit = "bandwidth of reading as much memory, measured meanwhile",
     .passes = PASS_DECODE,
     .flops = flops,
     .run = run_case,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `multihead bench` prints: a table for people, or a JSON object a line.
+// What `multihead bench` prints: a table for people, or one JSON object per line.
 #include "bench.h"
 #include "report.h"
 
@@ -66,5 +66,5 @@ void bench_print_result(const bench *b, const bench_result *r)
         print_json(b, r, gflops, gbps);
     else
         print_line(b, r, gflops, gbps);
-    fflush(stdout); // so that a reader sees each line when it is there
+    fflush(stdout); // each line is visible as soon as it is complete
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // multihead bench matmul: c = a b over the shapes of bench/shapes/matmul.txt. With one row every
-// element of b is used once, so that the limit is how fast as much memory can be read.
+// element of b is used once, so the limit is memory bandwidth.
 #include "bench.h"
 #include "bench_shapes.h"
 #include "messages.h"
@@ -71,7 +71,7 @@ const suite matmul_suite = {
     .sizes = 3,
     .form = "M,K,N",
     .word = "packed",
-    .limit = "multiply-adds that this machine did meanwhile; with one row, of the bytes read",
+    .limit = "FMA peak measured meanwhile; with one row, of the read bandwidth",
     .passes = PASS_FORWARD,
     .flops = flops,
     .run = run_case,

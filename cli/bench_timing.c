@@ -7,9 +7,9 @@
 #include <multihead/ops.h>
 #include <time.h>
 
-// How long things take, in seconds. A repetition is long against the clock's resolution and
-// short against the neighbours' bursts of work, so that the best of them is undisturbed. With
-// these, all suites take about a minute, or ten seconds.
+// Durations in seconds. A repetition is long compared with the clock's resolution and short
+// compared with bursts of other load, so that the best one is undisturbed. All suites then take
+// about a minute, or ten seconds.
 typedef struct effort {
     int rounds;
     double limit, work, repetition;
@@ -38,8 +38,8 @@ static mh_status repeat(mh_status (*work)(void *), void *arg, long count, double
     return MH_OK;
 }
 
-// Memory is read for as long as the work will take, half of the time measured: a large cache
-// fills up slowly.
+// Memory is read for as long as the work will take, and half of that time is measured: a large
+// cache fills up slowly.
 static mh_status measure_limit(const bench *b, const effort *e, bench_result *result)
 {
     mh_limits limits = mh_limits_default();

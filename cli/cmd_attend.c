@@ -3,9 +3,9 @@
 //
 //     read q, k, v and what goes with them  ->  compute everything  ->  write the outputs
 //
-// Nothing is written before all is computed, so a failure leaves the files as they were. This
-// file is the options and the course of events; attend_inputs.c checks what the files hold, and
-// attend_outputs.c writes.
+// Nothing is written before all is computed, so a failure leaves the files unchanged. This file has
+// the options and the control flow; attend_inputs.c reads and checks the inputs, attend_outputs.c
+// writes.
 #include "attend.h"
 #include "messages.h"
 #include "progress.h"
@@ -48,15 +48,15 @@ static const struct argp_option option_table[] = {
      0},
     ALIAS("is-causal"),
     {"window", KEY_WINDOW, "LEFT,RIGHT", 0,
-     "only so many keys before and after the query's own place; -1 = any number", 0},
+     "only so many keys before and after the query's own position; -1 = unlimited", 0},
     {"kv-lengths", KEY_INPUT + INPUT_LENGTHS, "FILE", 0,
      "the number of keys of each sequence (B), integers; those after are padding", 0},
     {NULL, 0, NULL, 0, "Scores", 3},
     {"scale", KEY_SCALE, "X", 0, "multiply q.k by X; default: 1/sqrt(E)", 0},
-    {"softcap", KEY_SOFTCAP, "X", 0, "then squeeze scores into X*tanh(score/X)", 0},
+    {"softcap", KEY_SOFTCAP, "X", 0, "then cap scores: X*tanh(score/X)", 0},
     {"alibi", KEY_ALIBI, NULL, 0, "add ALiBi's bias: nearer keys score higher", 0},
     {"sinks", KEY_INPUT + INPUT_SINKS, "FILE", 0,
-     "one score for each head (H) that only takes part in the softmax's sum", 0},
+     "one score per head (H) that only adds to the softmax's denominator", 0},
     {NULL, 0, NULL, 0, "Computing", 4},
     {"dropout", KEY_DROPOUT, "P", 0,
      "drop each weight with probability P and scale the others by 1/(1-P)", 0},
@@ -71,7 +71,7 @@ static const struct argp_option option_table[] = {
     {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0, "the attention weights (B,H,T,S)", 0},
     {"lse", KEY_OUTPUT + OUTPUT_LSE, "FILE", 0, "the log of each softmax's sum (B,H,T)", 0},
     {"grad-out", KEY_INPUT + INPUT_GRAD_OUT, "FILE", 0,
-     "to read: the gradient of a loss with respect to the result; the gradients below follow "
+     "input: the gradient of a loss with respect to the result; the gradients below follow "
      "from it",
      0},
     {"dq", KEY_OUTPUT + OUTPUT_DQ, "FILE", 0, "its gradient with respect to q", 0},
@@ -81,8 +81,8 @@ static const struct argp_option option_table[] = {
      "with respect to a float mask, in the mask's shape", 0},
     {"dsinks", KEY_OUTPUT + OUTPUT_DSINKS, "FILE", 0, "with respect to the sinks (H)", 0},
     {"explain", KEY_EXPLAIN, NULL, 0,
-     "print which kernels run, why, and the memory and work they take; without an output, that "
-     "is all",
+     "print which kernels run, why, and their memory and work; without an output, nothing "
+     "is computed",
      0},
     {"json", KEY_JSON, NULL, 0, "print the explanation as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -98,7 +98,7 @@ static void check_options(struct argp_state *state, const attend *a)
         if (!a->inputs[i].spec)
             argp_error(state, "%s is missing", a->inputs[i].option);
     if (!outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT) && !a->explain)
-        argp_error(state, "--out is missing (only --explain goes without an output)");
+        argp_error(state, "--out is missing (only --explain works without an output)");
     if (a->json && !a->explain)
         argp_error(state, "--json is for --explain, which is missing");
     if (a->seed && !a->dropout)
@@ -131,7 +131,7 @@ static float parse_softcap(struct argp_state *state, const char *text)
     if (!(softcap >= 0))
         argp_error(state, "--softcap: found '%s', expected a number >= 0", text);
     if (softcap == 0 && number > 0)
-        argp_error(state, "--softcap: found '%s', which a float holds as 0, and 0 stands for none",
+        argp_error(state, "--softcap: found '%s', which rounds to 0 in f32, and 0 means none",
                    text);
     return softcap;
 }
@@ -245,16 +245,15 @@ static int explain(attend *a)
     report r = report_begin(stdout, a->json, 14);
     report_text(&r, "isa", "level", plan.isa);
     report_count(&r, "threads", "threads", plan.threads, "");
-    report_count(&r, "tasks", "tasks", plan.tasks, "(independent pieces of work)");
+    report_count(&r, "tasks", "tasks", plan.tasks, "(independent)");
     report_count(&r, "query_rows", "query tile", plan.query_rows, "rows");
     report_count(&r, "key_tile", "key tile", plan.key_tile, "keys");
-    report_count(&r, "kv_split", "key chunk", plan.kv_split, "keys (summed up before a merge)");
+    report_count(&r, "key_chunk", "KV split", plan.kv_split, "keys (reduced before a merge)");
     report_count(&r, "block_rows", "block", plan.block_rows, "rows (share one packed key tile)");
     report_count(&r, "tiles", "tiles", plan.tiles, "(query tiles x key tiles)");
-    report_count(&r, "dead_tiles", "  dead", plan.dead_tiles, "(skipped, no query sees a key)");
+    report_count(&r, "dead_tiles", "  dead", plan.dead_tiles, "(skipped, fully masked)");
     report_count(&r, "edge_tiles", "  edge", plan.edge_tiles, "(masked element by element)");
-    report_count(&r, "live_pairs", "live pairs", plan.live_pairs,
-                 "(a query and a key that it sees)");
+    report_count(&r, "live_pairs", "live pairs", plan.live_pairs, "(unmasked query-key pairs)");
     report_number(&r, "flops", "work", plan.flops, 0, "floating-point operations");
     report_count(&r, "workspace", "workspace", plan.workspace, "bytes");
     report_reasons(&r, "why", "why", plan.why);

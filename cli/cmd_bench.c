@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// multihead bench: how fast it is here, beside what this machine could do at best.
+// multihead bench: benchmarks against this machine's measured peak.
 //
-// The machine's limit is measured again beside each case, because machines are shared and
-// noisy: only the ratio within a run means something.
+// The peak is measured again with each case, because machines are shared and noisy: only ratios
+// within a run are meaningful.
 #include "bench.h"
 #include "messages.h"
 
@@ -24,9 +24,9 @@ static const struct argp_option option_table[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or f16; default: f32 and bf16", 0},
     {"pass", KEY_PASS, "PASS", 0,
      "only this pass: forward (attention, matmul), backward (attention) or decode", 0},
-    {"quick", KEY_QUICK, NULL, 0,
-     "about ten seconds: fewer repetitions, and not those of the list that take longest", 0},
-    {"json", KEY_JSON, NULL, 0, "print one JSON object a line", 0},
+    {"quick", KEY_QUICK, NULL, 0, "about ten seconds: fewer repetitions, without the longest cases",
+     0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object per line", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -45,15 +45,15 @@ static void parse_suite(struct argp_state *state, const char *name, bench *b)
         snprintf(known + used, sizeof known - used, " %s", suites[i]->name);
     }
     if (!b->suite)
-        argp_error(state, "found '%s', expected what to measure, nothing for all:%s", name, known);
+        argp_error(state, "found '%s', expected one of these, or nothing for all:%s", name, known);
 }
 
-// What needs to know all of the command line.
+// Checks that need the whole command line.
 static void check_options(struct argp_state *state, const bench *b)
 {
     bench_check_shapes(state, b);
     if (b->filter && b->shape_count)
-        argp_error(state, "--case is for the list of cases, and --shape is in place of it");
+        argp_error(state, "--case selects from the list of cases, which --shape replaces");
     if (b->suite && !(b->suite->passes & b->passes)) {
         const choice *p = pass_choices;
         while (p->value != b->passes)
@@ -109,17 +109,18 @@ static const struct argp bench_argp = {
     .children = children,
     .args_doc = "[attention|decode|matmul] [OPTION...]",
     .doc = "Measures attention, decoding from a cache and matrix products over shapes of "
-           "well-known models, and beside each case the machine's own limit with the same "
-           "threads. Without the name of one, all three are measured, which takes about a minute.\n"
+           "well-known models, each compared with the machine's peak on the same threads. By "
+           "default all three are measured, which takes about a minute.\n"
            "\n"
-           "The work of attention is that of query-key pairs that count: 4E floating-point "
-           "operations a pair forward, 10E backward; its limit is multiply-adds from registers, "
-           "for bf16 with the unit that multiplies bf16. Decoding reads the keys and values "
-           "cached; its limit is reading as much memory, as for a product with one row. ms is "
-           "the best of some repetitions; GB/s is the size of the tensors over the time.\n"
+           "The work of attention counts unmasked query-key pairs only: 4E floating-point "
+           "operations per pair forward, 10E backward. Its limit is the FMA peak from registers, "
+           "for bf16 the peak of bf16 instructions. Decoding reads the cached keys and values; "
+           "its limit is the bandwidth of reading as much memory, as for a product with one row. "
+           "ms is the best of several repetitions; GB/s is the size of the tensors over the "
+           "time.\n"
            "\n"
-           "In JSON, limit is what percent is of: in GFLOP/s, or in GB/s where that is reading "
-           "memory. A product is (T, E) times (E, S).\v"
+           "In JSON, percent is relative to limit, in GFLOP/s, or in GB/s where the limit is "
+           "memory bandwidth. A product is (T, E) times (E, S).\v"
            "Examples:\n"
            "  multihead bench\n"
            "  multihead bench --quick --threads 1\n"
@@ -136,7 +137,7 @@ static int nothing_to_do(const bench *b)
             bench_name_cases(suites[i], names, sizeof names);
     if (b->filter)
         complain("--case: found '%s', expected a part of one of%s:%s", b->filter,
-                 b->quick ? " (the longest are not for --quick)" : "", names);
+                 b->quick ? " (--quick skips the longest)" : "", names);
     return EXIT_USAGE;
 }
 
@@ -192,7 +193,7 @@ static int run_bench(int argc, char **argv)
 
 const command bench_command = {
     .name = "bench",
-    .summary = "how fast it is here, beside what this machine could do at best",
+    .summary = "benchmark against this machine's measured peak",
     .argp = &bench_argp,
     .run = run_bench,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead info: what this build and this machine offer - version, CPU, instruction-set
-// levels, threads, tile sizes, caches, and with --measure the machine's limits.
+// multihead info: features of this build and this machine - version, CPU, instruction-set
+// levels, threads, tile sizes, caches, and with --measure the machine's peak rates.
 #include "arguments.h"
 #include "messages.h"
 #include "report.h"
@@ -14,7 +14,8 @@ enum { KEY_JSON = 0x100, KEY_MEASURE };
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
-    {"measure", KEY_MEASURE, NULL, 0, "measure the machine's limits too, half a second each", 0},
+    {"measure", KEY_MEASURE, NULL, 0, "also measure the machine's peak rates, half a second each",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -51,14 +52,14 @@ static const struct argp info_argp = {
     .children = children,
     .args_doc = "[OPTION...]",
     .doc = "Shows the version, the CPU's features, the instruction-set levels that are built in "
-           "and that this machine can run, the one that is chosen, threads, tile sizes and "
+           "and that this machine supports, the selected one, threads, tile sizes and "
            "caches.\v"
            "Examples:\n"
            "  multihead info\n"
            "  multihead info --isa avx2 --measure --json\n",
 };
 
-// The CPU's name as Linux tells it; "" elsewhere.
+// The CPU's name as Linux reports it; "" elsewhere.
 static void read_cpu_name(char *name, size_t size)
 {
     name[0] = 0;
@@ -128,7 +129,7 @@ static int report_tiles(report *r, mh_context *context)
         return complain_status(context, status, NULL);
     report_count(r, "query_rows", "query tile", plan.query_rows, "rows");
     report_count(r, "key_tile", "key tile", plan.key_tile, "keys");
-    report_count(r, "kv_split", "key chunk", plan.kv_split, "keys");
+    report_count(r, "key_chunk", "KV split", plan.kv_split, "keys");
     return EXIT_DONE;
 }
 
@@ -144,8 +145,8 @@ static int report_limits(report *r, mh_context *context)
     mh_limits limits = mh_limits_default();
     mh_status status = mh_measure_limits(context, 0.5, 0, &limits);
     if (status == MH_OK) {
-        report_number(r, "fma_gflops", "f32 multiply-add", limits.fma_gflops, 1, "GFLOP/s");
-        report_number(r, "bf16_gflops", "bf16 multiply-add", limits.bf16_gflops, 1, "GFLOP/s");
+        report_number(r, "fma_gflops", "f32 FMA peak", limits.fma_gflops, 1, "GFLOP/s");
+        report_number(r, "bf16_gflops", "bf16 FMA peak", limits.bf16_gflops, 1, "GFLOP/s");
     }
     for (size_t i = 0; i < sizeof reads / sizeof *reads && status == MH_OK; i++) {
         status = mh_measure_limits(context, 0.5, reads[i].footprint, &limits);
@@ -190,7 +191,7 @@ static int run_info(int argc, char **argv)
 
 const command info_command = {
     .name = "info",
-    .summary = "what this build and this machine offer",
+    .summary = "features of this build and this machine",
     .argp = &info_argp,
     .run = run_info,
 };

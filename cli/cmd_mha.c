@@ -4,7 +4,7 @@
 //     make the module  ->  read or draw its inputs  ->  compute, with --trace step by step  ->
 //     write
 //
-// This file is the options and the course of events; see mha.h for the others.
+// This file has the options and the control flow; see mha.h for the others.
 #include "messages.h"
 #include "mha.h"
 #include "progress.h"
@@ -46,20 +46,21 @@ enum {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The module", 1},
     {"model", KEY_MODEL, "FILE", 0,
-     "its parameters: a .safetensors file with PyTorch's names, or those of tutorials (W_q, "
-     "q_linear, qkv_layer ...), which also tells its widths, or a directory with model.safetensors "
-     "as Hugging Face has it. --heads is needed unless config.json beside the file tells. bias_k, "
-     "bias_v and sinks are read if they are there. Default: drawn at random, as PyTorch does",
+     "its parameters: a .safetensors file with PyTorch's names or those of tutorials (W_q, "
+     "q_linear, qkv_layer ...), or a directory with model.safetensors in Hugging Face's layout. "
+     "Widths are inferred from shapes; --heads is needed unless there is a config.json next to the "
+     "file. bias_k, bias_v and sinks are read if present. Default: random, initialised as in "
+     "PyTorch",
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
-     "what their names begin with in a file of a larger model: encoder.layers.0.self_attn.", 0},
+     "prefix of their names in the file of a larger model: encoder.layers.0.self_attn.", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
-     "load the model even if its checksums say that it was changed after saving", 0},
+     "load the model even if its checksums do not match: it was changed after saving", 0},
     {"preset", KEY_PRESET, "NAME", 0,
      "the sizes of one layer of a known model, such as bert-base, gpt2 or ViT-B/16", 0},
-    {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and end", 0},
-    {"embed-dim", KEY_EMBED_DIM, "D", 0, "width of the model: of the output, of all heads together",
-     0},
+    {"presets", KEY_PRESETS, NULL, 0, "list the presets with their sizes and memory, and exit", 0},
+    {"embed-dim", KEY_EMBED_DIM, "D", 0,
+     "width of the model: of the output, and of all heads together", 0},
     ALIAS("d-model"),
     ALIAS("hidden-size"),
     {"heads", KEY_HEADS, "H", 0, "number of heads; a divisor of D", 0},
@@ -68,8 +69,8 @@ static const struct argp_option option_table[] = {
     ALIAS("n-head"),
     ALIAS("num-attention-heads"),
     {"kv-heads", KEY_KV_HEADS, "G", 0,
-     "heads of key and value, of which each serves H/G heads of the query (grouped-query "
-     "attention); a divisor of H; default: H, or as many as --model has",
+     "key/value heads, each shared by H/G query heads (grouped-query attention); a divisor of H; "
+     "default: H, or as many as --model has",
      0},
     ALIAS("num-kv-heads"),
     ALIAS("num-key-value-heads"),
@@ -81,10 +82,11 @@ static const struct argp_option option_table[] = {
      "each head; GPT-NeoX, tutorials); default: stacked",
      0},
     {"rope", KEY_ROPE, "PAIRS", 0,
-     "turn queries and keys by their position, pairs of numbers at a time: half (i and i + E/2; "
-     "Llama, GPT-NeoX) or interleaved (2i and 2i + 1; GPT-J)",
+     "rotary embedding: rotate pairs of elements of queries and keys by their position, half (i "
+     "and i + E/2; Llama, GPT-NeoX) or interleaved (2i and 2i + 1; GPT-J)",
      0},
-    {"rope-base", KEY_ROPE_BASE, "X", 0, "pair i turns by position / X^(2i/E); default: 10000", 0},
+    {"rope-base", KEY_ROPE_BASE, "X", 0, "pair i is rotated by position / X^(2i/E); default: 10000",
+     0},
     ALIAS("rope-theta"),
     {"alibi", KEY_ALIBI, NULL, 0, "add ALiBi's bias to the scores: nearer keys score higher", 0},
     {NULL, 0, NULL, 0, "Inputs", 2},
@@ -96,14 +98,14 @@ static const struct argp_option option_table[] = {
     {"value", KEY_INPUT + INPUT_VALUE, "FILE", 0, "as long as the key; default: the key", 0},
     ALIAS("v"),
     {"random", KEY_RANDOM, "BxT", 0,
-     "B sequences of T tokens of normal random numbers in place of files; default with --preset: "
+     "B sequences of T tokens, drawn from N(0,1), in place of files; default with --preset: "
      "1x128",
      0},
-    {"seed", KEY_SEED, "N", 0, "of parameters and inputs at random; default: 0", 0},
+    {"seed", KEY_SEED, "N", 0, "of random parameters and inputs; default: 0", 0},
     {"batch-first", KEY_BATCH_FIRST, NULL, 0, "arrays, --out too, are (B,T,...), not (T,B,...)", 0},
     {NULL, 0, NULL, 0, "Which keys a query sees", 3},
     {"key-padding-mask", KEY_INPUT + INPUT_PADDING, "FILE", 0,
-     "(B,S), unbatched (S). As nn.MultiheadAttention has it, bool: true = may NOT be attended to; "
+     "(B,S), unbatched (S). As in nn.MultiheadAttention, bool: true = may NOT be attended to; "
      "float: added to the scores",
      0},
     {"attn-mask", KEY_INPUT + INPUT_MASK, "FILE", 0, "the same, (T,S) or (B*H,T,S)", 0},
@@ -119,12 +121,12 @@ static const struct argp_option option_table[] = {
      "the attention weights, mean over the heads (B,T,S)", 0},
     {"per-head", KEY_PER_HEAD, NULL, 0, "weights of each head (B,H,T,S)", 0},
     {"trace", KEY_TRACE, NULL, 0,
-     "print every step: what it does, the shape that comes out, and the time it takes", 0},
+     "print every step: what it does, the resulting shape, and the time it takes", 0},
     {"values", KEY_VALUES, NULL, 0,
-     "and for one token the numbers: what each head hears, side by side, and what the output "
-     "projection makes of it",
+     "also print the values of one token: weights and output of each head, their concatenation, "
+     "and the result of the output projection",
      0},
-    {"no-times", KEY_NO_TIMES, NULL, 0, "without times: two runs print the same", 0},
+    {"no-times", KEY_NO_TIMES, NULL, 0, "omit times: two runs print the same", 0},
     {"json", KEY_JSON, NULL, 0, "print the trace, or the presets, as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -141,17 +143,16 @@ static void check_module(struct argp_state *state, const mha *m)
     if (m->no_verify && !m->model)
         argp_error(state, "--no-verify is for --model, which is missing");
     if (m->preset && (m->model || c->embed_dim || c->num_heads))
-        argp_error(state,
-                   "--preset has sizes of its own: not with --model, --embed-dim or --heads");
+        argp_error(state, "--preset sets all sizes: not with --model, --embed-dim or --heads");
     if (!m->preset && !m->model && !c->embed_dim)
         argp_error(state, "--embed-dim is missing (or --preset, or --model)");
     if (!m->preset && !m->model && !c->num_heads)
-        argp_error(state, "--heads is missing: the number of heads cannot be told from widths");
+        argp_error(state, "--heads is missing: it cannot be inferred from widths");
     if (c->embed_dim && c->num_heads && c->embed_dim % c->num_heads)
         argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
                    c->embed_dim);
     if (m->preset && c->kv_heads)
-        argp_error(state, "--preset has sizes of its own: not with --kv-heads");
+        argp_error(state, "--preset sets all sizes: not with --kv-heads");
     if (c->kv_heads && m->heads_given && c->num_heads % c->kv_heads)
         argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
                    c->num_heads);
@@ -163,7 +164,7 @@ static void check_inputs(struct argp_state *state, mha *m)
 {
     const array *in = m->inputs;
     if (m->random[0] && (in[INPUT_QUERY].spec || in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
-        argp_error(state, "--random is in place of --query, --key and --value");
+        argp_error(state, "--random replaces --query, --key and --value");
     if (!in[INPUT_QUERY].spec && (in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
         argp_error(state, "--query is missing");
     if (!in[INPUT_QUERY].spec && !m->random[0]) {
@@ -173,7 +174,7 @@ static void check_inputs(struct argp_state *state, mha *m)
         m->random[1] = 128;
     }
     if (m->seeded && m->model && !m->random[0])
-        argp_error(state, "--seed is for parameters or inputs at random; both come from files");
+        argp_error(state, "--seed is for random parameters or inputs; both come from files");
 }
 
 static void check_outputs(struct argp_state *state, mha *m)
@@ -347,10 +348,9 @@ static const struct argp mha_argp = {
         "the projected query, key and value. --trace shows every step with its shape.\n"
         "\n"
         "A FILE of an input is a .npy file, FILE.npz:NAME or FILE.safetensors:NAME; - is standard "
-        "input. Numbers are float32, float16, bfloat16 or float64, computed in float32. Letters: B "
-        "batch, T "
-        "queries, S keys, D model width, H heads, G of them for key and value, E = D/H head "
-        "width, N input width.\v"
+        "input. Elements are float32, float16, bfloat16 or float64; computation is in float32. "
+        "Letters: B batch, T queries, S keys, D model width, H heads, G key/value heads, E = D/H "
+        "head width, N input width.\v"
         "Examples:\n"
         "  multihead mha --embed-dim 512 --heads 8 --random 32x10 --trace\n"
         "  multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved \\\n"
@@ -363,7 +363,7 @@ static const struct argp mha_argp = {
         "  multihead mha --preset gpt3 --trace\n",
 };
 
-// ---- the course of events --------------------------------------------------------------------
+// ---- control flow ----------------------------------------------------------------------------
 
 static int compute(mha *m)
 {
@@ -432,7 +432,7 @@ static int run_mha(int argc, char **argv)
 
 const command mha_command = {
     .name = "mha",
-    .summary = "multi-head attention with its projections, step by step if you like",
+    .summary = "multi-head attention with its projections, optionally step by step",
     .argp = &mha_argp,
     .run = run_mha,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead score: how near translations are to references, as sacreBLEU prints it.
+// multihead score: scores translations against references, in sacreBLEU's format.
 #include "arguments.h"
 #include "lines.h"
 #include "messages.h"
@@ -13,14 +13,14 @@ enum { MOST_REFERENCES = 64, MOST_DIGITS = 15 };
 enum { METRIC_BLEU = 1, METRIC_CHRF = 2, METRIC_CHRF_WORDS = 4 };
 
 static const struct argp_option option_table[] = {
-    {NULL, 0, NULL, 0, "Texts, a segment a line, UTF-8", 1},
-    {"ref", KEY_REF, "FILE", 0, "the reference; again for each further one", 0},
+    {NULL, 0, NULL, 0, "Texts, one segment per line, UTF-8", 1},
+    {"ref", KEY_REF, "FILE", 0, "the reference; may be given several times", 0},
     {"lowercase", KEY_LOWERCASE, NULL, 0, "compare in lower case", 0},
     {NULL, 0, NULL, 0, "What to print", 2},
     {"metric", KEY_METRIC, "NAME", 0,
      "bleu, chrf, chrf++ or all (three lines); default: bleu and chrf", 0},
     {"width", KEY_WIDTH, "N", 0, "digits after the point; default: 1", 0},
-    {"json", KEY_JSON, NULL, 0, "print a JSON object a line", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object per line", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -59,7 +59,7 @@ static void check_options(struct argp_state *state, const score *s)
     for (size_t i = 0; i < s->reference_count; i++)
         standard += strcmp(s->reference_paths[i], "-") == 0;
     if (standard > 1)
-        argp_error(state, "standard input can be read once only");
+        argp_error(state, "standard input can be read only once");
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -103,13 +103,12 @@ static const struct argp score_argp = {
     .options = option_table,
     .parser = parse_option,
     .args_doc = "--ref FILE [OPTION...] [HYPOTHESES]",
-    .doc =
-        "Scores translations against one or more references, line by line: BLEU (13a tokens, "
-        "exponential smoothing) and chrF2 over the whole text, with the digits of sacreBLEU 2.6. "
-        "HYPOTHESES is a file; without it, or with -, standard input.\v"
-        "Examples:\n"
-        "  multihead score --ref ref.txt < hyp.txt\n"
-        "  multihead score --ref a.txt --ref b.txt --metric all --width 2 hyp.txt",
+    .doc = "Scores translations against one or more references, line by line: BLEU (13a tokens, "
+           "exponential smoothing) and chrF2 over the whole text, identical to sacreBLEU 2.6. "
+           "HYPOTHESES is a file; without it, or with -, standard input.\v"
+           "Examples:\n"
+           "  multihead score --ref ref.txt < hyp.txt\n"
+           "  multihead score --ref a.txt --ref b.txt --metric all --width 2 hyp.txt",
     .children = children,
 };
 
@@ -240,7 +239,7 @@ static int run_score(int argc, char **argv)
 
 const command score_command = {
     .name = "score",
-    .summary = "how near translations are to references: BLEU and chrF",
+    .summary = "score translations against references: BLEU and chrF",
     .argp = &score_argp,
     .run = run_score,
 };

@@ -20,23 +20,23 @@ enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE, KEY_NO_VERIFY, KEY_QUEUE
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
     {"model", 'm', "MODEL", 0,
-     "its directory, such as 'multihead train -o DIR' makes, or the name of one in "
+     "its directory, as written by 'multihead train -o DIR', or the name of one in "
      "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "of products: f32 or bf16; default: bf16 at level amx, else f32", 0},
+     "type of the operands of products, f32 or bf16; default: bf16 at level amx, else f32", 0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
-     "load the model even if its checksums say that it was changed after saving", 0},
+     "load the model even if its checksums do not match: it was changed after saving", 0},
     {NULL, 0, NULL, 0, "The server", 2},
-    {"port", KEY_PORT, "N", 0, "where to listen, 0 for any that is free; default: 8080", 0},
+    {"port", KEY_PORT, "N", 0, "the port to listen on, 0 for any free one; default: 8080", 0},
     {"host", KEY_HOST, "NAME", 0,
-     "the address to listen at; default: 127.0.0.1, which other machines cannot reach. There are "
-     "no passwords and no encryption",
+     "the address to listen on; default: 127.0.0.1, which other machines cannot reach. There is "
+     "no authentication and no encryption",
      0},
     {"queue", KEY_QUEUE, "N", 0,
-     "requests that may wait for a translation, 0 to 128; more get 503; default: 32", 0},
+     "length of the queue of waiting requests, 0 to 128; more get 503; default: 32", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0,
-     "until a request gets an answer, 1 to 3600: one that still waits then gets 503, one that is "
+     "time limit of a request, 1 to 3600: one that is still waiting then gets 503, one that is "
      "being translated 504; default: 30",
      0},
     {"open", KEY_OPEN, NULL, 0, "open the page in the browser (xdg-open)", 0},
@@ -104,11 +104,11 @@ static const struct argp serve_argp = {
     .parser = parse_option,
     .args_doc = "[-m MODEL] [--port N] [--open] [OPTION...]",
     .doc =
-        "Shows a page in which one types a sentence and sees its translation and what every "
-        "head of every layer attends to. The address of the page is printed when all is ready. "
-        "Ctrl-C, SIGTERM or SIGHUP end it, with exit code 0.\n"
+        "Serves a page that translates a sentence and shows what every head of every layer "
+        "attends to. The address of the page is printed once the server is ready. "
+        "Ctrl-C, SIGTERM or SIGHUP stop it, with exit code 0.\n"
         "\n"
-        "Programs may ask too: POST /translate with a JSON object {\"text\": \"...\"} gives one "
+        "For programs: POST /translate with a JSON object {\"text\": \"...\"} returns an object "
         "with translation, score, log_probability, and the data of the page.\v"
         "Examples:\n"
         "  multihead serve --open\n"
@@ -156,7 +156,7 @@ static void open_browser(serve *s, const sigset_t *mask)
     }
 }
 
-// Signals are for this thread alone, and only while it waits. *open: the mask without them blocked.
+// Only this thread gets signals, and only while it waits. *open: the mask with them unblocked.
 static void block_signals(sigset_t *open)
 {
     sigset_t set;
@@ -209,8 +209,8 @@ static int serve_until_interrupted(serve *s)
     return EXIT_DONE;
 }
 
-// Workers take memory in turn, so one arena is enough: each further one would keep what its largest
-// translation needed.
+// One malloc arena is enough for all workers: each further one would retain the peak memory of its
+// largest translation.
 static void limit_memory(void)
 {
 #ifdef __GLIBC__
@@ -231,10 +231,10 @@ static int run_serve(int argc, char **argv)
     if (code != EXIT_DONE)
         return code;
     limit_memory();
-    char *name = model_name(s.folder); // nobody else needs to know where it is
+    char *name = model_name(s.folder); // clients need not know its path
     pthread_mutex_init(&s.server.queue.mutex, NULL);
     pthread_cond_init(&s.server.queue.filled, NULL);
-    signal(SIGPIPE, SIG_IGN); // a client that went away is no reason to go
+    signal(SIGPIPE, SIG_IGN); // a client that disconnects must not end the server
     json_object_seed(0);      // now, not in two threads at once
     s.server.queue.model = name;
     code = serve_until_interrupted(&s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead train: from two columns of sentences to a translator. Its options are in
-// train_options.c, what people see meanwhile in train_progress.c.
+// multihead train: trains a translator on sentence pairs. Its options are in train_options.c, its
+// progress output in train_progress.c.
 #include "messages.h"
 #include "outputs.h"
 #include "progress.h"
@@ -32,26 +32,26 @@ static bool on_event(void *user, const mh_train_event *event)
     return !was_interrupted();
 }
 
-// The first few are named, all are counted.
+// The first few are reported, all are counted.
 static void on_bad_line(void *user, const char *file, size_t line, const char *why)
 {
     enum { MOST_NAMED = 10 };
     train *t = user;
     if (++t->bad_lines <= MOST_NAMED)
-        note("%s:%zu: left out: %s%s", file, line, why,
+        note("%s:%zu: skipped: %s%s", file, line, why,
              t->bad_lines == MOST_NAMED ? "; further lines are counted only" : "");
 }
 
-// A model that is not worth using, and what to try: returns false if it may be.
+// Reports a model that is not usable, and what to try; returns false if it may be usable.
 static bool say_useless(const train *t, const mh_train_result *r)
 {
     const char *folder = t->options.folder;
     if (r->update < r->warmup)
-        note(
-            "done, but %s has hardly learnt: it ended at update %llu of its warm-up of %llu. Try a "
-            "longer --after, or --warmup %llu in another directory",
-            folder, (unsigned long long)r->update, (unsigned long long)r->warmup,
-            (unsigned long long)(r->update / 10 + 1));
+        note("done, but %s has hardly learnt anything: it ended at update %llu of its warm-up of "
+             "%llu. Try a "
+             "longer --after, or --warmup %llu in another directory",
+             folder, (unsigned long long)r->update, (unsigned long long)r->warmup,
+             (unsigned long long)(r->update / 10 + 1));
     else if (r->best_update && r->best_bleu < 1)
         note("done, but %s is not usable yet: BLEU %.2f (update %llu). Try a longer --after, or in "
              "another directory a smaller --batch-tokens for more updates, or more data",
@@ -74,13 +74,13 @@ static void say_result(const train *t, const mh_train_result *r)
         return;
     else if (r->best_update)
         note("done%s: %s is a model with BLEU %.2f (update %llu)",
-             r->impatient ? ", nothing got better" : "", folder, r->best_bleu,
+             r->impatient ? ", no more improvement" : "", folder, r->best_bleu,
              (unsigned long long)r->best_update);
     else
         note("done: %s is a model", folder);
 }
 
-// Whether the picture is there, and not older than the log: writing it may have failed.
+// Whether the plot exists and is not older than the log: writing it may have failed.
 static bool curve_is_drawn(const train *t)
 {
     char *log = join_path(t->options.folder, "log.jsonl");
@@ -96,7 +96,7 @@ static bool curve_is_drawn(const train *t)
     return up_to_date;
 }
 
-// The run's losses and scores as a picture beside its log.
+// Plots the run's losses and scores next to its log.
 static int draw_curve(const train *t)
 {
     char *log = join_path(t->options.folder, "log.jsonl");
@@ -111,7 +111,7 @@ static int draw_curve(const train *t)
     return code;
 }
 
-// What the run keeps in its folder is output.
+// Files of the run directory are outputs.
 static int complain_training(const train *t, mh_status status)
 {
     const char *folder = t->options.folder;
@@ -143,7 +143,7 @@ static int run_training(train *t)
     return code;
 }
 
-// An argument as a shell takes it: in quotes unless it is plain. Returns where it ends.
+// An argument quoted for a shell unless it is plain. Returns where it ends.
 static char *put_quoted(char *to, const char *argument)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -165,7 +165,7 @@ static char *join_arguments(int argc, char **argv)
 {
     size_t size = strlen(argv[0]) + 1;
     for (int i = 1; i < argc; i++)
-        size += 4 * strlen(argv[i]) + 3; // a quote takes four, and two and a blank are around it
+        size += 4 * strlen(argv[i]) + 3; // a quote takes four; quotes and a space around
     char *text = malloc(size);
     char *end = text ? text + sprintf(text, "%s", argv[0]) : NULL;
     for (int i = 1; text && i < argc; i++) {
@@ -198,7 +198,7 @@ static int run_train(int argc, char **argv)
 
 const command train_command = {
     .name = "train",
-    .summary = "a translator from sentence pairs",
+    .summary = "train a translator on sentence pairs",
     .argp = &train_argp,
     .run = run_train,
 };

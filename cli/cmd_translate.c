@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 2048 }; // lines that are read, put in order of length and translated together
+enum { BLOCK = 2048 }; // lines that are read, sorted by length and translated together
 
 // ---- texts ----------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
     }
     mh_translations_free(translations);
     if (code == EXIT_DONE && t->printing.to == stdout)
-        code = flush_stdout(); // whoever waits for these gets them, and more only if they arrive
+        code = flush_stdout(); // so that a waiting reader gets them; stops if it is gone
     return code;
 }
 
@@ -88,7 +88,7 @@ static int translate_stream(translate *t)
     while (code == EXIT_DONE && s.count > 0) {
         if (t->number == 0)
             s.items[0] = skip_byte_order_mark(s.items[0]);
-        size_t good = 0; // what is before a broken line is translated
+        size_t good = 0; // lines before an invalid one are translated
         while (good < s.count &&
                mh_utf8_valid(s.items[good].bytes, s.items[good].size) == s.items[good].size)
             good++;
@@ -191,7 +191,7 @@ static int run_translate(int argc, char **argv)
 
 const command translate_command = {
     .name = "translate",
-    .summary = "sentences into another language, with a trained model",
+    .summary = "translate sentences with a trained model",
     .argp = &translate_argp,
     .run = run_translate,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead view: what the heads attend to, as heatmaps in the terminal or as one HTML page; or how
-// a training run goes (view_run.c).
+// multihead view: what heads attend to, as heatmaps in the terminal or as one HTML page; or
+// the curve of a training run (view_run.c).
 #include "messages.h"
 #include "terminal.h"
 #include "view_inputs.h"
@@ -38,15 +38,15 @@ static const struct argp_option option_table[] = {
      "what the first of 4 dimensions are: batch,heads or layers,heads; default: batch,heads", 0},
     {"tokens", KEY_TOKENS, "FILE", 0,
      "names of the queries, and of the keys if there are as many: one token per line, or one line "
-     "with blanks between them. If there is no such file, the words of the argument itself",
+     "of them separated by spaces. If there is no such file, the words of the argument itself",
      0},
     {"key-tokens", KEY_KEY_TOKENS, "FILE", 0, "names of the keys, in the same way", 0},
-    {"trace", KEY_TRACE, "FILE", 0, "a trace (docs/trace-format.md) in place of all these", 0},
+    {"trace", KEY_TRACE, "FILE", 0, "a trace (docs/trace-format.md) in place of the above", 0},
     {"title", KEY_TITLE, "TEXT", 0, "title of the page", 0},
     {NULL, 0, NULL, 0, "Which part", 2},
     {"kind", KEY_KIND, "KIND", 0,
      "encoder, decoder, cross or attention; default: the first of cross, encoder, decoder, "
-     "attention that there is",
+     "attention that is present",
      0},
     {"sequence", KEY_SEQUENCE, "N", 0,
      "of a batch, from 0; default: the first in text, an overview in a page", 0},
@@ -54,18 +54,18 @@ static const struct argp_option option_table[] = {
     {"head", KEY_HEAD, "N", 0, "from 0; default: all", 0},
     {NULL, 0, NULL, 0, "Page", 3},
     {"output", 'o', "FILE", 0,
-     "write one HTML page that needs no network; of a RUN, the curve as an SVG image (default: "
+     "write one self-contained HTML page; for a RUN, the curve as an SVG image (default: "
      "RUN/loss.svg); - is standard output",
      0},
     {"bits", KEY_BITS, "N", 0,
-     "bits of a weight in the page, 8 or 16; default: 16 up to 4 million weights, 8 beyond", 0},
+     "bits per weight in the page, 8 or 16; default: 16 up to 4 million weights, 8 beyond", 0},
     {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace of what is shown", 0},
     {NULL, 0, NULL, 0, "Text", 4},
     {"text", KEY_TEXT, NULL, 0, "print heatmaps, also when a file is written; default without one",
      0},
     {"color", KEY_COLOUR, "WHEN", 0,
-     "24-bit colours in place of shaded blocks: always, never or auto (a terminal that has them, "
-     "and no $NO_COLOR); default: auto",
+     "24-bit colours in place of shaded blocks: always, never or auto (if the terminal supports "
+     "them and $NO_COLOR is not set); default: auto",
      0},
     {"width", KEY_WIDTH, "N", 0, "columns to use; default: the terminal's, or 80", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -100,7 +100,7 @@ static void check_shown(struct argp_state *state, const view *v)
 static void check_sense(struct argp_state *state, const view *v)
 {
     if (!!v->weights.spec + !!v->trace_path + !!v->run_folder != 1)
-        argp_error(state, "expected either --weights, --trace or the folder of a run");
+        argp_error(state, "expected --weights, --trace or the directory of a run");
     if (v->run_folder)
         view_run_check(state, v);
     else
@@ -190,9 +190,9 @@ static const struct argp view_argp = {
     .args_doc = "(--weights FILE | --trace FILE | RUN) [-o FILE] [OPTION...]",
     .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
            "an overview, heatmaps, lines, alignment, the steps of the computation and what each "
-           "head does. The page is complete in itself and asks nobody for anything.\n\n"
-           "Of a training run's folder, RUN, it shows the curve of losses and BLEU: figures and "
-           "blocks in the terminal, and an SVG image. The run may still be going on.\v"
+           "head does. The page is self-contained and makes no network requests.\n\n"
+           "Given RUN, the directory of a training run, it plots losses and BLEU: as text in the "
+           "terminal, and as an SVG image. The run may still be in progress.\v"
            "Examples:\n"
            "  multihead view --weights w.npy --tokens \"The cat sat\"\n"
            "  multihead view --weights w.npy --tokens tokens.txt -o page.html\n"
@@ -217,7 +217,7 @@ static int print_text(view *v)
     return EXIT_DONE;
 }
 
-// ---- the course of events --------------------------------------------------------------
+// ---- control flow ----------------------------------------------------------------------
 
 static int run(view *v)
 {
@@ -255,7 +255,7 @@ static int run_view(int argc, char **argv)
 
 const command view_command = {
     .name = "view",
-    .summary = "what the heads attend to, or how a training run goes",
+    .summary = "show what heads attend to, or the curve of a training run",
     .argp = &view_argp,
     .run = run_view,
 };

@@ -13,8 +13,8 @@
 enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
-    EXIT_USAGE = 2,       // the command line makes no sense
-    EXIT_INPUT = 3,       // an input file is missing, broken, or does not fit the others
+    EXIT_USAGE = 2,       // the command line is invalid
+    EXIT_INPUT = 3,       // an input file is missing, damaged, or does not match the others
     EXIT_MEMORY = 4,      // out of memory
     EXIT_INTERRUPTED = 5, // Ctrl-C; what was being written was finished first
 };
@@ -29,8 +29,8 @@ typedef struct command {
 extern const command attend_command, bench_command, info_command, mha_command, score_command,
     serve_command, train_command, translate_command, view_command;
 
-// Another name of the option above it in a table, which help does not show: what PyTorch or Hugging
-// Face call the same thing.
+// An alias of the option above it in a table, hidden from help: the name that PyTorch or Hugging
+// Face uses.
 #define ALIAS(name)                                                                                \
     {                                                                                              \
         name, 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0                                       \

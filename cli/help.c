@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Help on the terminal, printed from the commands' argp tables.
 //
-// argp could print it too, but it sorts the options of a group by name, and the story that
-// the tables tell (q, k, v; then what a query sees; then what comes out) would be lost.
+// argp could print it too, but it sorts the options of a group by name, and the order of the
+// tables (q, k, v; then masks; then outputs) would be lost.
 #include "command.h"
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ static void put_spaces(FILE *to, int count)
         putc(' ', to);
 }
 
-// Prints words from `column` on, later lines start at `indent`.
+// Prints words from `column` on; continuation lines start at `indent`.
 static void put_wrapped(FILE *to, const char *text, size_t length, int column, int indent)
 {
     const char *end = text + length;
@@ -40,7 +40,7 @@ static void put_wrapped(FILE *to, const char *text, size_t length, int column, i
     putc('\n', to);
 }
 
-// A text of paragraphs, one a line; a line that starts with a blank is kept as it is.
+// A text of paragraphs, one per line; a line that starts with a space is printed verbatim.
 static void put_text(FILE *to, const char *text, size_t length)
 {
     const char *end = text + length;
@@ -116,5 +116,5 @@ void print_program_help(FILE *to)
     fprintf(to, "\nOptions:\n"
                 "  -h, --help        show this help\n"
                 "  -V, --version     show the version\n"
-                "\n'multihead COMMAND --help' tells the rest.\n");
+                "\n'multihead COMMAND --help' shows the options of a command.\n");
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// HTTP/1.1 as `multihead serve` needs it: the head of a request is parsed, the head of a response
-// is written. Bytes in, values out; no sockets.
+// HTTP/1.1 as `multihead serve` needs it: parses the head of a request, writes the head of a
+// response. Bytes in, values out; no sockets.
 //
-// The parser is strict, since what one program takes for the end of a request must be the end for
-// every other: lines end with CR LF, names are tokens directly followed by a colon, no value is
-// continued on the next line or contains a control character, a NUL least of all. A body has a
-// Content-Length; Transfer-Encoding is refused.
+// The parser is strict, because all programs must agree where a request ends (request smuggling):
+// lines end with CR LF, names are tokens directly followed by a colon, no value is continued on the
+// next line or contains a control character, a NUL least of all. A body has a Content-Length;
+// Transfer-Encoding is rejected.
 #ifndef CLI_HTTP_H
 #define CLI_HTTP_H
 
@@ -21,8 +21,8 @@ enum {
 typedef struct http_request {
     mh_text method;
     mh_text path;                       // without the query
-    mh_text host, origin, content_type; // bytes == NULL: not there
-    bool has_length;                    // Content-Length is there
+    mh_text host, origin, content_type; // bytes == NULL: missing
+    bool has_length;                    // Content-Length is present
     uint64_t body_size;                 // 0 without one; UINT64_MAX: that or more
     size_t head_size;                   // the empty line included
     bool keep_alive;

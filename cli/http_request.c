@@ -35,7 +35,7 @@ static mh_text trim(mh_text text)
     return text;
 }
 
-// Takes the bytes before the first `end` off the text, and `end` with them; false without one.
+// Splits off the bytes before the first `end`, and removes `end`; false without one.
 static bool split(mh_text *text, char end, mh_text *first)
 {
     const char *at = memchr(text->bytes, end, text->size);
@@ -96,7 +96,7 @@ static int parse_request_line(mh_text line, http_request *r, const char **proble
 
 // ---- headers ------------------------------------------------------------------------------------
 
-// What is only needed until the last header has been read.
+// State that is only needed until the last header has been read.
 typedef struct header_state {
     http_request *request;
     bool transfer_encoding;

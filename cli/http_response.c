@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The heads of responses; see http.h. Every response, errors included, has the same headers about
-// security: what a page may do with it is the same for all.
+// The heads of responses; see http.h. Every response, errors included, has the same security
+// headers.
 #include "http.h"
 
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static void put(head *h, const char *format, ...)
         h->size += (size_t)size;
 }
 
-// strftime() would use the names of the user's language.
+// strftime() depends on the locale.
 static void put_date(head *h, time_t now)
 {
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -81,7 +81,7 @@ size_t http_write_head(const http_response *r, time_t now, char to[HTTP_RESPONSE
             "Cache-Control: no-store\r\n"
             "Cross-Origin-Resource-Policy: same-origin\r\n"
             "Cross-Origin-Opener-Policy: same-origin\r\n"
-            "Content-Security-Policy: frame-ancestors 'none'\r\n" // a page cannot say that itself
+            "Content-Security-Policy: frame-ancestors 'none'\r\n" // not possible in <meta>
             "Referrer-Policy: no-referrer\r\n"
             "\r\n");
     return h.size;

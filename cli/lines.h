@@ -13,12 +13,12 @@ typedef struct lines {
 } lines;
 
 // Reads a file, "-" for standard input. Every line must be valid UTF-8; the last
-// may lack its newline. Returns an exit code after saying what is wrong: file, line, byte.
+// may lack its newline. Returns an exit code after reporting errors by file, line and byte.
 int lines_read(const char *path, lines *l);
-// Whether line `number` of what is called `name` is valid UTF-8: an exit code, after saying so.
+// Checks that line `number` of `name` is valid UTF-8; returns an exit code after reporting errors.
 int check_line(const char *name, size_t number, mh_text line);
-// A text's first line without the mark that some programs begin a file with, U+FEFF.
+// A text's first line without a byte-order mark, U+FEFF.
 mh_text skip_byte_order_mark(mh_text line);
-void lines_free(lines *l); // fine if it was never read
+void lines_free(lines *l); // may never have been read
 
 #endif

@@ -110,8 +110,8 @@ static void finish_stdout(void)
         _Exit(EXIT_FAILED);
 }
 
-// What a batch gives back, the next one asks for again. glibc would return it to the system in
-// between, and get it anew page by page: a third of the time of a translation.
+// Memory freed by a batch is allocated again by the next. By default glibc returns it to the system
+// in between, and the page faults take a third of the time of a translation.
 static void keep_memory(void)
 {
 #ifdef __GLIBC__
@@ -125,6 +125,6 @@ int main(int argc, char **argv)
     keep_memory();
     argp_err_exit_status = EXIT_USAGE;
     atexit(finish_stdout);
-    signal(SIGXFSZ, SIG_IGN); // a limit on the size of files is reported as a full disk is
+    signal(SIGXFSZ, SIG_IGN); // exceeding the file size limit is then a write error
     return dispatch(argc, argv);
 }

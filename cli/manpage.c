@@ -6,7 +6,7 @@
 #include <multihead/base.h>
 #include <string.h>
 
-// Text with what troff takes for its own written so that it is shown.
+// Text with troff's special characters escaped.
 static void put_escaped(FILE *to, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -27,7 +27,7 @@ static void put_line(FILE *to, const char *text)
     putc('\n', to);
 }
 
-// Paragraphs one a line; runs of lines that start with a blank are shown as they are.
+// One paragraph per line; runs of lines that start with a space are printed verbatim.
 static void put_paragraphs(FILE *to, const char *text, size_t length)
 {
     const char *end = text + length;
@@ -84,8 +84,8 @@ static void put_command(FILE *to, const command *c)
 static const char closing[] = ".SH EXIT STATUS\n"
                               ".TP\n\\fB0\\fR\nsuccess\n"
                               ".TP\n\\fB1\\fR\nit failed\n"
-                              ".TP\n\\fB2\\fR\nthe command line makes no sense\n"
-                              ".TP\n\\fB3\\fR\nan input file is missing, broken, or does not fit\n"
+                              ".TP\n\\fB2\\fR\nthe command line is invalid\n"
+                              ".TP\n\\fB3\\fR\nan input file is missing, damaged or does not fit\n"
                               ".TP\n\\fB4\\fR\nout of memory\n"
                               ".TP\n\\fB5\\fR\ninterrupted (SIGINT, SIGTERM, SIGHUP); "
                               "what was being written is complete\n"
@@ -93,8 +93,8 @@ static const char closing[] = ".SH EXIT STATUS\n"
                               ".TP\n\\fBMH_ISA\\fR\n"
                               "the instruction\\-set level to use, as \\fB\\-\\-isa\\fR\n"
                               ".TP\n\\fBMULTIHEAD_MODELS\\fR\n"
-                              "directories in which models are looked up by name, with colons "
-                              "between them\n"
+                              "directories in which models are looked up by name, separated by "
+                              "colons\n"
                               ".TP\n\\fBNO_COLOR\\fR\n"
                               "if set and not empty, progress is shown without colour\n"
                               ".SH SEE ALSO\n"
@@ -106,8 +106,8 @@ void print_man_page(FILE *to)
     fputs(".SH NAME\nmultihead \\- ", to);
     put_line(to, program_summary);
     fputs(".SH SYNOPSIS\n\\fBmultihead\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n", to);
-    fputs(".SH DESCRIPTION\nResults go to standard output or to the files that are named, "
-          "messages and progress to standard error. Output files appear whole or not at all.\n"
+    fputs(".SH DESCRIPTION\nResults go to standard output or to the named files, "
+          "messages and progress to standard error. Output files are written atomically.\n"
           ".SH COMMANDS\n",
           to);
     for (const command *const *c = commands; *c; c++)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Queries that see no key; see masked_queries.h.
 //
-// Counted from the masks before anything is computed: a row's log-sum-exp would tell as well, but
-// not beside sinks, and a module does not return it. A query is done with at the first key that it
-// sees, so that usual masks cost little.
+// Counted from the masks before anything is computed: a row's log-sum-exp would show it as well,
+// but not with sinks, and a module does not return it. The scan of a query stops at the first key
+// that it sees, so that usual masks cost little.
 #include "masked_queries.h"
 #include "messages.h"
 
@@ -71,7 +71,7 @@ void note_masked_queries(mh_context *context, const mh_attention_options *option
         return;
     for (size_t m = 0; m < options->mask_count; m++)
         if (mh_tensor_broadcast(context, &options->masks[m].tensor, 4, shape, &s.masks[m]) != MH_OK)
-            return; // computing refuses it
+            return; // the computation rejects it
     const size_t B = shape[0] > 1 && !differs(&s, 0) ? 1 : shape[0];
     const size_t H = shape[1] > 1 && !differs(&s, 1) ? 1 : shape[1];
     size_t count = 0;

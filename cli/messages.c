@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages on stderr and the end by a signal; see messages.h.
+// Messages on stderr and termination by signals; see messages.h.
 #include "messages.h"
 #include "command.h"
 
@@ -66,7 +66,7 @@ static void say(const char *format, va_list arguments)
 {
     char text[LONGEST_MESSAGE];
     const int length = vsnprintf(text, sizeof text, format, arguments);
-    fflush(stdout); // where both go to one terminal, keep the order
+    fflush(stdout); // keep the order if both are the same terminal
     erase_live_line();
     fprintf(stderr, "%s: ", message_name);
     put_printable(text);
@@ -138,7 +138,7 @@ int complain_output(const mh_context *context, mh_status status, const char *whe
 
 static int refuse_stdout(int error)
 {
-    static bool said; // once is enough, however often it is tried
+    static bool said; // report it once only
     if (!said)
         complain("standard output: cannot be written%s%s", error ? ": " : "",
                  error ? strerror(error) : "");
@@ -172,8 +172,8 @@ static void die(const char *text, int code)
 
 static void die_interrupted(void) { die(": interrupted\n", EXIT_INTERRUPTED); }
 
-// A closed terminal sends SIGHUP more than once, by the kernel and by the shell: that is no second
-// request.
+// A closed terminal sends SIGHUP more than once, from the kernel and from the shell: that is not a
+// second request.
 static void on_signal(int number)
 {
     if (!saving || (interrupted && number != SIGHUP))
@@ -181,13 +181,13 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-// Input files are mapped: what is not there any more cannot be read.
+// Input files are mapped: reading a truncated one raises SIGBUS.
 static void on_bus_error(int number, siginfo_t *info, void *ignored)
 {
     (void)ignored;
     if (info->si_code == BUS_ADRERR)
         die(": an input file became shorter while it was read, or cannot be read\n", EXIT_INPUT);
-    signal(number, SIG_DFL); // it comes again, and ends us
+    signal(number, SIG_DFL); // raised again, it ends the process
 }
 
 static void catch_bus_errors(void)
@@ -200,10 +200,10 @@ static void catch_signal(int number)
 {
     struct sigaction action;
     if (sigaction(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN)
-        return; // nohup, or the background of a shell: whoever started us does not want it
+        return; // nohup, or a background job: the parent wants it ignored
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART; // a write that is going on goes on
+    action.sa_flags = SA_RESTART; // restart interrupted writes
     sigaction(number, &action, NULL);
 }
 

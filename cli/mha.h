@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What `multihead mha` works on, shared by its files: the options and the course of events are in
-// cmd_mha.c, the files of a model in mha_files.c, what is in them in mha_layer.c, the module's
-// sizes and parameters in mha_module.c, presets in mha_presets.c, the input arrays in mha_inputs.c,
-// the computation step by step in mha_trace.c, and how its steps are shown in mha_show.c.
+// State of `multihead mha`, shared by its files: the options and the control flow are in cmd_mha.c,
+// the files of a model in mha_files.c, the layer in them in mha_layer.c, the module's sizes and
+// parameters in mha_module.c, presets in mha_presets.c, the input arrays in mha_inputs.c, the
+// computation step by step in mha_trace.c, and the printing of its steps in mha_show.c.
 //
-// Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, G of them for
-// key and value, E = D/H.
+// Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, G key/value
+// heads, E = D/H.
 #ifndef CLI_MHA_H
 #define CLI_MHA_H
 
@@ -46,7 +46,7 @@ typedef struct mha {
     mh_causal causal;
     bool seeded, rope_base, per_head, trace, values, json, no_times, list_presets;
     bool heads_given;
-    bool shapes; // nothing else is asked for: print the shapes of output and weights
+    bool shapes; // no other output: print the shapes of output and weights
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
 
@@ -67,13 +67,13 @@ static inline void set_size(size_t *size, size_t found) // unless it is given
 
 // ---- mha_presets.c --------------------------------------------------------------------------
 
-// A preset by its name, however it is spelt, and a table of all of them on stdout.
+// A preset by its name, in any spelling, and a table of all of them on stdout.
 const preset *find_preset(struct argp_state *state, const char *name);
 void print_presets(bool json);
 
 // ---- mha_files.c ----------------------------------------------------------------------------
 
-// Finds the file of m->model, and the number of heads in config.json beside it unless it is given.
+// Finds the file of m->model, and the number of heads in config.json next to it unless it is given.
 int mha_find_files(mha *m);
 
 // ---- mha_layer.c ----------------------------------------------------------------------------
@@ -83,8 +83,8 @@ int mha_read_sizes(mha *m);
 
 // ---- mha_module.c ---------------------------------------------------------------------------
 
-// Makes the module and fills its parameters, from the file or at random; m->config is complete
-// afterwards. Like all functions here that return int: an exit code, after saying what is wrong.
+// Creates the module and fills its parameters, from the file or at random; m->config is complete
+// afterwards. Like all functions here that return int: an exit code, after reporting errors.
 int mha_make_module(mha *m);
 
 // ---- mha_inputs.c ---------------------------------------------------------------------------
@@ -92,7 +92,7 @@ int mha_make_module(mha *m);
 // Opens, checks and converts all inputs, or draws them, and puts them into m and m->options.
 int mha_read_inputs(mha *m);
 
-// Memory for the outputs; weights only if they are asked for.
+// Memory for the outputs; weights only if they are requested.
 int mha_allocate_outputs(mha *m);
 
 // ---- mha_trace.c ----------------------------------------------------------------------------
@@ -103,19 +103,19 @@ int mha_trace(mha *m);
 
 // ---- mha_show.c -----------------------------------------------------------------------------
 
-// What is computed; then one step after the other: what it is called, the tensor that comes out and
-// its name, and how. seconds < 0: a view of the same memory, nothing was computed; NAN: nothing
-// happened. A step may show several tensors. At last the module as a whole.
+// An introduction; then each step: its name, the resulting tensor and its name, and the formula.
+// seconds < 0: a view of the same memory, nothing was computed; NAN: nothing happened. A step may
+// show several tensors. Finally the module as a whole.
 void show_begin(const mha *m);
 void show_step(mha *m, const char *step, const char *name, const mh_tensor *tensor, double seconds,
                const char *how);
 void show_steps_end(const mha *m);
 void show_module(const mha *m, double seconds, double difference);
 
-// The shapes of output and weights, for those who ask for nothing else.
+// The shapes of output and weights, if no other output is requested.
 void show_shapes(const mha *m);
 
-// Between the last two: the last query of the first sequence in numbers: attention (B, H, T, S),
+// Between the last two: the values of the last query of the first sequence: attention (B, H, T, S),
 // heads (B, H, T, E), merged (B, T, H E) and out (B, T, D).
 void show_values(const mha *m, const mh_tensor *input, const mh_tensor *attention,
                  const mh_tensor *heads, const mh_tensor *merged, const mh_tensor *out);

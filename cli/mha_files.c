@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files behind `multihead mha -m`: a .safetensors file, or a directory as Hugging Face has it:
+// The files of `multihead mha -m`: a .safetensors file, or a directory in Hugging Face's layout:
 //
 //     DIRECTORY/  config.json                     the number of heads
 //                 model.safetensors               the parameters, or
@@ -30,7 +30,7 @@ static bool is_file(const char *path)
     return stat(path, &s) == 0 && S_ISREG(s.st_mode);
 }
 
-// The object in a JSON file, NULL with *code after saying what is wrong.
+// The object in a JSON file, NULL with *code after reporting an error.
 static json_t *read_json(const char *path, size_t limit, int *code)
 {
     char *text = NULL;
@@ -56,7 +56,7 @@ static json_t *read_json(const char *path, size_t limit, int *code)
 
 // ---- the parameters ---------------------------------------------------------------------------
 
-// Another file that stands there in place of what is looked for.
+// A file of another format, found in place of model.safetensors.
 static int refuse_directory(const char *directory)
 {
     static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
@@ -67,7 +67,7 @@ static int refuse_directory(const char *directory)
         free(path);
         if (found) {
             complain("--model %s: has no model.safetensors, only %s, a Python pickle, which is "
-                     "not read because it may run any code; to convert it in Python: "
+                     "not read because it may execute code; to convert it in Python: "
                      "safetensors.torch.save_file(torch.load(\"pytorch_model.bin\", "
                      "weights_only=True), \"model.safetensors\")",
                      directory, *name);
@@ -78,7 +78,7 @@ static int refuse_directory(const char *directory)
     return EXIT_INPUT;
 }
 
-// The file that has the parameters behind the prefix; the first one if there are none.
+// The file that has the parameters with the prefix; the first one if there are none.
 static int choose_shard(const mha *m, json_t *map, const char *index, const char **shard)
 {
     const char *name, *prefix = m->prefix ? m->prefix : "";
@@ -88,14 +88,14 @@ static int choose_shard(const mha *m, json_t *map, const char *index, const char
     {
         const char *file = json_string_value(value);
         if (!file || !*file || *file == '.' || strchr(file, '/')) {
-            complain("--model: %s: weight_map, \"%.200s\": expected the name of a file beside it",
+            complain("--model: %s: weight_map, \"%.200s\": expected the name of a file next to it",
                      index, name);
             return EXIT_INPUT;
         }
         if (!*prefix || strncmp(name, prefix, strlen(prefix)) != 0)
             continue;
         if (*shard && strcmp(*shard, file) != 0) {
-            complain("--model: %s: the parameters behind --prefix %s are in %.200s and %.200s, "
+            complain("--model: %s: the parameters with --prefix %s are in %.200s and %.200s, "
                      "expected one file",
                      index, prefix, *shard, file);
             return EXIT_INPUT;
@@ -163,7 +163,7 @@ static int read_size(json_t *config, const char *const *names, const char *path,
     return EXIT_DONE;
 }
 
-// Models of several parts have a config in the config for each.
+// Models of several parts have a nested config for each.
 static json_t *part_of(json_t *config, const char *prefix)
 {
     json_t *part =
@@ -193,7 +193,7 @@ static int read_heads(mha *m, const char *path)
     if (code == EXIT_DONE && !m->config.kv_heads)
         code = read_size(config, kv_names, path, &m->config.kv_heads);
     if (code == EXIT_DONE && !m->config.num_heads) {
-        complain("--heads is missing, and %s does not tell (num_attention_heads, n_head or the "
+        complain("--heads is missing, and %s does not have it (num_attention_heads, n_head or the "
                  "like)",
                  path);
         code = EXIT_USAGE;
@@ -202,7 +202,7 @@ static int read_heads(mha *m, const char *path)
     return code;
 }
 
-// config.json beside the file of the parameters.
+// config.json next to the file of the parameters.
 static char *config_path(const char *file)
 {
     const char *slash = strrchr(file, '/');
@@ -219,9 +219,7 @@ static int find_heads(mha *m)
     if (path && is_file(path)) {
         code = read_heads(m, path);
     } else if (path) {
-        complain("--heads is missing: the number of heads cannot be told from widths, and there "
-                 "is no %s",
-                 path);
+        complain("--heads is missing: it cannot be inferred from widths, and there is no %s", path);
         code = EXIT_USAGE;
     }
     free(path);
@@ -242,7 +240,7 @@ int mha_find_files(mha *m)
     }
     if (code != EXIT_DONE || m->config.num_heads)
         return code;
-    if (access(m->model_file, F_OK) != 0) { // rather that than the missing --heads
+    if (access(m->model_file, F_OK) != 0) { // reported before a missing --heads
         complain("--model: %s: cannot be opened: %s", m->model_file, strerror(errno));
         return EXIT_INPUT;
     }

@@ -13,7 +13,7 @@ static const char *layout_words(const mha *m)
 
 // ---- at random ----------------------------------------------------------------------------------
 
-// Standard normal numbers, as a parameter would be drawn; each input has a seed of its own.
+// Standard normal values, drawn like a parameter; each input has its own seed.
 static void draw(const mh_tensor *t, uint64_t seed)
 {
     const size_t count = mh_tensor_count(t);
@@ -49,14 +49,15 @@ static int read_input(mha *m, int i, size_t width)
         return array_complain(in, "expected a float array");
     const int rank = in->tensor.rank;
     if (rank != 2 && rank != 3)
-        return array_complain(in, "expected 3 dimensions %s, or without batch 2", layout_words(m));
+        return array_complain(in, "expected 3 dimensions %s, or 2 without the batch",
+                              layout_words(m));
     if (in->tensor.shape[rank - 1] != width)
-        return array_complain(in, "width %zu, expected %zu, as the module has it",
+        return array_complain(in, "width %zu, expected %zu, the module's",
                               in->tensor.shape[rank - 1], width);
     return array_convert(m->context, in, MH_F32, true);
 }
 
-// Where an input is not given, it is the one before it, if that has the right width.
+// A missing input defaults to the one before it, if that has the right width.
 static int take_input(mha *m, int i, size_t width, size_t width_before)
 {
     array *in = &m->inputs[i];
@@ -107,7 +108,7 @@ static int check_inputs(const mha *m)
 
 // ---- masks --------------------------------------------------------------------------------------
 
-// Bool: true = may not attend; float: added. Integers could mean either and are refused.
+// Bool: true = may not attend; float: added. Integers could mean either and are rejected.
 static int read_mask(mha *m, array *in)
 {
     int code = array_open(m->context, in);
@@ -157,13 +158,13 @@ static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *
     return code;
 }
 
-// PyTorch's mask as the engine's, broadcast to (B, H, T, S).
+// Converts PyTorch's mask to the engine's, broadcast to (B, H, T, S).
 static mh_mask as_mask(const mh_tensor *tensor, mh_tensor wide)
 {
     return (mh_mask){tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide};
 }
 
-// Says how many queries see no key. A learned key is seen by all.
+// Reports how many queries see no key. A learned key is seen by all.
 static void note_masked(const mha *m)
 {
     const array *padding = &m->inputs[INPUT_PADDING], *mask = &m->inputs[INPUT_MASK];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What a file tells about the attention layer in it: the widths, and where layers are if there is
-// none behind the prefix.
+// What a file says about the attention layer in it: its widths, and which prefixes have layers if
+// the given one has none.
 #include "messages.h"
 #include "mha.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// The names of the projections, by kind of file; mh_parameters_load has the last word on them.
+// The names of the projections, by kind of file; mh_parameters_load decides.
 typedef struct names {
     const char *q, *k, *v, *out; // k and v NULL: one matrix for all three
     const char *bias, *out_bias;
@@ -25,7 +25,7 @@ static const names known_names[] = {
     {"qkv_layer.weight", NULL, NULL, "linear_layer.weight", "qkv_layer.bias", "linear_layer.bias"},
 };
 
-// A file, and what the names of the layer's parameters begin with in it.
+// A file, and the prefix of the layer's parameters in it.
 typedef struct layer_file {
     const mh_tensor_file *file;
     const char *prefix;
@@ -44,7 +44,7 @@ static bool has(const layer_file *f, const char *name)
     return find(f, name, &ignored);
 }
 
-// The columns or rows (dim 1 or 0) of a matrix, 0 if it is not there.
+// The columns or rows (dim 1 or 0) of a matrix, 0 if it is missing.
 static size_t size_in(const layer_file *f, const char *name, int dim)
 {
     mh_tensor t;
@@ -52,7 +52,7 @@ static size_t size_in(const layer_file *f, const char *name, int dim)
     return found ? t.shape[dim] : 0;
 }
 
-// G from the rows that make keys; H if that does not come out even.
+// G from the rows of the key projection; H if they are not divisible.
 static size_t kv_heads_in(const layer_file *file, const names *n, const mh_mha_config *c)
 {
     const size_t E = c->embed_dim / c->num_heads;
@@ -61,7 +61,7 @@ static size_t kv_heads_in(const layer_file *file, const names *n, const mh_mha_c
     return E && kv >= E && kv % E == 0 && c->num_heads % (kv / E) == 0 ? kv / E : c->num_heads;
 }
 
-// Fills in the sizes that were not given as options. What does not fit is found when it is loaded.
+// Fills in the sizes that were not given as options. Mismatches are found when it is loaded.
 static bool read_sizes(const layer_file *file, mh_mha_config *c)
 {
     for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
@@ -81,8 +81,8 @@ static bool read_sizes(const layer_file *file, mh_mha_config *c)
     return false;
 }
 
-// Widths may ask for any amount of memory; beyond a little they get what the file's numbers
-// justify.
+// Widths from an untrusted file may ask for any amount of memory: large ones must be backed by as
+// many elements in the file.
 static int check_numbers(const mha *m, const mh_tensor_file *file)
 {
     const double little = 1 << 24;
@@ -96,12 +96,12 @@ static int check_numbers(const mha *m, const mh_tensor_file *file)
         found += (double)mh_tensor_count(&tensor);
     if (found >= expected || expected <= little)
         return EXIT_DONE;
-    complain("--model %s: found %.0f numbers, expected at least %.0f for a width of %.0f",
+    complain("--model %s: found %.0f elements, expected at least %.0f for a width of %.0f",
              m->model_file, found, expected, D);
     return EXIT_INPUT;
 }
 
-// ---- where layers are ---------------------------------------------------------------------------
+// ---- other layers -------------------------------------------------------------------------------
 
 enum { MOST_LISTED = 10 };
 
@@ -158,10 +158,10 @@ static listing list_names(const mh_tensor_file *file, list_what what)
     return l;
 }
 
-// Says that there is no attention layer behind the prefix, and what there is.
+// Reports that there is no attention layer with the prefix, and what there is.
 static int refuse_layer(const mha *m, const mh_tensor_file *file)
 {
-    const char *behind = m->prefix ? " behind --prefix " : "", *prefix = m->prefix ? m->prefix : "";
+    const char *behind = m->prefix ? " with --prefix " : "", *prefix = m->prefix ? m->prefix : "";
     char more[64] = "";
     listing l = {.count = 0};
     list_what what = LIST_PREFIXES;
@@ -174,7 +174,7 @@ static int refuse_layer(const mha *m, const mh_tensor_file *file)
                  m->prefix ? behind : " without --prefix", prefix, l.text, more);
     else
         complain("--model %s: no attention layer%s%s by these names; expected in_proj_weight and "
-                 "out_proj.weight as PyTorch has them, or W_q, W_k, W_v, W_o or the like "
+                 "out_proj.weight as in PyTorch, or W_q, W_k, W_v, W_o or the like "
                  "(docs/mha.md); found %s%s",
                  m->model_file, behind, prefix, l.count ? l.text : "no tensors", more);
     return EXIT_INPUT;

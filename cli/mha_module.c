@@ -52,7 +52,8 @@ int mha_make_module(mha *m)
         return m->heads_given ? EXIT_USAGE : EXIT_INPUT;
     }
     if (c->alibi && c->add_bias_kv) {
-        complain("--alibi is not for a learned key, as --model %s has one (bias_k)", m->model_file);
+        complain("--alibi does not work with a learned key, which --model %s has (bias_k)",
+                 m->model_file);
         return EXIT_USAGE;
     }
     mh_status status = mh_mha_create(m->context, c, &m->module);

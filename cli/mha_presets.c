@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Aliases are the names on Hugging Face's hub and others in use; spelling is up to is_name().
+// Aliases are the names on Hugging Face's hub and other common ones; is_name() ignores spelling.
 static const preset presets[] = {
     {"transformer-base", "Transformer-base", "transformer", 512, 8},
     {"bert-base", "BERT-Base",

@@ -22,7 +22,7 @@ static mh_tensor permute(const mh_tensor *t, const int *order)
     return result;
 }
 
-// Self-attention: one matrix makes q, k and v.
+// Self-attention: one matrix computes q, k and v.
 static int split_together(trace *t, const mh_tensor *rows)
 {
     mha *m = t->m;
@@ -35,14 +35,14 @@ static int split_together(trace *t, const mh_tensor *rows)
         y = mh_tensor_split(y, 2, H);
         show_step(m, "reshape", "qkv", &y, -1, "(B,T,3D) as (B,T,H,3E): every head has 3E columns");
         y = mh_tensor_swap(y, 1, 2);
-        show_step(m, "split heads", "qkv", &y, -1, "(B,H,T,3E): each head is a matrix of its own");
+        show_step(m, "split heads", "qkv", &y, -1, "(B,H,T,3E): one matrix per head");
         for (size_t i = 0; i < 3; i++)
             *heads[i] = mh_tensor_slice(y, 3, i * E, E);
     } else if (G < H) {
         y = mh_tensor_split(y, 2, H + 2 * G);
         show_step(m, "reshape", "qkv", &y, -1, "as (B,T,H+2G,E): H heads of q, G of k, G of v");
         y = mh_tensor_swap(y, 1, 2);
-        show_step(m, "split heads", "qkv", &y, -1, "(B,H+2G,T,E): each head is its own matrix");
+        show_step(m, "split heads", "qkv", &y, -1, "(B,H+2G,T,E): one matrix per head");
         t->q = mh_tensor_slice(y, 1, 0, H);
         t->k = mh_tensor_slice(y, 1, H, G);
         t->v = mh_tensor_slice(y, 1, H + G, G);
@@ -50,7 +50,7 @@ static int split_together(trace *t, const mh_tensor *rows)
         y = mh_tensor_split(mh_tensor_split(y, 2, 3), 3, H);
         show_step(m, "reshape", "qkv", &y, -1, "(B,T,3D) as (B,T,3,H,E): q, k, v; heads in each");
         y = permute(&y, (const int[]){2, 0, 3, 1, 4});
-        show_step(m, "split heads", "qkv", &y, -1, "(3,B,H,T,E): each head is its own matrix");
+        show_step(m, "split heads", "qkv", &y, -1, "(3,B,H,T,E): one matrix per head");
         for (size_t i = 0; i < 3; i++)
             *heads[i] =
                 mh_tensor_4d((float *)y.data + (ptrdiff_t)i * y.stride[0], MH_F32, 0, 0, 0, 0);
@@ -60,9 +60,9 @@ static int split_together(trace *t, const mh_tensor *rows)
                 heads[i]->stride[d] = y.stride[d + 1];
             }
     }
-    static const char *const roles[3] = {"what each token looks for: E numbers a head",
-                                         "what each token offers to be found by",
-                                         "what each token has to say"};
+    static const char *const roles[3] = {"what each token looks for: E values per head",
+                                         "what each token is matched by",
+                                         "what each token contributes"};
     for (int i = 0; i < 3; i++)
         show_step(m, "split heads", names[i], heads[i], -1, roles[i]);
     return EXIT_DONE;
@@ -76,20 +76,20 @@ static int project_together(trace *t)
                     bias = trace_parameter(m, "in_proj_bias");
     mh_tensor y, shown = trace_by_batch(m, x.data, m->T, x.shape[1]);
     double seconds = 0;
-    show_step(m, "input", "x", &shown, NAN, "B sequences of T tokens, N numbers each");
+    show_step(m, "input", "x", &shown, NAN, "B sequences of T tokens, N values each");
     int code = trace_project(t, "qkv", &x, &weight, &bias, &y, &seconds);
     if (code != EXIT_DONE)
         return code;
     shown = trace_by_batch(m, y.data, m->T, y.shape[1]);
     show_step(m, "project", "qkv", &shown, seconds,
               m->config.kv_heads < m->config.num_heads
-                  ? "x W^T + b: W (D+2GE,N) makes q, k and v at once"
-                  : "x W^T + b: W (3D,N) makes q, k and v at once");
+                  ? "x W^T + b: W (D+2GE,N) computes q, k and v at once"
+                  : "x W^T + b: W (3D,N) computes q, k and v at once");
     return split_together(t, &y);
 }
 
-// The rows of in_proj_weight that make q (0), k (1) or v (2), or their own matrix. All rows if they
-// are interleaved: the others' results are not used then.
+// The rows of in_proj_weight that compute q (0), k (1) or v (2), or their separate matrix. All rows
+// if they are interleaved: the other results are not used then.
 static void projection_of(const mha *m, int which, mh_tensor *weight, mh_tensor *bias)
 {
     static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
@@ -113,9 +113,9 @@ static int project_apart(trace *t)
     mha *m = t->m;
     static const char *const inputs[3] = {"query", "key", "value"};
     static const char *const names[3] = {"q", "k", "v"};
-    static const char *const offers[3] = {"B sequences of T tokens that look for something",
-                                          "B sequences of S tokens that they look at",
-                                          "what these S tokens have to say"};
+    static const char *const offers[3] = {"B sequences of T tokens that attend",
+                                          "B sequences of S tokens that are attended to",
+                                          "what these S tokens contribute"};
     static const char *const formulas[3] = {"query Wq^T + bq", "key Wk^T + bk", "value Wv^T + bv"};
     const bool whole = m->config.qkv == MH_QKV_INTERLEAVED; // E of 3E columns are used
     const bool grouped = m->config.kv_heads < m->config.num_heads;
@@ -123,7 +123,7 @@ static int project_apart(trace *t)
                                            : "(B,T,D) as (B,T,H,E): every head has E columns",
                                      grouped ? "the same with G heads" : "the same", "the same"};
     const char *const splits[3] = {whole ? "(B,H,T,E): of each head the E columns of q"
-                                         : "(B,H,T,E): each head is a matrix of its own",
+                                         : "(B,H,T,E): one matrix per head",
                                    "the same", "the same"};
     const mh_tensor *x[3] = {&m->query, &m->key, &m->value};
     const size_t lengths[3] = {m->T, m->S, m->S};
@@ -155,7 +155,7 @@ static int project_apart(trace *t)
     return EXIT_DONE;
 }
 
-// One learned key and value more (nn.MultiheadAttention's add_bias_kv).
+// One additional learned key and value (nn.MultiheadAttention's add_bias_kv).
 static int append(trace *t, const char *name, const char *bias_name, mh_tensor *heads)
 {
     mha *m = t->m;
@@ -178,7 +178,7 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
         return trace_check(t, status, name);
     *heads = longer;
     show_step(m, "append", name, heads, trace_now() - start,
-              "and one more, learned, that all queries see");
+              "and a learned one that all queries see");
     return EXIT_DONE;
 }
 
@@ -196,7 +196,7 @@ static int rotate(trace *t)
         if (status != MH_OK)
             return trace_check(t, status, "rotate");
         show_step(m, "rotate", i ? "k" : "q", heads[i], trace_now() - start,
-                  i ? "the same" : "RoPE: each pair of numbers turned by the token's place");
+                  i ? "the same" : "RoPE: each pair is rotated by the token's position");
     }
     return EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How the steps of `multihead mha --trace` are shown: a line each for people, or one JSON object
-// for programs. Lines appear as the steps are done: a large layer takes its time.
+// for programs. Lines are printed as the steps complete: a large layer takes a while.
 #include "messages.h"
 #include "mha.h"
 #include "terminal.h"
@@ -36,7 +36,7 @@ static const char *time_text(double seconds, char *text, size_t size)
     return text;
 }
 
-// Whether a line with all columns does not fit the terminal: what happens then has its own line.
+// Whether a line with all columns exceeds the terminal: the description then gets its own line.
 static bool is_narrow(void)
 {
     enum { LONGEST_LINE = 115 };
@@ -77,7 +77,7 @@ void show_begin(const mha *m)
         snprintf(grouped, sizeof grouped, ", G = %zu of key and value", c->kv_heads);
     printf("Multi-head attention: N = %zu %s per token in, D = %zu out;\n"
            "H = %zu %s of width E = D/H = %zu%s; %zu parameters, %.1f %s in f32.\n",
-           c->input_dim, plural(c->input_dim, "number", "numbers"), c->embed_dim, c->num_heads,
+           c->input_dim, plural(c->input_dim, "value", "values"), c->embed_dim, c->num_heads,
            plural(c->num_heads, "head", "heads"), c->embed_dim / c->num_heads, grouped, parameters,
            bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB");
     printf("Here: B = %zu %s, T = %zu %s, S = %zu %s%s. Shapes are batch first.\n\n", m->B,
@@ -126,7 +126,8 @@ void show_module(const mha *m, double seconds, double difference)
         printf("}\n");
         return;
     }
-    printf("\nThe same in one call, mh_mha_forward, which never makes the (B,H,T,S) scores:\n");
+    printf(
+        "\nThe same in one call, mh_mha_forward, which never materialises the (B,H,T,S) scores:\n");
     if (m->no_times)
         printf("equal up to rounding.\n");
     else
@@ -152,9 +153,9 @@ void show_shapes(const mha *m)
            m->batched ? "batch, " : "", m->per_head ? "heads, " : "", heads);
 }
 
-// ---- numbers ------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
-// The first numbers of a row.
+// The first values of a row.
 static void show_row(bool json, const float *row, ptrdiff_t step, size_t count)
 {
     const size_t shown = count < MOST_SHOWN ? count : MOST_SHOWN;
@@ -193,7 +194,7 @@ static void show_heads(const mha *m, const mh_tensor *attention, const mh_tensor
         else
             printf("  head %-3zu attends", h);
         show_row(m->json, weights, attention->stride[3], attention->shape[3]);
-        printf(m->json ? ", \"output\": " : "\n           hears  ");
+        printf(m->json ? ", \"output\": " : "\n           output ");
         show_row(m->json, heard, heads->stride[3], heads->shape[3]);
         printf(m->json ? "}" : "\n");
     }
@@ -220,15 +221,15 @@ void show_values(const mha *m, const mh_tensor *input, const mh_tensor *attentio
     if (m->json)
         printf(", \"values\": {\"sequence\": 0, \"token\": %zu", m->T - 1);
     else
-        printf("\nToken %zu of sequence 0 in numbers:\n", m->T - 1);
-    show_vector(m, "input", "comes in as", input);
+        printf("\nValues of token %zu of sequence 0:\n", m->T - 1);
+    show_vector(m, "input", "input", input);
     if (m->json)
         printf(", \"heads\": [");
     show_heads(m, attention, heads);
     if (m->json)
         printf("]");
-    show_vector(m, "concat", "side by side", merged);
-    show_vector(m, "out", "and after Wo", out);
+    show_vector(m, "concat", "concatenated", merged);
+    show_vector(m, "out", "after Wo", out);
     if (m->json)
         printf("}");
 }

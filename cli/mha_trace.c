@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Multi-head attention as a teacher would show it: every step is a call of its own, on tensors that
-// exist, and is timed. The module itself never makes the (B, H, T, S) scores; at the end it runs in
-// one call, and both must agree.
+// Multi-head attention as a tutorial shows it: every step is a separate call on materialised
+// tensors, and is timed. The module itself never materialises the (B, H, T, S) scores; it runs at
+// the end in one call, and both must agree.
 //
 //     x -- project --> q k v -- split heads --> scores -> mask -> softmax -> weighted sum
 //                                                                                |
@@ -96,7 +96,7 @@ static mh_tensor head_of(const mh_tensor *t, size_t b, size_t h)
 
 typedef mh_status (*head_work)(const trace *t, size_t b, size_t h);
 
-// The key and value head that query head h looks at.
+// The key/value head of query head h.
 static size_t kv_head(const trace *t, size_t h)
 {
     return h / (t->m->config.num_heads / t->m->config.kv_heads);
@@ -125,7 +125,7 @@ static mh_status each_head(const trace *t, head_work work)
     return status;
 }
 
-// A mask as numbers to add: 0, or -inf where a query may not see a key.
+// A mask in additive form: 0, or -inf where a query may not see a key.
 static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)
 {
     if (mask->dtype == MH_F32) {
@@ -141,7 +141,7 @@ static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)
     return code;
 }
 
-// Query i stands at key i + offset.
+// Query i is at the position of key i + offset.
 static ptrdiff_t offset_of(const mha *m)
 {
     return m->causal == MH_CAUSAL_BOTTOM_RIGHT ? (ptrdiff_t)m->S - (ptrdiff_t)m->T : 0;
@@ -161,7 +161,7 @@ static int causal_numbers(trace *t, mh_tensor *numbers)
     return EXIT_DONE;
 }
 
-// All masks as numbers that broadcast to (B, H, T, S); *count of them.
+// All masks in additive form, broadcastable to (B, H, T, S); *count of them.
 static int gather_masks(trace *t, mh_tensor masks[3], size_t *count)
 {
     mha *m = t->m;
@@ -195,7 +195,7 @@ static int mask_scores(trace *t)
         code = trace_check(t, mh_add(m->context, &scores, &masks[i], &scores), "mask");
     if (code == EXIT_DONE)
         show_step(m, "mask", "scores", &t->attention, count ? trace_now() - start : (double)NAN,
-                  count ? "scores + M: M is -inf where a query may not look"
+                  count ? "scores + M: M is -inf where a key is masked"
                         : "none: every query sees every key");
     return code;
 }
@@ -219,11 +219,11 @@ static int add_alibi(trace *t)
         code = trace_check(t, mh_add(m->context, &t->attention, &bias, &t->attention), "alibi");
     if (code == EXIT_DONE)
         show_step(m, "alibi", "scores", &t->attention, trace_now() - start,
-                  "scores - m |i - j|: less the farther away, m for each head");
+                  "scores - m |i - j|: a penalty on distance, slope m per head");
     return code;
 }
 
-// A sink is one score more in each row, which nothing is heard from.
+// A sink is one more score in each row, without a value.
 static mh_status softmax(trace *t)
 {
     mha *m = t->m;
@@ -252,18 +252,18 @@ static int attend(trace *t)
     if (code != EXIT_DONE)
         return code;
     t->attention = mh_tensor_slice(t->rows, 3, 0, keys);
-    // The heads' results go side by side where they belong: merging them is then a view.
+    // The heads' outputs are written next to each other in the merged tensor: merging is a view.
     t->heads = trace_split(m, trace_by_batch(m, t->merged.data, m->T, H * E), 0);
 
     double start = trace_now();
     mh_status status = each_head(t, score);
-    if (status == MH_OK) // a product with a number, whatever it is called
+    if (status == MH_OK) // a product with a scalar
         status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->rows),
                                     t->rows.data);
     if (status != MH_OK)
         return trace_check(t, status, "scores");
     show_step(m, "scores", "scores", &t->attention, trace_now() - start,
-              "q k^T / sqrt(E): how well each query fits each key");
+              "q k^T / sqrt(E): how well each query matches each key");
     code = add_alibi(t);
     if (code == EXIT_DONE)
         code = mask_scores(t);
@@ -276,15 +276,15 @@ static int attend(trace *t)
         return trace_check(t, status, "softmax");
     show_step(m, "softmax", "attention", &t->attention, trace_now() - start,
               m->config.sinks
-                  ? "exp(score) / (sum of them + exp(sink)): each row sums to less than 1"
-                  : "exp(score) / sum of them: each row sums to 1");
+                  ? "exp(score) / (sum of exp + exp(sink)): each row sums to less than 1"
+                  : "exp(score) / sum of exp: each row sums to 1");
 
     start = trace_now();
     status = each_head(t, weigh);
     if (status != MH_OK)
         return trace_check(t, status, "weighted sum");
     show_step(m, "weighted sum", "values", &t->heads, trace_now() - start,
-              "attention v: the mean of the values, as attended");
+              "attention v: mean of the values, weighted by attention");
     return EXIT_DONE;
 }
 
@@ -298,18 +298,18 @@ static int merge(trace *t)
                     bias = trace_parameter(m, "out_proj.bias");
     double seconds = 0;
     mh_tensor shown = trace_by_batch(m, t->merged.data, m->T, D);
-    show_step(m, "merge heads", "concat", &shown, -1, "(B,T,H E): the heads side by side, D = H E");
+    show_step(m, "merge heads", "concat", &shown, -1, "(B,T,H E): the heads concatenated, D = H E");
     int code = trace_project(t, "out", &t->merged, &weight, &bias, &t->out, &seconds);
     if (code != EXIT_DONE)
         return code;
     shown = trace_by_batch(m, t->out.data, m->T, D);
     show_step(m, "output projection", "out", &shown, seconds,
-              "concat Wo^T + bo: mixes what the heads have found");
+              "concat Wo^T + bo: mixes the outputs of the heads");
     return EXIT_DONE;
 }
 
-// The largest difference, and the largest number. Where the steps have no finite number, masked
-// keys are not: 0 x NaN is NaN in a plain product, but never in the module.
+// The largest difference, and the largest value. Values that are not finite in the steps are
+// skipped: for a masked key, 0 x NaN is NaN in a plain product, but never in the module.
 static double compare(const float *steps, const float *module, size_t count, double *largest)
 {
     double difference = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the steps of `multihead mha --trace` share: the tensors they make, and views of them.
-// mha_project.c has the way from the input to heads of q, k and v, mha_trace.c the rest.
+// Shared by the steps of `multihead mha --trace`: the tensors they compute, and views of them.
+// mha_project.c goes from the input to heads of q, k and v, mha_trace.c does the rest.
 #ifndef CLI_MHA_TRACE_H
 #define CLI_MHA_TRACE_H
 
@@ -25,10 +25,10 @@ typedef struct trace {
 
 double trace_now(void); // seconds
 
-// EXIT_DONE, or the exit code of a status after saying in which step it came.
+// EXIT_DONE, or the exit code of a status after reporting the step that failed.
 int trace_check(const trace *t, mh_status status, const char *step);
 
-// Memory that lives as long as the trace, written once so that no step pays for its first use.
+// Memory that lives as long as the trace, touched once so that no step pays for page faults.
 int trace_take(trace *t, const char *what, int rank, const size_t *shape, mh_tensor *tensor);
 
 // Rows of tokens, in the order of the input's file, as (B, length, width).

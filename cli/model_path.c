@@ -56,7 +56,7 @@ static void append_environment(path_list *list)
     }
 }
 
-// What is in the parent of the executable's directory.
+// A path relative to the parent of the executable's directory.
 static void append_beside_executable(path_list *list)
 {
     char path[PATH_BYTES];
@@ -126,7 +126,7 @@ static path_list list_models(const path_list *places)
     return models;
 }
 
-// *directory stays NULL if there is none. Returns an exit code after saying that memory is out.
+// *directory stays NULL if there is none. Returns an exit code after reporting lack of memory.
 static int find_by_name(const path_list *places, const char *name, char **directory)
 {
     for (size_t i = 0; i < places->count && !*directory; i++) {
@@ -141,7 +141,7 @@ static int find_by_name(const path_list *places, const char *name, char **direct
     return EXIT_DONE;
 }
 
-// ---- what is said of one that is not there ------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------
 
 // "a, b, c"; free() it.
 static char *join_list(const path_list *list)

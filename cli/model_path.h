@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The directory of the translation model that -m names.
 //
-// A path that exists is taken as it is. A plain name is looked up in the directories of models:
+// A path that exists is used as is. A plain name is looked up in the directories of models:
 //
-//     $MULTIHEAD_MODELS             a list with colons between
+//     $MULTIHEAD_MODELS             a colon-separated list
 //     models                        of the working directory
 //     ../share/multihead/models     from the executable: an installation, wherever it was moved
 //     ../models                     from the executable: a build directory
@@ -13,8 +13,8 @@
 
 #define DEFAULT_MODEL "fr-en" // without -m: the model that ships
 
-// The directory of the model `name`, NULL standing for the default, in *directory, to be freed.
-// Returns an exit code after saying where it looked and which models there are.
+// The directory of the model `name`, NULL for the default, in *directory, to be freed. Returns an
+// exit code after reporting where it was searched and which models there are.
 int model_path_find(const char *name, char **directory);
 
 #endif

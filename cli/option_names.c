@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Names of options; see option_names.h.
 //
-// getopt, which argp uses, would refuse them too, but knows nothing of names that are alike. The
+// getopt, which argp uses, would reject them too, but suggests no similar names. The
 // rules here are getopt's: a long name may be abbreviated, short options may share a word, and the
 // value of an option is the rest of its word or the next word.
 #include "option_names.h"

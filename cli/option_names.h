@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The names on a command line, checked before argp parses it: an unknown option is refused together
-// with the nearest one that exists, and PyTorch's spelling with underscores is accepted.
+// Option names, checked before argp parses the command line: an unknown option is rejected with a
+// suggestion, and PyTorch's spelling with underscores is accepted.
 #ifndef CLI_OPTION_NAMES_H
 #define CLI_OPTION_NAMES_H
 

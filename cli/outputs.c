@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a command writes; see outputs.h.
+// Outputs of a command; see outputs.h.
 #include "outputs.h"
 #include "messages.h"
 
@@ -23,8 +23,8 @@ bool outputs_wanted(const output *outputs, int from, int count)
     return false;
 }
 
-// The path with its last part, as long as that is a symbolic link, replaced by what the link says:
-// the file that is written, which need not exist yet.
+// Resolves symbolic links in the last component of a path: the file that is written, which need not
+// exist yet.
 static void follow_links(const char *path, char target[PATH_MAX])
 {
     enum { MOST_LINKS = 40 };
@@ -71,7 +71,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
-// Whether the name promises another format than .npy.
+// Whether the extension is that of another format than .npy.
 static bool is_other_format(const char *path)
 {
     static const char *const endings[] = {".safetensors", ".csv",    ".tsv",  ".txt", ".npz",
@@ -116,7 +116,7 @@ static void say_written(const output *outputs, int failed)
             snprintf(list + used, sizeof list - used, " %s %s", outputs[i].option, outputs[i].path);
     }
     if (*list)
-        complain("written and complete are only:%s", list);
+        complain("only these outputs are complete:%s", list);
 }
 
 int outputs_save(mh_context *context, const output *outputs, const mh_tensor *tensors, int count)

@@ -27,7 +27,7 @@ static void show_bar(size_t filled, size_t width)
     fputs(colour ? "\033[0m " : " ", stderr);
 }
 
-// A bar of `width`, 0 for none, and as much of the text as fits beside it.
+// A bar of `width`, 0 for none, and as much of the text as fits next to it.
 static void show_line(double part, size_t width, const char *text)
 {
     if (!progress_wanted())

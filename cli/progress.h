@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One line of progress on stderr, as wide as the terminal: only on a terminal, never with -q,
-// without colour where $NO_COLOR asks for that. A message erases it; anything else may be printed
-// after progress_clear().
+// without colour if $NO_COLOR is set. A message erases it; anything else may be printed after
+// progress_clear().
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -14,10 +14,10 @@ bool progress_wanted(void);
 // A bar and "DONE/TOTAL WHAT".
 void progress_show(size_t done, size_t total, const char *what);
 
-// A line of one's own: a bar that is `part` (0 .. 1) full, and text.
+// A custom line: a bar that is `part` (0 .. 1) full, and text.
 void progress_line(double part, const char *text);
 
-// Text only, where nobody knows how far it is.
+// Text only, if the progress is unknown.
 void progress_text(const char *text);
 
 void progress_clear(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Facts as text or JSON; see report.h. Six value kinds and one level deep: a JSON library
-// would be longer to call than this is to read.
+// Facts as text or JSON; see report.h. Six kinds of values and one level: calling a
+// JSON library would take more code.
 #include "report.h"
 
 #include <inttypes.h>
@@ -72,7 +72,7 @@ void report_number(report *r, const char *key, const char *label, double value, 
 {
     begin_fact(r, key, label);
     if (r->json && !isfinite(value))
-        fputs("null", r->to); // JSON has no other word for it
+        fputs("null", r->to); // JSON has no NaN or infinity
     else
         fprintf(r->to, "%.*f", decimals, value);
     end_fact(r, unit);

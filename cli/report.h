@@ -31,10 +31,10 @@ void report_number(report *r, const char *key, const char *label, double value, 
                    const char *unit);
 void report_flag(report *r, const char *key, const char *label, bool value);
 
-// Reasons separated by "; ": one a line, or one string in JSON.
+// Reasons separated by "; ": one per line, or one string in JSON.
 void report_reasons(report *r, const char *key, const char *label, const char *reasons);
 
-// Words separated by blanks; an array of strings in JSON.
+// Words separated by spaces; an array of strings in JSON.
 void report_words(report *r, const char *key, const char *label, const char *words);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The event loop: one thread waits for all connections with poll(), and never for one of them.
+// The event loop: one thread polls all connections and never blocks on one of them.
 //
-// Three things are scarce. Connections: at their limit, the client that has been idle for the
-// longest time makes room, else new ones wait in the system's backlog. Workers: the queue is
+// Three resources are bounded. Connections: at the limit, the client that has been idle for the
+// longest time is evicted, else new ones wait in the system's backlog. Workers: the queue is
 // bounded, and requests of clients that disconnect are cancelled. Memory: it is returned to the
 // system when the queue has been empty for a second.
 #include "server.h"
@@ -25,7 +25,7 @@ int64_t now_ms(void)
 
 // ---- eviction and deadlines ---------------------------------------------------------------------
 
-// The client that makes room for others: one that waits for us is none.
+// The client to evict; never one that waits for an answer.
 static client *find_idle(const server *s, bool with_answers_only)
 {
     client *found = NULL;
@@ -233,7 +233,7 @@ void server_start(server *s)
         s->most = files.rlim_cur > DESCRIPTORS_RESERVED ? files.rlim_cur - DESCRIPTORS_RESERVED : 1;
 }
 
-// A request that is there gets an answer; who has not asked yet does not.
+// A complete request gets an answer; other connections are closed.
 static void dismiss(server *s, client *c)
 {
     if (c->state == CLIENT_ASKING)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `multihead serve`: a page with a text box, and translations with what attention did in them.
+// `multihead serve`: a page with a text box, and translations with their attention.
 //
 //     GET  /            the page
 //     POST /translate   {"text": "..."} -> {"translation": "...", ..., "trace": ..., "chunks": ...}
@@ -7,7 +7,7 @@
 //     server.c            the event loop: one thread, all connections
 //     server_client.c     one connection: bytes in, bytes out
 //     server_request.c    which requests get which answer
-//     server_queue.c      requests that wait for a worker, a thread with a context of its own
+//     server_queue.c      requests that wait for a worker, a thread with its own context
 //     server_answer.c     a text to JSON, by a worker
 //     server_socket.c     where it listens, and which names for itself it accepts
 //     http.h              the protocol
@@ -16,11 +16,10 @@
 //        ^                                            |
 //        +------------------- done <------------------+
 //
-// Whoever can reach the port may be hostile: a page in the user's own browser, which the browser
-// lets send requests to 127.0.0.1, included. So a request must name this host (a name that was made
-// to point here is not accepted), a text must come as JSON (which no other site's page can send
-// without asking first), and bodies, headers, connections, waiting requests and the time of all of
-// them are bounded.
+// Clients are untrusted, including pages of other sites in the user's own browser, which may send
+// requests to 127.0.0.1. So a request must name this host (against DNS rebinding), a text must be
+// sent as JSON (which other sites' pages cannot send without a CORS preflight), and bodies,
+// headers, connections, waiting requests and all their times are bounded.
 #ifndef CLI_SERVER_H
 #define CLI_SERVER_H
 
@@ -37,15 +36,15 @@ enum {
     CONNECTIONS_MAX = 128,     // fewer where the limit of open files is low
     DESCRIPTORS_RESERVED = 16, // of that limit, for all but connections
     WORKERS_MAX = 4,
-    UNSENT_MAX = 64 << 20, // bytes of translations that clients have not taken yet
+    UNSENT_MAX = 64 << 20, // bytes of translations that clients have not read yet
     QUEUE_DEFAULT = 32,    // requests that wait
     TIMEOUT_DEFAULT = 30,  // seconds from a complete request to its answer
     RETRY_SECONDS = 2,     // after which a client that got 503 may try again
     REQUEST_SECONDS = 15,  // from the connection, or the last answer, to the end of a request
-    RESPONSE_SECONDS = 60, // to take an answer
-    LINGER_SECONDS = 2,    // to take the last answer before the connection is closed
+    RESPONSE_SECONDS = 60, // to read an answer
+    LINGER_SECONDS = 2,    // to read the last answer before the connection is closed
     STOP_SECONDS = 2,      // to send the last answers when the server stops
-    EVICTION_MS = 1000,    // a client that is idle for so long makes room for a new one
+    EVICTION_MS = 1000,    // a client that is idle for so long may be evicted for a new one
 };
 
 int64_t now_ms(void); // monotonic
@@ -54,13 +53,13 @@ int64_t now_ms(void); // monotonic
 
 typedef struct listener {
     const char *host; // as it was given
-    int port;         // 0: any; then the one that it became
+    int port;         // 0: any; then the one assigned
     int socket;       // -1: none
     bool any_address; // of this machine
     char url[300];
 } listener;
 
-// Opens the socket, non-blocking. Returns an exit code after saying what is wrong.
+// Opens the socket, non-blocking. Returns an exit code after reporting errors.
 int listener_open(listener *l);
 void listener_close(listener *l);
 
@@ -71,7 +70,7 @@ bool listener_knows(const listener *l, mh_text host);
 
 typedef struct answer {
     int code;          // of HTTP
-    char *body;        // malloc()ed JSON; NULL if there was no memory for any
+    char *body;        // malloc()ed JSON; NULL if out of memory
     size_t size;       //
     const char *allow; // NULL, or the methods that are allowed
 } answer;
@@ -87,8 +86,8 @@ typedef struct job {
     char *body; // of the request
     size_t size;
     answer answer;
-    atomic_bool cancelled; // by the event loop: nobody wants the answer any more
-    struct client *client; // of the event loop; NULL: it has gone
+    atomic_bool cancelled; // by the event loop: the answer is not needed any more
+    struct client *client; // of the event loop; NULL: it has disconnected
 } job;
 
 struct queue;
@@ -116,23 +115,23 @@ typedef struct queue {
     int wake[2]; // a pipe: a byte for the event loop if `done` has something new
 } queue;
 
-// Shares the threads out among the workers and starts them. Returns an exit code after saying what
-// is wrong; queue_close() is needed after that too.
+// Splits the threads across the workers and starts them. Returns an exit code after reporting
+// errors; queue_close() is needed in any case.
 int queue_open(const common_options *options, size_t threads, queue *q);
 void queue_close(queue *q);
 
-// Takes the job, or returns false if too many wait already.
+// Queues the job, or returns false if the queue is full.
 bool queue_push(queue *q, job *j);
 
-// Nobody wants the answer any more. True if the job has not been started.
+// Cancels a job. True if it has not been started.
 bool queue_cancel(queue *q, job *j);
 
-// The jobs that are done since the last call, a list; they are the caller's.
+// The list of jobs completed since the last call; the caller frees them.
 job *queue_take_done(queue *q);
 bool queue_is_idle(queue *q);
 void job_free(job *j); // NULL is fine
 
-// The answer to the body of a request, by one worker.
+// The answer to the body of a request, computed by one worker.
 answer answer_job(const queue *q, mh_context *context, job *j);
 
 // ---- connections ------------------------------------------------------------------------------
@@ -141,7 +140,7 @@ typedef enum client_state {
     CLIENT_ASKING,    // a request is read
     CLIENT_WAITING,   // for its job
     CLIENT_ANSWERED,  // the answer is sent
-    CLIENT_LINGERING, // all is sent; what still comes is ignored until the client closes, too
+    CLIENT_LINGERING, // all is sent; input is ignored until the client closes, too
     CLIENT_GONE,      // to be closed
 } client_state;
 
@@ -154,14 +153,14 @@ typedef struct client {
     char *input;
     size_t input_size, input_capacity;
     size_t needed;  // no request is complete with fewer bytes
-    bool continued; // 100 Continue was prefetched the request
+    bool continued; // the request has had its 100 Continue
 
     job *job; // while WAITING
     bool head_only, keep_alive;
     char head[HTTP_RESPONSE_HEAD_MAX];
     size_t head_size;
     const char *body;
-    char *owned; // `body` if it is to be freed
+    char *owned; // `body` if it must be freed
     size_t body_size;
     size_t sent; // of head and body
 } client;
@@ -175,12 +174,12 @@ typedef struct server {
     client *clients[CONNECTIONS_MAX];
     size_t count;
     size_t unsent;        // bytes of translations
-    int64_t accept_after; // ms: no descriptors are left before that
-    int64_t trim_at;      // ms: memory goes back to the system if all is quiet; 0: it has
+    int64_t accept_after; // ms: accept no connections before that, out of descriptors
+    int64_t trim_at;      // ms: memory is returned to the system if idle; 0: it has been
     bool stopping;
 } server;
 
-// NULL if there is no memory; the socket is closed then.
+// NULL if out of memory; the socket is closed then.
 client *client_open(int socket);
 void client_close(server *s, client *c);
 void client_enter(client *c, client_state state, int seconds);
@@ -198,13 +197,13 @@ bool request_take(server *s, client *c);
 
 // ---- the event loop -------------------------------------------------------------------------
 
-// Starts answering; the listener is open, the page there, the queue open.
+// Starts serving; listener, page and queue must be ready.
 void server_start(server *s);
 
-// Waits for something to happen and does it; at most a second. `mask`: signals blocked meanwhile.
+// Waits up to a second for events and handles them. `mask`: signals blocked meanwhile.
 void server_step(server *s, const sigset_t *mask);
 
-// Refuses new connections, answers whoever waits with 503, and waits until that has arrived.
+// Closes the listener, answers waiting requests with 503, and waits until that is sent.
 void server_stop(server *s, const sigset_t *mask);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From the body of a request to the body of its answer: a text is translated, and a trace of that
-// made. The event loop may cancel that at any step of the search.
+// From the body of a request to the body of its answer: translates a text and traces its attention.
+// The event loop may cancel it at any step of the search.
 #include "messages.h"
 #include "server.h"
 
@@ -20,7 +20,7 @@ static answer answer_json(int code, json_t *json)
     return result;
 }
 
-// JSON is UTF-8; a request's headers, which messages quote, need not be.
+// JSON is UTF-8; request headers, which messages quote, need not be.
 static void make_valid(char *text)
 {
     const size_t size = strlen(text);
@@ -89,8 +89,8 @@ static answer answer_translation(const queue *q, mh_context *context, mh_text te
     return result;
 }
 
-// What speaks against a text; code 0: nothing. One of more sentences than fit the model at once has
-// no trace.
+// The error for an invalid text; code 0: it is valid. A text that is too long for the model at once
+// has no trace.
 static answer refuse_text(const queue *q, mh_context *context, mh_text text)
 {
     const size_t most = mh_translator_configuration(q->translator)->max_length - 1;
@@ -104,7 +104,7 @@ static answer refuse_text(const queue *q, mh_context *context, mh_text text)
         return answer_error(422, "the text is empty; type a sentence to translate");
     if (count > most)
         return answer_error(422,
-                            "the text has %zu tokens, and the model takes %zu at once; try a "
+                            "the text has %zu tokens, and the model takes at most %zu; try one "
                             "sentence at a time",
                             count, most);
     return (answer){0};
@@ -131,7 +131,7 @@ static answer translate(const queue *q, mh_context *context, mh_text text, job *
     if (status)
         return answer_status(context, status);
     const mh_translation *best = mh_translations_at(translations, 0, 0);
-    answer result = {0}; // for nobody, if it was cancelled
+    answer result = {0}; // discarded if it was cancelled
     if (best && !atomic_load(&j->cancelled))
         result = answer_translation(q, context, text, best);
     mh_translations_free(translations);
@@ -140,7 +140,7 @@ static answer translate(const queue *q, mh_context *context, mh_text text, job *
 
 // ---- a request ------------------------------------------------------------------------------
 
-// The text in {"text": "..."}, or an answer that says what is wrong.
+// The text in {"text": "..."}, or an error as the answer.
 static json_t *read_text(const char *body, size_t size, mh_text *text, answer *wrong)
 {
     json_error_t error;

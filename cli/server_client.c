@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// One connection. Sockets do not block: what cannot be sent now is sent when poll() says so.
+// One connection. Sockets are non-blocking: unsent bytes are sent when poll() reports it writable.
 //
 //     ASKING --> WAITING --> ANSWERED --> ASKING                  keep-alive
 //        |                   ^      |
 //        +-------------------+      +---> LINGERING --> GONE      the last answer
-//         the page, a refusal
+//         the page, an error
 //
-// A socket that is closed while bytes wait in it resets the connection, and the client may lose the
-// answer that was sent before. So after the last answer only our side is shut down, and what still
-// arrives is ignored for a while.
+// Closing a socket with unread input resets the connection, and the client may lose the answer that
+// was sent before. So after the last answer only the sending side is shut down, and further input
+// is ignored for a while.
 #include "server.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ void client_answer(server *s, client *c, answer a, bool keep_alive)
                        .retry_after = a.code == 503 ? RETRY_SECONDS : 0,
                        .keep_alive = keep_alive,
                        .body_size = a.size};
-    if (!a.body) { // there was no memory for one
+    if (!a.body) { // out of memory
         c->state = CLIENT_GONE;
         return;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Requests that wait, first come, first served, and the workers that answer them. A worker is a
-// thread with a context of its own for as long as the server lives: connections cost no threads,
-// and memory is always taken by the same few.
+// The FIFO queue of requests, and the workers that answer them. A worker is a thread with its own
+// context for the lifetime of the server: connections need no threads, and only these few threads
+// allocate.
 #include "messages.h"
 #include "server.h"
 
@@ -22,7 +22,7 @@ void job_free(job *j)
 
 // ---- workers --------------------------------------------------------------------------------
 
-// The next job; NULL: the server stops.
+// The next job; NULL: the server is stopping.
 static job *take_job(queue *q)
 {
     pthread_mutex_lock(&q->mutex);
@@ -40,7 +40,7 @@ static job *take_job(queue *q)
     return j;
 }
 
-// A pipe that is full has bytes to read, and the event loop looks once a second anyway.
+// A full pipe wakes the event loop anyway, and it checks once per second.
 static void finish_job(queue *q, job *j)
 {
     pthread_mutex_lock(&q->mutex);

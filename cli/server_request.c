@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which requests get which answer. A request that is refused is refused before its body is read.
+// Which requests get which answer. A request is rejected before its body is read.
 #include "server.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static bool is_own_origin(mh_text origin, mh_text host)
            strncasecmp(origin.bytes + 7, host.bytes, host.size) == 0;
 }
 
-// What speaks against a text from this request; code 0: nothing.
+// The error for a request to /translate; code 0: it is valid.
 static answer refuse_text(const http_request *r)
 {
     if (r->origin.bytes && !is_own_origin(r->origin, r->host))
@@ -43,11 +43,11 @@ static answer refuse_text(const http_request *r)
         return answer_error(415, "Content-Type: found '%.*s', expected 'application/json'",
                             SHOWN(r->content_type));
     if (!r->has_length)
-        return answer_error(411, "Content-Length: expected how many bytes there are");
+        return answer_error(411, "Content-Length: missing, expected the size of the body");
     return (answer){0};
 }
 
-// Refuses what is neither our page nor a text for it; code 0: it is one of them.
+// The error for requests other than the page and /translate; code 0: it is valid.
 static answer refuse(const server *s, const http_request *r)
 {
     const bool page = equals(r->path, "/"), text = equals(r->path, "/translate");
@@ -55,7 +55,7 @@ static answer refuse(const server *s, const http_request *r)
         return answer_error(403, "Host: found '%.*s', expected the address in %s", SHOWN(r->host),
                             s->listener.url);
     if (!page && !text)
-        return answer_error(404, "there is / and /translate here");
+        return answer_error(404, "not found; this server has / and /translate");
     const char *allow = page ? "GET, HEAD" : "POST";
     if (page ? !equals(r->method, "GET") && !equals(r->method, "HEAD")
              : !equals(r->method, "POST")) {
@@ -70,7 +70,7 @@ static answer refuse(const server *s, const http_request *r)
     return refusal;
 }
 
-// The job that is pushed, or the answer of one that cannot be.
+// The queued job, or the answer if it cannot be queued.
 static job *push_text(server *s, client *c, const char *body, size_t size, answer *refusal)
 {
     job *j = calloc(1, sizeof *j);
@@ -79,7 +79,7 @@ static job *push_text(server *s, client *c, const char *body, size_t size, answe
     if (!j || !j->body) {
         *refusal = answer_error(503, "out of memory");
     } else if (s->unsent > UNSENT_MAX) {
-        *refusal = answer_error(503, "too many answers wait for their clients to read them");
+        *refusal = answer_error(503, "too many answers are waiting to be read by their clients");
     } else {
         memcpy(j->body, body, size);
         j->size = size;
@@ -113,7 +113,7 @@ static void discard_input(client *c, size_t size)
     c->continued = false;
 }
 
-// The rest of a request that is refused is not read: the connection ends.
+// The rest of a rejected request is not read: the connection ends.
 static bool end_with(server *s, client *c, answer a)
 {
     c->input_size = 0;

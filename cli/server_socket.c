@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the server listens: a port in use is told from other mistakes, and 0 becomes the port that
-// it is.
+// The listening socket: a port in use has its own message, and port 0 becomes the one assigned.
 #include "messages.h"
 #include "server.h"
 
@@ -73,7 +72,7 @@ int listener_open(listener *l)
     if (open)
         return EXIT_DONE;
     complain("--host %s --port %d: %s%s", l->host, l->port, strerror(reason),
-             reason == EADDRINUSE ? "; --port 0 takes one that is free" : "");
+             reason == EADDRINUSE ? "; --port 0 takes a free one" : "");
     return EXIT_FAILED;
 }
 
@@ -86,7 +85,7 @@ void listener_close(listener *l)
 
 // ---- names ----------------------------------------------------------------------------------
 
-// An address, with [] if it is one of IPv6. No name can be made to look like one.
+// An IP address, IPv6 in []: not a host name, so DNS rebinding cannot forge it.
 static bool is_address(const char *host, size_t size)
 {
     unsigned char address[sizeof(struct in6_addr)];
@@ -112,7 +111,7 @@ bool listener_knows(const listener *l, mh_text host)
     snprintf(bracketed, sizeof bracketed, "[%s]", l->host);
     size_t name = host.size > port_size ? host.size - port_size : 0;
     if (name == 0 || memcmp(host.bytes + name, port, port_size) != 0) {
-        if (l->port != 80) // which browsers leave out
+        if (l->port != 80) // browsers omit it
             return false;
         name = host.size;
     }

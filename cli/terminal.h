@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// What is known of the terminal behind standard output or standard error.
+// Properties of the terminal of standard output or standard error.
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// The columns of the one behind a descriptor; 80 if there is none.
+// The columns of a descriptor's terminal; 80 if it is none.
 size_t terminal_width(int descriptor);
 
-// Whether $NO_COLOR is there and not empty (no-color.org).
+// Whether $NO_COLOR is set and not empty (no-color.org).
 bool colours_refused(void);
 
-// Whether standard output's announces 24-bit colours, and $NO_COLOR does not object.
+// Whether standard output's terminal announces 24-bit colours, and $NO_COLOR is not set.
 bool terminal_has_colours(void);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The options of `multihead train`; see train_options.h.
 //
-// --example and --preset set many options at once. So that it does not matter where on the command
-// line they stand, it is read twice: the first time to know them, the second time, after they have
-// set what they set, for all that others say.
+// --example and --preset set many options at once. Their position on the command line must not
+// matter, so it is parsed twice: first to find them, then, once they are applied, for all other
+// options.
 #include "train_options.h"
 #include "messages.h"
 #include "train_record.h"
@@ -53,19 +53,19 @@ static const struct argp_option option_table[] = {
     {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are not read",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
-    {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not learnt from", 0},
+    {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not trained on", 0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,
-     "built-in data in place of files: numbers, French number words to English, with sizes and "
-     "rates that suit it where other options say nothing else",
+     "built-in data in place of files: numbers, French number words to English, with suitable "
+     "defaults for sizes and rates",
      0},
     {"tokenizer", KEY_TOKENIZER, "FILE", 0, "a tokenizer.json; default: learnt from the data", 0},
-    {"merges", KEY_MERGES, "N", 0, "of a tokenizer that is learnt; default: 8000", 0},
+    {"merges", KEY_MERGES, "N", 0, "merges of the tokenizer to learn; default: 8000", 0},
     {"attribution", KEY_ATTRIBUTION, "TEXT", 0, "where the data is from, for the model's README",
      0},
     {NULL, 0, NULL, 0, "The run", 2},
     {"output", 'o', "DIR", 0,
-     "its directory, and the model's; with a checkpoint in it, training resumes", 0},
+     "directory of the run and its model; if it has a checkpoint, training resumes", 0},
     {"after", KEY_AFTER, "TIME", 0,
      "stop after 20e (epochs), 50Ku (updates) or 100Mt (target tokens), counted from the start of "
      "the run; default: 20e",
@@ -80,7 +80,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"preset", KEY_PRESET, "NAME", 0,
      "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
-     "or base (512, 8, 6+6, 2048), where other options say nothing else",
+     "or base (512, 8, 6+6, 2048); other options override its sizes",
      0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
     ALIAS("embed-dim"),
@@ -94,26 +94,29 @@ static const struct argp_option option_table[] = {
     {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
     ALIAS("dim-feedforward"),
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
-    {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each sum, not before each sublayer", 0},
+    {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
+     0},
     {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
-     "tokens of a sentence; longer ones are left out; default: 256", 0},
+     "most tokens of a sentence; longer ones are skipped; default: 256", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
-    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0, "source and target tokens of a batch; default: 4096",
+    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0, "source and target tokens per batch; default: 4096",
      0},
-    {"accumulate", KEY_ACCUMULATE, "N", 0, "batches of an update; default: 1", 0},
-    {"lr", KEY_LR, "X", 0, "the highest learning rate; default: 0.001", 0},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
+    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001", 0},
     {"warmup", KEY_WARMUP, "N", 0,
-     "updates to get there; then it falls with their square root; default: 1000, but at most a "
-     "tenth of the run that --after asks for when it begins",
+     "updates until it is reached; then it decays with their inverse square root; default: 1000, "
+     "but at most a tenth of the run that --after requests at its start",
      0},
     {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
     {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
     {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
-    {"clip", KEY_CLIP, "X", 0, "the highest norm of gradients, 0 for none; default: 1", 0},
+    {"clip", KEY_CLIP, "X", 0, "clip gradients to this norm, 0 for none; default: 1", 0},
     {"label-smoothing", KEY_SMOOTHING, "P", 0, "default: 0.1", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "of products: f32 or bf16, weights being f32; default: bf16 at level amx, else f32", 0},
+     "type of the operands of products, f32 or bf16; weights stay f32. Default: bf16 at level amx, "
+     "else f32",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -139,7 +142,7 @@ static void set_preset(mh_translator_config *model, int preset)
     model->dim_feedforward = sizes[preset][3];
 }
 
-// A minute or two on two cores, and nearly all numbers right.
+// A minute or two on two cores; nearly all numbers are translated correctly.
 static void set_example(mh_train_options *o)
 {
     o->merges = 100;
@@ -314,7 +317,7 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     }
 }
 
-// A run that has recorded its options is resumed by them, and those are checked with the others.
+// A run is resumed with its recorded options, which are checked together with the others.
 static bool resumes(const train *t)
 {
     const mh_train_options *o = &t->options;
@@ -334,7 +337,7 @@ static void check_options(struct argp_state *state, train *t)
         argp_error(state, "--data is missing, %s%s; without data at hand try --example numbers",
                    o->folder,
                    t->record ? "/" TRAIN_RECORD_NAME " has none"
-                             : " has no " TRAIN_RECORD_NAME " to resume by");
+                             : " has no " TRAIN_RECORD_NAME " to resume from");
     if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
         argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
                           "their targets");
@@ -344,7 +347,7 @@ static void check_options(struct argp_state *state, train *t)
         argp_error(state, "%s is for validation, and --valid is missing",
                    o->patience ? "--patience" : "--valid-freq");
     if (t->merges && o->tokenizer)
-        argp_error(state, "--merges is for a tokenizer that is learnt, and --tokenizer has one");
+        argp_error(state, "--merges is for learning a tokenizer, and --tokenizer gives one");
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -372,15 +375,15 @@ const struct argp train_argp = {
     .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
                 "-o DIR [OPTION...]",
     .doc =
-        "Trains an encoder-decoder Transformer to translate, from sentence pairs. DIR becomes a "
-        "model that 'multihead translate -m DIR' uses: the best so far by BLEU on the "
-        "validation data, or the last one without any.\n"
+        "Trains an encoder-decoder Transformer for translation on sentence pairs. DIR becomes a "
+        "model for 'multihead translate -m DIR': the best so far by BLEU on the validation "
+        "data, or the last one without validation.\n"
         "\n"
-        "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) lose nothing: the update is finished and "
-        "saved, with exit code 5, and 'multihead train -o DIR' resumes there, with the options "
-        "that the run was started with; after a crash it resumes from the last checkpoint. What "
-        "comes out is the same to the bit however often a run was stopped, and for any "
-        "number of threads. A run that is complete is left as it is.\v"
+        "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) interrupt a run safely: the update is "
+        "finished and saved, the exit code is 5, and 'multihead train -o DIR' resumes the run with "
+        "the options it was started with. After a crash it resumes from the last checkpoint. The "
+        "model is bitwise identical however often a run is interrupted, and for any number of "
+        "threads. A complete run is left unchanged.\v"
         "Examples:\n"
         "  multihead train --data train.tsv --valid dev.tsv -o run\n"
         "  multihead train -o run\n"
@@ -396,8 +399,7 @@ static int check_resumed(const train *t)
     const char *const paths[] = {o->data, o->data_targets, o->valid, o->valid_targets};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (paths[i] && !strcmp(paths[i], "-")) {
-            complain("the run in %s has read its data from standard input; give all its options "
-                     "again",
+            complain("the run in %s read its data from standard input; give all its options again",
                      o->folder);
             return EXIT_USAGE;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `multihead train` works on, and its options: one table for reading, help and the man page.
+// State of `multihead train`, and its options: one table for parsing, help and the man page.
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
@@ -12,11 +12,11 @@ typedef struct train {
     mh_train_options options;
     int preset;              // 0: none
     bool merges, valid_freq; // given
-    bool resumes;            // by the options that the run has recorded: --data is not given
+    bool resumes;            // with the options that the run has recorded: --data is not given
     bool unrecorded;         // they could not be written
     int argc;                // the command line, with recorded options
     char **argv;             //
-    char *record;            // what those are in
+    char *record;            // memory of the recorded options
     train_progress progress;
     size_t bad_lines;
 } train;

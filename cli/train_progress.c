@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What people see of a training; see train_progress.h. What matters most comes first: a terminal of
-// 80 columns shows the time that is left, a wider one the rest too.
+// Progress of a training run; see train_progress.h. The most important fields come first: 80
+// columns show them up to the remaining time, a wider terminal all.
 #include "train_progress.h"
 #include "messages.h"
 #include "progress.h"
@@ -32,7 +32,7 @@ static void measure_rate(train_progress *p, const mh_train_event *e)
     p->rated_tokens = e->tokens_now;
 }
 
-// What is left takes as long as what this process has done: validations and all.
+// Extrapolates from the updates of this process, validations included.
 static double seconds_left(const mh_train_event *e)
 {
     const double done_now = e->tokens ? e->part * (double)e->tokens_now / (double)e->tokens : 0;
@@ -73,12 +73,12 @@ static void show_validation(const mh_train_event *e)
 
 static void show_begin(const mh_train_event *e)
 {
-    note("%zu pair%s, %zu for validation, %zu left out; %zu tokens in the vocabulary, %.2f M "
+    note("%zu pair%s, %zu for validation, %zu skipped; %zu tokens in the vocabulary, %.2f M "
          "parameters, %s",
          e->pairs, e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
          (double)e->parameters / 1e6, e->precision);
     if (e->update)
-        note("resumes after update %" PRIu64, e->update);
+        note("resuming after update %" PRIu64, e->update);
     if (e->updates <= e->warmup && e->warmup > 1)
         note("the run of about %" PRIu64 " updates ends within its warm-up of %" PRIu64
              ": little will be learnt; try --warmup %" PRIu64 ", or a longer --after",

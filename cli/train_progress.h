@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What people see of a training: one live line on a terminal, else a line now and then.
+// Progress of a training run: one live line on a terminal, else a line now and then.
 #ifndef CLI_TRAIN_PROGRESS_H
 #define CLI_TRAIN_PROGRESS_H
 
@@ -7,12 +7,12 @@
 
 typedef struct train_progress {
     double shown; // seconds, when the last line was
-    double rate;  // target tokens a second, lately
+    double rate;  // target tokens per second, recently
     double rated; // seconds and tokens when that was measured
     uint64_t rated_tokens;
 } train_progress;
 
-// An event function's work; `p` is all zeros at first.
+// Handles an event of a run; `p` is initially all zeros.
 void train_progress_show(train_progress *p, const mh_train_event *event);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading and writing command.txt; see train_record.h. The file is read like any other: it may have
-// been edited.
+// Reading and writing command.txt; see train_record.h. The file is untrusted: it may have been
+// edited.
 #include "train_record.h"
 #include "messages.h"
 #include "outputs.h"
@@ -27,7 +27,7 @@ bool train_record_exists(const char *folder)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// Undoes the escapes of a line, in place. False if one is unknown.
+// Unescapes a line in place. False if an escape is unknown.
 static bool unescape(char *line)
 {
     char *to = line;
@@ -45,7 +45,7 @@ static bool unescape(char *line)
     return true;
 }
 
-// Cuts the bytes into arguments at t->argv + 1 and counts them. False if they are not such a file.
+// Splits the bytes into arguments at t->argv + 1 and counts them. False if the format is wrong.
 static bool take_lines(train *t, size_t size)
 {
     char *line = t->record, *end = t->record + size;
@@ -155,7 +155,7 @@ static void put_argument(FILE *to, const train *t, const char *argument, const c
     putc('\n', to);
 }
 
-// -o DIR or its like, which stands on every command line, and -q, which is not the run's.
+// -o DIR in any spelling, which every command line has, and -q, which is not part of the run.
 static bool is_left_out(const train *t, int i)
 {
     const char *argument = t->argv[i], *folder = t->options.folder;

@@ -16,12 +16,12 @@
 
 bool train_record_exists(const char *folder);
 
-// Puts the recorded arguments between argv[0] and the others, which win: into t->argc and t->argv,
-// whose memory is freed by train_record_free(). Returns an exit code after saying what is wrong.
+// Inserts the recorded arguments between argv[0] and the others, which take precedence: into
+// t->argc and t->argv, freed by train_record_free(). Returns an exit code after reporting an error.
 int train_record_load(train *t, int argc, char **argv);
 void train_record_free(train *t); // all zeros is fine
 
-// Writes t->argv; the file is whole or as before. False with errno.
+// Writes t->argv atomically. False with errno.
 bool train_record_save(const train *t);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `multihead translate` is made of: where texts come from, which heads are off, how
-// translations are printed, and the options that say so.
+// The parts of `multihead translate`: reading texts, disabling heads, printing translations, and
+// the options.
 #ifndef CLI_TRANSLATE_H
 #define CLI_TRANSLATE_H
 
@@ -13,20 +13,20 @@ enum { ALIGNMENT_NONE, ALIGNMENT_HARD, ALIGNMENT_SOFT };
 
 // ---- texts from a stream ----------------------------------------------------------------
 
-// Lines as they come, not when the stream ends.
+// Lines as they arrive, not when the stream ends.
 typedef struct line_stream {
     int descriptor;
-    bool prompts; // somebody types them
+    bool prompts; // they are typed at a terminal
     char *bytes;
-    size_t begin, size, capacity; // what is not taken yet: bytes[begin .. size)
-    size_t searched;              // of these, how many have no newline
+    size_t begin, size, capacity; // not consumed yet: bytes[begin .. size)
+    size_t searched;              // of these, how many are known to have no newline
     bool ended;
-    mh_text *items; // (count): the lines taken last, valid until the next are
+    mh_text *items; // (count): the current lines, valid until the next call
     size_t count, item_capacity;
 } line_stream;
 
-// Takes at least one line, waiting if need be, and what else is there, up to `most`; none at the
-// end. Returns an exit code after saying what is wrong.
+// Takes at least one line, waiting if necessary, and all others available, up to `most`; none at
+// the end. Returns an exit code after reporting errors.
 int stream_take(line_stream *stream, size_t most);
 void stream_free(line_stream *stream);
 
@@ -37,26 +37,26 @@ typedef struct head_list {
     size_t count;
 } head_list;
 
-// Refuses what is no enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
+// Rejects anything but enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
 void heads_add(struct argp_state *state, head_list *list, const char *name);
 
-// The table of mh_translate_options, NULL if no head is off; free() it. Returns an exit code after
-// saying which head the model does not have.
+// The table of mh_translate_options, NULL if no head is disabled; free() it. Returns an exit code
+// after reporting a head that the model does not have.
 int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
 
 // ---- words ------------------------------------------------------------------------------
 
-// Which words were looked at: tokens put together to words, which are what is between blanks.
+// Word alignment: tokens joined to words, which are separated by whitespace.
 typedef struct alignment {
     size_t target_words, source_words;
     double *weights; // (target_words, source_words); rows have sum 1, or are 0
 } alignment;
 
-// False if there is no memory; free with alignment_free().
+// False if out of memory; free with alignment_free().
 bool alignment_create(const mh_translation *translation, alignment *a);
 void alignment_free(alignment *a);
 
-// The source word that a target word looks at most.
+// The source word that a target word attends to most.
 size_t alignment_best(const alignment *a, size_t target_word);
 
 // ---- printing ---------------------------------------------------------------------------
@@ -75,7 +75,7 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
 // ---- attention --------------------------------------------------------------------------
 
 typedef struct attention {
-    bool shows;              // heatmaps behind each translation
+    bool shows;              // heatmaps after each translation
     output page, trace;      // files
     const char *model;       // its directory
     mh_view_options options; // which part
@@ -83,15 +83,15 @@ typedef struct attention {
 
 bool attention_wanted(const attention *a);
 
-// Refuses a layer or a head that the model does not have. Returns an exit code.
+// Rejects a layer or head that the model does not have. Returns an exit code.
 int attention_check(const attention *a, const mh_translator_config *config);
 
-// Shows and writes what was asked for of one translation, of text `number`. Returns an exit code.
+// Shows and writes the attention of one translation, of text `number`. Returns an exit code.
 int attention_print(const attention *a, mh_context *context, const mh_translator *translator,
                     const bool *disabled, mh_text source, const mh_translation *translation,
                     size_t number, FILE *to);
 
-// The last part of a folder's name, without the way there; free() it. NULL if there is no memory.
+// The last component of a directory's path; free() it. NULL if out of memory.
 char *model_name(const char *folder);
 
 // ---- all of it --------------------------------------------------------------------------

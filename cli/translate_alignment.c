@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Attention between tokens as attention between words; see translate.h. What is looked at is added
-// up over a source word's tokens, and averaged over a target word's.
+// Attention between tokens as attention between words; see translate.h. Weights are summed over the
+// tokens of a source word and averaged over those of a target word.
 #include "translate.h"
 
 #include <stdlib.h>
 
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The word of each token, SIZE_MAX for blanks; returns the number of words.
+// The word of each token, SIZE_MAX for whitespace; returns the number of words.
 static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t *words)
 {
     size_t number = 0, place = 0;
-    bool inside = false; // a word goes on
+    bool inside = false; // within a word
     for (size_t i = 0; i < count; i++) {
         words[i] = SIZE_MAX;
         for (; place < ends[i]; place++) {
@@ -22,7 +22,7 @@ static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t 
                 words[i] = number - 1;
         }
         if (words[i] == SIZE_MAX && inside)
-            words[i] = number - 1; // a token of no characters of its own belongs to the word here
+            words[i] = number - 1; // a token without characters belongs to the current word
     }
     return number;
 }

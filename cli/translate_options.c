@@ -33,50 +33,49 @@ static const struct argp_option option_table[] = {
      "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
-     "load the model even if its checksums say that it was changed after saving", 0},
+     "load the model even if its checksums do not match: it was changed after saving", 0},
     {"input", KEY_INPUT, "FILE", 0, "translate the lines of a file; - is standard input", 0},
     {NULL, 0, NULL, 0, "Search", 2},
-    {"beam", KEY_BEAM, "N", 0, "hypotheses a sentence; 1: always the likeliest token. Default: 4",
-     0},
+    {"beam", KEY_BEAM, "N", 0, "hypotheses per sentence; 1: greedy search. Default: 4", 0},
     ALIAS("num-beams"),
     {"length-penalty", KEY_PENALTY, "X", 0,
-     "score = log-probability / tokens^X, 0 to 10; more prefers longer ones. Default: 1", 0},
+     "score = log-probability / tokens^X, 0 to 10; larger prefers longer ones. Default: 1", 0},
     {"max-length-factor", KEY_FACTOR, "X", 0,
-     "at most X * source tokens + 20 tokens, and what the model can. Default: 2", 0},
+     "at most X * source tokens + 20 tokens, up to the model's limit. Default: 2", 0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
      "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; enc.2 is all heads "
      "of "
-     "a layer; again for each further one",
+     "a layer; may be given several times",
      0},
     {NULL, 0, NULL, 0, "What to print", 3},
-    {"output", 'o', "FILE", 0, "write to a file, whole or not at all; - is standard output", 0},
+    {"output", 'o', "FILE", 0, "write to a file, atomically; - is standard output", 0},
     {"n-best", KEY_N_BEST, "N", 0,
-     "the N best of each text, a line each, behind the text's number; N up to the beam, which "
-     "grows to N if it is not given. Default: 1",
+     "the N best of each text, one per line, after the text's number and a tab; at most --beam, "
+     "whose default grows to N. Default: 1",
      0},
     {"scores", KEY_SCORES, NULL, 0, "the score before each translation", 0},
     {"alignment", KEY_ALIGNMENT, "KIND", 0,
-     "which words were looked at: hard, pairs SOURCE-TARGET behind each translation, words from 0; "
-     "soft, a line of weights for each of its words",
+     "word alignment by cross-attention: hard, pairs SOURCE-TARGET after each translation, words "
+     "from 0; soft, a line of weights for each of its words",
      0},
     {"alignment-layer", KEY_LAYER, "N", 0,
-     "the decoder layer, from 0, whose heads are averaged for it. Default: all layers", 0},
-    {"json", KEY_JSON, NULL, 0, "a JSON object a text", 0},
-    {NULL, 0, NULL, 0, "Attention: one more pass, the translation given", 4},
-    {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads behind each translation", 0},
+     "the decoder layer, from 0, whose heads are averaged. Default: all layers", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object per text", 0},
+    {NULL, 0, NULL, 0, "Attention, by one more pass over the given translation", 4},
+    {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads after each translation", 0},
     {"attention", KEY_PAGE, "FILE", 0,
      "write one HTML page with every view of every head; for one text", 0},
     {"trace-out", KEY_TRACE_OUT, "FILE", 0,
-     "write a trace (docs/trace-format.md), such as 'multihead view' reads; for one text", 0},
+     "write a trace (docs/trace-format.md) for 'multihead view'; for one text", 0},
     {"kind", KEY_KIND, "KIND", 0, "what is shown: encoder, decoder or cross. Default: cross", 0},
     {"layer", KEY_VIEW_LAYER, "N", 0,
      "from 0. Default: the last in heatmaps, an overview in the page", 0},
     {"head", KEY_HEAD, "N", 0, "from 0. Default: all", 0},
     {"width", KEY_WIDTH, "N", 0, "columns of heatmaps. Default: the terminal's, or 80", 0},
     {NULL, 0, NULL, 0, "Speed", 5},
-    {"batch", KEY_BATCH, "N", 0, "sentences at a time. Default: 32", 0},
+    {"batch", KEY_BATCH, "N", 0, "sentences per batch. Default: 32", 0},
     {"dtype", KEY_DTYPE, "NAME", 0,
-     "numbers of the matrix products: f32 or bf16. Default: bf16 at level amx, else f32", 0},
+     "type of the operands of products, f32 or bf16. Default: bf16 at level amx, else f32", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -238,10 +237,10 @@ const struct argp translate_argp = {
     .options = option_table,
     .parser = parse_option,
     .args_doc = "[-m MODEL] [OPTION...] [TEXT...]",
-    .doc = "Translates sentences by beam search. Each TEXT is one; without any, each line of "
-           "--input, or of standard input as it comes. A text too long for the model is translated "
-           "sentence by sentence. The translation of a text depends on nothing but the text, the "
-           "model, the search and --dtype and --isa: not on threads, batch or the other texts.\v"
+    .doc = "Translates sentences by beam search: each TEXT, or by default each line of --input or "
+           "of standard input, as it arrives. A text too long for the model is translated sentence "
+           "by sentence. The translation of a text depends only on the text, the model, the search "
+           "options, --dtype and --isa: not on threads, batch size or the other texts.\v"
            "Examples:\n"
            "  multihead translate \"Il fait beau.\"\n"
            "  multihead translate -m fr-en --input fr.txt -o en.txt\n"

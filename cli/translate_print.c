@@ -62,7 +62,7 @@ static int print_text(const printing *p, const mh_translation *r, size_t number)
 
 // ---- JSON -------------------------------------------------------------------------------
 
-// A token may be a part of a character only.
+// A token may be part of a character.
 static int put_tokens(const printing *p, mh_context *context, const mh_translation *r)
 {
     mh_text_buffer token = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lines of standard input as they come; see translate.h. Reads what is there and not more, so that
-// a program that writes a line and waits for its translation gets it.
+// Lines of standard input as they arrive; see translate.h. Reads only what is available, so that a
+// program that writes a line and waits for its translation gets it.
 #include "messages.h"
 #include "translate.h"
 

@@ -7,10 +7,10 @@
 
 #include <multihead/view.h>
 
-// Ends the program if the name of a page is that of another kind of file.
+// Ends the program if the extension of a page is that of another kind of file.
 void view_files_check(struct argp_state *state, const output *page);
 
-// Writes those of the two that have a path. Returns an exit code after saying what is wrong.
+// Writes those of the two that have a path. Returns an exit code after reporting errors.
 int view_files_save(mh_context *context, const mh_view_options *options, const mh_trace *trace,
                     const output *page, const output *trace_out);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reading what `multihead view` shows; see view_inputs.h.
 //
-// A file of tokens has one a line. A file of one line, and an argument that is no file, is taken as
-// tokens with blanks between them, because that is how a sentence is written down.
+// A file of tokens has one per line. A file of one line, and an argument that is not a file, is
+// split at whitespace, as a sentence is written.
 #include "view_inputs.h"
 #include "messages.h"
 #include "whole_file.h"
@@ -60,7 +60,8 @@ static int read_tokens(token_list *list)
     if (code != EXIT_DONE)
         return code;
     if (memchr(list->text, 0, size)) {
-        complain("%s %s: a byte 0, expected text, one token a line", list->option, list->path);
+        complain("%s %s: contains a NUL byte, expected text, one token per line", list->option,
+                 list->path);
         return EXIT_INPUT;
     }
     const char *newline = strchr(list->text, '\n');
@@ -100,7 +101,7 @@ static int take_sequence(view *v)
     mh_tensor *t = &v->weights.tensor;
     const size_t batch = t->shape[1];
     if (batch == 0)
-        return array_complain(&v->weights, "expected no dimension of 0");
+        return array_complain(&v->weights, "expected no dimension of size 0");
     if (v->sequence < 0 && batch > 1)
         return array_complain(&v->weights,
                               "(layers, batch, heads, queries, keys) of %zu sequences, "
@@ -128,7 +129,7 @@ static int arrange_weights(view *v)
                               "expected (batch, heads, queries, keys), of which the first one or "
                               "two may be missing, or (layers, batch, heads, queries, keys)");
     if (!array_is_float(&v->weights))
-        return array_complain(&v->weights, "expected float numbers");
+        return array_complain(&v->weights, "expected a float array");
     if (v->axes != AXES_NONE && rank != 4)
         return array_complain(&v->weights, "--axes is for 4 dimensions");
     if (rank == 5)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `multihead view` works on, shared by its files: the options and what is written are in
-// cmd_view.c, reading weights, tokens and traces in view_inputs.c.
+// State of `multihead view`, shared by its files: options and outputs are in cmd_view.c, reading
+// weights, tokens and traces in view_inputs.c.
 #ifndef CLI_VIEW_INPUTS_H
 #define CLI_VIEW_INPUTS_H
 
@@ -9,7 +9,7 @@
 #include "view_files.h"
 
 // Tokens from a file or, if there is none of that name, the words of the argument itself. The text
-// must stay in memory as long as they.
+// must outlive them.
 typedef struct token_list {
     const char *option, *path;
     bool words; // the argument's own
@@ -39,9 +39,9 @@ typedef struct view {
     mh_context *context;
 } view;
 
-// Fills v->trace from --trace, or from --weights and the tokens. Returns an exit code after saying
-// what is wrong.
+// Fills v->trace from --trace, or from --weights and the tokens. Returns an exit code after
+// reporting errors.
 int view_read_inputs(view *v);
-void view_close_inputs(view *v); // fine if they were never read
+void view_close_inputs(view *v); // may never have been read
 
 #endif

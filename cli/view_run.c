@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The curve of a training run; see view_run.h. The text comes first: a folder that cannot be
-// written to does not hide it.
+// The curve of a training run; see view_run.h. The text comes first: it is shown even if the
+// directory is not writable.
 #include "view_run.h"
 #include "messages.h"
 #include "outputs.h"
@@ -60,7 +60,7 @@ static bool is_page(const char *path)
     return length > 5 && strcmp(path + length - 5, ".html") == 0;
 }
 
-// Weights without --weights, and the page that was made of them, are easy mistakes.
+// Weights without --weights, and the page made of them, are likely mistakes.
 static int check_folder(const char *folder)
 {
     struct stat status;
@@ -70,12 +70,13 @@ static int check_folder(const char *folder)
     if (exists && is_page(folder))
         complain("%s is a page: open it in a browser", folder);
     else if (exists)
-        complain("%s: is a file, expected the folder of a run, or --weights or --trace before it",
-                 folder);
+        complain(
+            "%s: is a file, expected the directory of a run, or --weights or --trace before it",
+            folder);
     else if (is_page(folder))
         complain("%s: no such page; -o %s writes one of --weights or --trace", folder, folder);
     else
-        return EXIT_DONE; // it is missed when its log is opened
+        return EXIT_DONE; // opening its log reports it
     return EXIT_INPUT;
 }
 

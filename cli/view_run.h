@@ -5,11 +5,11 @@
 
 #include "view_inputs.h"
 
-// Ends the program if there are options that a run has no use for.
+// Ends the program if there are options that do not apply to a run.
 void view_run_check(struct argp_state *state, const view *v);
 
-// Prints the figures of the run, then writes its image. Returns an exit code after saying what is
-// wrong.
+// Prints the figures of the run, then writes its image. Returns an exit code after reporting
+// errors.
 int view_run(view *v);
 
 #endif

@@ -19,7 +19,7 @@ bool is_stream(const char *path)
 
 const char *input_name(const char *path) { return is_standard(path) ? "standard input" : path; }
 
-// Says "OPTION: PATH: WHAT: REASON" with what of it there is, and returns the exit code.
+// Prints "OPTION: PATH: WHAT: REASON", without missing parts, and returns the exit code.
 static int refuse(const char *option, const char *path, const char *what, int error)
 {
     complain("%s%s%s: %s%s%s", option ? option : "", option ? ": " : "", input_name(path), what,
@@ -35,7 +35,7 @@ static FILE *open_stream(const char *option, const char *path, int *code)
         *code = stream ? EXIT_DONE : refuse(option, path, "cannot be opened", errno);
         return stream;
     }
-    *code = standard_taken ? refuse(option, path, "can be read once only", 0) : EXIT_DONE;
+    *code = standard_taken ? refuse(option, path, "can be read only once", 0) : EXIT_DONE;
     if (*code != EXIT_DONE)
         return NULL;
     standard_taken = true;
@@ -49,7 +49,7 @@ int whole_file_read(const char *option, const char *path, size_t most, char **by
     *bytes = NULL;
     FILE *stream = open_stream(option, path, &code);
     while (code == EXIT_DONE && !feof(stream) && !ferror(stream)) {
-        if (capacity - used < 2) { // room for a byte and the 0
+        if (capacity - used < 2) { // room for a byte and the NUL
             capacity = capacity ? 2 * capacity : 1 << 16;
             char *bigger = capacity > used ? realloc(*bytes, capacity) : NULL;
             if (!bigger) {
@@ -60,7 +60,7 @@ int whole_file_read(const char *option, const char *path, size_t most, char **by
         }
         used += fread(*bytes + used, 1, capacity - used - 1, stream);
         if (used > most)
-            code = refuse(option, path, "is larger than such a file can be", 0);
+            code = refuse(option, path, "is too large", 0);
     }
     if (code == EXIT_DONE && ferror(stream))
         code = refuse(option, path, "cannot be read", errno);
