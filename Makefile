@@ -5,7 +5,7 @@
 #   make demo        build, then show what it can do
 #   make test        build the tests and examples, too, and run them
 #   make tests       build them without running them
-#   make bench       build, then measure this machine and how near its limits we come
+#   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"

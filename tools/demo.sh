@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What `make demo` shows: French to English with the model that ships, what its heads attend to, and
-# attention by itself.
+# `make demo`: French to English with the shipped model, what its heads attend to, and attention by
+# itself.
 #
-#     demo.sh BUILD          BUILD is the folder of the build
+#     demo.sh BUILD          BUILD is the build directory
 
 build=$(cd "${1:?usage: demo.sh BUILD}" && pwd) || exit 1
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,7 +27,7 @@ type_in() {
 title "French to English"
 type_in 'multihead translate -m models/fr-en "Où est la gare ?" "Je ne sais pas pourquoi elle est partie si tôt."'
 
-title "Which French words each English word came from: the heads of the last decoder layer"
+title "Which French words each English word attends to: heads of the last decoder layer"
 type_in 'multihead translate -m models/fr-en --show-attention "Le chat noir dort sur la chaise."'
 
 title "The same with one of its 36 heads switched off: head 1 of the encoder's first layer"
@@ -45,11 +45,11 @@ type_in "multihead info"
 
 title "Try next"
 cat <<'END'
-  build/multihead serve -m models/fr-en --open    type sentences in the browser, see what the heads do
-  build/multihead train --example numbers -o run  teach a model French numbers in a minute or two
-  build/multihead train --help                    ... or your own two columns of sentences
+  build/multihead serve -m models/fr-en --open    translate in the browser, see what the heads do
+  build/multihead train --example numbers -o run  train a model on French numbers in a minute or two
+  build/multihead train --help                    ... or on your own sentence pairs
   build/multihead attend --help                   attention on your own arrays, every mask and option
-  build/multihead bench                           how fast it is here, beside the machine's limit
+  build/multihead bench                           benchmark against this machine's measured peak
   make test                                       builds and runs the tests and the examples
-  examples/01_attention.c, examples/07_train.c    the library in a page, a Transformer trained in another
+  examples/01_attention.c, examples/07_train.c    the library in one page; training a Transformer
 END

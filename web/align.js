@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Alignment: source and translation, and by cross-attention which word goes with which. Hover or
+// Alignment: words of source and translation aligned by cross-attention. Hover or
 // focus a word on either side to see its counterparts.
 
 const align = {
@@ -56,7 +56,7 @@ const align = {
         el(
           'p',
           {class: 'muted'},
-          'Point at a word: below, where it looked; above, who looked at it.'
+          'Point at a word: below, to see what it attends to; above, to see what attends to it.'
         )
       ),
       el('section', {class: 'card'}, el('h2', {}, 'Word by word'), this.table(m))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The page: tabs, controls, and show(), through which all data arrive - from the page itself, or
-// from the server that it came from.
+// The page: tabs, controls, and show(), through which all data enter - from the page itself, or
+// from the server it was loaded from.
 
 const VIEWS = [overview, heatmap, lines, align, steps, headsView];
 const current = {trace: null, group: null};
-let turn = 0; // a view that was started before the latest change stops
+let turn = 0; // a view that was started before the latest change is abandoned
 
 const currentMatrix = () => current.group.matrix(state.layer, state.head, state.words);
 // Steps computes one head, never the mean of all.
@@ -156,8 +156,8 @@ function drawControls() {
     'button',
     {
       id: 'theme',
-      title: 'Light or dark',
-      'aria-label': 'Light or dark',
+      title: 'Light or dark mode',
+      'aria-label': 'Light or dark mode',
       onclick: () => {
         document.documentElement.dataset.theme = theme() === 'dark' ? 'light' : 'dark';
         draw();
@@ -180,14 +180,14 @@ function drawFoot(bytes) {
     el(
       'span',
       {},
-      `${weights.toLocaleString('en')} weights in ${trace.bits} bits: each within ±${(50 / steps).toPrecision(2)} % of its row’s largest`
+      `${weights.toLocaleString('en')} weights in ${trace.bits} bits: each within ±${(50 / steps).toPrecision(2)} % of its row’s maximum`
     ),
     el('span', {}, `${(bytes / 1e6).toFixed(2)} MB, stored compressed`),
-    el('span', {}, `multihead ${trace.description.version || ''}. Complete and offline.`)
+    el('span', {}, `multihead ${trace.description.version || ''}. Self-contained, works offline.`)
   );
 }
 
-// All data arrive here. `description` and `chunkText` as in trace.js.
+// All data enter here. `description` and `chunkText` as in trace.js.
 function show(description, chunkText, size) {
   current.trace = new Trace(description, chunkText);
   $('title').textContent = document.title = description.title;
@@ -203,7 +203,7 @@ function show(description, chunkText, size) {
   return draw().then(() => drawFoot(size()));
 }
 
-// What went wrong, from the server's {"error": ...} or, if that is not what came, the bare answer.
+// The error message from the server's {"error": ...}, or else the plain response.
 async function refusal(answer) {
   const text = await answer.text();
   try {
@@ -213,8 +213,8 @@ async function refusal(answer) {
   }
 }
 
-// A page without a trace asks its server for one: POST /translate, the text in; the translation
-// and the same description and chunks out.
+// A page without a trace requests one from its server: POST /translate with the text returns the
+// translation and the same description and chunks.
 function offerForm() {
   const form = $('ask');
   form.hidden = false;

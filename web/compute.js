@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One query's attention in one head, computed from the q, k and v of a trace as the model did it.
+// One query's attention in one head, computed from the q, k and v of a trace as in the model.
 
 function dot(a, aStart, b, bStart, count) {
   let sum = 0;
@@ -13,7 +13,7 @@ function tapRow({data, shape}, h, i) {
   return Array.from(data.subarray(start, start + width));
 }
 
-// May the query see the key? Without a recorded mask, decoder self-attention hides what is later.
+// May the query see the key? Without a recorded mask, decoder self-attention is causal.
 function maySee(group, taps, query, key) {
   if (taps.mask) return taps.mask.data[query * group.cols + key] !== 0;
   return group.kind !== 'decoder.self' || key <= query;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files to take along: SVG drawn anew (not copied from the screen), PNG made from that SVG, CSV
-// with the numbers.
+// Exports: SVG drawn separately (not copied from the screen), PNG rendered from that SVG, CSV with
+// the values.
 
 const escapeXml = text =>
   String(text)
@@ -86,7 +86,7 @@ async function pngOfSvg(svg) {
   try {
     await new Promise((done, failed) => {
       image.onload = done;
-      image.onerror = () => failed(new Error('the drawing could not be turned into pixels'));
+      image.onerror = () => failed(new Error('the drawing could not be rendered'));
       image.src = url;
     });
     const scale = Math.min(2, 8192 / Math.max(image.width, image.height));
@@ -110,7 +110,7 @@ function saveFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// Saves what the view offers: {svg(): text, csv(): text}.
+// Saves the view: {svg(): text, csv(): text}.
 async function exportView(view, format) {
   const head = shownHead(),
     name = `attention-${state.view}-${state.kind}-${state.layer}-${head < 0 ? 'mean' : head}`;

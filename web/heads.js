@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each head does: where its attention goes on average over the queries, and a plain name.
+// What each head does: where its attention goes on average over the queries, and a name for it.
 
 const COLUMNS = [
   {id: 'layer', name: 'Layer'},
@@ -9,18 +9,18 @@ const COLUMNS = [
     id: 'entropy',
     name: 'Entropy',
     unit: 'bits',
-    tip: 'how spread out: 0 is one key, log₂ of the keys all alike',
+    tip: 'how spread out: 0 is a single key, log₂ of the number of keys is uniform',
   },
   {id: 'distance', name: 'Distance', unit: 'tokens', tip: 'mean distance from query to key'},
-  {id: 'diagonal', name: 'Itself', share: true, tip: 'share on the query’s own place'},
+  {id: 'diagonal', name: 'Itself', share: true, tip: 'share on the query’s own position'},
   {id: 'previous', name: 'Previous', share: true},
   {id: 'next', name: 'Next', share: true},
   {id: 'first', name: 'First', share: true, tip: 'share on the first token'},
   {id: 'end', name: 'End', share: true, tip: 'share on the last token'},
-  {id: 'same', name: 'Same token', share: true, tip: 'share on equal tokens in other places'},
+  {id: 'same', name: 'Same token', share: true, tip: 'share on equal tokens at other positions'},
 ];
 
-// Averages over the queries that see anything. In cross-attention a query's own place is the
+// Averages over the queries that see any key. In cross-attention a query's own position is the
 // proportional one in the other sentence.
 function headStatistics(group, {rows, cols, data}) {
   const s = {
@@ -84,7 +84,7 @@ function headStatistics(group, {rows, cols, data}) {
 }
 
 function headPattern(group, s) {
-  const small = group.cols < 6; // places near each other are all there is
+  const small = group.cols < 6; // all positions are near each other
   if (group.square && s.previous >= 0.4) return 'previous token';
   if (group.square && s.next >= 0.4) return 'next token';
   if (group.square && s.diagonal >= 0.4) return 'itself';
@@ -120,7 +120,7 @@ const headsView = {
   },
 
   async render(host, trace, alive) {
-    const wait = el('p', {class: 'muted'}, 'Counting …');
+    const wait = el('p', {class: 'muted'}, 'Computing …');
     host.append(wait);
     const all = await this.rows(current.group, alive);
     if (!alive()) return;

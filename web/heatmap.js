@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Heatmap of one head: zoom, pan, values on hover. The matrix is drawn from tiles of 512 x 512
-// pixels at the half, quarter, ... size that fits the zoom; a tile is made when it is first seen,
-// so that 2,048 x 2,048 weights move as lightly as ten.
+// pixels at the half, quarter, ... size that fits the zoom; a tile is rendered when first visible,
+// so that 2,048 x 2,048 weights pan as smoothly as ten.
 
 const TILE = 512,
   ROW_KEYS = 14;
@@ -15,7 +15,7 @@ class Pyramid {
     while (this.levels.length <= n) this.levels.push(halve(this.levels[this.levels.length - 1]));
     return this.levels[n];
   }
-  // Draws the cells into the rectangle at (x, y) with so many CSS pixels a cell.
+  // Draws the cells into the rectangle at (x, y) with so many CSS pixels per cell.
   draw(context, x, y, scale, width, height) {
     let n = 0;
     while (scale * 2 ** n * (window.devicePixelRatio || 1) < 0.75) n++;
@@ -78,7 +78,7 @@ const heatmap = {
         'span',
         {class: 'muted'},
         'Rows are queries, columns are keys. Drag to move; wheel, pinch or + − to zoom; ' +
-          '0 for all, arrows for one cell.'
+          '0 shows all, arrows move by one cell.'
       )
     );
   },
@@ -109,12 +109,12 @@ class HeatmapStage {
     this.listRow(state.token);
   }
 
-  // The strongest keys of a query, beside the map where there is room.
+  // The strongest keys of a query, next to the map if there is room.
   listRow(query) {
     const {cols, data, rowLabels, colLabels} = this.matrix;
     if (query < 0) {
       this.row.replaceChildren(
-        el('p', {class: 'muted'}, 'Point at a row to see where it looks; click to keep it.')
+        el('p', {class: 'muted'}, 'Point at a row to see what it attends to; click to pin it.')
       );
       return;
     }
@@ -146,7 +146,7 @@ class HeatmapStage {
 
   resize() {
     if (!this.stage.isConnected) {
-      // another view has taken the place
+      // another view has replaced it
       this.observer.disconnect();
       return;
     }
@@ -229,12 +229,12 @@ class HeatmapStage {
       Math.min(rows * s + y - this.top, this.height - this.top) + 1
     );
     this.drawLabels(c, x, y);
-    // all in view: a finger scrolls the page; zoomed in: it moves the map
+    // all visible: a finger scrolls the page; zoomed in: it pans the map
     this.canvas.style.touchAction = s > this.fit * 1.01 ? 'none' : 'pan-y';
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
   }
   range(start, room, count) {
-    // of cells that are seen
+    // of visible cells
     return [
       Math.max(0, Math.floor(-start / this.scale)),
       Math.min(count, Math.ceil((room - start) / this.scale)),

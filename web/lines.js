@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lines between two columns of tokens: one colour per head, several heads at once, only weights
-// above a limit, only the queries that are chosen; and for these the sum over them at each key.
+// above a limit, only the selected queries; and for these the sum over them at each key.
 
 const ROW = 24; // CSS pixels of a token
 const MOST_LINES = 20000;
@@ -65,13 +65,13 @@ const lines = {
           chips,
           el('button', {onclick: () => this.all(group)}, 'All heads'),
           clear,
-          el('label', {}, 'From weight ', limit, ' ', limitText)
+          el('label', {}, 'Hide weights below ', limit, ' ', limitText)
         ),
         box,
         el(
           'p',
           {class: 'muted'},
-          'Choose one or more queries on the left; the bars on the right are the sum over them, ' +
+          'Select one or more queries on the left; the bars on the right show their sum, ' +
             'averaged over the heads shown.'
         )
       )
@@ -167,7 +167,7 @@ const lines = {
       .filter(h => h < this.group.heads && this.matrices.has(h))
       .sort((a, b) => a - b);
   },
-  // Over the chosen queries, averaged over the heads; null if none is chosen.
+  // Over the selected queries, averaged over the heads; null if none is selected.
   sums() {
     const heads = this.shownHeads();
     if (!this.chosen.size || !heads.length) return null;
@@ -179,7 +179,7 @@ const lines = {
           sums[j] += this.matrices.get(h).data[i * cols + j] / heads.length;
     return sums;
   },
-  // [head, query, key, weight] of what is shown, the strongest last
+  // [head, query, key, weight] of the visible lines, the strongest last
   links(from = 0, end = Infinity) {
     const {rows, cols} = this.shape,
       found = [];

@@ -59,7 +59,7 @@ const overview = {
     }
     const seen = jobs.filter(job => job.canvas.getBoundingClientRect().top < innerHeight);
     for (let at = 0; at < seen.length; at += AT_ONCE) {
-      // inflating runs beside drawing
+      // inflating runs concurrently with drawing
       await Promise.all(seen.slice(at, at + AT_ONCE).map(job => overview.draw(job)));
       if (!alive()) return;
     }
@@ -110,6 +110,6 @@ const overview = {
     return svgPage(46 + group.heads * size, 40 + group.layers * size, parts.join(''));
   },
 
-  // every weight of the kind would be a very long list: the statistics of its heads instead
+  // every weight would be a very long list: the statistics of the heads instead
   csv: () => headsView.csv(),
 };

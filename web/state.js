@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is shown, and the address that says so: #view=heatmap&kind=cross&layer=3&head=5&token=7.
-// Layers, heads and tokens count from 0, as in the tensors; head -1 is the mean of all. Where the
-// first dimension is a batch, sequence=3 takes the place of layer=3.
+// What is shown, and the URL for it: #view=heatmap&kind=cross&layer=3&head=5&token=7.
+// Layers, heads and tokens are numbered from 0, as in the tensors; head -1 is the mean of all. If
+// the first dimension is a batch, sequence=3 replaces layer=3.
 
 const state = {
   view: 'overview',
@@ -12,8 +12,8 @@ const state = {
   words: false,
   shade: 'root',
 };
-const LEFT_OUT = {token: -1, words: false, shade: 'root'}; // what an address need not say
-const NUMBERS = {layer: 0, head: -1, token: -1}; // and the least of each
+const LEFT_OUT = {token: -1, words: false, shade: 'root'}; // omitted from the URL
+const NUMBERS = {layer: 0, head: -1, token: -1}; // the minimum of each
 
 const VIEW_ALIASES = {alignment: 'align'};
 
@@ -47,7 +47,7 @@ function readHash(hash) {
   return wanted;
 }
 
-// Takes over what fits the trace; the rest stays within it.
+// Applies wanted values, clamped to the trace.
 function applyState(trace, wanted, views) {
   Object.assign(state, wanted);
   if (!trace.groups.has(state.kind)) state.kind = trace.groups.keys().next().value;

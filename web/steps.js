@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Steps: how one query's attention is computed, as a teacher would show it, with the numbers of the
-// trace. The weights computed here (compute.js) stand beside those that were recorded.
+// Steps: how one query's attention is computed, step by step, with the values of the trace. The
+// weights computed here (compute.js) are shown next to the recorded ones.
 
 const FEW_KEYS = 24, FEW_NUMBERS = 8;
 
@@ -8,11 +8,11 @@ const largest = lists =>
   lists.reduce((most, list) => list.reduce((m, x) => Math.max(m, Math.abs(x)), most), 0);
 const cellWidth = (room, count, most) => Math.max(1, Math.min(most, room / count));
 
-// A vector as a strip of colours, orange below 0, blue above; the numbers on hover.
+// A vector as a strip of colours, orange below 0, blue above; values on hover.
 function strip(values, most, label, cell) {
   const canvas = el('canvas', {class: 'strip', role: 'img'});
   const context = sharpContext(canvas, values.length * cell, 18);
-  canvas.setAttribute('aria-label', `${label}: ${values.length} numbers`);
+  canvas.setAttribute('aria-label', `${label}: ${values.length} values`);
   values.forEach((value, i) => {
     context.fillStyle = signedColour(value / (most || 1));
     context.fillRect(i * cell, 0, Math.ceil(cell), 18);
@@ -25,7 +25,7 @@ function strip(values, most, label, cell) {
   return canvas;
 }
 
-// A strip of its own line, and the first numbers in writing.
+// A strip on its own line, and the first values as text.
 function vector(values, label, most = largest([values])) {
   const few = values.slice(0, FEW_NUMBERS).map(numberText).join(', ');
   const more = values.length > FEW_NUMBERS ? ', …' : '';
@@ -59,7 +59,7 @@ const steps = {
     host.append(el('section', {class: 'card'},
       el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
       el('p', {}, 'The query is ', pick, taps.q ? '' : '. This trace has weights only; with q, k ' +
-        'and v in it, every number on the way is shown here.')));
+        'and v in it, every intermediate value is shown here.')));
     const keys = group.keys.labels(false), name = group.queries.labels(false)[query];
     if (taps.q) this.compute(host, {group, taps, head, query, keys, name});
     else this.weightsOnly(host, {group, taps, head, query, keys});
@@ -73,7 +73,7 @@ const steps = {
     return taps;
   },
 
-  // The strongest keys, in their order, unless all are asked for.
+  // The strongest keys, in their order, unless all are requested.
   choose(rows) {
     if (this.every || rows.length <= FEW_KEYS) return rows;
     const strongest = [...rows].sort((a, b) => b.weight - a.weight).slice(0, FEW_KEYS);
@@ -96,30 +96,30 @@ const steps = {
       el('p', {class: 'muted'}, text), ...content));
     this.result = {rows: a.rows, keys};
 
-    step('The query', `q, ${counted(width, 'number')}: what “${name}” looks for.`, vector(a.q, 'q'));
+    step('The query', `q, ${counted(width, 'value')}: what “${name}” looks for.`, vector(a.q, 'q'));
     step('Scores, mask, softmax',
       `Each key k is compared with q: q·k, times a scale (1/√${width} unless the model has its own). ` +
-      'Keys that may not be seen are out. exp makes all positive, and dividing by their sum makes ' +
-      'weights that add up to 1.',
+      'Masked keys are excluded. exp makes scores positive, and dividing by their sum makes ' +
+      'weights that sum to 1.',
       el('div', {class: 'scroll'}, this.scoreTable(group, a, keys)),
       this.moreButton(a.rows.length), this.formula(group, a, keys));
     step('The weighted values', 'The head’s output is the sum of all values, each times its ' +
       `weight: ${this.terms(a.rows, keys)}`, vector(a.out, 'output'));
-    step('All heads, side by side', 'Every head does the same with its own q, k and v.',
+    step('All heads', 'Every head does the same with its own q, k and v.',
       el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most))));
     step('Concatenated', `One after the other: ${outputs.length} × ${a.out.length} = ` +
-      `${joined.length} numbers.`, vector(joined, 'concatenated', most));
+      `${joined.length} values.`, vector(joined, 'concatenated', most));
     if (!taps.out) return;
     const wide = taps.out.shape[1];
-    step('The output projection', `A matrix W mixes the heads into ${wide} numbers: attention’s ` +
-      'answer for this query.',
+    step('The output projection', `A matrix W mixes the heads into ${wide} values: the ` +
+      'output of attention for this query.',
       vector(Array.from(taps.out.data.subarray(query * wide, (query + 1) * wide)), 'W · concatenated'));
   },
 
   scoreTable(group, a, keys) {
     const shown = this.choose(a.rows), k = shown.map(r => a.k(r.j)), v = shown.map(r => a.v(r.j));
     const most = {k: largest(k), v: largest(v), weight: Math.max(1e-9, ...shown.map(r => r.weight))};
-    const columns = ['key', 'k', 'q·k', `× ${numberText(group.scale)}`, 'may see',
+    const columns = ['key', 'k', 'q·k', `× ${numberText(group.scale)}`, 'visible',
                      'exp(score − max)', 'weight', '', 'recorded', 'v'];
     const small = (values, n, label) => strip(values, n, label, cellWidth(128, values.length, 8));
     const cell = (kind, content) => el('td', {class: kind}, content);
@@ -133,7 +133,7 @@ const steps = {
       el('thead', {}, el('tr', {}, ...columns.map(text => el('th', {scope: 'col'}, text)))),
       el('tbody', {}, ...shown.map(row)));
   },
-  // The strongest key's way from q.k to its weight.
+  // The strongest key, from q.k to its weight.
   formula(group, a, keys) {
     const best = a.rows.reduce((x, r) => (r.weight > x.weight ? r : x), a.rows[0]);
     const [product, scale, score, top, sum] =

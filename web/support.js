@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What all files use: making elements, writing numbers, colours. Text always goes in as text
-// nodes, never as markup: tokens are input.
+// Shared helpers: elements, number formatting, colours. Text is always inserted as text nodes, never
+// as markup: tokens are untrusted.
 
 const $ = id => document.getElementById(id);
 
@@ -36,7 +36,7 @@ const capitalise = word => word[0].toUpperCase() + word.slice(1);
 
 // ---- tokens ---------------------------------------------------------------------------
 
-// A token as a label: what is invisible gets a sign.
+// A token as a label: invisible characters get a symbol.
 const tokenText = token =>
   token === ''
     ? '∅'
@@ -50,8 +50,8 @@ const shorten = (text, most) => {
 };
 
 // ---- colours --------------------------------------------------------------------------
-// Lightness runs evenly from the page's own colour to its opposite, blue to yellow on the way:
-// the order is seen in every colour vision and in print.
+// Lightness is monotonic from the background colour to its opposite, through blue to yellow: readable
+// with any colour vision and in print.
 
 const SCALES = {
   light: [
@@ -88,7 +88,7 @@ const SIGNED = {
     [130, 200, 255],
   ],
 };
-// Okabe and Ito's colours, then Tol's: apart for all eyes, as far as twelve can be.
+// Okabe and Ito's colours, then Tol's: distinct for any colour vision, as far as twelve can be.
 const HEADS = {
   light: '#0072b2 #d55e00 #009e73 #cc79a7 #e69f00 #56b4e9 #882255 #999933 #332288 #44aa99 #aa4499 #ddcc77',
   dark: '#56a8e8 #ff8c3c #2fc79a #e79ac4 #ffc04d #9fdcff #e06a9b #cfcf5a #a596ff #66d6c4 #e08ae0 #efe08f',
@@ -109,7 +109,7 @@ function interpolate(anchors, at) {
   return anchors[below].map((c, i) => Math.round(c * (1 - part) + anchors[below + 1][i] * part));
 }
 
-// 256 colours as the bytes that an ImageData wants.
+// 256 colours as bytes for an ImageData.
 const tables = new Map();
 function colourTable(anchors) {
   if (!tables.has(anchors)) {
@@ -125,7 +125,7 @@ const scaleColour = at => `rgb(${interpolate(SCALES[theme()], at)})`;
 const signedColour = at => `rgb(${interpolate(SIGNED[theme()], (at + 1) / 2)})`;
 const inkOn = at => ((theme() === 'light') === at < 0.5 ? '#1d2230' : '#f4f6fa');
 
-// What a colour of the style sheet is just now; asked once a theme.
+// The current value of a colour of the style sheet; read once per theme.
 const cssColours = new Map();
 function cssColour(name) {
   const key = theme() + name;
@@ -143,7 +143,7 @@ function cssColour(name) {
 const SHADES = {
   root: {name: '√ weight'},
   linear: {name: 'weight'},
-  row: {name: 'share of row’s largest'},
+  row: {name: 'relative to row maximum'},
 };
 
 // A matrix's shades, 0 to 255.
@@ -173,7 +173,7 @@ function halve({rows, cols, shades}) {
   return {rows: r, cols: c, shades: half};
 }
 
-// Part of the shades as a canvas of one pixel each.
+// Part of the shades as a canvas, one pixel each.
 function shadeCanvas({cols, shades}, x, y, width, height) {
   const canvas = el('canvas');
   paintShades(canvas, {cols, shades}, x, y, width, height);
@@ -192,7 +192,7 @@ function paintShades(canvas, {cols, shades}, x, y, width, height) {
   context.putImageData(image, 0, 0);
 }
 
-// ---- the tip beside the pointer ------------------------------------------------------------
+// ---- the tooltip ----------------------------------------------------------------------------
 
 function showTip(event, ...lines) {
   const tip = $('tip');
@@ -208,7 +208,7 @@ const hideTip = () => {
   $('tip').hidden = true;
 };
 
-// A canvas sharp on this screen: sets its size and returns a context in CSS pixels.
+// Sizes a canvas for the device pixel ratio and returns a context in CSS pixels.
 function sharpContext(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const w = Math.max(1, Math.round(width * ratio)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The data. A trace is a description and numbered chunks (src/view/page_data.h tells what is in
-// them); a chunk is decoded when it is first needed and kept while there is room.
+// The data. A trace is a description and numbered chunks (see src/view/page_data.h); a chunk is
+// decoded when it is first needed and kept while there is room.
 
 function bytesOfBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -10,7 +10,7 @@ function bytesOfBase64(text) {
   return bytes;
 }
 
-// Written by hand: a Blob as the source would ask the browser's other process for every chunk.
+// Not via a Blob, which would need a round trip to another browser process for every chunk.
 async function inflate(bytes) {
   const {readable, writable} = new DecompressionStream('deflate-raw'),
     writer = writable.getWriter();
@@ -19,7 +19,7 @@ async function inflate(bytes) {
   return buffer;
 }
 
-// A head's weights: each the row's largest times a number of steps.
+// A head's weights: each the row's maximum times a number of steps.
 function weightsOfChunk(buffer, rows, cols, bits) {
   const most = new Float32Array(buffer, 0, rows),
     count = rows * cols;
@@ -45,7 +45,7 @@ function floatOfHalf(h) {
 
 // ---- words ----------------------------------------------------------------------------------
 
-// Which tokens begin a word, by the marks of the common tokenizers.
+// Which tokens begin a word, by the markers of common tokenizers.
 function guessStarts(tokens) {
   const some = test => tokens.some(test);
   const special = t => /^(<[^>]+>|\[[A-Z]+\])$/.test(t);
@@ -88,7 +88,7 @@ class Tokens {
   }
 }
 
-// Subwords to words: attention to a word is the sum over its pieces, attention from it the mean.
+// Subwords to words: attention to a word is the sum over its tokens, attention from it the mean.
 function mergeWords(matrix, queries, keys) {
   const rows = queries.words.length,
     cols = keys.words.length,
@@ -132,7 +132,7 @@ class Group {
     this.scale = description.scale || (width ? 1 / Math.sqrt(width) : 1);
   }
 
-  // One head's weights, as they are; head -1: the mean of all.
+  // One head's weights, unmodified; head -1: the mean of all.
   async head(layer, head) {
     return this.trace.keep(`${this.kind} ${layer} ${head}`, this.rows * this.cols, async () => {
       const shape = {rows: this.rows, cols: this.cols};
@@ -156,7 +156,7 @@ class Group {
     return {...merged, rowLabels: this.queries.labels(words), colLabels: this.keys.labels(words)};
   }
 
-  // A tap of one layer: its numbers and the shape of that layer. Null if the trace has none.
+  // A tap of one layer: its values and the shape of that layer. Null if the trace has none.
   async tap(name, layer) {
     const tap = this.taps[name];
     if (!tap) return null;
@@ -193,7 +193,7 @@ class Trace {
     return inflate(bytesOfBase64(this.chunkText(number)));
   }
 
-  // make()'s result, kept under `key`; what was not asked for longest goes first.
+  // make()'s result, cached under `key`; least recently used entries are evicted first.
   keep(key, count, make) {
     const found = this.kept.get(key);
     if (found) {
