@@ -199,18 +199,29 @@ static int time_to_wait(const server *s)
     return wait < 0 ? 0 : (int)wait;
 }
 
+// ppoll() leaves a signal pending if a socket is ready: without this a busy server never stops.
+static void deliver_signals(const sigset_t *mask)
+{
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, mask, &blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
 void server_step(server *s, const sigset_t *mask)
 {
     struct pollfd polled[2 + CONNECTIONS_MAX];
     const size_t count = s->count;
     polled[0] = (struct pollfd){.fd = can_accept(s) ? s->listener.socket : -1, .events = POLLIN};
-    polled[1] = (struct pollfd){.fd = s->queue.wake[0], .events = POLLIN};
+    polled[1] =
+        (struct pollfd){.fd = s->queue.unreadable ? -1 : s->queue.wake[0], .events = POLLIN};
     for (size_t i = 0; i < count; i++)
         polled[2 + i] =
             (struct pollfd){.fd = s->clients[i]->socket, .events = wanted_events(s->clients[i])};
     const int wait = time_to_wait(s);
     const struct timespec timeout = {.tv_sec = wait / 1000, .tv_nsec = wait % 1000 * 1000000L};
-    if (ppoll(polled, 2 + count, &timeout, mask) < 0)
+    const int ready = ppoll(polled, 2 + count, &timeout, mask);
+    deliver_signals(mask);
+    if (ready < 0)
         return; // a signal
     for (size_t i = 0; i < count; i++)
         handle(s, s->clients[i], polled[2 + i].revents);

@@ -112,7 +112,8 @@ typedef struct queue {
     size_t waiting, working; //
     job *done;               // newest first
     bool stopping;
-    int wake[2]; // a pipe: a byte for the event loop if `done` has something new
+    int wake[2];     // a pipe: a byte for the event loop if `done` has something new
+    bool unreadable; // the pipe cannot be read: the event loop checks `done` once per second
 } queue;
 
 // Splits the threads across the workers and starts them. Returns an exit code after reporting

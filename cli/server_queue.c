@@ -163,8 +163,11 @@ bool queue_cancel(queue *q, job *j)
 job *queue_take_done(queue *q)
 {
     char bytes[64];
-    while (read(q->wake[0], bytes, sizeof bytes) > 0) {
-    }
+    ssize_t size;
+    do
+        size = read(q->wake[0], bytes, sizeof bytes);
+    while (size > 0);
+    q->unreadable = size < 0 && errno != EAGAIN && errno != EINTR;
     pthread_mutex_lock(&q->mutex);
     job *done = q->done;
     q->done = NULL;
