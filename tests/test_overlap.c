@@ -252,12 +252,61 @@ static void interleaved_views_are_accepted(void **state)
     mh_context_free(context);
 }
 
+// An empty tensor has no bytes, whatever its strides.
+static void empty_tensors_overlap_nothing(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    float value = 1;
+    mh_tensor x = mh_tensor_2d(&value, MH_F32, 3, 0), y = x;
+    x.stride[0] = y.stride[0] = PTRDIFF_MAX;
+    test_ok(context, mh_tensor_copy(context, &x, &y));
+    test_ok(context, mh_add(context, &x, &x, &y));
+    mh_context_free(context);
+}
+
+// Document ids are read until the last gradient is written.
+static void gradients_on_document_ids(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4 };
+    mh_context *context = test_context(NULL, 1);
+    static float data[5][TOKENS * TOKENS];
+    static union {
+        int32_t ids[TOKENS * TOKENS];
+        float dq[TOKENS * TOKENS];
+    } shared;
+    mh_tensor part[5];
+    for (int i = 0; i < 5; i++)
+        part[i] = mh_tensor_4d(data[i], MH_F32, 1, 1, TOKENS, TOKENS);
+    static int32_t key_ids[TOKENS];
+    const mh_tensor queries = mh_tensor_2d(shared.ids, MH_I32, 1, TOKENS);
+    const mh_tensor keys = mh_tensor_2d(key_ids, MH_I32, 1, TOKENS);
+    static float lse_data[TOKENS];
+    const mh_tensor lse = mh_tensor_3d(lse_data, MH_F32, 1, 1, TOKENS);
+    mh_attention_options options = mh_attention_options_default();
+    options.query_documents = &queries;
+    options.key_documents = &keys;
+    options.lse = &lse;
+    const mh_tensor dq = mh_tensor_4d(shared.dq, MH_F32, 1, 1, TOKENS, TOKENS);
+    const mh_attention_gradients gradients = {.struct_size = sizeof gradients, .dq = &dq};
+    test_refused(context,
+                 mh_attention_backward(context, &options, &part[0], &part[1], &part[2], &part[3],
+                                       &part[4], &gradients),
+                 MH_ERROR_ARGUMENT, "query_documents");
+    mh_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overlaps_are_refused),           cmocka_unit_test(far_strides_are_refused),
-        cmocka_unit_test(far_strides_of_written_tensors), cmocka_unit_test(answers_are_exact),
+        cmocka_unit_test(overlaps_are_refused),
+        cmocka_unit_test(far_strides_are_refused),
+        cmocka_unit_test(far_strides_of_written_tensors),
+        cmocka_unit_test(answers_are_exact),
         cmocka_unit_test(interleaved_views_are_accepted),
+        cmocka_unit_test(empty_tensors_overlap_nothing),
+        cmocka_unit_test(gradients_on_document_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

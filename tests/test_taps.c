@@ -137,6 +137,13 @@ static void refuse_taps(mh_context *context, const mh_transformer *module, mh_ta
         assert_int_equal(mh_transformer_forward(context, module, &o, src, tgt, out),
                          MH_ERROR_UNSUPPORTED);
         assert_non_null(strstr(mh_error_message(context), names[i]));
+        for (int j = 0; j < 3; j++) { // what the call still reads or writes
+            tap = good;
+            tensors[i]->data = (j == 0 ? src : j == 1 ? tgt : out)->data;
+            assert_int_equal(mh_transformer_forward(context, module, &o, src, tgt, out),
+                             MH_ERROR_ARGUMENT);
+            assert_non_null(strstr(mh_error_message(context), names[i]));
+        }
     }
     tap = (mh_tap){.kind = good.kind, .layer = good.layer, .v = good.v}; // nothing but v
     test_ok(context, mh_transformer_forward(context, module, &o, src, tgt, out));

@@ -5,6 +5,7 @@
 #include "nn/decoding.h"
 #include "nn/rows_of.h"
 #include "nn/tape.h"
+#include "nn/taps.h"
 #include "ops/overlap.h"
 
 typedef struct step {
@@ -112,6 +113,8 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
             "same length",
             call.rows.sequences, call.rows.length, out.sequences, out.length, d->sequences);
     status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(output), MH_OPERAND_IN_PLACE(tgt));
+    if (!status)
+        status = mh_taps_check_overlap(context, taps, tap_count, output, NULL, tgt);
     if (status)
         return status;
     step s;

@@ -136,12 +136,15 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     }
     if (!status && own.attention.lse)
         status = mh_check_f32(context, "lse", own.attention.lse, 3);
+    const mh_tensor *written = weights ? weights : own.attention.weights;
+    if (!status && written)
+        status = mh_check_float(context, "weights", written, -1);
     if (!status)
-        status = MH_CHECK_OVERLAP(context, 3, MH_OPERAND(output), MH_OPERAND(weights),
-                                  {.name = "lse", .tensor = own.attention.lse}, MH_OPERAND(query),
-                                  MH_OPERAND(key), MH_OPERAND(value),
-                                  {.name = "key_padding_mask", .tensor = own.key_padding_mask},
-                                  {.name = "attn_mask", .tensor = own.attn_mask});
+        status = MH_CHECK_OVERLAP(
+            context, 3, MH_OPERAND(output), {.name = "weights", .tensor = written},
+            {.name = "lse", .tensor = own.attention.lse}, MH_OPERAND(query), MH_OPERAND(key),
+            MH_OPERAND(value), {.name = "key_padding_mask", .tensor = own.key_padding_mask},
+            {.name = "attn_mask", .tensor = own.attn_mask});
     if (status)
         return status;
 

@@ -66,6 +66,27 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
     return status ? status : check_overlap(context, tap);
 }
 
+mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t count,
+                                const mh_tensor *output, const mh_tensor *src, const mh_tensor *tgt)
+{
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const mh_operand tensors[] = {{.name = "tap.weights", .tensor = if_given(&taps[i].weights)},
+                                      {.name = "tap.q", .tensor = if_given(&taps[i].q)},
+                                      {.name = "tap.k", .tensor = if_given(&taps[i].k)},
+                                      {.name = "tap.v", .tensor = if_given(&taps[i].v)},
+                                      {.name = "tap.out", .tensor = if_given(&taps[i].out)}};
+        for (size_t j = 0; j < sizeof tensors / sizeof *tensors && !status; j++) {
+            if (tensors[j].tensor)
+                status = mh_check_float(context, tensors[j].name, tensors[j].tensor, -1);
+            if (!status)
+                status = MH_CHECK_OVERLAP(context, 1, tensors[j], MH_OPERAND(output),
+                                          MH_OPERAND(src), MH_OPERAND(tgt));
+        }
+    }
+    return status;
+}
+
 mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
                        const mh_attention_saved *saved)
 {

@@ -10,6 +10,11 @@
 mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
                        const mh_attention_call *call, const mh_attention_saved *saved);
 
+// Rejects taps that overlap the output or an input of the whole call, NULL where there is none.
+mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t count,
+                                const mh_tensor *output, const mh_tensor *src,
+                                const mh_tensor *tgt);
+
 // q, k and v as attention reads them: after rotary embedding, with the extra keys.
 mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
                        const mh_attention_saved *saved);

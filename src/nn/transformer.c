@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "nn/packed_weights.h"
 #include "nn/tape.h"
+#include "nn/taps.h"
 #include "nn/transformer_call.h"
 #include "ops/overlap.h"
 #include <string.h>
@@ -177,6 +178,8 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              MH_OPERAND(tgt), {.name = "src_mask", .tensor = o->src_mask},
                              {.name = "tgt_mask", .tensor = o->tgt_mask},
                              {.name = "memory_mask", .tensor = o->memory_mask});
+    if (!status)
+        status = mh_taps_check_overlap(context, o->taps, o->tap_count, output, src, tgt);
     if (status)
         return status;
     mh_arena arena = {0};

@@ -66,17 +66,21 @@ static mh_status check_overlap(mh_context *context, const mh_attention_problem *
                                const mh_tensor *dout, const mh_attention_gradients *g)
 {
     const size_t masks = p->options.mask_count;
-    mh_operand operands[10 + 2 * MH_MAX_MASKS] = {{.name = "dq", .tensor = g->dq},
+    mh_operand operands[12 + 2 * MH_MAX_MASKS] = {{.name = "dq", .tensor = g->dq},
                                                   {.name = "dk", .tensor = g->dk},
                                                   {.name = "dv", .tensor = g->dv},
                                                   {.name = "dsinks", .tensor = g->dsinks}};
     size_t outputs = 4;
     for (size_t i = 0; g->dmasks && i < masks; i++)
         operands[outputs++] = (mh_operand){.name = "dmasks", .tensor = g->dmasks[i]};
-    const mh_operand inputs[] = {
-        {.name = "q", .tensor = &p->q},   {.name = "k", .tensor = &p->k},
-        {.name = "v", .tensor = &p->v},   {.name = "out", .tensor = &p->out},
-        {.name = "dout", .tensor = dout}, {.name = "lse", .tensor = p->options.lse}};
+    const mh_operand inputs[] = {{.name = "q", .tensor = &p->q},
+                                 {.name = "k", .tensor = &p->k},
+                                 {.name = "v", .tensor = &p->v},
+                                 {.name = "out", .tensor = &p->out},
+                                 {.name = "dout", .tensor = dout},
+                                 {.name = "lse", .tensor = p->options.lse},
+                                 {.name = "query_documents", .tensor = p->options.query_documents},
+                                 {.name = "key_documents", .tensor = p->options.key_documents}};
     size_t count = outputs;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         operands[count++] = inputs[i];

@@ -105,10 +105,10 @@ static const byte_range no_bytes = {UINTPTR_MAX, 0};
 
 static byte_range range_of(const mh_tensor *t)
 {
-    ptrdiff_t below = 0, above = 0; // mh_strides_fit() holds
+    ptrdiff_t below = 0, above = 0; // mh_strides_fit() holds unless the tensor is empty
+    if (mh_tensor_count(t) == 0)
+        return no_bytes;
     for (int i = 0; i < t->rank; i++) {
-        if (t->shape[i] == 0)
-            return no_bytes;
         const ptrdiff_t reach = (ptrdiff_t)(t->shape[i] - 1) * t->stride[i];
         below += reach < 0 ? reach : 0;
         above += reach < 0 ? 0 : reach;
