@@ -54,9 +54,10 @@ MH_API const char *mh_version(void);
 // ---- caller-supplied hooks --------------------------------------------------------
 
 // A memory allocator. `alloc` returns NULL on failure and otherwise at least `size` bytes aligned
-// to `alignment` (a power of two); `release` receives that same size. Both are called only from the
-// thread that uses the context or frees an object made with it; they and `user` must stay valid
-// until the context and all such objects are freed.
+// to `alignment` (a power of two); `release` receives that same size. Both are called only from
+// threads that use the context, or that use or free an object made with it: an allocator shared by
+// threads in this way must be thread-safe. They and `user` must stay valid until the context and
+// all such objects are freed.
 typedef struct mh_allocator {
     void *(*alloc)(void *user, size_t size, size_t alignment);
     void (*release)(void *user, void *memory, size_t size);
@@ -86,7 +87,7 @@ typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_
 // Lifetime of every object created with a context (modules, caches, tapes, packed matrices, open
 // files, tokenizers, translators, translations, traces): it keeps a copy of the context's
 // allocator, never the context itself. Object and context may be freed in either order, and the
-// object may be used with any other context.
+// object may be used with any other context; a packed matrix, with one of the same level.
 typedef struct mh_context mh_context;
 
 typedef struct mh_context_options {

@@ -145,13 +145,13 @@ typedef struct mh_mha_options {
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and queries attend to all
                         // it holds
-    int64_t first;      // 0: the position of the first token, for RoPE. With a cache, positions
-                        // continue from its length: 0 or that length, anything else is rejected
-    bool training;      // false; true: dropout
-    uint64_t seed;      // 0: for dropout, with step and stream
-    uint32_t step;      // 0
-    uint32_t stream;    // 0
-    mh_tape *tape;      // NULL; needed for backward
+    int64_t first;      // 0: the position of the first token, for RoPE; ignored without. With a
+                   // cache, positions continue from its length: 0 or that length, else rejected
+    bool training;   // false; true: dropout
+    uint64_t seed;   // 0: for dropout, with step and stream
+    uint32_t step;   // 0
+    uint32_t stream; // 0
+    mh_tape *tape;   // NULL; needed for backward
 } mh_mha_options;
 
 static inline mh_mha_options mh_mha_options_default(void)

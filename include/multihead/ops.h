@@ -19,7 +19,7 @@ MH_API mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_ten
                            const mh_tensor *c);
 
 // A B operand packed in the kernels' layout, for repeated use. Immutable: any number of threads and
-// contexts may use it concurrently.
+// contexts of the same level may use it concurrently.
 typedef struct mh_packed_matrix mh_packed_matrix;
 
 // Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_AUTO: bf16 if
