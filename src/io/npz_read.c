@@ -129,6 +129,12 @@ static mh_status read_array(const mh_source *source, const mh_zip_member *m,
 
 // ---- all of them --------------------------------------------------------------------------
 
+// The file is mapped: whoever writes to it meanwhile must not get beyond what was counted.
+static mh_status fail_changed(const mh_source *source)
+{
+    return mh_source_fail(source, MH_ERROR_FORMAT, "was changed while it was read");
+}
+
 static mh_status read_arrays(const mh_source *source, mh_tensor_file *file)
 {
     mh_zip zip;
@@ -136,19 +142,26 @@ static mh_status read_arrays(const mh_source *source, mh_tensor_file *file)
     mh_file_entry *entry = file->entries;
     char *text = file->text;
     unsigned char *inflated = file->inflated;
+    size_t room = file->inflated_size;
     mh_status status = mh_zip_open(source, &zip);
     while (!status && zip.left > 0) {
         status = mh_zip_next(&zip, &m);
         if (status || !ends_in(&m, ".npy"))
             continue;
+        if (entry == file->entries + file->count ||
+            m.name_size - SUFFIX >= (size_t)(file->text + file->text_size - text) ||
+            (m.deflated && inflated_room(&m) > room))
+            return fail_changed(source);
         status = read_array(source, &m, inflated, entry);
         entry++->name = memcpy(text, m.name, m.name_size - SUFFIX);
         text += m.name_size - SUFFIX;
         *text++ = '\0';
-        if (m.deflated)
+        if (m.deflated) {
             inflated += inflated_room(&m);
+            room -= inflated_room(&m);
+        }
     }
-    return status;
+    return !status && entry != file->entries + file->count ? fail_changed(source) : status;
 }
 
 bool mh_is_zip(const mh_source *source)

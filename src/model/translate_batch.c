@@ -160,12 +160,11 @@ static bool is_stopped(const search *s)
 }
 
 static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
-                     const mh_memory *memory, mh_store *store)
+                     const mh_memory *memory, mh_store *store, bool *stopped)
 {
     memset(s->beams, 0, s->count * sizeof *s->beams);
     mh_status status = start(context, s, pieces, memory);
-    bool stopped = false;
-    for (size_t position = 0; s->rows > 0 && !status && !(stopped = is_stopped(s)); position++) {
+    for (size_t position = 0; s->rows > 0 && !status && !(*stopped = is_stopped(s)); position++) {
         const size_t rows = s->rows;
         status = score_next_tokens(context, s, position);
         if (!status)
@@ -173,7 +172,7 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
         if (!status)
             status = follow(context, s, rows);
     }
-    if (!status && !stopped)
+    if (!status && !*stopped)
         status = keep_results(context, s, pieces, store);
     for (size_t b = 0; b < s->count; b++)
         mh_beam_free(context, &s->beams[b]);
@@ -184,8 +183,9 @@ static mh_status run(mh_context *context, search *s, mh_piece *const *pieces,
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
                              const mh_translator_weights *weights,
                              const mh_translate_options *options, mh_piece *const *pieces,
-                             size_t count, mh_store *store)
+                             size_t count, mh_store *store, bool *stopped)
 {
+    *stopped = false;
     search s = {.t = translator, .weights = weights, .options = options, .count = count};
     mh_memory memory;
     mh_arena arena = {0};
@@ -201,9 +201,9 @@ mh_status mh_translate_batch(mh_context *context, const mh_translator *translato
     if (!status) {
         arena = (mh_arena){.base = block, .size = size};
         layout(&s, &arena);
-        status = run(context, &s, pieces, &memory, store);
+        status = run(context, &s, pieces, &memory, store, stopped);
     }
-    if (!status && options->attention && pieces[0]->found)
+    if (!status && options->attention && !*stopped)
         status = mh_attend_pieces(context, translator, options, pieces, count, &memory, store);
     mh_free(context, block, size);
     mh_memory_free(context, &memory);

@@ -36,11 +36,11 @@ mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
                            const mh_translate_options *options, mh_piece *const *pieces,
                            size_t count, const mh_memory *memory, mh_store *store);
 
-// Runs all stages; segments that options->progress has stopped keep found = 0. Errors:
+// Runs all stages; *stopped: options->progress has stopped it, and segments keep found = 0. Errors:
 // MH_ERROR_FORMAT for logits that are not finite; MH_ERROR_MEMORY.
 mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
                              const mh_translator_weights *weights,
                              const mh_translate_options *options, mh_piece *const *pieces,
-                             size_t count, mh_store *store);
+                             size_t count, mh_store *store, bool *stopped);
 
 #endif

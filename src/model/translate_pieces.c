@@ -45,11 +45,12 @@ static int compare(const void *a, const void *b)
 }
 
 static mh_status translate(mh_context *context, const pieces_job *job, size_t batch,
-                           mh_store *store)
+                           mh_store *store, bool *stopped)
 {
     const size_t size = job->options->batch, first = batch * size;
     return mh_translate_batch(context, job->t, &job->weights, &job->batch_options,
-                              job->order + first, mh_smaller(size, job->count - first), store);
+                              job->order + first, mh_smaller(size, job->count - first), store,
+                              stopped);
 }
 
 static bool tell(const pieces_job *job, size_t batches)
@@ -62,11 +63,10 @@ static bool tell(const pieces_job *job, size_t batches)
 static mh_status one_by_one(mh_context *context, const pieces_job *job, mh_store *store)
 {
     mh_status status = MH_OK;
-    bool going_on = true;
-    for (size_t i = 0; i < job->batches && going_on && !status; i++) {
-        status = translate(context, job, i, store);
-        const bool stopped = !status && !job->order[i * job->options->batch]->found;
-        going_on = !status && !stopped && tell(job, i + 1);
+    bool stopped = false;
+    for (size_t i = 0; i < job->batches && !stopped && !status; i++) {
+        status = translate(context, job, i, store, &stopped);
+        stopped = stopped || (!status && !tell(job, i + 1));
     }
     return status;
 }
@@ -80,7 +80,8 @@ static void take_batch(void *arg, size_t index, size_t number)
     if (w->status)
         return;
     w->batch = job->first + index;
-    w->status = translate(&w->context, job, w->batch, &w->store);
+    bool stopped; // never: with several batches progress is reported between them
+    w->status = translate(&w->context, job, w->batch, &w->store, &stopped);
 }
 
 // Copies the error of the first failed batch to `context`.

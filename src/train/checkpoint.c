@@ -90,7 +90,8 @@ static mh_status open_file(mh_context *context, const char *folder, const char *
     if (!status)
         status = mh_tensor_file_open(context, path, &r->file);
     r->verified =
-        (mh_verified){&r->source, r->file, "restore the file, or remove it to begin the run again"};
+        (mh_verified){&r->source, r->file,
+                      "restore the file, or remove checkpoint.safetensors to begin the run again"};
     return status ? status : mh_verify_header(&r->verified);
 }
 

@@ -10,7 +10,7 @@ here() { sed "s|$PWD|PWD|"; }
 
 multihead train -q $options --after 30u --attribution 'it\is
 ours' -o straight
-multihead train -q $options --after 10u --warmup 3 -o run
+multihead train -q $options --after 10u --warmup 3 -o run --
 multihead train -q $options --after 30u --warmup 3 --attribution 'it\is
 ours' -o run
 cmp straight/model.safetensors run/model.safetensors && echo "the same weights"
