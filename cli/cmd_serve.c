@@ -189,10 +189,8 @@ static int start(serve *s)
     return code;
 }
 
-static int serve_until_interrupted(serve *s)
+static int start_and_serve(serve *s, const sigset_t *open)
 {
-    sigset_t open;
-    block_signals(&open);
     const int code = start(s);
     if (code != EXIT_DONE)
         return code;
@@ -203,10 +201,21 @@ static int serve_until_interrupted(serve *s)
         return EXIT_FAILED;
     }
     if (s->opens)
-        open_browser(s, &open);
-    serve_requests(s, &open);
-    server_stop(&s->server, &open);
+        open_browser(s, open);
+    serve_requests(s, open);
+    server_stop(&s->server, open);
     return EXIT_DONE;
+}
+
+// Signals are delivered between the steps of the event loop; while workers end, a second one ends
+// the process at once.
+static int serve_until_interrupted(serve *s)
+{
+    sigset_t open;
+    block_signals(&open);
+    const int code = start_and_serve(s, &open);
+    pthread_sigmask(SIG_SETMASK, &open, NULL);
+    return code;
 }
 
 // One malloc arena is enough for all workers: each further one would retain the peak memory of its

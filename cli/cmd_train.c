@@ -114,8 +114,10 @@ static int draw_curve(const train *t)
 // Files of the run directory are outputs.
 static int complain_training(const train *t, mh_status status)
 {
-    const char *folder = t->options.folder;
-    const bool own = strncmp(mh_error_message(t->context), folder, strlen(folder)) == 0;
+    const char *folder = t->options.folder, *message = mh_error_message(t->context);
+    const size_t length = strlen(folder);
+    const bool own = strncmp(message, folder, length) == 0 && message[length] != '\0' &&
+                     (strchr("/:", message[length]) || (length && folder[length - 1] == '/'));
     return own ? complain_output(t->context, status, NULL)
                : complain_status(t->context, status, NULL);
 }

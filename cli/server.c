@@ -75,6 +75,7 @@ static void time_out(server *s, client *c)
         client_take_requests(s, c);
     } else if (c->state == CLIENT_ASKING && c->input_size > 0) {
         c->input_size = 0;
+        c->head_only = false;
         client_answer(
             s, c,
             answer_error(408, "the request: expected all of it within %d seconds", REQUEST_SECONDS),
@@ -107,9 +108,11 @@ static bool can_accept(const server *s)
     return idle && now - idle->since >= EVICTION_MS;
 }
 
-static void accept_clients(server *s)
+// At the limit an idle client makes room for the one that is known to be `pending`.
+static void accept_clients(server *s, bool pending)
 {
-    while (s->count < s->most || evict(s, false)) {
+    bool room = s->count < s->most || (pending && evict(s, false));
+    for (; room; room = s->count < s->most) {
         const int socket = accept4(s->listener.socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket < 0) {
             if (errno == EINTR || errno == ECONNABORTED)
@@ -229,7 +232,7 @@ void server_step(server *s, const sigset_t *mask)
     check_deadlines(s);
     remove_gone(s);
     if (polled[0].revents)
-        accept_clients(s);
+        accept_clients(s, true);
     trim_memory(s);
 }
 
@@ -263,7 +266,7 @@ void server_stop(server *s, const sigset_t *mask)
     const int64_t end = now_ms() + 1000 * STOP_SECONDS;
     s->stopping = true;
     if (s->listener.socket >= 0)
-        accept_clients(s);
+        accept_clients(s, false);
     listener_close(&s->listener);
     for (size_t i = 0; i < s->count; i++)
         dismiss(s, s->clients[i]);

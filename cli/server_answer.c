@@ -132,8 +132,9 @@ static answer translate(const queue *q, mh_context *context, mh_text text, job *
         return answer_status(context, status);
     const mh_translation *best = mh_translations_at(translations, 0, 0);
     answer result = {0}; // discarded if it was cancelled
-    if (best && !atomic_load(&j->cancelled))
-        result = answer_translation(q, context, text, best);
+    if (!atomic_load(&j->cancelled))
+        result = best ? answer_translation(q, context, text, best)
+                      : answer_error(500, "the model found no translation");
     mh_translations_free(translations);
     return result;
 }

@@ -155,13 +155,14 @@ static void put_argument(FILE *to, const train *t, const char *argument, const c
     putc('\n', to);
 }
 
-// -o DIR in any spelling, which every command line has, and -q, which is not part of the run.
+// -o DIR in any spelling, which every command line has; -q, which is not part of the run; and --,
+// which can only be the last word.
 static bool is_left_out(const train *t, int i)
 {
     const char *argument = t->argv[i], *folder = t->options.folder;
     const bool name_of_folder = i + 1 < t->argc && folder == t->argv[i + 1];
     return name_of_folder || is_in(argument, folder) || !strcmp(argument, "-q") ||
-           !strcmp(argument, "--quiet");
+           !strcmp(argument, "--quiet") || !strcmp(argument, "--");
 }
 
 static bool write_record(const train *t, const char *path, const char *directory)
