@@ -155,8 +155,10 @@ static void grad_group(const mh_grad_job *job, const mh_sequence *s, size_t grou
     for (size_t h = 0; h < heads; h++)
         for (size_t first = 0; first < s->T; first += MH_GRAD_ROWS)
             grad_block(job, &x, group * heads + h, first, h > 0 || first > 0, scratch);
-    memset(scratch->dk + seen * width, 0, (s->S - seen) * width * sizeof(float));
-    memset(scratch->dv + seen * value_width, 0, (s->S - seen) * value_width * sizeof(float));
+    if (seen < s->S) { // a memset of no bytes may still take an assist on a page never touched
+        memset(scratch->dk + seen * width, 0, (s->S - seen) * width * sizeof(float));
+        memset(scratch->dv + seen * value_width, 0, (s->S - seen) * value_width * sizeof(float));
+    }
     const size_t at[3] = {s->batch, group, s->key_begin};
     if (job->gradients.dk)
         mh_grad_write_rows(job, job->gradients.dk, at, s->S, p->E, scratch->dk, width, p->scale,
