@@ -136,7 +136,7 @@ def check_keyboard(browser):
     w.page.wait_for_timeout(100)
     assert w.page.get_attribute(".stage canvas", "data-drawn") != before
     w.page.keyboard.press("Enter")
-    assert "token=3" in w.page.url
+    w.page.wait_for_function("location.hash.includes('token=3')", timeout=5000)
     w.page.keyboard.press("0")
     w.page.wait_for_timeout(100)
     canvas = w.page.query_selector(".stage canvas")
