@@ -25,7 +25,6 @@ enum {
     KEY_WIDTH,
     KEY_BITS,
 };
-enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},

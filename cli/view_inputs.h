@@ -20,6 +20,7 @@ typedef struct token_list {
 
 enum { AXES_NONE, AXES_BATCH, AXES_LAYERS };
 enum { FILE_PAGE, FILE_TRACE, FILE_COUNT };
+enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 
 typedef struct view {
     common_options common;

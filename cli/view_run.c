@@ -24,6 +24,7 @@ void view_run_check(struct argp_state *state, const view *v)
         {"--layer", v->options.layer >= 0},
         {"--head", v->options.head >= 0},
         {"--bits", v->options.bits != 0},
+        {"--color", v->colour != COLOUR_AUTO},
         {"--trace-out", v->files[FILE_TRACE].path},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

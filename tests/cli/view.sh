@@ -90,4 +90,5 @@ run multihead view run -o none/curve.svg --width 20
 run multihead view run empty
 run multihead view run --weights w.npy
 run multihead view run --layer 0
+run multihead view run --color always
 untouched curve.svg
