@@ -79,7 +79,7 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 setup-dev:
-	@install -m 755 tools/hooks/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
+	@install -D -m 755 tools/hooks/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
 clean:
 	@rm -rf $(BUILD)

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         return 1;
     }
     o.data = argv[1];
-    o.folder = argv[2];
+    o.directory = argv[2];
     o.tokenizer = strcmp(argv[3], "-") ? argv[3] : NULL;
     o.batch_tokens = strtoul(argv[6], NULL, 10);
     o.warmup = 100; // so that a few dozens of updates show whether it learns

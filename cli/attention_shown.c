@@ -2,19 +2,19 @@
 // The attention of a translation: heatmaps after it, a page, a trace.
 #include "messages.h"
 #include "terminal.h"
-#include "translate.h"
+#include "translate/translate.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-char *model_name(const char *folder)
+char *model_name(const char *directory)
 {
-    size_t end = strlen(folder), begin;
-    while (end > 1 && folder[end - 1] == '/')
+    size_t end = strlen(directory), begin;
+    while (end > 1 && directory[end - 1] == '/')
         end--;
-    for (begin = end; begin > 0 && folder[begin - 1] != '/';)
+    for (begin = end; begin > 0 && directory[begin - 1] != '/';)
         begin--;
-    return strndup(folder + begin, end - begin);
+    return strndup(directory + begin, end - begin);
 }
 
 bool attention_wanted(const attention *a) { return a->shows || a->page.path || a->trace.path; }

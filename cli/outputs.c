@@ -55,13 +55,13 @@ static bool same_file(const char *path_a, const char *path_b)
     if (stat(a, &sa) == 0 && stat(b, &sb) == 0)
         return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
     const char *name_a = strrchr(a, '/'), *name_b = strrchr(b, '/');
-    char *folder_a = strndup(name_a ? a : ".", name_a ? (size_t)(name_a - a) + 1 : 1);
-    char *folder_b = strndup(name_b ? b : ".", name_b ? (size_t)(name_b - b) + 1 : 1);
-    bool same = folder_a && folder_b && stat(folder_a, &sa) == 0 && stat(folder_b, &sb) == 0 &&
-                sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino &&
+    char *directory_a = strndup(name_a ? a : ".", name_a ? (size_t)(name_a - a) + 1 : 1);
+    char *directory_b = strndup(name_b ? b : ".", name_b ? (size_t)(name_b - b) + 1 : 1);
+    bool same = directory_a && directory_b && stat(directory_a, &sa) == 0 &&
+                stat(directory_b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino &&
                 strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) == 0;
-    free(folder_a);
-    free(folder_b);
+    free(directory_a);
+    free(directory_b);
     return same;
 }
 
@@ -144,13 +144,13 @@ void outputs_free(mh_context *context, output *outputs, int count)
     }
 }
 
-char *join_path(const char *folder, const char *name)
+char *join_path(const char *directory, const char *name)
 {
-    const size_t length = strlen(folder), size = length + strlen(name) + 2;
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    const size_t length = strlen(directory), size = length + strlen(name) + 2;
+    const char *slash = length && directory[length - 1] == '/' ? "" : "/";
     char *path = malloc(size);
     if (path)
-        snprintf(path, size, "%s%s%s", folder, slash, name);
+        snprintf(path, size, "%s%s%s", directory, slash, name);
     else
         complain("out of memory");
     return path;

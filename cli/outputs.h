@@ -37,6 +37,6 @@ int outputs_save(mh_context *context, const output *outputs, const mh_tensor *te
 void outputs_free(mh_context *context, output *outputs, int count);
 
 // DIRECTORY/NAME, to be freed; NULL after reporting lack of memory.
-char *join_path(const char *folder, const char *name);
+char *join_path(const char *directory, const char *name);
 
 #endif

@@ -29,26 +29,26 @@ static void must(mh_status status)
     exit(EXIT_FAILURE);
 }
 
-static const char *path_in(const char *folder, const char *name)
+static const char *path_in(const char *directory, const char *name)
 {
     static char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     return path;
 }
 
-static void write_files(const char *folder)
+static void write_files(const char *directory)
 {
     const mh_named_tensor tensors[] = {
         {"q", mh_tensor_2d(q, MH_F32, T, E)},
         {"k", mh_tensor_2d(k, MH_F32, T, E)},
         {"v", mh_tensor_2d(v, MH_F32, T, E)},
     };
-    must(mh_npy_write(context, path_in(folder, "q.npy"), &tensors[0].tensor));
-    must(mh_npy_write(context, path_in(folder, "k.npy"), &tensors[1].tensor));
-    must(mh_npy_write(context, path_in(folder, "v.npy"), &tensors[2].tensor));
+    must(mh_npy_write(context, path_in(directory, "q.npy"), &tensors[0].tensor));
+    must(mh_npy_write(context, path_in(directory, "k.npy"), &tensors[1].tensor));
+    must(mh_npy_write(context, path_in(directory, "v.npy"), &tensors[2].tensor));
     const mh_metadata made_by = {"made_by", "examples/08_files.c"};
-    must(
-        mh_safetensors_write(context, path_in(folder, "qkv.safetensors"), tensors, 3, &made_by, 1));
+    must(mh_safetensors_write(context, path_in(directory, "qkv.safetensors"), tensors, 3, &made_by,
+                              1));
 }
 
 // A tensor of the file as (1, 1, T, E), which is what attention takes.
@@ -62,10 +62,10 @@ static mh_tensor find(const mh_tensor_file *file, const char *name)
     return mh_tensor_4d(t.data, t.dtype, 1, 1, T, E);
 }
 
-static void attend_from_file(const char *folder)
+static void attend_from_file(const char *directory)
 {
     mh_tensor_file *file;
-    must(mh_tensor_file_open(context, path_in(folder, "qkv.safetensors"), &file));
+    must(mh_tensor_file_open(context, path_in(directory, "qkv.safetensors"), &file));
     mh_tensor qt = find(file, "q"), kt = find(file, "k"), vt = find(file, "v");
     mh_tensor ot = mh_tensor_4d(out, MH_F32, 1, 1, T, E);
     must(mh_attention_forward(context, NULL, &qt, &kt, &vt, &ot));
@@ -75,22 +75,22 @@ static void attend_from_file(const char *folder)
 int main(int argc, char **argv)
 {
     char temporary[] = "/tmp/multihead-example-XXXXXX";
-    const char *folder = argc > 1 ? argv[1] : mkdtemp(temporary);
+    const char *directory = argc > 1 ? argv[1] : mkdtemp(temporary);
     char error[256];
-    if (!folder || mh_context_create(NULL, &context, error, sizeof error) != MH_OK) {
-        fprintf(stderr, "08_files: %s\n", folder ? error : "no temporary folder");
+    if (!directory || mh_context_create(NULL, &context, error, sizeof error) != MH_OK) {
+        fprintf(stderr, "08_files: %s\n", directory ? error : "no temporary folder");
         return EXIT_FAILURE;
     }
-    write_files(folder);
-    attend_from_file(folder);
+    write_files(directory);
+    attend_from_file(directory);
     printf("  wrote q.npy, k.npy, v.npy and qkv.safetensors\n");
     printf("  read back, \"it\" is now: thing %.2f, action %.2f, stand-in %.2f, filler %.2f\n",
            (double)out[2][0], (double)out[2][1], (double)out[2][2], (double)out[2][3]);
     if (argc < 2) {
         const char *const names[] = {"q.npy", "k.npy", "v.npy", "qkv.safetensors"};
         for (int i = 0; i < 4; i++)
-            remove(path_in(folder, names[i]));
-        rmdir(folder);
+            remove(path_in(directory, names[i]));
+        rmdir(directory);
     }
     mh_context_free(context);
     return out[2][0] > 0.9f ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -54,7 +54,7 @@ static void show_alignment(const mh_translation *translation)
 
 int main(int argc, char **argv)
 {
-    const char *folder = argc > 1 ? argv[1] : "models/fr-en";
+    const char *directory = argc > 1 ? argv[1] : "models/fr-en";
     mh_text texts[MOST_TEXTS] = {{"Où est la gare ?", 17}, {"Le chat noir dort.", 18}};
     size_t count = argc > 2 ? 0 : 2;
     for (int i = 2; i < argc && count < MOST_TEXTS; i++)
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     mh_translator *translator; // may be shared by any number of threads, each with its own context
-    must(mh_translator_load(context, folder, MH_PRECISION_AUTO, &translator));
+    must(mh_translator_load(context, directory, MH_PRECISION_AUTO, &translator));
 
     mh_translate_options options = mh_translate_options_default();
     options.n_best = BEST;

@@ -5,7 +5,8 @@
 usage: check_layers.py [ROOT]
 
 Checked: which folder includes which (MAY_INCLUDE), intrinsics only in an instruction set's
-folder, the operating system's headers only in src/base, getenv in one file, a licence line on
+directory, the operating system's headers only in src/base and
+src/support, getenv in one file, a licence line on
 top of every file, and names of C files that are unique in the tree.
 """
 import pathlib
@@ -16,13 +17,16 @@ import sys
 MAY_INCLUDE = {
     "src/base": [],
     "src/kernels": ["src/base"],
-    "src/io": ["src/base"],
-    "src/text": ["src/base"],
-    "src/view": ["src/io", "src/base"],
+    "src/support": ["src/base"],
+    "src/io": ["src/support", "src/base"],
+    "src/text": ["src/support", "src/base"],
+    "src/view": ["src/io", "src/support", "src/base"],
     "src/ops": ["src/kernels", "src/base"],
     "src/nn": ["src/ops", "src/base"],
-    "src/model": ["src/nn", "src/ops", "src/io", "src/text", "src/kernels", "src/base"],
-    "src/train": ["src/model", "src/nn", "src/ops", "src/io", "src/text", "src/kernels", "src/base"],
+    "src/model": ["src/nn", "src/ops", "src/io", "src/text", "src/kernels", "src/support",
+                  "src/base"],
+    "src/train": ["src/model", "src/nn", "src/ops", "src/io", "src/text", "src/kernels", "src/support",
+                  "src/base"],
     "include/multihead": [],
     "cli": [],
     "examples": [],
@@ -32,7 +36,7 @@ MAY_INCLUDE = {
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")
 SYSTEM = re.compile(r"(pthread|unistd|fcntl|sched|dirent|semaphore|signal|dlfcn|poll|termios)\.h"
                     r"|(sys|linux|asm)/.*")
-MAY_USE_SYSTEM = ["src/base", "cli", "examples", "tests", "bench"]
+MAY_USE_SYSTEM = ["src/base", "src/support", "cli", "examples", "tests", "bench"]
 GETENV_FILE = "src/base/env.c"
 
 C_SUFFIXES = (".c", ".h", ".inc")
@@ -66,7 +70,7 @@ def check_include(root, path, layer, name):
     target = resolve(root, path, name)
     if target is None:
         if SYSTEM.fullmatch(name) and layer not in MAY_USE_SYSTEM:
-            return f"{name} belongs in src/base only"
+            return f"{name} belongs in src/base and src/support only"
         return None
     target_layer = layer_of(target)
     allowed = MAY_INCLUDE[layer]

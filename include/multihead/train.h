@@ -4,7 +4,7 @@
 //     mh_train_options options = mh_train_options_default();
 //     options.data = "train.tsv";
 //     options.valid = "dev.tsv";
-//     options.folder = "run";
+//     options.directory = "run";
 //     mh_train(context, &options, &result);      call it again to resume
 //
 // A run is a directory, and also a model that mh_translator_load() reads:
@@ -92,7 +92,7 @@ typedef struct mh_train_options {
     const char *attribution;   // NULL; source of the data, for the model's README
     const char *command;       // NULL; command line of the run, for the README
 
-    const char *folder;    // no default; the run's directory, created if missing
+    const char *directory; // no default; the run's directory, created if missing
     const char *tokenizer; // NULL: trained on the data; else a tokenizer.json
     size_t merges;         // 8000: of a tokenizer that is trained
 
@@ -157,8 +157,8 @@ typedef struct mh_train_result {
     uint64_t best_update; //
 } mh_train_result;
 
-// Trains, or resumes, the run in options->folder. Every option that affects the result must be as
-// it was when the run began: all but threads, `after`, `patience` and the README's texts. A
+// Trains, or resumes, the run in options->directory. Every option that affects the result must be
+// as it was when the run began: all but threads, `after`, `patience` and the README's texts. A
 // directory is used by one process at a time.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint

@@ -69,8 +69,8 @@ MH_API void mh_translator_free(mh_translator *translator); // NULL is allowed
 
 // Reads a model directory. Errors: MH_ERROR_FILE; MH_ERROR_FORMAT for a model that is invalid, of
 // another version, or whose files do not match; MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_load(mh_context *context, const char *folder, mh_precision precision,
-                                    mh_translator **translator);
+MH_API mh_status mh_translator_load(mh_context *context, const char *directory,
+                                    mh_precision precision, mh_translator **translator);
 
 typedef struct mh_translator_load_options {
     size_t struct_size;     // sizeof(mh_translator_load_options)
@@ -89,7 +89,7 @@ static inline mh_translator_load_options mh_translator_load_options_default(void
 }
 
 // The same with options; NULL: the defaults. Errors: also MH_ERROR_ARGUMENT.
-MH_API mh_status mh_translator_load_with(mh_context *context, const char *folder,
+MH_API mh_status mh_translator_load_with(mh_context *context, const char *directory,
                                          const mh_translator_load_options *options,
                                          mh_translator **translator);
 
@@ -97,7 +97,7 @@ MH_API mh_status mh_translator_load_with(mh_context *context, const char *folder
 // each atomically, the weights last. The same model gives the same bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_MEMORY.
 MH_API mh_status mh_translator_save(mh_context *context, const mh_translator *translator,
-                                    const char *folder, mh_dtype dtype);
+                                    const char *directory, mh_dtype dtype);
 
 MH_API const mh_translator_config *mh_translator_configuration(const mh_translator *translator);
 MH_API const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator);

@@ -8,7 +8,7 @@
 // so aligning here would make the two passes disagree.
 #include "base/arena.h"
 
-#include "base/checked.h"
+#include "base/overflow.h"
 
 void *mh_arena_take(mh_arena *arena, size_t count, size_t element_size)
 {

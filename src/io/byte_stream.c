@@ -6,7 +6,7 @@
 //         `-- else --> PLAIN
 #include "io/byte_stream.h"
 
-#include "base/sizes.h"
+#include "base/size_math.h"
 
 #include <inttypes.h>
 #include <limits.h>

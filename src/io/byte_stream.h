@@ -7,9 +7,9 @@
 #ifndef MH_IO_BYTE_STREAM_H
 #define MH_IO_BYTE_STREAM_H
 
-#include "base/file.h"
-#include "base/source.h"
 #include "io/zlib_memory.h"
+#include "support/file.h"
+#include "support/source.h"
 
 typedef struct mh_byte_stream {
     mh_source source;    // for messages: context and name

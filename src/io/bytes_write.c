@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes a file from bytes in memory, for callers outside the library.
 #include "base/context.h"
-#include "base/file.h"
+#include "support/file.h"
 #include <multihead/io.h>
 
 mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes, size_t size)

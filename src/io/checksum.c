@@ -3,7 +3,7 @@
 // they are copied: the file is read once.
 #include "io/checksum.h"
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "io/xxh64.h"
 
 #include <inttypes.h>

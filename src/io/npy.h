@@ -12,7 +12,7 @@
 
 #include <multihead/tensor.h>
 
-#include "base/source.h"
+#include "support/source.h"
 
 typedef struct mh_npy_header {
     mh_dtype dtype;

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "io/npy.h"
 #include "io/tensor_stream.h"
+#include "support/file.h"
 
 enum {
     PREFIX = 10, // magic, version, length

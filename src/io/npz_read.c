@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "io/npy.h"
 #include "io/tensor_file.h"
 #include "io/zip.h"

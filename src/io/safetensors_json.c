@@ -3,8 +3,8 @@
 // than three levels of nesting, or more values than the maximum number of tensors needs.
 #include "io/safetensors_json.h"
 
-#include "base/json_load.h"
 #include "io/safetensors.h"
+#include "support/json_load.h"
 
 enum {
     NESTING_MAX = 3, // header, tensor, shape

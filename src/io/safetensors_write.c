@@ -9,13 +9,13 @@
 
 #include <jansson.h>
 
-#include "base/checked.h"
-#include "base/file.h"
-#include "base/source.h"
+#include "base/overflow.h"
 #include "io/checksum.h"
 #include "io/safetensors.h"
 #include "io/tensor_stream.h"
 #include "io/xxh64.h"
+#include "support/file.h"
+#include "support/source.h"
 
 enum { WIDEST = 8 };
 

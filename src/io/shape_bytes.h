@@ -5,7 +5,7 @@
 
 #include <multihead/tensor.h>
 
-#include "base/checked.h"
+#include "base/overflow.h"
 
 // False if the bytes do not fit in ptrdiff_t, in which strides and pointer differences are
 // counted. Dimensions of 0 are skipped in the product: (0, 2^60, 2^60) is rejected although it is

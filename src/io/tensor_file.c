@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/context.h"
+#include "base/overflow.h"
 
 // ---- building -----------------------------------------------------------------------
 

@@ -15,8 +15,8 @@
 
 #include <multihead/io.h>
 
-#include "base/file.h"
-#include "base/source.h"
+#include "support/file.h"
+#include "support/source.h"
 
 typedef struct mh_file_entry {
     const char *name;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "io/shape_bytes.h"
 
 // Why a tensor is invalid; NULL if it is valid.

@@ -5,8 +5,8 @@
 
 #include <multihead/tensor.h>
 
-#include "base/file.h"
-#include "base/source.h"
+#include "support/file.h"
+#include "support/source.h"
 
 // MH_ERROR_ARGUMENT if the tensor is invalid, with a message that names the target's path and the
 // tensor. Sets its size in bytes.

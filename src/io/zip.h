@@ -10,7 +10,7 @@
 #ifndef MH_IO_ZIP_H
 #define MH_IO_ZIP_H
 
-#include "base/source.h"
+#include "support/source.h"
 
 typedef struct mh_zip {
     const mh_source *source;

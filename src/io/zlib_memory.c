@@ -2,7 +2,7 @@
 // zlib passes no size when it frees, mh_free needs one: it is stored before each block.
 #include "io/zlib_memory.h"
 
-#include "base/checked.h"
+#include "base/overflow.h"
 
 enum { SIZE_ROOM = 64 }; // keeps the alignment
 

@@ -210,7 +210,7 @@ typedef struct mh_kernels {
     // FMA path of attention: query rows that go through the scores, softmax and values of a key
     // tile together, so that each of these stays in the L1 meanwhile; and query rows that are
     // processed per tile before the next tile.
-    size_t query_strip, query_group;
+    size_t query_rows, row_group;
 
     // Columns of a B operand to store contiguously where it is read from memory once (KV cache), a
     // multiple of 16: those of a register tile, or all (MH_WHOLE_ROWS).

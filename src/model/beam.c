@@ -2,8 +2,8 @@
 // The rules of beam.h.
 #include "model/beam.h"
 #include "base/arena.h"
-#include "base/power.h"
-#include "base/sizes.h"
+#include "base/pow.h"
+#include "base/size_math.h"
 #include <stdlib.h>
 
 struct mh_beam_option {

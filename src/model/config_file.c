@@ -4,9 +4,9 @@
 // origin.
 #include "model/config_file.h"
 #include "base/context.h"
-#include "base/file.h"
-#include "base/json_load.h"
-#include "base/plain_numbers.h"
+#include "support/file.h"
+#include "support/json_load.h"
+#include "support/plain_numbers.h"
 #include "text/tokenizer_rules.h"
 #include <limits.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "model/parameters_file.h"
 #include "model/parameters_match.h"
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "io/checksum.h"
 #include <stdio.h>
 

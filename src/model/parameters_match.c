@@ -39,11 +39,11 @@ static const part parts[] = {
 enum { PARTS = sizeof parts / sizeof *parts };
 
 // A tensor of the file and its name there.
-typedef struct piece {
+typedef struct segment {
     char name[NAME_MAX_BYTES];
     size_t index;
     mh_tensor tensor;
-} piece;
+} segment;
 
 // ---- problems -----------------------------------------------------------------------------------
 
@@ -65,14 +65,14 @@ void mh_match_problem(mh_match *m, const char *format, ...)
     m->shown++;
 }
 
-static void add_wrong(mh_match *m, const piece *p, const char *expected)
+static void add_wrong(mh_match *m, const segment *p, const char *expected)
 {
     char found[128];
     mh_match_problem(m, "%s: found %s, expected %s", mh_quote_string(p->name).text,
                      mh_tensor_describe(&p->tensor, found, sizeof found), expected);
 }
 
-static bool right_type(mh_match *m, const piece *p)
+static bool right_type(mh_match *m, const segment *p)
 {
     const mh_dtype dtype = p->tensor.dtype;
     if (dtype == MH_F32 || dtype == MH_BF16 || dtype == MH_F16)
@@ -84,7 +84,7 @@ static bool right_type(mh_match *m, const piece *p)
 // ---- lookup -------------------------------------------------------------------------------------
 
 static bool find(mh_match *m, const char *base, size_t base_size, const char *stem,
-                 const char *ending, piece *p)
+                 const char *ending, segment *p)
 {
     const char *prefix = m->options->prefix ? m->options->prefix : "";
     snprintf(p->name, sizeof p->name, "%s%.*s%s%s", prefix, (int)base_size, base, stem, ending);
@@ -118,7 +118,7 @@ static mh_tensor as_out_in(const mh_match *m, mh_tensor t)
 }
 
 // One tensor to one parameter.
-static bool take_whole(mh_match *m, const piece *p, const mh_tensor *to, mh_transfer *t)
+static bool take_whole(mh_match *m, const segment *p, const mh_tensor *to, mh_transfer *t)
 {
     const mh_tensor from = as_out_in(m, p->tensor);
     mh_tensor wanted = *to;
@@ -136,7 +136,7 @@ static bool take_whole(mh_match *m, const piece *p, const mh_tensor *to, mh_tran
 }
 
 // Whether this many rows are whole heads of q, k and v, so that they can be reordered.
-static bool known_heads(mh_match *m, const piece *p, size_t rows)
+static bool known_heads(mh_match *m, const segment *p, size_t rows)
 {
     const size_t heads = m->options->num_heads;
     if (heads != 0 && rows % heads == 0 && rows / heads % 3 == 0)
@@ -159,7 +159,7 @@ static mh_tensor split_stacked(mh_tensor t, size_t heads)
     return mh_tensor_split(mh_tensor_split(t, 0, 3), 1, heads);
 }
 
-static bool take_interleaved(mh_match *m, const piece *p, const mh_tensor *to, mh_transfer *t)
+static bool take_interleaved(mh_match *m, const segment *p, const mh_tensor *to, mh_transfer *t)
 {
     if (!take_whole(m, p, to, t))
         return false;
@@ -173,24 +173,24 @@ static bool take_interleaved(mh_match *m, const piece *p, const mh_tensor *to, m
 }
 
 // Separate q, k and v into stacked rows, or interleaved by head.
-static bool take_separate(mh_match *m, const piece *pieces, const mh_tensor *to, mh_transfer *t)
+static bool take_separate(mh_match *m, const segment *segments, const mh_tensor *to, mh_transfer *t)
 {
     size_t rows = 0;
     bool right = true;
     char expected[160], whole[128];
     for (int i = 0; i < 3; i++) {
         const mh_tensor *from = &t->from[i];
-        t->from[i] = as_out_in(m, pieces[i].tensor);
-        t->index[i] = pieces[i].index;
+        t->from[i] = as_out_in(m, segments[i].tensor);
+        t->index[i] = segments[i].index;
         bool fits = from->rank == to->rank && from->shape[0] <= to->shape[0] - rows &&
                     (from->rank < 2 || from->shape[1] == to->shape[1]);
         fits = fits && (i < 2 || rows + from->shape[0] == to->shape[0]);
-        right = right_type(m, &pieces[i]) && right;
+        right = right_type(m, &segments[i]) && right;
         if (!fits) {
             snprintf(expected, sizeof expected, "q, k and v to make %s%s",
                      mh_tensor_describe(to, whole, sizeof whole),
                      m->options->in_out ? ", each (in, out)" : "");
-            add_wrong(m, &pieces[i], expected);
+            add_wrong(m, &segments[i], expected);
             return false;
         }
         t->to[i] = mh_tensor_slice(*to, 0, rows, from->shape[0]);
@@ -199,12 +199,12 @@ static bool take_separate(mh_match *m, const piece *pieces, const mh_tensor *to,
     t->count = 3;
     if (!right || m->options->qkv == MH_QKV_STACKED)
         return right;
-    if (!known_heads(m, &pieces[0], to->shape[0]))
+    if (!known_heads(m, &segments[0], to->shape[0]))
         return false;
     const size_t heads = m->options->num_heads;
     for (int i = 0; i < 3; i++) {
         if (t->from[i].shape[0] * 3 != to->shape[0]) {
-            add_wrong(m, &pieces[i], "a third of the rows of interleaved q, k and v");
+            add_wrong(m, &segments[i], "a third of the rows of interleaved q, k and v");
             return false;
         }
         t->from[i] = mh_tensor_split(mh_tensor_split(t->from[i], 0, 1), 1, heads);
@@ -218,18 +218,18 @@ static bool resolve_alias(mh_match *m, const alias_set *set, const part *kind,
                           const mh_parameter *parameter, size_t base_size, const mh_tensor *to,
                           bool *tried, mh_transfer *t)
 {
-    piece pieces[3];
+    segment segments[3];
     const char *base = parameter->name;
     if (!kind->all) {
         const char *stem = kind->out ? set->out : set->qkv[1] ? set->qkv[kind->qkv] : NULL;
-        *tried = stem && find(m, base, base_size, stem, kind->theirs, &pieces[0]);
-        return *tried && take_whole(m, &pieces[0], to, t);
+        *tried = stem && find(m, base, base_size, stem, kind->theirs, &segments[0]);
+        return *tried && take_whole(m, &segments[0], to, t);
     }
     const int count = set->qkv[1] ? 3 : 1;
     bool there[3];
     *tried = false;
     for (int i = 0; i < count; i++) {
-        there[i] = find(m, base, base_size, set->qkv[i], kind->theirs, &pieces[i]);
+        there[i] = find(m, base, base_size, set->qkv[i], kind->theirs, &segments[i]);
         *tried |= there[i];
     }
     if (!*tried)
@@ -237,16 +237,17 @@ static bool resolve_alias(mh_match *m, const alias_set *set, const part *kind,
     for (int i = 0; i < count; i++)
         if (!there[i]) {
             m->missing++;
-            mh_match_problem(m, "missing %s", mh_quote_string(pieces[i].name).text);
+            mh_match_problem(m, "missing %s", mh_quote_string(segments[i].name).text);
             return false;
         }
-    return count == 1 ? take_interleaved(m, &pieces[0], to, t) : take_separate(m, pieces, to, t);
+    return count == 1 ? take_interleaved(m, &segments[0], to, t)
+                      : take_separate(m, segments, to, t);
 }
 
 bool mh_match_parameter(mh_match *m, const mh_parameter *parameter, mh_transfer *t)
 {
     const mh_tensor to = mh_parameter_view(parameter, m->parameters->values);
-    piece p;
+    segment p;
     if (find(m, parameter->name, strlen(parameter->name), "", "", &p))
         return take_whole(m, &p, &to, t);
     size_t base_size = 0;

@@ -11,7 +11,7 @@
 #include <multihead/io.h>
 #include <multihead/model.h>
 
-#include "base/source.h"
+#include "support/source.h"
 
 enum { MH_PROBLEM_BYTES = 600 };
 

@@ -2,13 +2,13 @@
 // Translation: texts are split into segments, segments of similar length are batched, and
 // translations are joined in the order of the texts. Results do not depend on the other segments of
 // a batch, so segments are ordered for speed.
-#include "base/checked.h"
 #include "base/context.h"
 #include "base/fpenv.h"
-#include "base/sizes.h"
-#include "model/translate_texts.h"
-#include "model/translator_inside.h"
-#include "text/grow.h"
+#include "base/overflow.h"
+#include "base/size_math.h"
+#include "model/translate_internal.h"
+#include "model/translator_internal.h"
+#include "support/grow.h"
 
 // ---- options ------------------------------------------------------------------------------------
 
@@ -73,9 +73,9 @@ static mh_translations *make_translations(mh_context *context, size_t count, siz
     *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
     if (!mh_multiply_sizes(count, n_best, &entries))
         entries = SIZE_MAX; // the store then fails with a message
-    t->sources = mh_store_take(context, &t->store, count, sizeof *t->sources);
-    t->found = mh_store_take(context, &t->store, count, sizeof *t->found);
-    t->list = mh_store_take(context, &t->store, entries, sizeof *t->list);
+    t->sources = mh_result_take(context, &t->store, count, sizeof *t->sources);
+    t->found = mh_result_take(context, &t->store, count, sizeof *t->found);
+    t->list = mh_result_take(context, &t->store, entries, sizeof *t->list);
     if (t->sources && t->found && t->list) {
         memset(t->found, 0, count * sizeof *t->found);
         return t;
@@ -89,7 +89,7 @@ void mh_translations_free(mh_translations *t)
     if (!t)
         return;
     mh_allocator allocator = t->store.allocator;
-    mh_store_free(&t->store);
+    mh_result_free(&t->store);
     allocator.release(allocator.user, t, sizeof *t);
 }
 
@@ -104,18 +104,19 @@ static mh_status translate_texts(mh_context *context, const mh_translator *t,
                                  const mh_translate_options *o, const mh_text *texts,
                                  mh_translations *translations)
 {
-    mh_piece_list pieces = {0};
-    mh_piece **order = NULL;
-    mh_status status = mh_cut_texts(context, t, texts, translations, &pieces);
-    if (!status && pieces.count) {
-        order = mh_alloc(context, pieces.count * sizeof *order);
-        status = order ? mh_translate_pieces(context, t, o, &pieces, order, &translations->store)
-                       : MH_ERROR_MEMORY;
+    mh_segment_list segments = {0};
+    mh_segment **order = NULL;
+    mh_status status = mh_cut_texts(context, t, texts, translations, &segments);
+    if (!status && segments.count) {
+        order = mh_alloc(context, segments.count * sizeof *order);
+        status = order
+                     ? mh_translate_schedule(context, t, o, &segments, order, &translations->store)
+                     : MH_ERROR_MEMORY;
     }
     if (!status)
-        status = mh_join_pieces(context, t, &pieces, translations);
-    mh_free(context, order, pieces.count * sizeof *order);
-    mh_shrink(context, &pieces.items, &pieces.capacity, sizeof *pieces.items);
+        status = mh_translate_assemble(context, t, &segments, translations);
+    mh_free(context, order, segments.count * sizeof *order);
+    mh_shrink(context, &segments.items, &segments.capacity, sizeof *segments.items);
     return status;
 }
 

@@ -3,14 +3,14 @@
 // dropped; the finished ones are run through the decoder again, all tokens at once, which is
 // bitwise identical.
 #include "base/arena.h"
-#include "base/sizes.h"
-#include "model/translate_batch.h"
-#include "model/translator_inside.h"
+#include "base/size_math.h"
+#include "model/translate_search.h"
+#include "model/translator_internal.h"
 
 typedef struct pass {
     const mh_translator *t;
     const mh_translate_options *options;
-    mh_piece *const *pieces;
+    mh_segment *const *segments;
     size_t count, rank;
     size_t T, S;
     size_t layers;            // layers averaged
@@ -23,7 +23,7 @@ typedef struct pass {
 // The translation of this rank, or none.
 static const mh_hypothesis *hypothesis(const pass *p, size_t b)
 {
-    return p->rank < p->pieces[b]->found ? &p->pieces[b]->best[p->rank] : NULL;
+    return p->rank < p->segments[b]->found ? &p->segments[b]->best[p->rank] : NULL;
 }
 
 static void layout(pass *p, mh_arena *arena)
@@ -79,7 +79,7 @@ static mh_status decode(mh_context *context, const pass *p, const mh_memory *mem
 // One row: the mean over layers and heads, without </s>, normalised to sum to 1.
 static void average(const pass *p, size_t b, size_t t, float *row)
 {
-    const size_t H = p->t->config.nhead, S = p->pieces[b]->count;
+    const size_t H = p->t->config.nhead, S = p->segments[b]->count;
     double sum = 0;
     for (size_t s = 0; s < S; s++) {
         double mean = 0;
@@ -94,25 +94,26 @@ static void average(const pass *p, size_t b, size_t t, float *row)
         row[s] = (float)((double)row[s] / sum);
 }
 
-static mh_status keep(mh_context *context, const pass *p, mh_store *store)
+static mh_status keep(mh_context *context, const pass *p, mh_result_arena *store)
 {
     for (size_t b = 0; b < p->count; b++) {
         const mh_hypothesis *h = hypothesis(p, b);
         if (!h)
             continue;
-        const size_t S = p->pieces[b]->count;
-        float *rows = mh_store_take(context, store, h->count * S, sizeof *rows);
+        const size_t S = p->segments[b]->count;
+        float *rows = mh_result_take(context, store, h->count * S, sizeof *rows);
         if (!rows)
             return MH_ERROR_MEMORY;
         for (size_t t = 0; t < h->count; t++)
             average(p, b, t, rows + t * S);
-        p->pieces[b]->attention[p->rank] = rows;
+        p->segments[b]->attention[p->rank] = rows;
     }
     return MH_OK;
 }
 
 // All translations of one rank.
-static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memory, mh_store *store)
+static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memory,
+                             mh_result_arena *store)
 {
     p->T = 1;
     for (size_t b = 0; b < p->count; b++)
@@ -136,20 +137,20 @@ static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memo
     return status;
 }
 
-mh_status mh_attend_pieces(mh_context *context, const mh_translator *translator,
-                           const mh_translate_options *options, mh_piece *const *pieces,
-                           size_t count, const mh_memory *memory, mh_store *store)
+mh_status mh_translate_attend(mh_context *context, const mh_translator *translator,
+                              const mh_translate_options *options, mh_segment *const *segments,
+                              size_t count, const mh_memory *memory, mh_result_arena *store)
 {
     pass p = {.t = translator,
               .options = options,
-              .pieces = pieces,
+              .segments = segments,
               .count = count,
               .S = memory->rows.shape[0],
               .layers = options->alignment_layer < 0 ? translator->config.num_decoder_layers : 1};
     for (size_t b = 0; b < count; b++) {
-        pieces[b]->attention =
-            mh_store_take(context, store, pieces[b]->found, sizeof *pieces[b]->attention);
-        if (!pieces[b]->attention)
+        segments[b]->attention =
+            mh_result_take(context, store, segments[b]->found, sizeof *segments[b]->attention);
+        if (!segments[b]->attention)
             return MH_ERROR_MEMORY;
     }
     mh_status status = MH_OK;

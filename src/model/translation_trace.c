@@ -8,21 +8,21 @@
 // Taps write directly into the tensors of the trace, each into its layer.
 #include "base/context.h"
 #include "base/fpenv.h"
-#include "base/sizes.h"
-#include "model/store.h"
-#include "model/translate_texts.h"
-#include "model/translator_inside.h"
+#include "base/size_math.h"
+#include "model/result_arena.h"
+#include "model/translate_internal.h"
+#include "model/translator_internal.h"
 #include <stdio.h>
 
 struct mh_translation_trace {
-    mh_store store; // everything below is in it
+    mh_result_arena store; // everything below is in it
     mh_trace trace;
 };
 
 typedef struct pass {
     mh_context *context;
     const mh_translator *t;
-    mh_store *store;
+    mh_result_arena *store;
     mh_trace *trace;
     size_t S, T;
     int32_t *source, *given; // (S), (T)
@@ -42,7 +42,7 @@ static const char *token_string(pass *p, int32_t id, bool *word_start, bool *spe
     mh_tokenizer_token(p->t->tokenizer, id, &bytes, &kind);
     const bool blank = kind == MH_TOKEN_TEXT && bytes.size > 0 && bytes.bytes[0] == ' ';
     const size_t mark = blank ? sizeof word_mark - 1 : 0, rest = bytes.size - (blank ? 1 : 0);
-    char *string = mh_store_take(p->context, p->store, mark + rest + 1, 1);
+    char *string = mh_result_take(p->context, p->store, mark + rest + 1, 1);
     if (!string)
         return NULL;
     memcpy(string, word_mark, mark);
@@ -55,8 +55,8 @@ static const char *token_string(pass *p, int32_t id, bool *word_start, bool *spe
 
 static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace_tokens *tokens)
 {
-    const char **text = mh_store_take(p->context, p->store, count, sizeof *text);
-    bool *starts = mh_store_take(p->context, p->store, count, sizeof *starts);
+    const char **text = mh_result_take(p->context, p->store, count, sizeof *text);
+    bool *starts = mh_result_take(p->context, p->store, count, sizeof *starts);
     if (!text || !starts)
         return MH_ERROR_MEMORY;
     bool special = true; // a word begins after one
@@ -86,8 +86,8 @@ static mh_status check_length(const pass *p, const char *name, size_t found)
 static mh_status keep_source(pass *p, const mh_tokens *tokens)
 {
     p->S = tokens->count + 1;
-    p->source = mh_store_take(p->context, p->store, p->S, sizeof *p->source);
-    char *title = mh_store_take(p->context, p->store, tokens->text.size + 1, 1);
+    p->source = mh_result_take(p->context, p->store, p->S, sizeof *p->source);
+    char *title = mh_result_take(p->context, p->store, tokens->text.size + 1, 1);
     if (!p->source || !title)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < tokens->count; i++)
@@ -123,7 +123,7 @@ static mh_status take_target(pass *p, const int32_t *ids, size_t count)
             return mh_fail(p->context, MH_ERROR_ARGUMENT,
                            "target[%zu]: found %d, expected 0 to %zu", i, (int)ids[i], V - 1);
     p->T = count + 1;
-    int32_t *all = mh_store_take(p->context, p->store, count + 2, sizeof *all); // <s> ... </s>
+    int32_t *all = mh_result_take(p->context, p->store, count + 2, sizeof *all); // <s> ... </s>
     if (!all)
         return MH_ERROR_MEMORY;
     all[0] = mh_tokenizer_bos(p->t->tokenizer);
@@ -139,7 +139,7 @@ static mh_status describe_model(pass *p)
 {
     enum { ROOM = 160 };
     const mh_translator_config *c = &p->t->config;
-    char *text = mh_store_take(p->context, p->store, ROOM, 1);
+    char *text = mh_result_take(p->context, p->store, ROOM, 1);
     if (!text)
         return MH_ERROR_MEMORY;
     snprintf(text, ROOM, "%zu wide, %zu head%s, %zu+%zu layers", c->d_model, c->nhead,
@@ -156,7 +156,7 @@ static bool take_tensor(pass *p, int rank, const size_t *shape, mh_tensor *t)
     size_t count = 1; // L, H, T, S, D are far below 2^20, and the store checks the last product
     for (int d = 1; d < rank; d++)
         count *= shape[d];
-    float *data = mh_store_take(p->context, p->store, count, shape[0] * sizeof *data);
+    float *data = mh_result_take(p->context, p->store, count, shape[0] * sizeof *data);
     if (data)
         *t = mh_tensor_view(data, MH_F32, rank, shape);
     return data != NULL;
@@ -188,7 +188,7 @@ static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t
 static mh_status take_mask(pass *p, mh_tensor *mask)
 {
     const size_t T = p->T;
-    bool *sees = mh_store_take(p->context, p->store, T * T, sizeof *sees);
+    bool *sees = mh_result_take(p->context, p->store, T * T, sizeof *sees);
     if (!sees)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < T; i++)
@@ -201,7 +201,7 @@ static mh_status take_mask(pass *p, mh_tensor *mask)
 static mh_status take_groups(pass *p)
 {
     const size_t L = p->t->config.num_encoder_layers, M = p->t->config.num_decoder_layers;
-    p->taps = mh_store_take(p->context, p->store, L + 2 * M, sizeof *p->taps);
+    p->taps = mh_result_take(p->context, p->store, L + 2 * M, sizeof *p->taps);
     if (!p->taps)
         return MH_ERROR_MEMORY;
     mh_status status = take_group(p, MH_TRACE_ENCODER, MH_TAP_ENCODER, L, p->S, p->S);
@@ -291,7 +291,7 @@ void mh_translation_trace_free(mh_translation_trace *trace)
     if (!trace)
         return;
     const mh_allocator allocator = trace->store.allocator;
-    mh_store_free(&trace->store);
+    mh_result_free(&trace->store);
     allocator.release(allocator.user, trace, sizeof *trace);
 }
 

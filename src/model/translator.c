@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
 #include "base/context.h"
-#include "model/translator_inside.h"
+#include "model/translator_internal.h"
 #include "text/plain_text.h"
 #include <math.h>
 

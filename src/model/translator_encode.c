@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Tokenises a text as mh_translate does: normalised, trimmed, encoded.
 #include "base/context.h"
-#include "model/translate_texts.h"
-#include "model/translator_inside.h"
+#include "model/translate_internal.h"
+#include "model/translator_internal.h"
 #include "text/plain_text.h"
 
 mh_status mh_translator_encode(mh_context *context, const mh_translator *translator, mh_text text,
@@ -15,7 +15,7 @@ mh_status mh_translator_encode(mh_context *context, const mh_translator *transla
     if (status)
         return status;
     status = mh_plain_text(context, translator->foreign, text.bytes, text.size, &plain);
-    const mh_text trimmed = mh_trim_blanks((mh_text){plain.bytes, plain.size});
+    const mh_text trimmed = mh_trim_whitespace((mh_text){plain.bytes, plain.size});
     if (!status)
         status = mh_tokenizer_encode(context, translator->tokenizer, trimmed.bytes, trimmed.size,
                                      tokens);

@@ -10,8 +10,8 @@
 // gradients again.
 #include "model/translator_loss.h"
 #include "base/context.h"
-#include "model/translator_inside.h"
-#include "ops/matmul_job.h"
+#include "model/translator_internal.h"
+#include "ops/gemm/gemm_internal.h"
 #include <math.h>
 
 enum {

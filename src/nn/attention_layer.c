@@ -2,7 +2,7 @@
 // Multi-head attention: its config, parameters, projections and workspace. attention_layer_run.c
 // runs it.
 #include "nn/attention_layer.h"
-#include "base/rng.h"
+#include "base/philox.h"
 #include "nn/attention_layer_run.h"
 #include <math.h>
 

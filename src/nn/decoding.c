@@ -4,7 +4,7 @@
 // start. A causal encoder (a decoder-only language model) has no memory, and only the first.
 #include "nn/decoding.h"
 #include "base/context.h"
-#include "nn/rows_of.h"
+#include "nn/flatten.h"
 #include "nn/tape.h"
 #include <multihead/ops.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 // values to its cache.
 #include "base/context.h"
 #include "nn/decoding.h"
-#include "nn/rows_of.h"
+#include "nn/flatten.h"
 #include "nn/tape.h"
 #include "nn/taps.h"
 #include "ops/overlap.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A layer's parameters, workspace and forward pass; layer_grad.c has its backward.
 #include "nn/layer.h"
-#include "base/sizes.h"
+#include "base/size_math.h"
 #include "nn/layer_calls.h"
 #include <multihead/ops.h>
 

@@ -3,7 +3,7 @@
 // on the residual path, to which the branch's gradient is added.
 //
 //     norm_first:  dx += norm'(f'(dx))          else:  dx = norm'(dx);  dx += f'(dx)
-#include "base/sizes.h"
+#include "base/size_math.h"
 #include "nn/layer_calls.h"
 
 void mh_layer_layout_backward(const mh_layer *layer, const mh_layer_call *call, mh_arena *arena,

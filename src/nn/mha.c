@@ -2,7 +2,7 @@
 // The multi-head attention module, a superset of nn.MultiheadAttention. Its inputs become rows
 // here; attention_layer_run.c computes.
 #include "base/context.h"
-#include "base/random.h"
+#include "base/entropy.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
 #include "ops/overlap.h"

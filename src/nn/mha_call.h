@@ -5,7 +5,7 @@
 #define MH_NN_MHA_CALL_H
 
 #include "nn/attention_layer_run.h"
-#include "nn/rows_of.h"
+#include "nn/flatten.h"
 
 struct mh_mha {
     mh_allocator allocator;

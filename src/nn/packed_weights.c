@@ -3,7 +3,7 @@
 #include "nn/packed_weights.h"
 #include "base/context.h"
 #include "nn/transformer.h"
-#include "ops/matmul_job.h"
+#include "ops/gemm/gemm_internal.h"
 #include <string.h>
 
 enum { MATRICES = 7 }; // per layer, at most

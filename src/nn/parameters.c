@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Parameters: declaring, finding and initialising them.
-#include "base/checked.h"
 #include "base/context.h"
 #include "base/fpenv.h"
-#include "base/rng.h"
+#include "base/overflow.h"
+#include "base/philox.h"
 #include "nn/parameter_list.h"
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef MH_NN_TRANSFORMER_CALL_H
 #define MH_NN_TRANSFORMER_CALL_H
 
-#include "nn/rows_of.h"
+#include "nn/flatten.h"
 #include "nn/transformer.h"
 
 // One of the two stacks in a call.

@@ -2,9 +2,9 @@
 // Argument checks of the Transformer: sequences of rows, masks of matching shapes, taps of existing
 // attentions.
 #include "base/context.h"
-#include "nn/rows_of.h"
+#include "nn/flatten.h"
 #include "nn/transformer_call.h"
-#include "ops/matmul_job.h"
+#include "ops/gemm/gemm_internal.h"
 #include "ops/tensor_check.h"
 
 static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,

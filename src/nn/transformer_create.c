@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
 #include "base/context.h"
-#include "base/random.h"
+#include "base/entropy.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 // context rejects with a message.
 #include <multihead/tensor.h>
 
-#include "base/checked.h"
 #include "base/context.h"
+#include "base/overflow.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Argument checks shared by all operations; see tensor_check.h.
 #include "ops/tensor_check.h"
-#include "base/checked.h"
-#include "ops/rows.h"
+#include "base/overflow.h"
+#include "ops/row_io.h"
 #include <string.h>
 
 static mh_status check_data(mh_context *context, const char *name, const mh_tensor *t)

@@ -3,12 +3,12 @@
 // rounded otherwise; no value goes through a type that would round it twice (see narrow_to_odd).
 #include <multihead/tensor.h>
 
-#include "base/checked.h"
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/half.h"
+#include "base/overflow.h"
 #include "ops/overlap.h"
-#include "ops/rows.h"
+#include "ops/row_io.h"
 
 #include <math.h>
 #include <string.h>

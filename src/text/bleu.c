@@ -16,7 +16,7 @@ typedef struct bleu {
     uint64_t correct[MH_BLEU_ORDER], total[MH_BLEU_ORDER], hypothesis_length, reference_length;
 } bleu;
 
-static mh_text without_blanks_behind(mh_text text)
+static mh_text trim_trailing_whitespace(mh_text text)
 {
     for (size_t at = text.size, length; at > 0; text.size = at) {
         do
@@ -32,7 +32,7 @@ static mh_text without_blanks_behind(mh_text text)
 static bool take_words(bleu *b, mh_text text)
 {
     mh_text word;
-    text = without_blanks_behind(text);
+    text = trim_trailing_whitespace(text);
     b->text.size = b->symbols.count = 0;
     if (!(b->lowercase ? mh_text_lowercase(b->context, text.bytes, text.size, &b->text)
                        : mh_text_append(b->context, &b->text, text.bytes, text.size)) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lower case as Python's str.lower(): one character each, except for Unicode's two
 // language-independent special cases: I with a dot, and a sigma at a word's end.
-#include "text/grow.h"
+#include "support/grow.h"
 #include "text/utf8.h"
 
 #include <utf8proc.h>

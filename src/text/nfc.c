@@ -10,7 +10,7 @@
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
 //                  segment
 #include "base/context.h"
-#include "text/grow.h"
+#include "support/grow.h"
 #include "text/utf8.h"
 
 #include <utf8proc.h>

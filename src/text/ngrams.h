@@ -8,7 +8,7 @@
 #ifndef MH_TEXT_NGRAMS_H
 #define MH_TEXT_NGRAMS_H
 
-#include "text/grow.h"
+#include "support/grow.h"
 
 typedef struct mh_ngram {
     uint64_t key; // parent << 32 | symbol

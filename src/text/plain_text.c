@@ -4,7 +4,7 @@
 // character's bytes contain them. So a model of typeset French keeps its apostrophes.
 #include "text/plain_text.h"
 
-#include "text/grow.h"
+#include "support/grow.h"
 #include "text/utf8.h"
 
 // No relative is longer than its character, and there are at most 64.

@@ -3,7 +3,7 @@
 #ifndef MH_TEXT_SCORE_TEXT_H
 #define MH_TEXT_SCORE_TEXT_H
 
-#include "text/grow.h"
+#include "support/grow.h"
 
 // The next word at or after *at, between characters for which mh_is_space(); false at the end.
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word);

@@ -9,7 +9,7 @@
 #ifndef MH_TEXT_TOKENIZER_H
 #define MH_TEXT_TOKENIZER_H
 
-#include "text/grow.h"
+#include "support/grow.h"
 
 #include <multihead/text.h>
 

@@ -3,7 +3,7 @@
 // or made of byte-level characters; all 256 bytes are present; a merge joins two tokens to a third,
 // and no merge produces a special token, so that no text can.
 #include "base/context.h"
-#include "base/file.h"
+#include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_rules.h"
@@ -182,11 +182,11 @@ static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
         *right = (mh_text){json_string_value(second), json_string_length(second)};
         return json_array_size(merge) == 2 && left->bytes && right->bytes;
     }
-    const char *text = json_string_value(merge), *blank = text ? strchr(text, ' ') : NULL;
-    if (!blank || strchr(blank + 1, ' '))
+    const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
+    if (!space || strchr(space + 1, ' '))
         return false;
-    *left = (mh_text){text, (size_t)(blank - text)};
-    *right = (mh_text){blank + 1, strlen(blank + 1)};
+    *left = (mh_text){text, (size_t)(space - text)};
+    *right = (mh_text){space + 1, strlen(space + 1)};
     return true;
 }
 
@@ -207,7 +207,7 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
     mh_text left, right;
     mh_merge m;
     if (!split_merge(merge, &left, &right))
-        return FAIL(r, "merge %zu: found %s, expected two tokens with a blank between", rank,
+        return FAIL(r, "merge %zu: found %s, expected two tokens with a space between", rank,
                     mh_json_describe(merge).text);
     mh_status status = find_part(r, rank, left, &r->left, &m.left);
     if (status == MH_OK)

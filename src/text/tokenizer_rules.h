@@ -4,7 +4,7 @@
 #ifndef MH_TEXT_TOKENIZER_RULES_H
 #define MH_TEXT_TOKENIZER_RULES_H
 
-#include "base/json_load.h"
+#include "support/json_load.h"
 
 // The whole file except added_tokens' entries, the vocabulary and the merges.
 mh_status mh_tokenizer_check_rules(const mh_source *source, json_t *root);

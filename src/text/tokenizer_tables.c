@@ -5,7 +5,7 @@
 #include "text/tokenizer.h"
 
 #include "base/context.h"
-#include "base/random.h"
+#include "base/entropy.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
 

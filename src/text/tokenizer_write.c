@@ -2,7 +2,7 @@
 // Writes tokenizer.json for Hugging Face's tokenizers, one token or merge per line. Merges are
 // "left right", the syntax that every version reads.
 #include "base/context.h"
-#include "base/file.h"
+#include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"

@@ -3,7 +3,7 @@
 #ifndef MH_TEXT_TRAIN_WORDS_H
 #define MH_TEXT_TRAIN_WORDS_H
 
-#include "text/grow.h"
+#include "support/grow.h"
 
 // Longer words are split, so that no merge has to scan a megabyte.
 enum { MH_TRAIN_WORD_MAX = 1024 };

@@ -4,7 +4,7 @@
 #include "text/utf8.h"
 
 #include "base/context.h"
-#include "text/grow.h"
+#include "support/grow.h"
 
 typedef struct sequence {
     size_t length; // 0: not a first byte

@@ -5,13 +5,13 @@
 
 #include "text/utf8.h"
 
-typedef enum class { BLANK, DIGIT, LETTER, OTHER } class;
+typedef enum class { WHITESPACE, DIGIT, LETTER, OTHER } class;
 
 static class class_of(uint32_t c)
 {
     if (c < 0x80) {
         if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
-            return BLANK;
+            return WHITESPACE;
         if (c >= '0' && c <= '9')
             return DIGIT;
         return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? LETTER : OTHER;
@@ -50,9 +50,9 @@ static size_t letters(const char *text, size_t size, size_t at)
     }
 }
 
-static size_t blanks(const char *text, size_t size)
+static size_t whitespace(const char *text, size_t size)
 {
-    size_t end = skip(text, size, 0, BLANK, SIZE_MAX);
+    size_t end = skip(text, size, 0, WHITESPACE, SIZE_MAX);
     return end < size && end > 1 ? end - 1 : end; // the last one belongs to the next word
 }
 
@@ -67,6 +67,6 @@ size_t mh_word_length(const char *text, size_t size)
     case OTHER:
         return skip(text, size, at, OTHER, SIZE_MAX);
     default:
-        return blanks(text, size);
+        return whitespace(text, size);
     }
 }

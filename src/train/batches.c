@@ -11,12 +11,12 @@
 //     target  3 4 6 9   9 8 6 4   4 5 7 9
 #include "train/batches.h"
 
-#include "base/sizes.h"
-#include "text/grow.h"
+#include "base/size_math.h"
+#include "support/grow.h"
 #include "train/shuffle.h"
 
 typedef struct planning {
-    const mh_examples *examples;
+    const mh_dataset *examples;
     size_t n;
     size_t longest;               // length of a side
     uint32_t *order, *next;       // (n)
@@ -113,7 +113,7 @@ static mh_status hand_out(mh_context *context, const planning *p, mh_batches *ou
     return MH_OK;
 }
 
-mh_status mh_batches_plan(mh_context *context, const mh_examples *examples,
+mh_status mh_batches_plan(mh_context *context, const mh_dataset *examples,
                           const mh_batch_options *options, uint64_t epoch, mh_batches *batches)
 {
     planning p = {.examples = examples, .n = examples->count};

@@ -8,7 +8,7 @@
 #ifndef MH_TRAIN_BATCHES_H
 #define MH_TRAIN_BATCHES_H
 
-#include "train/examples.h"
+#include "train/dataset.h"
 
 typedef struct mh_batch_options {
     uint64_t seed;
@@ -26,7 +26,7 @@ typedef struct mh_batches {
 // lengths, and the order of batches, are random. An example larger than the budget is a batch by
 // itself. `batches` is all zeros or the plan of another epoch, whose memory is reused.
 // Errors: MH_ERROR_MEMORY, MH_ERROR_ARGUMENT (no examples, 2^32 of them or more, a budget of 0).
-mh_status mh_batches_plan(mh_context *context, const mh_examples *examples,
+mh_status mh_batches_plan(mh_context *context, const mh_dataset *examples,
                           const mh_batch_options *options, uint64_t epoch, mh_batches *batches);
 
 // Frees all and makes it empty; all zeros is allowed.

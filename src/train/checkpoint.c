@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Checkpoints and snapshots. They are read as untrusted input, like any file.
 #include "train/checkpoint.h"
-#include "train/number_text.h"
+#include "train/format_number.h"
 
 #include <multihead/io.h>
 
-#include "base/plain_numbers.h"
-#include "base/source.h"
 #include "io/checksum.h"
+#include "support/plain_numbers.h"
+#include "support/source.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +52,9 @@ static bool read_field(const char *text, mh_progress *progress, size_t i)
 
 // ---- saving -------------------------------------------------------------------------------------
 
-mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_settings *settings,
-                             const mh_progress *progress, const mh_run_arrays *a)
+mh_status mh_checkpoint_save(mh_context *context, const char *directory,
+                             const mh_settings *settings, const mh_progress *progress,
+                             const mh_run_arrays *a)
 {
     char path[MH_PATH_BYTES], text[FIELDS][TEXT];
     mh_metadata metadata[1 + FIELDS + MH_SETTINGS_MOST] = {{FORMAT_KEY, FORMAT_VALUE}};
@@ -69,7 +70,7 @@ mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_s
         {"adam.m", mh_tensor_1d(a->m, MH_F32, a->floats)},
         {"adam.v", mh_tensor_1d(a->v, MH_F32, a->floats)},
     };
-    mh_status status = mh_path_join(context, folder, MH_CHECKPOINT_NAME, path);
+    mh_status status = mh_path_join(context, directory, MH_CHECKPOINT_NAME, path);
     return status ? status
                   : mh_safetensors_write_checked(context, path, tensors, 3, metadata, count);
 }
@@ -82,11 +83,11 @@ typedef struct reading {
     mh_verified verified;
 } reading;
 
-static mh_status open_file(mh_context *context, const char *folder, const char *name,
+static mh_status open_file(mh_context *context, const char *directory, const char *name,
                            char path[MH_PATH_BYTES], reading *r)
 {
     r->source = (mh_source){.context = context, .name = path};
-    mh_status status = mh_path_join(context, folder, name, path);
+    mh_status status = mh_path_join(context, directory, name, path);
     if (!status)
         status = mh_tensor_file_open(context, path, &r->file);
     r->verified =
@@ -142,12 +143,13 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
         if (was && strcmp(was, now->value) == 0)
             continue;
         if (now->checksum)
-            return mh_source_fail(&r->source, MH_ERROR_FORMAT,
-                                  "%s: the run was begun with other sentences; take another folder "
-                                  "for another run",
-                                  now->name);
+            return mh_source_fail(
+                &r->source, MH_ERROR_FORMAT,
+                "%s: the run was begun with other sentences; take another directory "
+                "for another run",
+                now->name);
         return mh_source_fail(&r->source, MH_ERROR_FORMAT,
-                              "%s: the run was begun with %s, now it is %s; take another folder "
+                              "%s: the run was begun with %s, now it is %s; take another directory "
                               "for another run",
                               now->name, mh_quote_string(shown(now, was ? was : "", texts[0])).text,
                               mh_quote_string(shown(now, now->value, texts[1])).text);
@@ -164,12 +166,13 @@ static mh_status read_progress(const reading *r, mh_progress *progress)
     return MH_OK;
 }
 
-mh_status mh_checkpoint_load(mh_context *context, const char *folder, const mh_settings *settings,
-                             mh_progress *progress, const mh_run_arrays *a)
+mh_status mh_checkpoint_load(mh_context *context, const char *directory,
+                             const mh_settings *settings, mh_progress *progress,
+                             const mh_run_arrays *a)
 {
     char path[MH_PATH_BYTES];
     reading r = {.file = NULL};
-    mh_status status = open_file(context, folder, MH_CHECKPOINT_NAME, path, &r);
+    mh_status status = open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
     if (!status)
         status = check_format(&r);
     if (!status)
@@ -186,12 +189,12 @@ mh_status mh_checkpoint_load(mh_context *context, const char *folder, const mh_s
     return status;
 }
 
-mh_status mh_checkpoint_setting(mh_context *context, const char *folder, const char *name,
+mh_status mh_checkpoint_setting(mh_context *context, const char *directory, const char *name,
                                 char *value, size_t size)
 {
     char path[MH_PATH_BYTES];
     reading r = {.file = NULL};
-    mh_status status = open_file(context, folder, MH_CHECKPOINT_NAME, path, &r);
+    mh_status status = open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
     if (!status)
         status = check_format(&r);
     const char *text = status ? NULL : mh_tensor_file_metadata(r.file, name);
@@ -210,8 +213,8 @@ static void name_snapshot(uint64_t number, size_t average, char name[TEXT])
     snprintf(name, TEXT, "snapshot-%" PRIu64 ".safetensors", number % (average + 1));
 }
 
-mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t number, size_t average,
-                           size_t floats, const float *parameters)
+mh_status mh_snapshot_save(mh_context *context, const char *directory, uint64_t number,
+                           size_t average, size_t floats, const float *parameters)
 {
     char path[MH_PATH_BYTES], name[TEXT], text[TEXT];
     name_snapshot(number, average, name);
@@ -219,18 +222,18 @@ mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t num
     const mh_metadata metadata = {"number", text};
     const mh_named_tensor tensor = {"parameters",
                                     mh_tensor_1d((float *)parameters, MH_F32, floats)};
-    mh_status status = mh_path_join(context, folder, name, path);
+    mh_status status = mh_path_join(context, directory, name, path);
     return status ? status : mh_safetensors_write_checked(context, path, &tensor, 1, &metadata, 1);
 }
 
-static mh_status add_snapshot(mh_context *context, const char *folder, uint64_t number,
+static mh_status add_snapshot(mh_context *context, const char *directory, uint64_t number,
                               size_t average, size_t floats, float *scratch, float *sum)
 {
     char path[MH_PATH_BYTES], name[TEXT];
     uint64_t found = 0;
     reading r = {.file = NULL};
     name_snapshot(number, average, name);
-    mh_status status = open_file(context, folder, name, path, &r);
+    mh_status status = open_file(context, directory, name, path, &r);
     const char *text = status ? NULL : mh_tensor_file_metadata(r.file, "number");
     if (!status && (!text || !mh_whole_parse(text, &found) || found != number))
         status = mh_source_fail(&r.source, MH_ERROR_FORMAT,
@@ -244,15 +247,15 @@ static mh_status add_snapshot(mh_context *context, const char *folder, uint64_t 
     return status;
 }
 
-mh_status mh_snapshots_mean(mh_context *context, const char *folder, uint64_t saves, size_t average,
-                            size_t floats, float *mean)
+mh_status mh_snapshots_mean(mh_context *context, const char *directory, uint64_t saves,
+                            size_t average, size_t floats, float *mean)
 {
     const uint64_t count = saves < average ? saves : average;
     float *scratch = mh_alloc(context, floats * sizeof *scratch);
     mh_status status = scratch ? MH_OK : MH_ERROR_MEMORY;
     memset(mean, 0, floats * sizeof *mean);
     for (uint64_t i = saves - count; i < saves && !status; i++)
-        status = add_snapshot(context, folder, i, average, floats, scratch, mean);
+        status = add_snapshot(context, directory, i, average, floats, scratch, mean);
     for (size_t i = 0; i < floats && !status; i++)
         mean[i] /= (float)count;
     mh_free(context, scratch, floats * sizeof *scratch);

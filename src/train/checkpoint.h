@@ -7,8 +7,8 @@
 #ifndef MH_TRAIN_CHECKPOINT_H
 #define MH_TRAIN_CHECKPOINT_H
 
-#include "base/folder.h"
-#include "train/duration.h"
+#include "support/directory.h"
+#include "train/run_progress.h"
 
 #define MH_CHECKPOINT_NAME "checkpoint.safetensors"
 
@@ -33,23 +33,25 @@ typedef struct mh_run_arrays {
     float *parameters, *m, *v;
 } mh_run_arrays;
 
-mh_status mh_checkpoint_save(mh_context *context, const char *folder, const mh_settings *settings,
-                             const mh_progress *progress, const mh_run_arrays *arrays);
+mh_status mh_checkpoint_save(mh_context *context, const char *directory,
+                             const mh_settings *settings, const mh_progress *progress,
+                             const mh_run_arrays *arrays);
 
 // Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, also if settings differ, which are named.
-mh_status mh_checkpoint_load(mh_context *context, const char *folder, const mh_settings *settings,
-                             mh_progress *progress, const mh_run_arrays *arrays);
+mh_status mh_checkpoint_load(mh_context *context, const char *directory,
+                             const mh_settings *settings, mh_progress *progress,
+                             const mh_run_arrays *arrays);
 
 // Reads one setting of the run in the directory, for options that may be left unset, into `value`.
-mh_status mh_checkpoint_setting(mh_context *context, const char *folder, const char *name,
+mh_status mh_checkpoint_setting(mh_context *context, const char *directory, const char *name,
                                 char *value, size_t size);
 
 // Writes snapshot number `number` (from 0) of runs that average `average` of them.
-mh_status mh_snapshot_save(mh_context *context, const char *folder, uint64_t number, size_t average,
-                           size_t floats, const float *parameters);
+mh_status mh_snapshot_save(mh_context *context, const char *directory, uint64_t number,
+                           size_t average, size_t floats, const float *parameters);
 
 // mean (floats) of the last `average` snapshots of `saves`, or of all if there are fewer, in order.
-mh_status mh_snapshots_mean(mh_context *context, const char *folder, uint64_t saves, size_t average,
-                            size_t floats, float *mean);
+mh_status mh_snapshots_mean(mh_context *context, const char *directory, uint64_t saves,
+                            size_t average, size_t floats, float *mean);
 
 #endif

@@ -3,7 +3,7 @@
 // grows, so pairs are offsets until the end, then pointers.
 #include "train/corpus.h"
 
-#include "text/grow.h"
+#include "support/grow.h"
 
 mh_status mh_corpus_begin(mh_context *context, const char *name, mh_corpus *corpus)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sentence pairs in memory: read from files, or added one by one (numbers.h).
+// Sentence pairs in memory: read from files, or added one by one (demo_numbers.h).
 //
 //     mh_corpus corpus;
 //     mh_corpus_files files = {.sources = "train.tsv.gz", .bad_line = warn};

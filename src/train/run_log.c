@@ -2,8 +2,8 @@
 // The log: written line by line, and truncated when a run resumes from an earlier update.
 #include "train/run_log.h"
 
-#include "base/file.h"
-#include "base/plain_numbers.h"
+#include "support/file.h"
+#include "support/plain_numbers.h"
 #include "train/checkpoint.h"
 
 #include <errno.h>
@@ -57,11 +57,12 @@ static mh_status cannot_write(const mh_run_log *log)
                    strerror(errno));
 }
 
-mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update, mh_run_log *log)
+mh_status mh_run_log_open(mh_context *context, const char *directory, uint64_t update,
+                          mh_run_log *log)
 {
     log->context = context;
     log->file = NULL;
-    mh_status status = mh_path_join(context, folder, MH_LOG_NAME, log->path);
+    mh_status status = mh_path_join(context, directory, MH_LOG_NAME, log->path);
     if (!status)
         status = cut_back(context, log->path, update);
     if (status)

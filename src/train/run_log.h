@@ -3,7 +3,7 @@
 #ifndef MH_TRAIN_RUN_LOG_H
 #define MH_TRAIN_RUN_LOG_H
 
-#include "base/folder.h"
+#include "support/directory.h"
 #include <multihead/train.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ typedef struct mh_run_log {
 
 // Opens the log to append after the lines of updates up to `update`; later lines, left by a run
 // that stopped before saving, are removed. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
-mh_status mh_run_log_open(mh_context *context, const char *folder, uint64_t update,
+mh_status mh_run_log_open(mh_context *context, const char *directory, uint64_t update,
                           mh_run_log *log);
 void mh_run_log_close(mh_run_log *log);
 

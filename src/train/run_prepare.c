@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Preparation of a run: directory, data, tokenizer, model, and the checkpoint if there is one.
-#include "train/run.h"
+#include "train/run_internal.h"
 
-#include "base/plain_numbers.h"
-#include "text/grow.h"
-#include "train/number_text.h"
-#include "train/numbers.h"
+#include "support/grow.h"
+#include "support/plain_numbers.h"
+#include "train/demo_numbers.h"
+#include "train/format_number.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -72,8 +72,8 @@ static mh_status check_durations(mh_context *context, const mh_train_options *o)
 // Checks combinations of options.
 static mh_status check_sources(mh_context *context, const mh_train_options *o)
 {
-    if (!o->folder)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "folder: expected where the run is kept");
+    if (!o->directory)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected where the run is kept");
     if (!o->data == !o->example)
         return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or else an example");
     if (o->example && strcmp(o->example, "numbers") != 0)
@@ -103,34 +103,36 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     return status ? status : check_durations(context, o);
 }
 
-static mh_status open_folder(mh_run *run)
+static mh_status open_directory(mh_run *run)
 {
-    mh_status status = mh_folder_open(run->context, run->options->folder, &run->folder);
+    mh_status status = mh_directory_open(run->context, run->options->directory, &run->directory);
     if (status)
         return status;
-    run->resumed = mh_folder_has(&run->folder, MH_CHECKPOINT_NAME);
+    run->resumed = mh_directory_has(&run->directory, MH_CHECKPOINT_NAME);
     // A run that was killed before its first checkpoint has a log.
-    if (!run->resumed && mh_folder_has(&run->folder, "model.safetensors") &&
-        !mh_folder_has(&run->folder, MH_LOG_NAME))
+    if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
+        !mh_directory_has(&run->directory, MH_LOG_NAME))
         return mh_fail(run->context, MH_ERROR_FILE,
                        "%.700s: has a model but is no training run; training would replace it",
-                       run->options->folder);
+                       run->options->directory);
     return MH_OK;
 }
 
-mh_status mh_run_check_folder(mh_run *run)
+mh_status mh_run_check_directory(mh_run *run)
 {
     char where[MH_PATH_BYTES];
-    const char *folder = run->options->folder;
-    if (mh_folder_is_at(&run->folder, folder))
+    const char *directory = run->options->directory;
+    if (mh_directory_is_at(&run->directory, directory))
         return MH_OK;
     run->moved = true;
-    if (!mh_folder_where(&run->folder, where))
-        return mh_fail(run->context, MH_ERROR_FILE, "%.700s: was removed during training", folder);
-    return mh_fail(run->context, MH_ERROR_FILE,
-                   "%.300s: was moved to %.300s during training; the same command with that folder "
-                   "resumes the run",
-                   folder, where);
+    if (!mh_directory_where(&run->directory, where))
+        return mh_fail(run->context, MH_ERROR_FILE, "%.700s: was removed during training",
+                       directory);
+    return mh_fail(
+        run->context, MH_ERROR_FILE,
+        "%.300s: was moved to %.300s during training; the same command with that directory "
+        "resumes the run",
+        directory, where);
 }
 
 // ---- data ---------------------------------------------------------------------------------------
@@ -179,16 +181,16 @@ static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokeniz
         return learn_tokenizer(run, corpus, tokenizer);
     if (!run->resumed)
         return mh_tokenizer_load(run->context, run->options->tokenizer, tokenizer);
-    mh_status status = mh_path_join(run->context, run->options->folder, "tokenizer.json", path);
+    mh_status status = mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
     return status ? status : mh_tokenizer_load(run->context, path, tokenizer);
 }
 
 static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
-                               mh_examples *examples)
+                               mh_dataset *examples)
 {
     const mh_train_options *o = run->options;
-    return mh_examples_create(run->context, corpus, tokenizer, o->model.max_length, o->bad_line,
-                              o->user, examples);
+    return mh_dataset_create(run->context, corpus, tokenizer, o->model.max_length, o->bad_line,
+                             o->user, examples);
 }
 
 static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tokenizer)
@@ -233,7 +235,7 @@ static void set_real(mh_run *run, const char *name, double value)
     run->settings.list[run->settings.count - 1].real = true;
 }
 
-static uint64_t fingerprint(const mh_examples *e)
+static uint64_t fingerprint(const mh_dataset *e)
 {
     const size_t ids = e->starts[2 * e->count];
     return mh_hash_bytes(0, (const char *)e->ids, ids * sizeof *e->ids) ^
@@ -241,7 +243,7 @@ static uint64_t fingerprint(const mh_examples *e)
                mh_hash_bytes(0, (const char *)e->starts, (2 * e->count + 1) * sizeof *e->starts));
 }
 
-static void set_sentences(mh_run *run, const char *name, size_t count, const mh_examples *e)
+static void set_sentences(mh_run *run, const char *name, size_t count, const mh_dataset *e)
 {
     set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
     run->settings.list[run->settings.count - 1].checksum = true;
@@ -286,7 +288,7 @@ static mh_status choose_precision(mh_run *run)
     if (wanted != MH_PRECISION_AUTO || !run->resumed)
         return MH_OK;
     mh_status status =
-        mh_checkpoint_setting(run->context, run->options->folder, "precision", was, sizeof was);
+        mh_checkpoint_setting(run->context, run->options->directory, "precision", was, sizeof was);
     if (!status)
         run->precision = !strcmp(was, "bf16") ? MH_PRECISION_BF16 : MH_PRECISION_F32;
     return status;
@@ -321,11 +323,11 @@ static mh_status choose_warmup(mh_run *run)
         return MH_OK;
     }
     mh_status status =
-        mh_checkpoint_setting(run->context, run->options->folder, "warmup", was, sizeof was);
+        mh_checkpoint_setting(run->context, run->options->directory, "warmup", was, sizeof was);
     if (!status && !mh_whole_parse(was, &run->warmup))
         status = mh_fail(run->context, MH_ERROR_FORMAT,
                          "%.700s/" MH_CHECKPOINT_NAME ": \"warmup\": expected a number",
-                         run->options->folder);
+                         run->options->directory);
     return status;
 }
 
@@ -349,11 +351,12 @@ static mh_status begin_or_load(mh_run *run)
 {
     const mh_train_options *o = run->options;
     if (run->resumed)
-        return mh_checkpoint_load(run->context, o->folder, &run->settings, &run->progress,
+        return mh_checkpoint_load(run->context, o->directory, &run->settings, &run->progress,
                                   &run->arrays);
     mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
-    mh_status status = mh_run_check_folder(run);
-    return status ? status : mh_translator_save_settings(run->context, run->translator, o->folder);
+    mh_status status = mh_run_check_directory(run);
+    return status ? status
+                  : mh_translator_save_settings(run->context, run->translator, o->directory);
 }
 
 static void describe(mh_run *run, size_t bad_lines)
@@ -373,7 +376,7 @@ mh_status mh_run_prepare(mh_run *run)
     mh_tokenizer *tokenizer = NULL;
     mh_status status = check_options(run->context, run->options);
     if (!status)
-        status = open_folder(run);
+        status = open_directory(run);
     if (!status)
         status = choose_precision(run);
     if (!status)
@@ -401,15 +404,15 @@ mh_status mh_run_prepare(mh_run *run)
 
 void mh_run_free(mh_run *run)
 {
-    if (run->folder.descriptor >= 0)
-        mh_folder_discard(&run->folder, run->options->folder);
+    if (run->directory.descriptor >= 0)
+        mh_directory_discard(&run->directory, run->options->directory);
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
     mh_free(run->context, run->arrays.m, 4 * run->arrays.floats * sizeof(float));
     mh_translator_free(run->translator);
-    mh_pair_rows_free(run->context, &run->rows);
+    mh_batch_rows_free(run->context, &run->rows);
     mh_batches_free(run->context, &run->plan);
-    mh_examples_free(run->context, &run->examples);
+    mh_dataset_free(run->context, &run->examples);
     mh_validation_free(run->context, &run->valid);
-    mh_folder_close(&run->folder);
+    mh_directory_close(&run->directory);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Fisher-Yates shuffle. Element i draws 64 bits of Philox (base/rng.h), so that the bias of the
+// Fisher-Yates shuffle. Element i draws 64 bits of Philox (base/philox.h), so that the bias of the
 // remainder is at most n / 2^64.
 #include "train/shuffle.h"
 
-#include "base/rng.h"
+#include "base/philox.h"
 
 static uint64_t random_at(uint64_t seed, uint64_t stream, uint64_t i)
 {

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/context.h"
 #include "base/fpenv.h"
-#include "train/card.h"
-#include "train/run.h"
+#include "train/model_card.h"
+#include "train/run_internal.h"
 #include <inttypes.h>
 #include <math.h>
 #include <multihead/optimiser.h>
@@ -67,7 +67,7 @@ static mh_status check_progress(mh_run *run)
             return mh_fail(run->context, MH_ERROR_FORMAT,
                            "%.700s/" MH_CHECKPOINT_NAME ": \"%s\": found %" PRIu64
                            ", expected at most %" PRIu64,
-                           run->options->folder, progress[i].name, progress[i].found,
+                           run->options->directory, progress[i].name, progress[i].found,
                            progress[i].most);
     return MH_OK;
 }
@@ -92,7 +92,7 @@ static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
     for (size_t i = 0; i < count; i++) {
         mh_pair_batch batch;
         double part;
-        mh_status status = mh_pair_rows_fill(
+        mh_status status = mh_batch_rows_fill(
             run->context, &run->examples, plan->examples + starts[i], starts[i + 1] - starts[i],
             mh_tokenizer_bos(mh_translator_tokenizer(run->translator)), &run->rows, &batch);
         o.step = (uint32_t)p->batches++;
@@ -195,19 +195,19 @@ static mh_pending what_is_due(const mh_run *run, const mh_progress *before)
                                                                   : MH_PENDING_NOTHING;
 }
 
-static mh_status write_checkpoint(mh_run *run, const char *folder)
+static mh_status write_checkpoint(mh_run *run, const char *directory)
 {
     mh_status status = mh_run_log_sync(&run->log);
     return status ? status
-                  : mh_checkpoint_save(run->context, folder, &run->settings, &run->progress,
+                  : mh_checkpoint_save(run->context, directory, &run->settings, &run->progress,
                                        &run->arrays);
 }
 
 static mh_status save_checkpoint(mh_run *run)
 {
-    mh_status status = mh_run_check_folder(run);
+    mh_status status = mh_run_check_directory(run);
     if (!status)
-        status = write_checkpoint(run, run->options->folder);
+        status = write_checkpoint(run, run->options->directory);
     if (!status)
         tell(run, MH_TRAIN_SAVED);
     return status;
@@ -218,17 +218,17 @@ static mh_status save_moved(mh_run *run)
 {
     char where[MH_PATH_BYTES];
     mh_status status = MH_OK;
-    if (mh_folder_where(&run->folder, where))
+    if (mh_directory_where(&run->directory, where))
         status = write_checkpoint(run, where);
-    return status ? status : mh_run_check_folder(run);
+    return status ? status : mh_run_check_directory(run);
 }
 
 static mh_status save_model(mh_run *run)
 {
-    mh_status status = mh_run_check_folder(run);
+    mh_status status = mh_run_check_directory(run);
     if (status)
         return status;
-    status = mh_translator_save_weights(run->context, run->translator, run->options->folder,
+    status = mh_translator_save_weights(run->context, run->translator, run->options->directory,
                                         run->options->weights);
     return status ? status : mh_card_write(run->context, run->options, &run->event);
 }
@@ -279,13 +279,13 @@ static mh_status put_mean(mh_run *run)
     const mh_train_options *o = run->options;
     const mh_run_arrays *a = &run->arrays;
     const uint64_t saves = run->progress.saves;
-    mh_status status = mh_run_check_folder(run);
+    mh_status status = mh_run_check_directory(run);
     if (!status)
-        status =
-            mh_snapshot_save(run->context, o->folder, saves, o->average, a->floats, a->parameters);
+        status = mh_snapshot_save(run->context, o->directory, saves, o->average, a->floats,
+                                  a->parameters);
     memcpy(run->aside, a->parameters, a->floats * sizeof(float));
     return status ? status
-                  : mh_snapshots_mean(run->context, o->folder, saves + 1, o->average, a->floats,
+                  : mh_snapshots_mean(run->context, o->directory, saves + 1, o->average, a->floats,
                                       a->parameters);
 }
 
@@ -333,7 +333,7 @@ static mh_status train(mh_run *run)
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_train_result *result)
 {
-    mh_run run = {.context = context, .options = options, .folder = {-1, false}};
+    mh_run run = {.context = context, .options = options, .directory = {-1, false}};
     mh_status status = mh_run_prepare(&run);
     if (!status) {
         result->resumed = run.resumed;
@@ -344,7 +344,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
         status = check_progress(&run);
     if (!status && !result->finished) {
         run.begun = mh_clock_seconds();
-        status = mh_run_log_open(context, options->folder, run.progress.update, &run.log);
+        status = mh_run_log_open(context, options->directory, run.progress.update, &run.log);
         if (!status)
             status = train(&run);
     }

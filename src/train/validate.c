@@ -4,9 +4,9 @@
 
 void mh_validation_free(mh_context *context, mh_validation *data)
 {
-    mh_pair_rows_free(context, &data->rows);
+    mh_batch_rows_free(context, &data->rows);
     mh_batches_free(context, &data->batches);
-    mh_examples_free(context, &data->examples);
+    mh_dataset_free(context, &data->examples);
     mh_corpus_free(context, &data->corpus);
 }
 
@@ -25,7 +25,7 @@ static mh_status measure_loss(mh_context *context, const mh_translator *translat
         mh_pair_batch batch;
         double part = 0;
         status =
-            mh_pair_rows_fill(context, &data->examples, which, count, bos, &data->rows, &batch);
+            mh_batch_rows_fill(context, &data->examples, which, count, bos, &data->rows, &batch);
         if (!status)
             status = mh_translator_loss(context, translator, &options, &batch, memory, &part);
         *loss += part;

@@ -3,14 +3,14 @@
 #ifndef MH_TRAIN_VALIDATE_H
 #define MH_TRAIN_VALIDATE_H
 
+#include "train/batch_rows.h"
 #include "train/batches.h"
-#include "train/pair_rows.h"
 
 typedef struct mh_validation {
-    mh_corpus corpus;     // count 0: none
-    mh_examples examples; // of the corpus
-    mh_batches batches;   //
-    mh_pair_rows rows;
+    mh_corpus corpus;    // count 0: none
+    mh_dataset examples; // of the corpus
+    mh_batches batches;  //
+    mh_batch_rows rows;
 } mh_validation;
 
 typedef struct mh_validation_score {

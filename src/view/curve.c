@@ -3,7 +3,7 @@
 #include "view/curve.h"
 
 #include "base/context.h"
-#include "base/file.h"
+#include "support/file.h"
 #include "view/chart_axis.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef MH_VIEW_CURVE_H
 #define MH_VIEW_CURVE_H
 
-#include "view/bytes.h"
+#include "support/appender.h"
 #include "view/run_log_read.h"
 
 enum {

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/context.h"
+#include "base/overflow.h"
 #include "view/token_text.h"
 #include "view/trace.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/context.h"
-#include "base/file.h"
+#include "support/file.h"
 #include "view/page_data.h"
 #include "view/page_template.h"
 #include "view/trace.h"

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "view/deflater.h"
 #include "view/token_text.h"
 #include "view/trace.h"

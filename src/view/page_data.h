@@ -11,7 +11,7 @@
 #ifndef MH_VIEW_PAGE_DATA_H
 #define MH_VIEW_PAGE_DATA_H
 
-#include "view/bytes.h"
+#include "support/appender.h"
 
 // Receives the description, then every chunk in order.
 typedef struct mh_page_sink {

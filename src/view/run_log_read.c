@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json_load.h"
 #include "io/line_reader.h"
+#include "support/json_load.h"
 
 #define UPDATE_MAX 9007199254740992.0 // 2^53: integers up to here are exact in a double
 #define EPOCH_MAX  1e9

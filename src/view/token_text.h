@@ -3,7 +3,7 @@
 #ifndef MH_VIEW_TOKEN_TEXT_H
 #define MH_VIEW_TOKEN_TEXT_H
 
-#include "view/bytes.h"
+#include "support/appender.h"
 
 #include <jansson.h>
 

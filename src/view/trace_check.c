@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/overflow.h"
 #include "view/trace.h"
 
 const char *const mh_tap_names[MH_TAPS] = {"q", "k", "v", "out", "mask"};

@@ -11,8 +11,8 @@
 #include <multihead/io.h>
 
 #include "base/context.h"
-#include "base/json_load.h"
-#include "base/source.h"
+#include "support/json_load.h"
+#include "support/source.h"
 #include "view/trace.h"
 
 enum { SOURCE, TARGET, GIVEN, SIDES };

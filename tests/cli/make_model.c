@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes a small translator with random weights to a folder that exists: make_model FOLDER SEED
+// Writes a small translator with random weights to a directory that exists: make_model DIRECTORY
+// SEED
 #include "translator_fixture.h"
 
 #include <stdio.h>

@@ -137,13 +137,13 @@ int open(const char *path, int flags, ...)
     return FAIL_OR(EIO, syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
-int openat(int folder, const char *path, int flags, ...)
+int openat(int directory, const char *path, int flags, ...)
 {
     va_list arguments;
     va_start(arguments, flags);
     mode_t mode = mode_of(flags, arguments);
     va_end(arguments);
-    return FAIL_OR(EIO, syscall(SYS_openat, folder, path, flags, mode));
+    return FAIL_OR(EIO, syscall(SYS_openat, directory, path, flags, mode));
 }
 
 ssize_t write(int fd, const void *bytes, size_t size)
@@ -168,14 +168,14 @@ int fstat(int fd, struct stat *status) { return FAIL_OR(EIO, syscall(SYS_fstat, 
 int fsync(int fd) { return FAIL_OR(EIO, syscall(SYS_fsync, fd)); }
 int fchmod(int fd, mode_t mode) { return FAIL_OR(EPERM, syscall(SYS_fchmod, fd, mode)); }
 
-int renameat(int folder, const char *from, int other, const char *to)
+int renameat(int directory, const char *from, int other, const char *to)
 {
-    return FAIL_OR(EIO, syscall(SYS_renameat2, folder, from, other, to, 0));
+    return FAIL_OR(EIO, syscall(SYS_renameat2, directory, from, other, to, 0));
 }
 
-int linkat(int folder, const char *from, int other, const char *to, int flags)
+int linkat(int directory, const char *from, int other, const char *to, int flags)
 {
-    return FAIL_OR(EIO, syscall(SYS_linkat, folder, from, other, to, flags));
+    return FAIL_OR(EIO, syscall(SYS_linkat, directory, from, other, to, flags));
 }
 
 int rename(const char *from, const char *to)

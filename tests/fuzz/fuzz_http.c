@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the parser of request heads. What is accepted lies within the head and has no control
 // characters; bytes behind the head change nothing, and no shorter input is a complete head.
-#include "cli/http.h"
+#include "cli/serve/http.h"
 
 #include <stdlib.h>
 #include <string.h>

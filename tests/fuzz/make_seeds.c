@@ -6,12 +6,12 @@
 
 #include <sys/stat.h>
 
-static void save(const char *folder, const char *kind, size_t number, blob b)
+static void save(const char *directory, const char *kind, size_t number, blob b)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, kind);
+    snprintf(path, sizeof path, "%s/%s", directory, kind);
     mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/%s/%zu", folder, kind, number);
+    snprintf(path, sizeof path, "%s/%s/%zu", directory, kind, number);
     FILE *stream = fopen(path, "wb");
     if (stream == NULL || fwrite(b.bytes, 1, b.size, stream) != b.size || fclose(stream) != 0) {
         perror(path);
@@ -106,7 +106,7 @@ static const struct {
 };
 
 // Archives of all the .npy seeds, and each of these alone: see fuzz_npz.c.
-static void save_npz(const char *folder)
+static void save_npz(const char *directory)
 {
     enum { COUNT = sizeof npy / sizeof *npy };
     static const zip_style styles[] = {ZIP_PLAIN, ZIP_NUMPY, ZIP_64, ZIP_PIPED};
@@ -116,10 +116,10 @@ static void save_npz(const char *folder)
         snprintf(names[i], sizeof names[i], "%c.npy", (char)('a' + i));
         blob content = blob_npy(npy[i].major, npy[i].header, npy[i].data_size);
         entries[i] = (zip_entry){names[i], content, i % 2 == 1};
-        save(folder, "npz", i, blob_copy(content.bytes, content.size));
+        save(directory, "npz", i, blob_copy(content.bytes, content.size));
     }
     for (size_t i = 0; i < 4; i++)
-        save(folder, "npz", COUNT + i, zip_make(entries, COUNT - 1, styles[i]));
+        save(directory, "npz", COUNT + i, zip_make(entries, COUNT - 1, styles[i]));
     for (size_t i = 0; i < COUNT; i++)
         blob_free(&entries[i].content);
 }

@@ -3,7 +3,7 @@
 // like a random walk. Where operands are rounded to bf16, the reference is the product of the
 // rounded ones.
 #include "base/half.h"
-#include "base/sizes.h"
+#include "base/size_math.h"
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>

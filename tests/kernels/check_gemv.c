@@ -2,7 +2,7 @@
 // Variants of the f32 GEMM that must be bitwise identical to f32.gemm on a row block: GEMV with an
 // unpacked matrix, gemm_stream, and many rows in one call.
 #include "base/half.h"
-#include "base/sizes.h"
+#include "base/size_math.h"
 #include "kernels/check.h"
 #include <string.h>
 

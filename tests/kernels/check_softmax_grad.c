@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Dropout and the backward pass of a tile's rows against the formulas in double.
-#include "base/rng.h"
+#include "base/philox.h"
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 // the weights of all of them compared with the formula in double. Weights are read by a product
 // with the identity. Every other tile goes through gemm_softmax, whose product must be bitwise
 // identical to gemm alone.
-#include "base/sizes.h"
+#include "base/size_math.h"
 #include "kernels/check.h"
 #include <float.h>
 #include <math.h>

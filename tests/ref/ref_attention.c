@@ -14,7 +14,7 @@
 // because exp(-inf - -inf) is; only a row without live key is "empty".
 #include "ref/ref_attention.h"
 
-#include "base/rng.h"
+#include "base/philox.h"
 #include "ref/ref_tensor.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 // the input of each sublayer; backward recomputes everything else.
 #include "ref/ref_transformer.h"
 
-#include "base/rng.h"
+#include "base/philox.h"
 #include "ref/ref_layers.h"
 #include "ref/ref_tensor.h"
 

@@ -8,8 +8,8 @@
 //
 // Prints both counts, and the decoder's steps and rows, which are what a search costs. Exit code 1
 // if any was stopped.
-#include "model/candidates.h"
-#include "model/translate_batch.h"
+#include "model/topk.h"
+#include "model/translate_search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *
     check(tr->context, mh_decoding_step(tr->context, decoding, NULL, 0, &in, &out));
     check(tr->context,
           mh_translator_logits(tr->context, tr->t, tr->weights.embedding, &y, &logits));
-    mh_candidates(tr->context, tr->t->tokenizer, &logits, tr->beam, tr->next);
+    mh_topk(tr->context, tr->t->tokenizer, &logits, tr->beam, tr->next);
     tr->steps++;
     tr->rows += rows;
 }
@@ -111,13 +111,13 @@ static void search(tracer *tr, mh_decoding *decoding, mh_beam *b)
 static void trace(tracer *tr, const mh_translation *greedy, const mh_translation *found,
                   size_t most)
 {
-    mh_piece piece = {.ids = greedy->source->ids, .count = greedy->source->count};
-    mh_piece *pieces[] = {&piece};
+    mh_segment segment = {.ids = greedy->source->ids, .count = greedy->source->count};
+    mh_segment *segments[] = {&segment};
     mh_memory memory;
     mh_decoding *decoding;
     mh_beam beam;
     check(tr->context,
-          mh_memory_create(tr->context, tr->t, &tr->weights, &tr->options, pieces, 1, &memory));
+          mh_memory_create(tr->context, tr->t, &tr->weights, &tr->options, segments, 1, &memory));
     check(tr->context,
           mh_decoding_create_packed(tr->context, tr->t->transformer, tr->weights.layers,
                                     &memory.rows, memory.lengths, 1, &decoding));

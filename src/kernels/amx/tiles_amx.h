@@ -11,7 +11,7 @@
 // Older versions of clang write these names without the second underscore.
 #if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) ||                                            \
     !(defined(__AMX_BF16__) || defined(__AMXBF16__)) || !defined(__AVX512BF16__)
-#error the folder amx is compiled without its instruction-set flags
+#error the directory amx is compiled without its instruction-set flags
 #endif
 
 enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };

@@ -8,7 +8,7 @@
 
 #define MH_NAME(f) f##_avx2
 enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 registers
-enum { QUERY_STRIP = 24, QUERY_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
+enum { QUERY_ROWS = 24, ROW_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
 enum { PANEL = NV * VL }; // of the KV cache: read in memory order for any number of rows
 enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 #include "kernels/generic/table.inc"
@@ -42,7 +42,7 @@ static uint32_t dropout_mask_half(uint16_t threshold, const uint32_t key[2],
     return (uint32_t)_mm256_movemask_epi8(_mm256_packs_epi16(kept_even, kept_odd));
 }
 
-static uint64_t dropout_mask_halves(uint16_t threshold, const uint32_t key[2],
+static uint64_t dropout_mask_packed(uint16_t threshold, const uint32_t key[2],
                                     const uint32_t counter[4])
 {
     return dropout_mask_half(threshold, key, counter, 0) |
@@ -78,6 +78,6 @@ static void narrow_bf16_pairs(size_t n, const float *x, uint16_t *y)
 void mh_kernels_fill_avx2(mh_kernels *table)
 {
     fill_avx2(table);
-    table->dropout_mask = dropout_mask_halves;
+    table->dropout_mask = dropout_mask_packed;
     table->narrow_bf16 = narrow_bf16_pairs;
 }

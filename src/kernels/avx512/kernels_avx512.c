@@ -9,7 +9,7 @@
 
 #define MH_NAME(f) f##_avx512
 enum { MR = 6, NV = 4 }; // 24 sums, 4 vectors of B and a broadcast: 29 of 32 registers
-enum { QUERY_STRIP = 6, QUERY_GROUP = 24 }; // for caches of 48 KiB and 2 MiB
+enum { QUERY_ROWS = 6, ROW_GROUP = 24 }; // for caches of 48 KiB and 2 MiB
 enum { PANEL = MH_WHOLE_ROWS };
 enum { OUTPUT_ROWS = 12 };
 #include "kernels/generic/table.inc"

@@ -8,7 +8,7 @@
 
 #define MH_NAME(f) f##_neon
 enum { MR = 6, NV = 4 }; // 24 sums, 4 vectors of B and a broadcast: 29 of 32 registers
-enum { QUERY_STRIP = 6, QUERY_GROUP = 24 };
+enum { QUERY_ROWS = 6, ROW_GROUP = 24 };
 enum { PANEL = 16 };
 enum { OUTPUT_ROWS = 12 };
 #include "kernels/generic/table.inc"

@@ -5,7 +5,7 @@
 
 #define MH_NAME(f) f##_scalar
 enum { MR = 4, NV = 4 };
-enum { QUERY_STRIP = 4, QUERY_GROUP = 24 };
+enum { QUERY_ROWS = 4, ROW_GROUP = 24 };
 enum { PANEL = 16 };
 enum { OUTPUT_ROWS = 2 };
 #include "kernels/generic/table.inc"

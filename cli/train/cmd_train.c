@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// multihead train: trains a translator on sentence pairs. Its options are in train_options.c, its
+// progress output in train_progress.c.
+#include "messages.h"
+#include "outputs.h"
+#include "progress.h"
+#include "train_options.h"
+#include "train_record.h"
+
+#include <errno.h>
+#include <multihead/view.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void record_options(train *t)
+{
+    if (train_record_save(t))
+        return;
+    complain("%s/" TRAIN_RECORD_NAME ": cannot be written: %s", t->options.directory,
+             strerror(errno));
+    t->unrecorded = true;
+}
+
+static bool on_event(void *user, const mh_train_event *event)
+{
+    train *t = user;
+    if (event->kind == MH_TRAIN_BEGINS) {
+        begin_saving();
+        record_options(t);
+    }
+    train_progress_show(&t->progress, event);
+    return !was_interrupted();
+}
+
+// The first few are reported, all are counted.
+static void on_bad_line(void *user, const char *file, size_t line, const char *why)
+{
+    enum { MOST_NAMED = 10 };
+    train *t = user;
+    if (++t->bad_lines <= MOST_NAMED)
+        note("%s:%zu: skipped: %s%s", file, line, why,
+             t->bad_lines == MOST_NAMED ? "; further lines are counted only" : "");
+}
+
+// Reports a model that is not usable, and what to try; returns false if it may be usable.
+static bool say_useless(const train *t, const mh_train_result *r)
+{
+    const char *directory = t->options.directory;
+    if (r->update < r->warmup)
+        note("done, but %s has hardly learnt anything: it ended at update %llu of its warm-up of "
+             "%llu. Try a "
+             "longer --after, or --warmup %llu in another directory",
+             directory, (unsigned long long)r->update, (unsigned long long)r->warmup,
+             (unsigned long long)(r->update / 10 + 1));
+    else if (r->best_update && r->best_bleu < 1)
+        note("done, but %s is not usable yet: BLEU %.2f (update %llu). Try a longer --after, or in "
+             "another directory a smaller --batch-tokens for more updates, or more data",
+             directory, r->best_bleu, (unsigned long long)r->best_update);
+    else
+        return false;
+    return true;
+}
+
+static void say_result(const train *t, const mh_train_result *r)
+{
+    const char *directory = t->options.directory;
+    if (r->finished)
+        note("the run in %s is complete: %llu update%s; nothing to do", directory,
+             (unsigned long long)r->update, r->update == 1 ? "" : "s");
+    else if (r->stopped)
+        note("saved after update %llu; 'multihead train -o %s' resumes there",
+             (unsigned long long)r->update, directory);
+    else if (say_useless(t, r))
+        return;
+    else if (r->best_update)
+        note("done%s: %s is a model with BLEU %.2f (update %llu)",
+             r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
+             (unsigned long long)r->best_update);
+    else
+        note("done: %s is a model", directory);
+}
+
+// Whether the plot exists and is not older than the log: writing it may have failed.
+static bool curve_is_drawn(const train *t)
+{
+    char *log = join_path(t->options.directory, "log.jsonl");
+    char *picture = join_path(t->options.directory, "loss.svg");
+    struct stat logged, drawn;
+    const bool up_to_date = log && picture && stat(picture, &drawn) == 0 &&
+                            stat(log, &logged) == 0 &&
+                            (drawn.st_mtim.tv_sec > logged.st_mtim.tv_sec ||
+                             (drawn.st_mtim.tv_sec == logged.st_mtim.tv_sec &&
+                              drawn.st_mtim.tv_nsec >= logged.st_mtim.tv_nsec));
+    free(log);
+    free(picture);
+    return up_to_date;
+}
+
+// Plots the run's losses and scores next to its log.
+static int draw_curve(const train *t)
+{
+    char *log = join_path(t->options.directory, "log.jsonl");
+    char *picture = join_path(t->options.directory, "loss.svg");
+    int code = EXIT_MEMORY;
+    if (log && picture) {
+        mh_status status = mh_view_curve_write(t->context, log, picture);
+        code = status ? complain_output(t->context, status, NULL) : EXIT_DONE;
+    }
+    free(log);
+    free(picture);
+    return code;
+}
+
+// Files of the run directory are outputs.
+static int complain_training(const train *t, mh_status status)
+{
+    const char *directory = t->options.directory, *message = mh_error_message(t->context);
+    const size_t length = strlen(directory);
+    const bool own = strncmp(message, directory, length) == 0 && message[length] != '\0' &&
+                     (strchr("/:", message[length]) || (length && directory[length - 1] == '/'));
+    return own ? complain_output(t->context, status, NULL)
+               : complain_status(t->context, status, NULL);
+}
+
+static int run_training(train *t)
+{
+    mh_train_result result;
+    mh_status status = mh_train(t->context, &t->options, &result);
+    progress_clear();
+    int code = EXIT_DONE;
+    if (status)
+        code = complain_training(t, status);
+    if (status == MH_ERROR_FILE && t->resumes)
+        note(
+            "the run in %s reads the files that it was started with; if they have moved, put their "
+            "new paths into %s/" TRAIN_RECORD_NAME,
+            t->options.directory, t->options.directory);
+    if (!status)
+        say_result(t, &result);
+    if (!status && result.update && !(result.finished && curve_is_drawn(t)))
+        code = draw_curve(t);
+    if (code == EXIT_DONE && t->unrecorded)
+        code = EXIT_FAILED;
+    end_saving();
+    return code;
+}
+
+// An argument quoted for a shell unless it is plain. Returns where it ends.
+static char *put_quoted(char *to, const char *argument)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "%+,-./:=@_";
+    if (*argument && argument[strspn(argument, plain)] == 0)
+        return to + sprintf(to, "%s", argument);
+    *to++ = '\'';
+    for (; *argument; argument++)
+        if (*argument == '\'')
+            to += sprintf(to, "'\\''");
+        else
+            *to++ = *argument;
+    *to++ = '\'';
+    return to;
+}
+
+// The command line, for the model's README; free() it, NULL if there is no memory.
+static char *join_arguments(int argc, char **argv)
+{
+    size_t size = strlen(argv[0]) + 1;
+    for (int i = 1; i < argc; i++)
+        size += 4 * strlen(argv[i]) + 3; // a quote takes four; quotes and a space around
+    char *text = malloc(size);
+    char *end = text ? text + sprintf(text, "%s", argv[0]) : NULL;
+    for (int i = 1; text && i < argc; i++) {
+        *end++ = ' ';
+        end = put_quoted(end, argv[i]);
+    }
+    if (text)
+        *end = 0;
+    return text;
+}
+
+static int run_train(int argc, char **argv)
+{
+    train t = {.common = {.command = &train_command}, .options = mh_train_options_default()};
+    t.options.event = on_event;
+    t.options.bad_line = on_bad_line;
+    t.options.user = &t;
+    int code = train_parse(argc, argv, &t);
+    char *command_line = code == EXIT_DONE ? join_arguments(t.argc, t.argv) : NULL;
+    t.options.command = command_line;
+    if (code == EXIT_DONE)
+        code = open_context(&t.common, &t.context);
+    if (code == EXIT_DONE)
+        code = run_training(&t);
+    mh_context_free(t.context);
+    free(command_line);
+    train_record_free(&t);
+    return code;
+}
+
+const command train_command = {
+    .name = "train",
+    .summary = "train a translator on sentence pairs",
+    .argp = &train_argp,
+    .run = run_train,
+};

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT
+// The options of `multihead train`; see train_options.h.
+//
+// --example and --preset set many options at once. Their position on the command line must not
+// matter, so it is parsed twice: first to find them, then, once they are applied, for all other
+// options.
+#include "train_options.h"
+#include "messages.h"
+#include "train_record.h"
+
+#include <string.h>
+
+enum {
+    KEY_DATA = 0x100,
+    KEY_TARGETS,
+    KEY_VALID,
+    KEY_VALID_TARGETS,
+    KEY_EXAMPLE,
+    KEY_ATTRIBUTION,
+    KEY_TOKENIZER,
+    KEY_MERGES,
+    KEY_WEIGHTS,
+    KEY_PRESET,
+    KEY_D_MODEL,
+    KEY_HEADS,
+    KEY_ENCODER_LAYERS,
+    KEY_DECODER_LAYERS,
+    KEY_FF,
+    KEY_ACTIVATION,
+    KEY_POST_NORM,
+    KEY_DROPOUT,
+    KEY_MAX_LENGTH,
+    KEY_AFTER,
+    KEY_BATCH_TOKENS,
+    KEY_ACCUMULATE,
+    KEY_LR,
+    KEY_WARMUP,
+    KEY_BETA1,
+    KEY_BETA2,
+    KEY_WEIGHT_DECAY,
+    KEY_CLIP,
+    KEY_SMOOTHING,
+    KEY_DTYPE,
+    KEY_SAVE_FREQ,
+    KEY_VALID_FREQ,
+    KEY_AVERAGE,
+    KEY_PATIENCE,
+    KEY_SEED,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
+    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are not read",
+     0},
+    {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
+    {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not trained on", 0},
+    {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
+    {"example", KEY_EXAMPLE, "NAME", 0,
+     "built-in data in place of files: numbers, French number words to English, with suitable "
+     "defaults for sizes and rates",
+     0},
+    {"tokenizer", KEY_TOKENIZER, "FILE", 0, "a tokenizer.json; default: learnt from the data", 0},
+    {"merges", KEY_MERGES, "N", 0, "merges of the tokenizer to learn; default: 8000", 0},
+    {"attribution", KEY_ATTRIBUTION, "TEXT", 0, "where the data is from, for the model's README",
+     0},
+    {NULL, 0, NULL, 0, "The run", 2},
+    {"output", 'o', "DIR", 0,
+     "directory of the run and its model; if it has a checkpoint, training resumes", 0},
+    {"after", KEY_AFTER, "TIME", 0,
+     "stop after 20e (epochs), 50Ku (updates) or 100Mt (target tokens), counted from the start of "
+     "the run; default: 20e",
+     0},
+    {"save-freq", KEY_SAVE_FREQ, "TIME", 0, "between checkpoints; default: 500u", 0},
+    {"valid-freq", KEY_VALID_FREQ, "TIME", 0, "between validations; default: 1e", 0},
+    {"patience", KEY_PATIENCE, "N", 0, "stop after N validations without a better BLEU", 0},
+    {"average", KEY_AVERAGE, "N", 0, "the model is the mean of the last N checkpoints; default: 1",
+     0},
+    {"weights", KEY_WEIGHTS, "TYPE", 0, "of model.safetensors: f32 (default) or bf16", 0},
+    {"seed", KEY_SEED, "N", 0, "of everything random; default: 1", 0},
+    {NULL, 0, NULL, 0, "The model", 3},
+    {"preset", KEY_PRESET, "NAME", 0,
+     "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
+     "or base (512, 8, 6+6, 2048); other options override its sizes",
+     0},
+    {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
+    ALIAS("embed-dim"),
+    {"heads", KEY_HEADS, "N", 0, "heads of each attention", 0},
+    ALIAS("num-heads"),
+    ALIAS("nhead"),
+    {"encoder-layers", KEY_ENCODER_LAYERS, "N", 0, "layers of the encoder", 0},
+    ALIAS("num-encoder-layers"),
+    {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
+    ALIAS("num-decoder-layers"),
+    {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
+    ALIAS("dim-feedforward"),
+    {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
+    {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
+     0},
+    {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
+    {"max-length", KEY_MAX_LENGTH, "N", 0,
+     "most tokens of a sentence; longer ones are skipped; default: 256", 0},
+    {NULL, 0, NULL, 0, "Learning", 4},
+    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0, "source and target tokens per batch; default: 4096",
+     0},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
+    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001", 0},
+    {"warmup", KEY_WARMUP, "N", 0,
+     "updates until it is reached; then it decays with their inverse square root; default: 1000, "
+     "but at most a tenth of the run that --after requests at its start",
+     0},
+    {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
+    {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
+    {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
+    {"clip", KEY_CLIP, "X", 0, "clip gradients to this norm, 0 for none; default: 1", 0},
+    {"label-smoothing", KEY_SMOOTHING, "P", 0, "default: 0.1", 0},
+    {"dtype", KEY_DTYPE, "TYPE", 0,
+     "type of the operands of products, f32 or bf16; weights stay f32. Default: bf16 at level amx, "
+     "else f32",
+     0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const choice weight_choices[] = {{F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {NULL, 0}};
+static const choice activation_choices[] = {{"relu", MH_RELU},
+                                            {"gelu", MH_GELU},
+                                            {"gelu_tanh", MH_GELU_TANH},
+                                            {"silu", MH_SILU},
+                                            {NULL, 0}};
+
+enum { PRESET_NONE, PRESET_TINY, PRESET_SMALL, PRESET_BASE };
+static const choice preset_choices[] = {
+    {"tiny", PRESET_TINY}, {"small", PRESET_SMALL}, {"base", PRESET_BASE}, {NULL, 0}};
+
+static void set_preset(mh_translator_config *model, int preset)
+{
+    static const size_t sizes[][4] = {[PRESET_TINY] = {128, 4, 2, 512},
+                                      [PRESET_SMALL] = {256, 4, 3, 1024},
+                                      [PRESET_BASE] = {512, 8, 6, 2048}};
+    model->d_model = sizes[preset][0];
+    model->nhead = sizes[preset][1];
+    model->num_encoder_layers = model->num_decoder_layers = sizes[preset][2];
+    model->dim_feedforward = sizes[preset][3];
+}
+
+// A minute or two on two cores; nearly all numbers are translated correctly.
+static void set_example(mh_train_options *o)
+{
+    o->merges = 100;
+    set_preset(&o->model, PRESET_TINY);
+    o->model.dropout = 0;
+    o->batch_tokens = 2048;
+    o->learning_rate = 3e-3;
+    o->after = (mh_duration){8, MH_EPOCHS};
+}
+
+static mh_duration parse_duration(struct argp_state *state, const char *option, const char *text)
+{
+    mh_duration duration = {0, MH_EPOCHS};
+    if (!mh_duration_parse(text, &duration))
+        argp_error(state, "%s: found '%s', expected a number with e, u or t: 20e, 50Ku, 100Mt",
+                   option, text);
+    return duration;
+}
+
+static size_t parse_size(struct argp_state *state, const char *option, const char *text)
+{
+    return (size_t)parse_integer(state, option, text, 1, 1 << 24);
+}
+
+static error_t parse_data(int key, char *argument, struct argp_state *state)
+{
+    train *t = state->input;
+    mh_train_options *o = &t->options;
+    switch (key) {
+    case KEY_DATA:
+        o->data = argument;
+        return 0;
+    case KEY_TARGETS:
+        o->data_targets = argument;
+        return 0;
+    case KEY_VALID:
+        o->valid = argument;
+        return 0;
+    case KEY_VALID_TARGETS:
+        o->valid_targets = argument;
+        return 0;
+    case KEY_EXAMPLE:
+        o->example = argument;
+        return 0;
+    case KEY_ATTRIBUTION:
+        o->attribution = argument;
+        return 0;
+    case KEY_TOKENIZER:
+        o->tokenizer = argument;
+        return 0;
+    case KEY_MERGES:
+        t->merges = true;
+        o->merges = (size_t)parse_integer(state, "--merges", argument, 0, 1 << 20);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_run(int key, char *argument, struct argp_state *state)
+{
+    train *t = state->input;
+    mh_train_options *o = &t->options;
+    switch (key) {
+    case 'o':
+        o->directory = argument;
+        return 0;
+    case KEY_AFTER:
+        o->after = parse_duration(state, "--after", argument);
+        return 0;
+    case KEY_SAVE_FREQ:
+        o->save_every = parse_duration(state, "--save-freq", argument);
+        return 0;
+    case KEY_VALID_FREQ:
+        t->valid_freq = true;
+        o->valid_every = parse_duration(state, "--valid-freq", argument);
+        return 0;
+    case KEY_PATIENCE:
+        o->patience = parse_size(state, "--patience", argument);
+        return 0;
+    case KEY_AVERAGE:
+        o->average = (size_t)parse_integer(state, "--average", argument, 1, 100);
+        return 0;
+    case KEY_WEIGHTS:
+        o->weights = (mh_dtype)parse_choice(state, "--weights", argument, weight_choices);
+        return 0;
+    case KEY_SEED:
+        o->seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_model(int key, char *argument, struct argp_state *state)
+{
+    train *t = state->input;
+    mh_translator_config *m = &t->options.model;
+    switch (key) {
+    case KEY_PRESET:
+        t->preset = parse_choice(state, "--preset", argument, preset_choices);
+        return 0;
+    case KEY_D_MODEL:
+        m->d_model = parse_size(state, "--d-model", argument);
+        return 0;
+    case KEY_HEADS:
+        m->nhead = parse_size(state, "--heads", argument);
+        return 0;
+    case KEY_ENCODER_LAYERS:
+        m->num_encoder_layers = parse_size(state, "--encoder-layers", argument);
+        return 0;
+    case KEY_DECODER_LAYERS:
+        m->num_decoder_layers = parse_size(state, "--decoder-layers", argument);
+        return 0;
+    case KEY_FF:
+        m->dim_feedforward = parse_size(state, "--ff", argument);
+        return 0;
+    case KEY_ACTIVATION:
+        m->activation =
+            (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
+        return 0;
+    case KEY_POST_NORM:
+        m->norm_first = false;
+        return 0;
+    case KEY_DROPOUT:
+        m->dropout = (float)parse_number(state, "--dropout", argument);
+        return 0;
+    case KEY_MAX_LENGTH:
+        m->max_length = parse_size(state, "--max-length", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_learning(int key, char *argument, struct argp_state *state)
+{
+    mh_train_options *o = &((train *)state->input)->options;
+    switch (key) {
+    case KEY_BATCH_TOKENS:
+        o->batch_tokens = parse_size(state, "--batch-tokens", argument);
+        return 0;
+    case KEY_ACCUMULATE:
+        o->accumulate = parse_size(state, "--accumulate", argument);
+        return 0;
+    case KEY_LR:
+        o->learning_rate = parse_number(state, "--lr", argument);
+        return 0;
+    case KEY_WARMUP:
+        o->warmup = (uint64_t)parse_integer(state, "--warmup", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_BETA1:
+        o->beta1 = parse_number(state, "--beta1", argument);
+        return 0;
+    case KEY_BETA2:
+        o->beta2 = parse_number(state, "--beta2", argument);
+        return 0;
+    case KEY_WEIGHT_DECAY:
+        o->weight_decay = parse_number(state, "--weight-decay", argument);
+        return 0;
+    case KEY_CLIP:
+        o->clip = parse_number(state, "--clip", argument);
+        return 0;
+    case KEY_SMOOTHING:
+        o->label_smoothing = parse_number(state, "--label-smoothing", argument);
+        return 0;
+    case KEY_DTYPE:
+        o->precision = (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+// A run is resumed with its recorded options, which are checked together with the others.
+static bool resumes(const train *t)
+{
+    const mh_train_options *o = &t->options;
+    return !o->data && !o->example && !t->record && train_record_exists(o->directory);
+}
+
+static void check_options(struct argp_state *state, train *t)
+{
+    const mh_train_options *o = &t->options;
+    if (!o->directory)
+        argp_error(state, "-o is missing: the directory for the run and its model");
+    if (resumes(t)) {
+        t->resumes = true;
+        return;
+    }
+    if (!o->data && !o->example)
+        argp_error(state, "--data is missing, %s%s; without data at hand try --example numbers",
+                   o->directory,
+                   t->record ? "/" TRAIN_RECORD_NAME " has none"
+                             : " has no " TRAIN_RECORD_NAME " to resume from");
+    if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
+        argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
+                          "their targets");
+    if (o->valid_targets && !o->valid)
+        argp_error(state, "--valid-targets is for --valid, which is missing");
+    if ((o->patience || t->valid_freq) && !o->valid && !o->example)
+        argp_error(state, "%s is for validation, and --valid is missing",
+                   o->patience ? "--patience" : "--valid-freq");
+    if (t->merges && o->tokenizer)
+        argp_error(state, "--merges is for learning a tokenizer, and --tokenizer gives one");
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    static error_t (*const groups[])(int, char *, struct argp_state *) = {
+        parse_data, parse_run, parse_model, parse_learning};
+    train *t = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &t->common;
+    if (key == ARGP_KEY_ARG)
+        return refuse_argument(state, argument);
+    if (key == ARGP_KEY_END)
+        check_options(state, t);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (groups[i](key, argument, state) == 0)
+            return 0;
+    return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+const struct argp train_argp = {
+    .options = option_table,
+    .parser = parse_option,
+    .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
+                "-o DIR [OPTION...]",
+    .doc =
+        "Trains an encoder-decoder Transformer for translation on sentence pairs. DIR becomes a "
+        "model for 'multihead translate -m DIR': the best so far by BLEU on the validation "
+        "data, or the last one without validation.\n"
+        "\n"
+        "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) interrupt a run safely: the update is "
+        "finished and saved, the exit code is 5, and 'multihead train -o DIR' resumes the run with "
+        "the options it was started with. After a crash it resumes from the last checkpoint. The "
+        "model is bitwise identical however often a run is interrupted, and for any number of "
+        "threads. A complete run is left unchanged.\v"
+        "Examples:\n"
+        "  multihead train --data train.tsv --valid dev.tsv -o run\n"
+        "  multihead train -o run\n"
+        "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
+        "  multihead train --example numbers -o numbers",
+    .children = children,
+};
+
+// Standard input cannot be read again.
+static int check_resumed(const train *t)
+{
+    const mh_train_options *o = &t->options;
+    const char *const paths[] = {o->data, o->data_targets, o->valid, o->valid_targets};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (paths[i] && !strcmp(paths[i], "-")) {
+            complain("the run in %s read its data from standard input; give all its options again",
+                     o->directory);
+            return EXIT_USAGE;
+        }
+    return EXIT_DONE;
+}
+
+static int parse_recorded(int argc, char **argv, train *t, const train *before)
+{
+    int code = train_record_load(t, argc, argv);
+    const train loaded = *t;
+    if (code != EXIT_DONE)
+        return code;
+    *t = *before;
+    t->resumes = true;
+    t->argc = loaded.argc;
+    t->argv = loaded.argv;
+    t->record = loaded.record;
+    code = parse_arguments(&train_argp, t->argc, t->argv, t);
+    return code == EXIT_DONE ? check_resumed(t) : code;
+}
+
+int train_parse(int argc, char **argv, train *t)
+{
+    const train before = *t;
+    t->argc = argc;
+    t->argv = argv;
+    int code = parse_arguments(&train_argp, argc, argv, t);
+    if (code == EXIT_DONE && t->resumes)
+        code = parse_recorded(argc, argv, t, &before);
+    if (code == EXIT_DONE && t->options.example)
+        set_example(&t->options);
+    if (code == EXIT_DONE && t->preset != PRESET_NONE)
+        set_preset(&t->options.model, t->preset);
+    return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// The parts of `multihead translate`: reading texts, disabling heads, printing translations, and
+// the options.
+#ifndef CLI_TRANSLATE_H
+#define CLI_TRANSLATE_H
+
+#include "arguments.h"
+#include "view/view_files.h"
+
+#include <multihead/translator.h>
+
+enum { ALIGNMENT_NONE, ALIGNMENT_HARD, ALIGNMENT_SOFT };
+
+// ---- texts from a stream ----------------------------------------------------------------
+
+// Lines as they arrive, not when the stream ends.
+typedef struct line_stream {
+    int descriptor;
+    bool prompts; // they are typed at a terminal
+    char *bytes;
+    size_t begin, size, capacity; // not consumed yet: bytes[begin .. size)
+    size_t searched;              // of these, how many are known to have no newline
+    bool ended;
+    mh_text *items; // (count): the current lines, valid until the next call
+    size_t count, item_capacity;
+} line_stream;
+
+// Takes at least one line, waiting if necessary, and all others available, up to `most`; none at
+// the end. Returns an exit code after reporting errors.
+int stream_take(line_stream *stream, size_t most);
+void stream_free(line_stream *stream);
+
+// ---- heads ------------------------------------------------------------------------------
+
+typedef struct head_list {
+    const char **names; // as on the command line: "cross.0.3"
+    size_t count;
+} head_list;
+
+// Rejects anything but enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
+void heads_add(struct argp_state *state, head_list *list, const char *name);
+
+// The table of mh_translate_options, NULL if no head is disabled; free() it. Returns an exit code
+// after reporting a head that the model does not have.
+int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
+
+// ---- words ------------------------------------------------------------------------------
+
+// Word alignment: tokens joined to words, which are separated by whitespace.
+typedef struct alignment {
+    size_t target_words, source_words;
+    double *weights; // (target_words, source_words); rows have sum 1, or are 0
+} alignment;
+
+// False if out of memory; free with alignment_free().
+bool alignment_create(const mh_translation *translation, alignment *a);
+void alignment_free(alignment *a);
+
+// The source word that a target word attends to most.
+size_t alignment_best(const alignment *a, size_t target_word);
+
+// ---- printing ---------------------------------------------------------------------------
+
+typedef struct printing {
+    FILE *to;
+    bool json, scores;
+    int alignment;
+    size_t n_best;
+} printing;
+
+// All translations of text i, which is number `number` of all, from 1. Returns an exit code.
+int print_translations(const printing *p, mh_context *context, const mh_translations *translations,
+                       size_t i, size_t number, mh_text source);
+
+// ---- attention --------------------------------------------------------------------------
+
+typedef struct attention {
+    bool shows;              // heatmaps after each translation
+    output page, trace;      // files
+    const char *model;       // its directory
+    mh_view_options options; // which part
+} attention;
+
+bool attention_wanted(const attention *a);
+
+// Rejects a layer or head that the model does not have. Returns an exit code.
+int attention_check(const attention *a, const mh_translator_config *config);
+
+// Shows and writes the attention of one translation, of text `number`. Returns an exit code.
+int attention_print(const attention *a, mh_context *context, const mh_translator *translator,
+                    const bool *disabled, mh_text source, const mh_translation *translation,
+                    size_t number, FILE *to);
+
+// The last component of a directory's path; free() it. NULL if out of memory.
+char *model_name(const char *directory);
+
+// ---- all of it --------------------------------------------------------------------------
+
+typedef struct translate {
+    common_options common;
+    const char *model_name, *input_path, *output_path; // model_name NULL: the default
+    char **texts;                                      // (text_count), of the command line
+    size_t text_count;
+    bool beam_given;
+    mh_translator_load_options loading;
+    mh_translate_options options;
+    head_list heads;
+    printing printing;
+    attention attention;
+
+    char *model_directory;
+    mh_context *context;
+    mh_translator *translator;
+    bool *disabled;
+    size_t number; // of texts so far
+    size_t total;  // 0: not known
+} translate;
+
+extern const struct argp translate_argp; // its input is a `translate` with the defaults
+
+#endif

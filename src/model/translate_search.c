@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// Beam search for a batch. A row is a live hypothesis; those of a sentence are adjacent, and
+// finished sentences have no rows:
+//
+//     tokens (rows) -> embed -> one step of the decoder -> logits (rows, V) -> likeliest tokens
+//        ^                                                                          |
+//        +---- each sentence chooses its next hypotheses; the decoder's caches follow
+#include "model/translate_search.h"
+#include "base/arena.h"
+#include "model/topk.h"
+#include "model/translator_internal.h"
+#include <math.h>
+
+typedef struct search {
+    const mh_translator *t;
+    const mh_translator_weights *weights;
+    const mh_translate_options *options;
+    mh_decoding *decoding;
+    mh_beam *beams; // (count)
+    size_t count;
+    size_t rows;
+    int32_t *tokens, *positions; // (count * width), like all that follow
+    size_t *parents;
+    float *x, *y;             // D each
+    float *logits;            // V each
+    mh_next *next;            //
+    mh_candidate *candidates; // width each
+} search;
+
+static void layout(search *s, mh_arena *arena)
+{
+    const size_t width = s->options->beam, rows = s->count * width, D = s->t->config.d_model;
+    s->beams = mh_arena_take(arena, s->count, sizeof *s->beams);
+    s->tokens = mh_arena_take(arena, rows, sizeof *s->tokens);
+    s->positions = mh_arena_take(arena, rows, sizeof *s->positions);
+    s->parents = mh_arena_take(arena, rows, sizeof *s->parents);
+    s->x = mh_arena_take(arena, rows * D, sizeof *s->x);
+    s->y = mh_arena_take(arena, rows * D, sizeof *s->y);
+    s->logits = mh_arena_take(arena, rows, mh_tokenizer_size(s->t->tokenizer) * sizeof *s->logits);
+    s->next = mh_arena_take(arena, rows, sizeof *s->next);
+    s->candidates = mh_arena_take(arena, rows * width, sizeof *s->candidates);
+}
+
+// ---- starting -----------------------------------------------------------------------------------
+
+static size_t longest_translation(const search *s, size_t tokens)
+{
+    const double wanted = floor(s->options->max_length_factor * (double)tokens) +
+                          (double)s->options->max_length_constant + 1; // and </s>
+    const size_t most = s->t->config.max_length;
+    return wanted < (double)most ? (size_t)wanted : most;
+}
+
+static mh_status start(mh_context *context, search *s, mh_segment *const *segments,
+                       const mh_memory *memory)
+{
+    const mh_translate_options *o = s->options;
+    const int32_t end = mh_tokenizer_eos(s->t->tokenizer);
+    for (size_t b = 0; b < s->count; b++)
+        if (!mh_beam_create(context, o->beam, o->n_best, longest_translation(s, segments[b]->count),
+                            o->length_penalty, end, &s->beams[b]))
+            return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < s->count * o->beam; i++)
+        s->next[i].candidates = s->candidates + i * o->beam;
+    for (size_t b = 0; b < s->count; b++)
+        s->tokens[b] = mh_tokenizer_bos(s->t->tokenizer);
+    s->rows = s->count;
+    mh_status status = mh_decoding_create_packed(context, s->t->transformer, s->weights->layers,
+                                                 &memory->rows, memory->lengths, 1, &s->decoding);
+    if (!status)
+        mh_decoding_disable_heads(s->decoding, o->disabled_heads);
+    return status;
+}
+
+// ---- one step -----------------------------------------------------------------------------------
+
+// The candidates of each row.
+static mh_status score_next_tokens(mh_context *context, search *s, size_t position)
+{
+    const size_t rows = s->rows, D = s->t->config.d_model;
+    const mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D),
+                    y = mh_tensor_2d(s->y, MH_F32, rows, D);
+    const mh_tensor tgt = mh_tensor_3d(s->x, MH_F32, 1, rows, D);
+    const mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
+    const mh_tensor logits =
+        mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
+    for (size_t i = 0; i < rows; i++)
+        s->positions[i] = (int32_t)position;
+    mh_status status = mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y);
+    if (!status)
+        status = mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out);
+    if (!status)
+        status = mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits);
+    if (!status)
+        mh_topk(context, s->t->tokenizer, &logits, s->options->beam, s->next);
+    return status;
+}
+
+// Each sentence selects its hypotheses; sets rows and parents of the next step.
+static mh_status choose(mh_context *context, search *s)
+{
+    size_t row = 0, rows = 0;
+    for (size_t b = 0; b < s->count; b++) {
+        mh_beam *beam = &s->beams[b];
+        const size_t before = beam->live;
+        if (!before)
+            continue;
+        mh_beam_advance(beam, s->next + row, s->parents + rows);
+        if (!beam->live && !beam->finished)
+            return mh_fail(context, MH_ERROR_FORMAT,
+                           "translate: the model's logits are no numbers, its weights are broken");
+        for (size_t i = 0; i < beam->live; i++) {
+            s->parents[rows + i] += row;
+            s->tokens[rows + i] = beam->hypotheses[i].ids[beam->length - 1];
+        }
+        row += before;
+        rows += beam->live;
+    }
+    s->rows = rows;
+    return MH_OK;
+}
+
+// Reorders the caches, unless every row continues itself.
+static mh_status follow(mh_context *context, search *s, size_t rows_before)
+{
+    bool same = s->rows == rows_before;
+    for (size_t i = 0; i < s->rows && same; i++)
+        same = s->parents[i] == i;
+    return same || !s->rows ? MH_OK : mh_decoding_select(context, s->decoding, s->parents, s->rows);
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+
+static mh_status keep_results(mh_context *context, const search *s, mh_segment *const *segments,
+                              mh_result_arena *store)
+{
+    for (size_t b = 0; b < s->count; b++) {
+        const mh_beam *beam = &s->beams[b];
+        const size_t found =
+            beam->finished < s->options->n_best ? beam->finished : s->options->n_best;
+        mh_hypothesis *best = mh_result_copy(context, store, beam->best, found, sizeof *best);
+        for (size_t i = 0; i < found && best; i++) {
+            best[i].ids =
+                mh_result_copy(context, store, best[i].ids, best[i].count, sizeof *best[i].ids);
+            if (!best[i].ids)
+                best = NULL;
+        }
+        if (!best)
+            return MH_ERROR_MEMORY;
+        segments[b]->best = best;
+        segments[b]->found = found;
+    }
+    return MH_OK;
+}
+
+static bool is_stopped(const search *s)
+{
+    const mh_translate_options *o = s->options;
+    return o->progress && !o->progress(o->progress_user, 0, s->count);
+}
+
+static mh_status run(mh_context *context, search *s, mh_segment *const *segments,
+                     const mh_memory *memory, mh_result_arena *store, bool *stopped)
+{
+    memset(s->beams, 0, s->count * sizeof *s->beams);
+    mh_status status = start(context, s, segments, memory);
+    for (size_t position = 0; s->rows > 0 && !status && !(*stopped = is_stopped(s)); position++) {
+        const size_t rows = s->rows;
+        status = score_next_tokens(context, s, position);
+        if (!status)
+            status = choose(context, s);
+        if (!status)
+            status = follow(context, s, rows);
+    }
+    if (!status && !*stopped)
+        status = keep_results(context, s, segments, store);
+    for (size_t b = 0; b < s->count; b++)
+        mh_beam_free(context, &s->beams[b]);
+    mh_decoding_free(s->decoding);
+    return status;
+}
+
+mh_status mh_translate_batch(mh_context *context, const mh_translator *translator,
+                             const mh_translator_weights *weights,
+                             const mh_translate_options *options, mh_segment *const *segments,
+                             size_t count, mh_result_arena *store, bool *stopped)
+{
+    *stopped = false;
+    search s = {.t = translator, .weights = weights, .options = options, .count = count};
+    mh_memory memory;
+    mh_arena arena = {0};
+    layout(&s, &arena);
+    const size_t size = arena.used;
+    if (arena.overflow)
+        return mh_fail(context, MH_ERROR_MEMORY, "out of memory for a batch of %zu", count);
+    mh_status status =
+        mh_memory_create(context, translator, weights, options, segments, count, &memory);
+    void *block = status ? NULL : mh_alloc(context, size);
+    if (!status && !block)
+        status = MH_ERROR_MEMORY;
+    if (!status) {
+        arena = (mh_arena){.base = block, .size = size};
+        layout(&s, &arena);
+        status = run(context, &s, segments, &memory, store, stopped);
+    }
+    if (!status && options->attention && !*stopped)
+        status = mh_translate_attend(context, translator, options, segments, count, &memory, store);
+    mh_free(context, block, size);
+    mh_memory_free(context, &memory);
+    return status;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Loads and saves a model directory:
+//
+//     config.json         the sizes, as mh_translator_config names them; every member is needed
+//     tokenizer.json      see mh_tokenizer_load
+//     model.safetensors   embedding.weight, and nn.Transformer's parameters under PyTorch's names
+#include <multihead/io.h>
+
+#include "base/context.h"
+#include "io/checksum.h"
+#include "model/config_file.h"
+#include "model/parameters_file.h"
+#include "model/translator_internal.h"
+#include "support/directory.h"
+#include "support/source.h"
+#include <stdio.h>
+
+// ---- loading ------------------------------------------------------------------------------------
+
+// A config may claim any size; the actual weights must justify the memory. Only matrices are
+// counted, and in double: no product overflows.
+static mh_status check_size(mh_context *context, const char *path, const mh_translator_config *c,
+                            size_t vocabulary, bool verify)
+{
+    const double D = (double)c->d_model, F = (double)c->dim_feedforward;
+    const double encoder = (double)c->num_encoder_layers, decoder = (double)c->num_decoder_layers;
+    const double expected = (double)vocabulary * D + (encoder + 2 * decoder) * 4 * D * D +
+                            (encoder + decoder) * 2 * D * F;
+    double found = 0;
+    mh_tensor_file *file;
+    mh_tensor tensor;
+    mh_status status = mh_tensor_file_open(context, path, &file);
+    if (status)
+        return status;
+    for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
+        found += (double)mh_tensor_count(&tensor);
+    const mh_source source = {.context = context, .name = path};
+    const mh_verified verified = {&source, file, MH_MODEL_ADVICE};
+    if (verify)
+        status = mh_verify_header(&verified);
+    mh_tensor_file_free(file);
+    if (status || found >= expected)
+        return status;
+    return mh_fail(context, MH_ERROR_FORMAT,
+                   "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
+                   "config.json",
+                   path, found, expected);
+}
+
+// An invalid config is here an error of the file, not of the caller.
+static mh_status blame_config(mh_context *context, const char *directory)
+{
+    char path[MH_PATH_BYTES], message[256];
+    snprintf(message, sizeof message, "%s", mh_error_message(context));
+    mh_status status = mh_path_join(context, directory, "config.json", path);
+    return status ? status : mh_fail(context, MH_ERROR_FORMAT, "%.700s: %s", path, message);
+}
+
+// Takes ownership of the tokenizer.
+static mh_status load_weights(mh_context *context, const char *directory,
+                              const mh_translator_config *config,
+                              const mh_translator_load_options *options, mh_tokenizer *tokenizer,
+                              mh_translator **translator)
+{
+    char path[MH_PATH_BYTES];
+    mh_parameters_options reading = mh_parameters_options_default();
+    reading.verify = options->verify;
+    mh_status status = mh_path_join(context, directory, "model.safetensors", path);
+    if (!status)
+        status = check_size(context, path, config, mh_tokenizer_size(tokenizer), options->verify);
+    if (status) {
+        mh_tokenizer_free(tokenizer);
+        return status;
+    }
+    status = mh_translator_create(context, config, options->precision, tokenizer, translator);
+    if (status)
+        return status == MH_ERROR_ARGUMENT ? blame_config(context, directory) : status;
+    status = mh_parameters_load(context, mh_translator_parameters(*translator), path, &reading);
+    if (status) {
+        mh_translator_free(*translator);
+        *translator = NULL;
+    }
+    return status;
+}
+
+mh_status mh_translator_load(mh_context *context, const char *directory, mh_precision precision,
+                             mh_translator **translator)
+{
+    mh_translator_load_options options = mh_translator_load_options_default();
+    options.precision = precision;
+    return mh_translator_load_with(context, directory, &options, translator);
+}
+
+mh_status mh_translator_load_with(mh_context *context, const char *directory,
+                                  const mh_translator_load_options *options,
+                                  mh_translator **translator)
+{
+    char path[MH_PATH_BYTES];
+    mh_translator_config config;
+    mh_tokenizer *tokenizer = NULL;
+    const mh_translator_load_options usual = mh_translator_load_options_default();
+    if (MH_NEED(context, {"directory", directory}, {"translator", translator}))
+        return MH_ERROR_ARGUMENT;
+    *translator = NULL;
+    if (!options)
+        options = &usual;
+    if (options->struct_size != sizeof *options)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "options.struct_size: found %zu, expected %zu as "
+                       "mh_translator_load_options_default() says",
+                       options->struct_size, sizeof *options);
+    mh_status status = mh_path_join(context, directory, "config.json", path);
+    if (!status)
+        status = mh_config_load(context, path, &config);
+    if (!status)
+        status = mh_path_join(context, directory, "tokenizer.json", path);
+    if (!status)
+        status = mh_tokenizer_load(context, path, &tokenizer);
+    return status ? status
+                  : load_weights(context, directory, &config, options, tokenizer, translator);
+}
+
+// ---- saving -------------------------------------------------------------------------------------
+
+mh_status mh_translator_save_settings(mh_context *context, const mh_translator *t,
+                                      const char *directory)
+{
+    char path[MH_PATH_BYTES];
+    mh_status status = mh_path_join(context, directory, "config.json", path);
+    if (!status)
+        status = mh_config_save(context, path, &t->config);
+    if (!status)
+        status = mh_path_join(context, directory, "tokenizer.json", path);
+    return status ? status : mh_tokenizer_save(context, t->tokenizer, path);
+}
+
+mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t,
+                                     const char *directory, mh_dtype dtype)
+{
+    char path[MH_PATH_BYTES];
+    mh_status status = mh_path_join(context, directory, "model.safetensors", path);
+    return status ? status
+                  : mh_parameters_save_as(context, mh_translator_parameters(t), dtype, path);
+}
+
+mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *directory,
+                             mh_dtype dtype)
+{
+    mh_status status = MH_NEED(context, {"translator", t}, {"directory", directory});
+    if (!status && dtype != MH_F32 && dtype != MH_BF16)
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
+                         mh_dtype_name(dtype));
+    if (!status)
+        status = mh_translator_save_settings(context, t, directory);
+    return status ? status : mh_translator_save_weights(context, t, directory, dtype);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What forward, weights and backward share about a tile: loading queries and keys, Q K^T, and the
+// map from there to scores.
+#include "base/size_math.h"
+#include "ops/attention/attention_internal.h"
+#include "ops/row_io.h"
+#include <math.h>
+
+void mh_attention_sums(const mh_attention_job *job, size_t rows, const float *lanes, float *sums,
+                       float *logs)
+{
+    for (size_t r = 0; r < rows; r++)
+        sums[r] = job->kernels->sum_lanes(lanes + r * job->kernels->lanes);
+    if (job->desc->options.lse)
+        job->kernels->log(rows, sums, logs);
+}
+
+void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
+                               size_t head, size_t query, size_t count, float *to)
+{
+    const mh_tensor *q = &job->desc->q;
+    const size_t at[3] = {sequence->batch, head, sequence->query_begin + query};
+    mh_rows_read(job->kernels, q, 2, mh_element(q, 3, at), count, job->desc->E, to);
+}
+
+void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                            size_t tile, size_t count, float *to, mh_attention_scratch *scratch)
+{
+    const mh_attention_desc *p = job->desc;
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + tile};
+    ptrdiff_t stride;
+    const float *rows = mh_rows_as_f32(job->kernels, &p->k, 2, mh_element(&p->k, 3, at), count,
+                                       p->E, scratch->staging, &stride);
+    job->kernels->transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
+}
+
+size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                     mh_a_operand queries, const mh_panels *keys, float *scores)
+{
+    const mh_gemm *gemm = &job->kernels->f32;
+    if (!mh_attention_is_interleaved(job->desc, begin))
+        return 0;
+    const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_SHORT_KEYS), sizeof(float));
+    for (size_t r = 0; r < m; r += gemm->rows) {
+        const mh_a_operand rows = mh_a_from_row(gemm, queries, r);
+        job->kernels->gemm_interleaved(mh_smaller(m - r, gemm->rows), part.columns, job->desc->E,
+                                       rows.data, rows.stride, part.data, part.stride,
+                                       scores + r * MH_KEY_TILE, MH_KEY_TILE);
+    }
+    return part.columns;
+}
+
+void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                            mh_a_operand queries, const mh_panels *keys, float *scores)
+{
+    const mh_gemm *gemm = job->gemm;
+    mh_panel_part part;
+    size_t j = 0;
+    if (!gemm->pack_b)
+        j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
+    for (; j < n; j += part.columns) {
+        part = mh_panel_from(keys, j, n, sizeof(float));
+        gemm->gemm(m, part.columns, job->desc->E, queries.data, queries.stride, part.data,
+                   part.stride, scores + j, MH_KEY_TILE, false);
+    }
+}
+
+mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,
+                                    const mh_query_row *row, size_t tile, uint64_t live,
+                                    const float *bias)
+{
+    const mh_attention_desc *p = job->desc;
+    const mh_attention_options *o = &p->options;
+    mh_score_map map = {
+        .scale = p->scale, .cap = o->softcap, .bias = p->additive ? bias : NULL, .live = live};
+    if (o->alibi) {
+        map.slope = o->alibi_slopes ? o->alibi_slopes[row->head] : mh_alibi_slope(row->head, p->H);
+        map.distance = (float)((int64_t)row->query + sequence->offset - (int64_t)tile);
+    }
+    return map;
+}
+
+uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *sequence,
+                           const mh_query_row *row, size_t tile)
+{
+    const mh_attention_options *o = &job->desc->options;
+    const uint32_t key[2] = {(uint32_t)o->dropout_seed, (uint32_t)(o->dropout_seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)(tile / 8), (uint32_t)row->query, (uint32_t)row->head,
+                                 (uint32_t)(o->dropout_sequence + sequence->index)};
+    return job->kernels->dropout_mask((uint16_t)(o->dropout * 0x1p16f), key, counter);
+}

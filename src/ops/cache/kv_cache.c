@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+// The KV cache: creation, appending, sharing, forgetting, and reads by attention. kv_blocks.h
+// manages its memory, kv_layout.h the layout of a tile.
+#include "base/compiler.h"
+#include "base/context.h"
+#include "base/size_math.h"
+#include "ops/cache/kv_internal.h"
+#include "ops/row_io.h"
+#include "ops/tensor_check.h"
+#include <string.h>
+
+// ---- creation --------------------------------------------------------------------------------
+
+enum { MOST_HEADS = 1 << 20 };
+
+static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
+{
+    if (!o || o->struct_size != sizeof *o)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: expected options from mh_kv_cache_options_default()");
+    const size_t value_width = o->value_width ? o->value_width : o->key_width;
+    if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: found %zu sequences and %zu heads, expected at least 1, and at "
+                       "most %d heads",
+                       o->sequences, o->heads, MOST_HEADS);
+    if (o->key_width < 1 || o->key_width > 1024 || value_width > 1024)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "kv_cache: found widths %zu and %zu, expected 1 to 1024", o->key_width,
+                       value_width);
+    if (o->window < -1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "window: found %lld, expected -1 or more",
+                       (long long)o->window);
+    if (!mh_rows_supported(o->dtype))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "kv_cache: found dtype %s, expected f32, bf16 or f16",
+                       mh_dtype_name(o->dtype));
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *options,
+                             mh_kv_cache **cache)
+{
+    if (mh_need(context, cache, "cache"))
+        return MH_ERROR_ARGUMENT;
+    *cache = NULL;
+    mh_status status = check_options(context, options);
+    if (status)
+        return status;
+    mh_kv_cache *c = mh_alloc(context, sizeof *c);
+    if (!c)
+        return MH_ERROR_MEMORY;
+    *c = (mh_kv_cache){.options = *options, .allocator = context->allocator};
+    const size_t sequences = options->sequences;
+    if (!c->options.value_width)
+        c->options.value_width = options->key_width;
+    c->layout = mh_kv_layout_of(context->kernels, options->dtype, options->key_width,
+                                c->options.value_width);
+    c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
+    if (c->sequences)
+        memset(c->sequences, 0, sequences * sizeof *c->sequences);
+    c->lengths = mh_alloc(context, sequences * sizeof *c->lengths);
+    if (!c->sequences || !c->lengths) {
+        mh_kv_cache_free(c);
+        return MH_ERROR_MEMORY;
+    }
+    memset(c->lengths, 0, sequences * sizeof *c->lengths);
+    *cache = c;
+    return MH_OK;
+}
+
+void mh_kv_cache_free(mh_kv_cache *cache)
+{
+    if (!cache)
+        return;
+    const mh_allocator allocator = cache->allocator;
+    const size_t sequences = cache->options.sequences;
+    for (size_t b = 0; cache->sequences && b < sequences; b++)
+        mh_kv_empty(cache, &cache->sequences[b]);
+    mh_kv_free_slabs(cache);
+    mh_kv_release(cache, cache->sequences, sequences * sizeof *cache->sequences);
+    mh_kv_release(cache, cache->lengths, sequences * sizeof *cache->lengths);
+    allocator.release(allocator.user, cache, sizeof *cache);
+}
+
+// ---- appending -------------------------------------------------------------------------------
+
+typedef struct append_job {
+    mh_kv_cache *cache;
+    const mh_kernels *kernels;
+    const int64_t *counts; // or NULL: T each
+    const mh_tensor *k, *v;
+} append_job;
+
+static size_t count_of(const append_job *job, size_t b)
+{
+    return job->counts ? (size_t)job->counts[b] : job->k->shape[2];
+}
+
+static void append_head(void *arg, size_t index, size_t worker)
+{
+    const append_job *job = arg;
+    mh_kv_cache *cache = job->cache;
+    const size_t b = index / cache->options.heads, head = index % cache->options.heads;
+    const size_t length = (size_t)cache->lengths[b], count = count_of(job, b);
+    (void)worker;
+    for (size_t t = 0, run; t < count; t += run) {
+        const size_t place = length + t, at[3] = {b, head, t};
+        mh_kv_block *block = cache->sequences[b].blocks[place / MH_KV_BLOCK];
+        run = mh_smaller(MH_KV_BLOCK - place % MH_KV_BLOCK, count - t);
+        block->finite[head] &=
+            mh_kv_layout_write(&cache->layout, job->kernels, place % MH_KV_BLOCK, run, job->k,
+                               mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
+                               block->slots, mh_kv_tile_at(cache, block, block->slots, head));
+    }
+}
+
+static mh_status check_append(mh_context *context, const mh_kv_cache *cache, const int64_t *counts,
+                              const mh_tensor *k, const mh_tensor *v)
+{
+    const mh_kv_cache_options *o = &cache->options;
+    const struct {
+        const char *name;
+        const mh_tensor *t;
+        size_t width;
+    } both[2] = {{"k", k, o->key_width}, {"v", v, o->value_width}};
+    for (int i = 0; i < 2; i++) {
+        const mh_tensor *t = both[i].t;
+        char text[128];
+        mh_status status = mh_check_float(context, both[i].name, t, 4);
+        if (status)
+            return status;
+        if (t->shape[0] != o->sequences || t->shape[1] != o->heads || t->shape[2] != k->shape[2] ||
+            t->shape[3] != both[i].width)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was made",
+                           both[i].name, mh_tensor_describe(t, text, sizeof text), o->sequences,
+                           o->heads, both[i].width);
+    }
+    for (size_t b = 0; counts && b < o->sequences; b++)
+        if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])
+            return mh_fail(context, MH_ERROR_ARGUMENT, "counts[%zu]: found %lld, expected 0 to %zu",
+                           b, (long long)counts[b], k->shape[2]);
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
+                             const mh_tensor *k, const mh_tensor *v)
+{
+    mh_status status = MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v});
+    if (!status)
+        status = check_append(context, cache, counts, k, v);
+    if (status)
+        return status;
+    append_job job = {cache, context->kernels, counts, k, v};
+    const size_t sequences = cache->options.sequences;
+    for (size_t b = 0; b < sequences; b++) {
+        if (mh_kv_make_room(cache, b, count_of(&job, b)))
+            continue;
+        const size_t missing = count_of(&job, b);
+        for (size_t made = 0; made <= b; made++) // release the room made so far
+            mh_kv_cut(cache, &cache->sequences[made],
+                      mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
+                       missing);
+    }
+    for (size_t b = 0; b < sequences; b++)
+        mh_kv_forget(cache, b);
+    mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
+    for (size_t b = 0; b < sequences; b++)
+        cache->lengths[b] += (int64_t)count_of(&job, b);
+    return MH_OK;
+}
+
+// ---- sharing and forgetting ------------------------------------------------------------------
+
+static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, const size_t *parents,
+                               size_t count)
+{
+    const size_t sequences = cache->options.sequences;
+    if (count < 1 || count > SIZE_MAX / 64)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "count: found %zu, expected at least 1", count);
+    for (size_t b = 0; b < count; b++)
+        if (parents[b] >= sequences)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "parents[%zu]: found %zu, expected less than %zu", b, parents[b],
+                           sequences);
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
+                             size_t count)
+{
+    if (MH_NEED(context, {"cache", cache}, {"parents", parents}))
+        return MH_ERROR_ARGUMENT;
+    const size_t before = cache->options.sequences;
+    mh_status status = check_parents(context, cache, parents, count);
+    if (status)
+        return status;
+    mh_kv_sequence *lists = mh_kv_allocate(cache, count * sizeof *lists);
+    int64_t *lengths = lists ? mh_kv_allocate(cache, count * sizeof *lengths) : NULL;
+    size_t made = 0;
+    while (lengths && made < count &&
+           mh_kv_share(cache, &cache->sequences[parents[made]], &lists[made])) {
+        lengths[made] = cache->lengths[parents[made]];
+        made++;
+    }
+    const bool done = lengths && made == count;
+    mh_kv_sequence *unwanted = done ? cache->sequences : lists;
+    const size_t unwanted_count = done ? before : made;
+    for (size_t b = 0; b < unwanted_count; b++)
+        mh_kv_empty(cache, &unwanted[b]);
+    mh_kv_release(cache, unwanted, (done ? before : count) * sizeof *unwanted);
+    if (!done) {
+        mh_kv_release(cache, lengths, count * sizeof *lengths);
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory to reorder %zu sequences",
+                       count);
+    }
+    mh_kv_release(cache, cache->lengths, before * sizeof *lengths);
+    cache->sequences = lists;
+    cache->lengths = lengths;
+    cache->options.sequences = count;
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const size_t *parents)
+{
+    return mh_kv_cache_select(context, cache, parents, cache ? cache->options.sequences : 0);
+}
+
+mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)
+{
+    if (mh_need(context, cache, "cache"))
+        return MH_ERROR_ARGUMENT;
+    if (b >= cache->options.sequences || length > (size_t)cache->lengths[b])
+        return mh_fail(
+            context, MH_ERROR_ARGUMENT,
+            "truncate: found sequence %zu, length %zu, expected one of %zu sequences and "
+            "no more than it has",
+            b, length, cache->options.sequences);
+    // The next token sees the keys of the window before it.
+    const int64_t window = cache->options.window;
+    const size_t seen = window < 0 || (uint64_t)window > length ? 0 : length - (size_t)window;
+    if (length > 0 && seen < mh_kv_cache_first(cache, b))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "truncate: key %zu of sequence %zu is already forgotten", seen, b);
+    const size_t kept = (length + MH_KV_BLOCK - 1) / MH_KV_BLOCK;
+    mh_kv_cut(cache, &cache->sequences[b], kept);
+    cache->lengths[b] = (int64_t)length;
+    return MH_OK;
+}
+
+// ---- reading ---------------------------------------------------------------------------------
+
+size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b)
+{
+    return b < cache->options.sequences ? (size_t)cache->lengths[b] : 0;
+}
+
+size_t mh_kv_cache_bytes(const mh_kv_cache *cache) { return cache->held; }
+
+mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache)
+{
+    const mh_kv_cache_options *o = &cache->options;
+    mh_kv_shape shape = {
+        o->sequences,   o->heads, o->key_width, o->value_width, cache->layout.value_stride, 0,
+        cache->lengths, o->dtype, o->window};
+    for (size_t b = 0; b < o->sequences; b++)
+        if ((size_t)cache->lengths[b] > shape.longest)
+            shape.longest = (size_t)cache->lengths[b];
+    return shape;
+}
+
+size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b)
+{
+    return cache->sequences[b].forgotten * MH_KV_BLOCK;
+}
+
+mh_kv_tile mh_kv_cache_tile(const mh_kv_cache *cache, const mh_kernels *kernels, size_t b,
+                            size_t head, size_t begin, mh_kv_reading reading, float *keys,
+                            float *values)
+{
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    return mh_kv_layout_read(&cache->layout, kernels, block->used, block->slots,
+                             mh_kv_tile_at(cache, block, block->slots, head), block->finite[head],
+                             reading, keys, values);
+}
+
+const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size_t begin)
+{
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    MH_PREFETCH_FAR(block);
+    return mh_kv_tile_at(cache, block, MH_KV_BLOCK, head);
+}
+
+mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
+                                    size_t head, size_t begin)
+{
+    const mh_kv_block *block = cache->sequences[b].blocks[begin / MH_KV_BLOCK];
+    return mh_kv_layout_operands(
+        &cache->layout, gemm, mh_kv_tile_at(cache, block, block->slots, head), block->finite[head]);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Activations, SwiGLU and the residual sum: elementwise operations.
+#include "base/context.h"
+#include "ops/layers/layers_internal.h"
+#include "ops/overlap.h"
+#include "ops/tensor_check.h"
+
+static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu"};
+
+static bool is_activation(mh_activation kind)
+{
+    return kind == MH_RELU || kind == MH_GELU || kind == MH_GELU_TANH || kind == MH_SILU;
+}
+
+const char *mh_activation_name(mh_activation kind)
+{
+    return is_activation(kind) ? names[kind] : "?";
+}
+
+mh_status mh_check_activation(mh_context *context, mh_activation kind)
+{
+    if (!context)
+        return MH_ERROR_ARGUMENT;
+    if (!is_activation(kind))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "activation: found %d, expected 0 to 3",
+                       (int)kind);
+    return MH_OK;
+}
+
+mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind)
+{
+    const mh_activation_fn functions[] = {
+        [MH_RELU] = kernels->relu,
+        [MH_GELU] = kernels->gelu,
+        [MH_GELU_TANH] = kernels->gelu_tanh,
+        [MH_SILU] = kernels->silu,
+    };
+    return functions[kind];
+}
+
+// ---- one input --------------------------------------------------------------------------------
+
+static void forward_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                         float *const *t)
+{
+    (void)first;
+    mh_activation_kernel(kernels, *(const mh_activation *)arg)(n, t[0], t[1]);
+}
+
+mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x,
+                      const mh_tensor *y)
+{
+    mh_status status = mh_check_activation(context, kind);
+    if (!status)
+        status = mh_check_float(context, "x", x, -1);
+    if (!status)
+        status = mh_check_like(context, "y", y, "x", x);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
+    if (!status)
+        mh_elementwise(context, forward_part, &kind, 1, 1, (const mh_tensor *[]){x, y});
+    return status;
+}
+
+static void backward_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                          float *const *t)
+{
+    (void)first;
+    switch (*(const mh_activation *)arg) {
+    case MH_RELU:
+        kernels->relu_grad(n, t[0], t[1], t[2]);
+        break;
+    case MH_GELU:
+        kernels->gelu_grad(n, t[0], t[1], t[2]);
+        break;
+    case MH_GELU_TANH:
+        kernels->gelu_tanh_grad(n, t[0], t[1], t[2]);
+        break;
+    case MH_SILU:
+        kernels->silu_grad(n, t[0], t[1], t[2]);
+        break;
+    }
+}
+
+mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh_tensor *x,
+                               const mh_tensor *dy, const mh_tensor *dx)
+{
+    mh_status status = mh_check_activation(context, kind);
+    if (!status)
+        status = mh_check_float(context, "x", x, -1);
+    if (!status)
+        status = mh_check_like(context, "dy", dy, "x", x);
+    if (!status)
+        status = mh_check_like(context, "dx", dx, "x", x);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(dx), MH_OPERAND_IN_PLACE(x),
+                                  MH_OPERAND_IN_PLACE(dy));
+    if (!status)
+        mh_elementwise(context, backward_part, &kind, 2, 1, (const mh_tensor *[]){x, dy, dx});
+    return status;
+}
+
+// ---- two inputs -------------------------------------------------------------------------------
+
+static void swiglu_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                        float *const *t)
+{
+    (void)arg, (void)first;
+    kernels->swiglu(n, t[0], t[1], t[2]);
+}
+
+mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
+                    const mh_tensor *y)
+{
+    mh_status status = mh_check_float(context, "gate", gate, -1);
+    if (!status)
+        status = mh_check_like(context, "up", up, "gate", gate);
+    if (!status)
+        status = mh_check_like(context, "y", y, "gate", gate);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(gate),
+                                  MH_OPERAND_IN_PLACE(up));
+    if (!status)
+        mh_elementwise(context, swiglu_part, NULL, 2, 1, (const mh_tensor *[]){gate, up, y});
+    return status;
+}
+
+static void swiglu_grad_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                             float *const *t)
+{
+    (void)arg, (void)first;
+    kernels->swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
+}
+
+mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
+                             const mh_tensor *dy, const mh_tensor *dgate, const mh_tensor *dup)
+{
+    const mh_tensor *operands[5] = {gate, up, dy, dgate, dup};
+    static const char *const operand_names[5] = {"gate", "up", "dy", "dgate", "dup"};
+    mh_status status = mh_check_float(context, "gate", gate, -1);
+    for (int i = 1; i < 5 && !status; i++)
+        status = mh_check_like(context, operand_names[i], operands[i], "gate", gate);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 2, MH_OPERAND(dgate), MH_OPERAND(dup),
+                                  {.name = "gate", .tensor = gate, .may_be = 3},
+                                  {.name = "up", .tensor = up, .may_be = 3}, MH_OPERAND(dy));
+    if (!status)
+        mh_elementwise(context, swiglu_grad_part, NULL, 3, 2, operands);
+    return status;
+}
+
+static void add_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                     float *const *t)
+{
+    (void)arg, (void)first;
+    kernels->add_rows(n, t[0], t[1], t[2]);
+}
+
+mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *y)
+{
+    mh_tensor wide_a, wide_b;
+    mh_status status = mh_check_float(context, "a", a, -1);
+    if (!status)
+        status = mh_check_float(context, "b", b, -1);
+    if (!status)
+        status = mh_check_float(context, "y", y, -1);
+    if (!status)
+        status = mh_tensor_broadcast(context, a, y->rank, y->shape, &wide_a);
+    if (!status)
+        status = mh_tensor_broadcast(context, b, y->rank, y->shape, &wide_b);
+    if (!status)
+        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y),
+                                  {.name = "a", .tensor = &wide_a, .may_be = 1},
+                                  {.name = "b", .tensor = &wide_b, .may_be = 1});
+    if (!status)
+        mh_elementwise(context, add_part, NULL, 2, 1, (const mh_tensor *[]){&wide_a, &wide_b, y});
+    return status;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The README.md of a model: its training and its scores; see model_card.h.
+#include "train/model_card.h"
+
+#include "support/file.h"
+#include "support/grow.h"
+#include "support/plain_numbers.h"
+#include "train/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct card {
+    mh_context *context;
+    mh_text_buffer text;
+    mh_status status;
+} card;
+
+MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
+{
+    char line[1024];
+    va_list list;
+    va_start(list, format);
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
+    const int size = vsnprintf(line, sizeof line, format, list);
+    mh_plain_numbers_leave(saved);
+    va_end(list);
+    const size_t used = size < 0 ? 0 : (size_t)size < sizeof line ? (size_t)size : sizeof line - 1;
+    if (!c->status && !mh_text_append(c->context, &c->text, line, used))
+        c->status = MH_ERROR_MEMORY;
+}
+
+// The caller's texts may have any length.
+static void add_text(card *c, const char *before, const char *text)
+{
+    add(c, "%s", before);
+    if (!c->status && !mh_text_append(c->context, &c->text, text, strlen(text)))
+        c->status = MH_ERROR_MEMORY;
+    add(c, "\n\n");
+}
+
+static void add_model(card *c, const mh_train_options *o, const mh_train_event *e)
+{
+    const mh_translator_config *m = &o->model;
+    add(c, "# A translator\n\n"
+           "Made with multihead. Use it:\n\n"
+           "    multihead translate -m FOLDER \"text\"\n\n");
+    add(c,
+        "## Model\n\n"
+        "Encoder-decoder Transformer, %zu + %zu layers of width %zu with %zu heads, "
+        "feed-forward %zu (%s), %s; one table of %zu tokens for both languages and the output; "
+        "%zu parameters; sentences of up to %zu tokens.\n\n",
+        m->num_encoder_layers, m->num_decoder_layers, m->d_model, m->nhead, m->dim_feedforward,
+        mh_activation_name(m->activation), m->norm_first ? "norm first" : "norm last",
+        e->vocabulary, e->parameters, m->max_length);
+}
+
+static void add_training(card *c, const mh_train_options *o, const mh_train_event *e)
+{
+    add(c, "## Training\n\n");
+    if (o->command)
+        add_text(c, "    ", o->command);
+    add(c,
+        "%zu sentence pairs; %" PRIu64 " updates (%.2f epochs, %" PRIu64
+        " target tokens), products in %s, seed %" PRIu64 ". ",
+        e->pairs, e->update, (double)e->epoch + e->epoch_part, e->tokens, e->precision, o->seed);
+    if (o->average > 1)
+        add(c, "The weights are the mean of the last %zu saved ones. ", o->average);
+    add(c, "The log is log.jsonl.\n\n");
+    if (o->attribution)
+        add_text(c, "## Data\n\n", o->attribution);
+}
+
+static void add_scores(card *c, const mh_train_event *e)
+{
+    if (!e->valid_pairs)
+        return;
+    add(c,
+        "## Validation\n\n"
+        "%zu pairs that are not in the training data, greedy translations, scores as "
+        "sacreBLEU's:\n\n"
+        "| loss | BLEU | chrF2 | exact |\n|---|---|---|---|\n| %.3f | %.1f | %.1f | %.1f %% |\n",
+        e->valid_pairs, e->valid_loss, e->bleu, e->chrf, 100 * e->exact);
+}
+
+mh_status mh_card_write(mh_context *context, const mh_train_options *options,
+                        const mh_train_event *event)
+{
+    char path[MH_PATH_BYTES];
+    card c = {.context = context};
+    add_model(&c, options, event);
+    add_training(&c, options, event);
+    add_scores(&c, event);
+    if (!c.status)
+        c.status = mh_path_join(context, options->directory, "README.md", path);
+    if (!c.status)
+        c.status = mh_file_replace(context, path, c.text.bytes, c.text.size);
+    mh_text_buffer_free(context, &c.text);
+    return c.status;
+}
