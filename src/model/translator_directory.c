@@ -13,6 +13,7 @@
 #include "model/translator_internal.h"
 #include "support/directory.h"
 #include "support/source.h"
+#include "text/tokenizer.h"
 #include <stdio.h>
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
     if (!status)
         status = mh_path_join(context, directory, "tokenizer.json", path);
     if (!status)
-        status = mh_tokenizer_load(context, path, &tokenizer);
+        status = mh_tokenizer_load_own(context, path, &tokenizer);
     return status ? status
                   : load_weights(context, directory, &config, options, tokenizer, translator);
 }

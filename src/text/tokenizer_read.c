@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Reads a tokenizer.json, which is untrusted: ids must be 0 .. n - 1, each once; a token is special
-// or made of byte-level characters; all 256 bytes are present; a merge joins two tokens to a third,
-// and no merge produces a special token, so that no text can.
+// Reads a tokenizer.json, which is untrusted. One with our pattern of words is ours, and this
+// reader is strict with it; tokenizer_json.c reads the others. Ours: ids must be 0 .. n - 1, each
+// once; a token is special or made of byte-level characters; all 256 bytes are present; a merge
+// joins two tokens to a third, and no merge produces a special token, so that no text can.
 #include "base/context.h"
 #include "support/file.h"
 #include "text/byte_level.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_build.h"
+#include "text/tokenizer_json.h"
 #include "text/tokenizer_rules.h"
 #include "text/utf8.h"
+#include "text/words.h"
 
 #include <stdio.h>
 
@@ -157,8 +160,9 @@ static mh_status add_tokens(reader *r)
 
 static mh_status find_specials(reader *r)
 {
-    int32_t *const ids[MH_SPECIAL_COUNT] = {&r->tokenizer->pad, &r->tokenizer->bos,
-                                            &r->tokenizer->eos};
+    int32_t *const roles = r->tokenizer->roles;
+    int32_t *const ids[MH_SPECIAL_COUNT] = {&roles[MH_ROLE_PAD], &roles[MH_ROLE_BOS],
+                                            &roles[MH_ROLE_EOS]};
     for (size_t i = 0; i < MH_SPECIAL_COUNT; i++) {
         size_t size = strlen(mh_special_names[i]);
         for (size_t id = 0; id < r->name_count && *ids[i] < 0; id++)
@@ -244,7 +248,7 @@ static mh_status add_merges(reader *r)
 
 static mh_status finish(reader *r)
 {
-    mh_status status = mh_tokenizer_finish(r->context, r->tokenizer);
+    mh_status status = mh_build_own(r->context, r->tokenizer);
     if (status != MH_ERROR_FORMAT)
         return status;
     char message[256];
@@ -278,7 +282,7 @@ static mh_status read_tree(reader *r, json_t *root)
     return status == MH_OK ? finish(r) : status;
 }
 
-static mh_status load_tree(const mh_source *source, json_t **root)
+mh_status mh_tokenizer_json_tree(const mh_source *source, json_t **root)
 {
     mh_json_scan scan = {0};
     const char *text = (const char *)source->bytes;
@@ -292,6 +296,14 @@ static mh_status load_tree(const mh_source *source, json_t **root)
     return status == MH_OK ? mh_json_load(source, "", text, source->size, &scan, root) : status;
 }
 
+static bool is_own(const json_t *root)
+{
+    const json_t *list = json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers");
+    const json_t *pattern = json_object_get(json_array_get(list, 0), "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    return regex && strcmp(regex, MH_WORD_PATTERN) == 0;
+}
+
 mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *bytes, size_t size,
                              mh_tokenizer **tokenizer)
 {
@@ -303,9 +315,11 @@ mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *
     mh_source source = {context, name, bytes, size};
     reader r = {.context = context, .source = &source};
     json_t *root = NULL;
-    mh_status status = load_tree(&source, &root);
-    if (status == MH_OK)
+    mh_status status = mh_tokenizer_json_tree(&source, &root);
+    if (status == MH_OK && is_own(root))
         status = read_tree(&r, root);
+    else if (status == MH_OK)
+        status = mh_tokenizer_json_read(&source, root, &r.tokenizer);
     mh_shrink(context, &r.names, &r.name_capacity, sizeof *r.names);
     mh_text_buffer_free(context, &r.left);
     mh_text_buffer_free(context, &r.right);
@@ -329,4 +343,17 @@ mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer 
         status = mh_tokenizer_parse(context, path, mapping.data, mapping.size, tokenizer);
     mh_file_unmap(&mapping);
     return status;
+}
+
+mh_status mh_tokenizer_load_own(mh_context *context, const char *path, mh_tokenizer **tokenizer)
+{
+    mh_status status = mh_tokenizer_load(context, path, tokenizer);
+    if (status != MH_OK || (*tokenizer)->own)
+        return status;
+    const mh_source source = {.context = context, .name = path};
+    mh_tokenizer_free(*tokenizer);
+    *tokenizer = NULL;
+    return mh_source_fail(&source, MH_ERROR_FORMAT,
+                          "a tokenizer with other components than those that we train, which a "
+                          "translator needs");
 }

@@ -8,7 +8,7 @@
 // 161,312 pairs of sentences (11 MB) and 8,000 merges take 0.3 to 0.6 s.
 #include "base/context.h"
 #include "text/byte_level.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_build.h"
 #include "text/train_pairs.h"
 #include "text/train_words.h"
 
@@ -138,7 +138,7 @@ static mh_status merge_pair(trainer *tr, size_t pair)
 {
     mh_tokenizer *t = tr->tokenizer;
     uint64_t key = tr->pairs.pairs[pair].key;
-    mh_merge m = {(uint32_t)(key >> 32), (uint32_t)(key & UINT32_MAX), 0};
+    mh_merge m = {(uint32_t)(key >> 32), (uint32_t)(key & UINT32_MAX), 0, 0};
     if (!join(tr, m.left, m.right))
         return MH_ERROR_MEMORY;
     if (is_special_name(&tr->scratch)) {
@@ -181,7 +181,7 @@ static bool add_first_tokens(mh_context *context, mh_tokenizer *t)
     for (size_t i = 0; i < 256; i++)
         if (!mh_tokenizer_add(context, t, MH_TOKEN_TEXT, (const char *)&bytes[i], 1))
             return false;
-    t->pad = 0, t->bos = 1, t->eos = 2;
+    t->roles[MH_ROLE_PAD] = 0, t->roles[MH_ROLE_BOS] = 1, t->roles[MH_ROLE_EOS] = 2;
     return true;
 }
 
@@ -196,7 +196,7 @@ static mh_status train(trainer *tr, const mh_tokenizer_options *options, const m
         status = count_pairs(tr);
     if (status == MH_OK)
         status = merge_pairs(tr, options);
-    return status == MH_OK ? mh_tokenizer_finish(tr->context, tr->tokenizer) : status;
+    return status == MH_OK ? mh_build_own(tr->context, tr->tokenizer) : status;
 }
 
 static mh_status check_options(mh_context *context, const mh_tokenizer_options *options)

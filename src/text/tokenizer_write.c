@@ -135,6 +135,9 @@ mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *t, const ch
 {
     if (MH_NEED(context, {"tokenizer", t}, {"path", path}))
         return MH_ERROR_ARGUMENT;
+    if (!t->own)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "save: the tokenizer has other components than ours");
     output o = {0};
     mh_status status = mh_file_begin(context, path, &o.writer);
     if (status != MH_OK)

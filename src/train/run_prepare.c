@@ -4,6 +4,7 @@
 
 #include "support/grow.h"
 #include "support/plain_numbers.h"
+#include "text/tokenizer.h"
 #include "train/demo_numbers.h"
 #include "train/format_number.h"
 
@@ -180,9 +181,9 @@ static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokeniz
     if (!run->resumed && !run->options->tokenizer)
         return learn_tokenizer(run, corpus, tokenizer);
     if (!run->resumed)
-        return mh_tokenizer_load(run->context, run->options->tokenizer, tokenizer);
+        return mh_tokenizer_load_own(run->context, run->options->tokenizer, tokenizer);
     mh_status status = mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
-    return status ? status : mh_tokenizer_load(run->context, path, tokenizer);
+    return status ? status : mh_tokenizer_load_own(run->context, path, tokenizer);
 }
 
 static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,

@@ -54,6 +54,14 @@ static mh_named_tensor named;
 static mh_text text = {"un deux", 7};
 static mh_text_buffer buffer;
 static mh_tokens tokens;
+static mh_encoding encoding;
+static mh_encode_options encode_options;
+static mh_text_stream streaming;
+static mh_text vocabulary_tokens[1] = {{"a", 1}};
+static mh_vocabulary vocabulary;
+static const char spm_bytes[] = "\x0A\x03\x0A\x01"
+                                "a"; // one piece
+static char folder[96];
 static mh_bytes page;
 static mh_bleu_score bleu;
 static mh_tap tap;
@@ -256,6 +264,25 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_tokenizer_save(c, p[0], p[1]), )                                                   \
     FUNCTION(mh_tokenizer_encode, "tokenizer text tokens", ARGS(o.tokenizer, "un", &tokens),       \
              mh_tokenizer_encode(c, p[0], p[1], 2, p[2]), )                                        \
+    FUNCTION(mh_tokenizer_load_directory, "path tokenizer", ARGS(folder, &made_tokenizer),         \
+             mh_tokenizer_load_directory(c, p[0], p[1]), mh_tokenizer_free(made_tokenizer))        \
+    FUNCTION(mh_tokenizer_from_vocabulary, "name vocabulary tokenizer",                            \
+             ARGS("name", &vocabulary, &made_tokenizer),                                           \
+             mh_tokenizer_from_vocabulary(c, p[0], p[1], p[2]), mh_tokenizer_free(made_tokenizer)) \
+    FUNCTION(mh_tokenizer_parse_spm, "name bytes tokenizer",                                       \
+             ARGS("name", constant(spm_bytes), &made_tokenizer),                                   \
+             mh_tokenizer_parse_spm(c, p[0], p[1], sizeof spm_bytes - 1, p[2]),                    \
+             mh_tokenizer_free(made_tokenizer))                                                    \
+    FUNCTION(mh_tokenizer_encode_text, "tokenizer options? pair? encoding",                        \
+             ARGS(o.tokenizer, &encode_options, &text, &encoding),                                 \
+             mh_tokenizer_encode_text(c, p[0], p[1], text, p[2], p[3]), )                          \
+    FUNCTION(mh_tokenizer_encode_batch, "tokenizer options? texts pairs? encodings",               \
+             ARGS(o.tokenizer, &encode_options, &text, &text, &encoding),                          \
+             mh_tokenizer_encode_batch(c, p[0], p[1], p[2], p[3], 1, p[4]), )                      \
+    FUNCTION(mh_tokenizer_decode_text, "tokenizer ids out", ARGS(o.tokenizer, ids, &buffer),       \
+             mh_tokenizer_decode_text(c, p[0], true, p[1], N, p[2]), )                             \
+    FUNCTION(mh_text_stream_next, "tokenizer stream out", ARGS(o.tokenizer, &streaming, &buffer),  \
+             mh_text_stream_next(c, p[0], true, 5, p[1], p[2]), )                                  \
     FUNCTION(mh_tokenizer_decode, "tokenizer ids out", ARGS(o.tokenizer, ids, &buffer),            \
              mh_tokenizer_decode(c, p[0], p[1], N, p[2]), )                                        \
     FUNCTION(mh_bleu, "hypotheses references score", ARGS(&text, &text, &bleu),                    \
@@ -426,6 +453,10 @@ static void make_options(void)
     transformer_options = encode_options = mh_transformer_options_default();
     parameters_options = mh_parameters_options_default();
     tokenizer_options = mh_tokenizer_options_default();
+    encode_options = mh_encode_options_default();
+    vocabulary = mh_vocabulary_default();
+    vocabulary.tokens = vocabulary_tokens;
+    vocabulary.count = 1;
     translator_config = mh_translator_config_default();
     translator_config.d_model = W, translator_config.nhead = API_HEADS;
     translator_config.dim_feedforward = W, translator_config.max_length = 16;
@@ -453,6 +484,7 @@ static void make_files(mh_context *context)
     static const char *const names[] = {"x.npy", "written", "mha.safetensors", "tokenizer.json"};
     for (size_t i = 0; i < 4; i++)
         snprintf(paths[i], sizeof paths[i], "%s/%s", o.directory, names[i]);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(paths[3], '/') - paths[3]), paths[3]);
     npy_size = read_bytes(paths[0], npy_bytes, sizeof npy_bytes);
     tokenizer_size = read_bytes(paths[3], tokenizer_bytes, sizeof tokenizer_bytes);
     trace_size = read_bytes(api_path(&o, "trace.safetensors"), trace_bytes, sizeof trace_bytes);
@@ -513,6 +545,8 @@ static int tear_down(void **state)
     mh_context *context = *state;
     mh_text_buffer_free(context, &buffer);
     mh_tokens_free(context, &tokens);
+    mh_encoding_free(context, &encoding);
+    mh_text_stream_free(context, &streaming);
     mh_tape_free(mha_tape);
     api_objects_free(&o);
     mh_context_free(context);
@@ -675,6 +709,11 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tokenizer_bos",
                                      "mh_tokenizer_eos",
                                      "mh_tokenizer_token",
+                                     "mh_tokenizer_role",
+                                     "mh_tokenizer_name",
+                                     "mh_tokenizer_id",
+                                     "mh_encoding_free",
+                                     "mh_text_stream_free",
                                      "mh_tokens_free",
                                      "mh_duration_parse",
                                      "mh_translator_free",

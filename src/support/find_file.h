@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Files of a directory by their names.
+#ifndef MH_SUPPORT_FIND_FILE_H
+#define MH_SUPPORT_FIND_FILE_H
+
+#include <multihead/base.h>
+
+enum { MH_NAME_BYTES = 256 };
+
+// Whether directory/name is there.
+bool mh_has_file(const char *directory, const char *name);
+
+// The first name in alphabetical order that ends so; false if there is none, or no such directory.
+bool mh_find_ending(const char *directory, const char *ending, char name[MH_NAME_BYTES]);
+
+#endif
