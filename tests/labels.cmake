@@ -45,7 +45,7 @@ mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradche
 # files and their readers
 mh_label(io test_corpus test_file test_npy test_parameters_file test_safetensors
             test_safetensors_refused test_trace)
-mh_label(text test_score test_text test_tokenizer)
+mh_label(text test_score test_text test_tokenizer test_tokenizers_files test_tokenizers_golden)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
                      test_translator cli_translate cli_translate_attention cli_translate_errors
                      example_10_translate)

@@ -116,7 +116,7 @@ mh_status mh_added_index(mh_context *context, mh_tokenizer *t)
     for (size_t i = 0; i < added->count; i++) {
         mh_added_token *token = &added->items[i];
         token->normal = token->content;
-        if (token->normalized && t->parts.normalizers.count > 0 &&
+        if (token->normalized && !token->verbatim && t->parts.normalizers.count > 0 &&
             !normalize_content(context, t, token))
             return MH_ERROR_MEMORY;
     }

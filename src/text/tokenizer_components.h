@@ -97,6 +97,7 @@ typedef struct mh_added_token {
     bool left, right;        // takes the whitespace on that side
     bool single_word;        // only where no letter or digit is next to it
     bool normalized;         // is looked for in the normalised text
+    bool verbatim;           // there, too, as it is written
     bool special;
 } mh_added_token;
 

@@ -161,7 +161,8 @@ static mh_status build_clip(const mh_build *b)
     CHECK(status, mh_build_special(b, "<|endoftext|>", MH_ROLE_EOS));
     CHECK(status, mh_build_find(b, "special token", (mh_text){"<|startoftext|>", 15}, &bos));
     CHECK(status, mh_build_find(b, "special token", (mh_text){"<|endoftext|>", 13}, &eos));
-    CHECK(status, mh_build_templates(b, bos, eos, bos, 0));
+    CHECK(status, mh_build_templates(b, bos, eos, eos, 0));
+    b->t->parts.unk = eos; // of a character at a word's end that is no token there
     return status;
 }
 
@@ -321,6 +322,8 @@ mh_status mh_read_marian(const mh_build *b, const mh_source *spm)
     CHECK(status, mh_sp_build_pieces(&(mh_build){spm, b->t}, &model));
     CHECK(status, mh_sp_build_components(&(mh_build){spm, b->t}, &model));
     mh_sp_free(spm->context, &model);
+    for (size_t i = 0; i < b->t->parts.normalizers.count; i++)
+        b->t->parts.normalizers.items[i].first = false; // a text begins behind its language, too
     CHECK(status, add_languages(b));
     CHECK(status, mh_build_special(b, "</s>", MH_ROLE_EOS));
     CHECK(status, mh_build_special(b, "<pad>", MH_ROLE_PAD));

@@ -140,13 +140,20 @@ static bool strip(pass *p, const mh_component *c)
     return keep(p, begin, end - begin);
 }
 
-// Spaces, not other whitespace: none at the ends, one between words.
+// Spaces, not other whitespace: none at the ends, one between words. At the end U+2581, which will
+// stand for a space, is one as well.
 static bool single_spaces(pass *p)
 {
     const char *text = p->in->text.bytes;
     size_t end = p->in->text.size, at = 0;
-    while (end > 0 && text[end - 1] == ' ')
-        end--;
+    for (;;) {
+        if (end > 0 && text[end - 1] == ' ')
+            end--;
+        else if (end >= 3 && memcmp(text + end - 3, "\xE2\x96\x81", 3) == 0)
+            end -= 3;
+        else
+            break;
+    }
     while (at < end && text[at] == ' ')
         at++;
     while (at < end) {

@@ -125,7 +125,8 @@ static mh_status add_special_pieces(const mh_build *b, const mh_sp_model *model)
         if (piece->type == MH_SP_CONTROL || piece->type == MH_SP_UNKNOWN)
             b->t->tokens[id].kind = MH_TOKEN_SPECIAL;
         if (piece->type == MH_SP_USER_DEFINED && piece->name.size > 0)
-            status = mh_build_added(b, (int64_t)id, piece->name, (mh_added_token){0});
+            status = mh_build_added(b, (int64_t)id, piece->name,
+                                    (mh_added_token){.normalized = true, .verbatim = true});
     }
     return status;
 }

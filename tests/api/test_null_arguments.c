@@ -55,7 +55,7 @@ static mh_text text = {"un deux", 7};
 static mh_text_buffer buffer;
 static mh_tokens tokens;
 static mh_encoding encoding;
-static mh_encode_options encode_options;
+static mh_encode_options text_options;
 static mh_text_stream streaming;
 static mh_text vocabulary_tokens[1] = {{"a", 1}};
 static mh_vocabulary vocabulary;
@@ -274,10 +274,10 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_tokenizer_parse_spm(c, p[0], p[1], sizeof spm_bytes - 1, p[2]),                    \
              mh_tokenizer_free(made_tokenizer))                                                    \
     FUNCTION(mh_tokenizer_encode_text, "tokenizer options? pair? encoding",                        \
-             ARGS(o.tokenizer, &encode_options, &text, &encoding),                                 \
+             ARGS(o.tokenizer, &text_options, &text, &encoding),                                   \
              mh_tokenizer_encode_text(c, p[0], p[1], text, p[2], p[3]), )                          \
     FUNCTION(mh_tokenizer_encode_batch, "tokenizer options? texts pairs? encodings",               \
-             ARGS(o.tokenizer, &encode_options, &text, &text, &encoding),                          \
+             ARGS(o.tokenizer, &text_options, &text, &text, &encoding),                            \
              mh_tokenizer_encode_batch(c, p[0], p[1], p[2], p[3], 1, p[4]), )                      \
     FUNCTION(mh_tokenizer_decode_text, "tokenizer ids out", ARGS(o.tokenizer, ids, &buffer),       \
              mh_tokenizer_decode_text(c, p[0], true, p[1], N, p[2]), )                             \
@@ -453,7 +453,7 @@ static void make_options(void)
     transformer_options = encode_options = mh_transformer_options_default();
     parameters_options = mh_parameters_options_default();
     tokenizer_options = mh_tokenizer_options_default();
-    encode_options = mh_encode_options_default();
+    text_options = mh_encode_options_default();
     vocabulary = mh_vocabulary_default();
     vocabulary.tokens = vocabulary_tokens;
     vocabulary.count = 1;

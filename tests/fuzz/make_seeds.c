@@ -55,6 +55,30 @@ static const char *const tokenizer[] = {
     "\"\xC4\xA0t\":259\n\"\xC4\xA0 t\"",
     "\"<2fr>\":259\n",
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}",
+    "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":"
+    "\"Replace\","
+    "\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" "
+    "\"}]},\"pre_tokenizer\":{\"type\":\"Metaspace\","
+    "\"replacement\":\"_\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"u\",0],[\"_"
+    "t\",-1.5],"
+    "[\"he\",-2]]},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"_\"}}",
+    "{\"added_tokens\":[{\"id\":4,\"content\":\"</"
+    "s>\",\"lstrip\":true,\"special\":true}],\"normalizer\":{"
+    "\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"lowercase\":"
+    "true},"
+    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":{\"type\":"
+    "\"BertProcessing\",\"sep\":["
+    "\"x\",1],\"cls\":[\"y\",2]},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\","
+    "\"vocab\":{\"[UNK]\":0,"
+    "\"th\":1,\"##e\":2,\"##en\":3}},\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\","
+    "\"cleanup\":true}}",
+    "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\","
+    "\"individual_digits\":true},"
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}]},\"model\":{\"type\":\"BPE\",\"vocab\":{"
+    "\"t\":0,\"h\":1,"
+    "\"th\":2},\"merges\":[\"t "
+    "h\"]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},"
+    "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}}",
 };
 
 static const char *const encode[] = {
@@ -144,6 +168,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
         save(argv[1], "safetensors", i,
              blob_safetensors(safetensors[i].header, safetensors[i].data_size));
+    save(argv[1], "spm", 0, blob_read(MH_GOLDENS "/tokenizer.spm"));
+    for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)
+        save(argv[1], "components", i, blob_copy(encode[i], strlen(encode[i])));
     for (size_t i = 0; i < sizeof tokenizer / sizeof *tokenizer; i++)
         save(argv[1], "tokenizer", i, blob_copy(tokenizer[i], strlen(tokenizer[i])));
     for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)

@@ -68,8 +68,8 @@ def compare(encoding, found, texts):
     for f, sequence in zip(found, encoding.sequence_ids):
         where = maps[sequence or 0] if sequence is not None else None
         offsets.append((where[f[1]], where[f[2]]) if where else (f[1], f[2]))
-    # their charsmap forgets that a text's first characters were removed
-    removed = texts[0].startswith(("\u200b", "\x01")) or texts[-1].startswith(("\u200b", "\x01"))
+    # their charsmap forgets that the first characters of a piece were removed
+    removed = any(c in t for t in texts for c in "\u200b\x01")
     if offsets != encoding.offsets and not removed:
         return f"offsets {offsets} expected {encoding.offsets} {encoding.tokens}"
     return None
@@ -162,8 +162,9 @@ def main():
     checker = Checker(peer)
     built = tokenizer_files.build(corpus[:6000] + tokenizer_texts.SCRIPTS * 5)
     tokenizer_texts.EXCLUDED.update(sweep(peer, built, folder))
-    print(f"tokenizers: left out {len(tokenizer_texts.EXCLUDED)} code points of other versions of Unicode: "
-          f"{tokenizer_texts.ranges(tokenizer_texts.EXCLUDED)}")
+    (folder / "left_out.txt").write_text(tokenizer_texts.ranges(tokenizer_texts.EXCLUDED) + "\n")
+    print(f"tokenizers: {len(tokenizer_texts.EXCLUDED)} code points, newer than one of the tables, are left out: "
+          f"{folder / 'left_out.txt'}")
     random_texts = [tokenizer_texts.random_text(rng) for _ in range(count)]
     main_names = {"gpt2", "llama-3", "qwen2", "o200k", "bert uncased", "t5", "llama-2", "xlm-roberta", "clip", "bert cased"}
     for name, tokenizer in built.items():

@@ -8,7 +8,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
 venv=$build/peers
-packages='tokenizers==0.23.3 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy'
+packages='tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy'
 
 if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
     echo "peers: installing $packages into $venv" >&2
@@ -23,6 +23,10 @@ fi
 corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
 [ -f "$corpus" ] || corpus=
 "$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}
+ranks=${MH_TEST_DATA:+$MH_TEST_DATA/whisper/gpt2.tiktoken}
+[ -n "$corpus" ] && [ -f "$ranks" ] || ranks=
+TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$build/tests/peer_tokenizers" ${corpus:+"$corpus"}
+"$venv/bin/python" "$here/check_vocabularies.py" "$build/tests/peer_tokenizers" ${corpus:+"$corpus"} ${ranks:+"$ranks"}
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}

@@ -4,7 +4,6 @@
 The structure of each is that of a published file; its vocabulary is small. `build(texts)` returns
 {name: tokenizers.Tokenizer}.
 """
-import base64
 import json
 import struct
 
@@ -31,16 +30,17 @@ def charsmap(rules):
         for byte in source.encode():
             node = node.setdefault(byte, {})
         node["value"] = place
-    units, used = {0: 0}, {0}
+    units, used, bases = {0: 0}, {0}, set()
 
     def put(place, node):
         labels = [0 if k == "value" else k for k in node]
         offset = 1
-        while offset < 256 or any((place ^ offset ^ label) in used for label in labels) or (offset >> 21 and offset & 0xFF):
+        while offset < 256 or place ^ offset in bases or any((place ^ offset ^ label) in used for label in labels):
             offset += 1
         base = place ^ offset
+        bases.add(base)
         used.update(base ^ label for label in labels)
-        units[place] |= offset << 10 if offset < 1 << 21 else (offset >> 8) << 10 | 1 << 9
+        units[place] |= offset << 10
         for key, child in node.items():
             if key == "value":
                 units[place] |= 1 << 8
@@ -256,6 +256,3 @@ def build(texts):
     out.update(added(texts))
     out.update(forms(texts))
     return out
-
-
-__all__ = ["build", "charsmap", "base64"]

@@ -68,3 +68,9 @@ def random_text(rng):
 def made_up(rng):
     words = [rng.choice("bcdfglmnprst") + rng.choice("aeiou\u00e9") + rng.choice(["", "n", "s", "'t"]) for _ in range(300)]
     return [" ".join(rng.choices(words, k=9)).capitalize() + rng.choice(".!?") for _ in range(6000)]
+
+
+def old_only():
+    """Leaves out all that is not in Unicode 3.2, which every table has."""
+    EXCLUDED.update(p for p in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(p)) in ("Cn", "Cs", "Co") or
+                    unicodedata.ucd_3_2_0.category(chr(p)) != unicodedata.category(chr(p)))
