@@ -99,17 +99,17 @@ bool mh_tokenizer_keep(mh_context *context, mh_tokenizer *t, const char *bytes, 
 
 static inline mh_text mh_kept(const mh_tokenizer *t, mh_span span)
 {
-    return (mh_text){t->bytes.bytes + span.begin, span.size};
+    return span.size > 0 ? (mh_text){t->bytes.bytes + span.begin, span.size} : (mh_text){"", 0};
 }
 
 static inline mh_text mh_token_name(const mh_tokenizer *t, size_t id)
 {
-    return (mh_text){t->bytes.bytes + t->tokens[id].name, t->tokens[id].name_size};
+    return mh_kept(t, (mh_span){t->tokens[id].name, t->tokens[id].name_size});
 }
 
 static inline const char *mh_token_bytes(const mh_tokenizer *t, size_t id)
 {
-    return t->bytes.bytes + t->tokens[id].begin;
+    return t->tokens[id].size > 0 ? t->bytes.bytes + t->tokens[id].begin : "";
 }
 
 // Applies the merges to one word of bytes: tokenizer_bpe.h. `scratch` holds mh_word_scratch(size)

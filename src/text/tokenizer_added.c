@@ -23,27 +23,41 @@ static bool word_after(const char *text, size_t size, size_t at)
     return at < size && mh_is_word_character(mh_utf8_decode(text + at, &length));
 }
 
-static size_t skip_white(const char *text, size_t size, size_t at)
+// A search for added tokens in one text.
+typedef struct search {
+    const char *text;
+    size_t size;
+    size_t free;                   // where the last piece ended
+    size_t white_begin, white_end; // whitespace that was skipped last: it is not scanned again
+    bool special;                  // special tokens count
+} search;
+
+static size_t skip_white(search *s, size_t at)
 {
-    for (size_t length; at < size; at += length)
-        if (!mh_is_white(mh_utf8_decode(text + at, &length)))
+    if (at >= s->white_begin && at < s->white_end)
+        return s->white_end;
+    s->white_begin = at;
+    for (size_t length; at < s->size; at += length)
+        if (!mh_is_white(mh_utf8_decode(s->text + at, &length)))
             break;
+    s->white_end = at;
     return at;
 }
 
 // A match as it is taken: false if it does not count, else with the whitespace that belongs to it.
-static bool accept(const mh_added_token *token, bool special, const char *text, size_t size,
-                   size_t free, size_t *begin, size_t *end)
+static bool accept(search *s, const mh_added_token *token, size_t *begin, size_t *end)
 {
-    if ((token->special && !special) ||
-        (token->single_word && (word_before(text, *begin) || word_after(text, size, *end))))
+    if ((token->special && !s->special) ||
+        (token->single_word &&
+         (word_before(s->text, *begin) || word_after(s->text, s->size, *end))))
         return false;
-    if (token->left) {
-        size_t white = mh_white_begin(text, *begin);
-        *begin = white > free ? white : free;
-    }
+    if (token->left)
+        *begin = *begin <= s->free ? s->free
+                                   : s->free + mh_white_begin(s->text + s->free, *begin - s->free);
     if (token->right)
-        *end = skip_white(text, size, *end);
+        *end = skip_white(s, *end);
+    if (*end < *begin)
+        *end = *begin;
     return true;
 }
 
@@ -52,31 +66,31 @@ bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized,
 {
     const mh_added_list *added = &t->parts.added;
     const mh_trie *trie = normalized ? &added->normal : &added->raw;
-    const char *text = all + from;
-    size_t free = 0; // where the last piece ended
+    if (size == 0)
+        return true;
+    search s = {.text = all + from, .size = size, .special = special};
     for (size_t at = 0; trie->nodes && at < size;) {
         size_t length, begin = at, end;
         uint32_t found = UINT32_MAX;
-        if (trie->root[(unsigned char)text[at]] != MH_NO_NODE)
-            found = mh_trie_longest(trie, 0, text + at, size - at, &length);
+        if (trie->root[(unsigned char)s.text[at]] != MH_NO_NODE)
+            found = mh_trie_longest(trie, 0, s.text + at, size - at, &length);
         if (found == UINT32_MAX) {
             at++;
             continue;
         }
         at = end = at + length; // a match that does not count hides what is within it
         const mh_added_token *token = &added->items[found];
-        if (!accept(token, special, text, size, free, &begin, &end))
-            continue; // whitespace that a token took may be another token as well, as in tokenizers
-        if ((begin > free && !mh_piece_add(context, pieces, from + free, begin - free, -1)) ||
+        if (!accept(&s, token, &begin, &end))
+            continue;
+        if ((begin > s.free && !mh_piece_add(context, pieces, from + s.free, begin - s.free, -1)) ||
             !mh_piece_add(context, pieces, from + begin, end - begin, token->id))
             return false;
-        free = end;
+        s.free = end; // whitespace that a token took may be another token as well, as in tokenizers
     }
-    return free == size || mh_piece_add(context, pieces, from + free, size - free, -1);
+    return s.free == size || mh_piece_add(context, pieces, from + s.free, size - s.free, -1);
 }
 
-// ---- tries
-// ----------------------------------------------------------------------------------------
+// ---- tries ----------------------------------------------------------------------------------
 
 static bool build(mh_context *context, mh_tokenizer *t, bool normalized, mh_trie *trie)
 {

@@ -29,7 +29,8 @@ static void free_strings(mh_context *context, strings *s)
 static mh_text string_at(const strings *s, size_t i)
 {
     size_t begin = i > 0 ? s->ends[i - 1] : 0;
-    return (mh_text){s->bytes.bytes + begin, s->ends[i] - begin};
+    return s->bytes.size > 0 ? (mh_text){s->bytes.bytes + begin, s->ends[i] - begin}
+                             : (mh_text){"", 0};
 }
 
 static bool append(decoding *d, mh_text text)
@@ -53,6 +54,8 @@ static bool replace_into(mh_context *context, mh_pattern pattern, mh_text litera
                          mh_text text, mh_text_buffer *out)
 {
     size_t at = 0, begin, end;
+    if (text.size == 0)
+        return true;
     while (mh_pattern_find(pattern, literal, text.bytes, text.size, at, &begin, &end)) {
         if (!mh_text_append(context, out, text.bytes + at, begin - at) ||
             !mh_text_append(context, out, content.bytes, content.size))

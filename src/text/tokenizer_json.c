@@ -278,8 +278,7 @@ static mh_status read_all_added(const mh_build *b, json_t *list)
     return MH_OK;
 }
 
-// ---- the whole
-// ------------------------------------------------------------------------------------
+// ---- the whole ------------------------------------------------------------------------------
 
 static mh_status read_root(const mh_build *b, json_t *root)
 {

@@ -95,8 +95,7 @@ static const entry normalizers[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- pre-tokenizers
-// -------------------------------------------------------------------------------
+// ---- pre-tokenizers -------------------------------------------------------------------------
 
 static mh_status read_byte_level(const mh_build *b, const char *where, json_t *o, mh_component *c)
 {
@@ -160,8 +159,7 @@ static const entry pre_tokenizers[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- decoders
-// -------------------------------------------------------------------------------------
+// ---- decoders -------------------------------------------------------------------------------
 
 static mh_status read_wordpiece(const mh_build *b, const char *where, json_t *o, mh_component *c)
 {
@@ -208,8 +206,7 @@ static const entry decoders[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- one component, or a sequence of them
-// -----------------------------------------------------------
+// ---- one component, or a sequence of them ---------------------------------------------------
 
 static mh_status read_entry(const mh_build *b, const char *where, json_t *value,
                             const entry *entries, mh_component_list *list)

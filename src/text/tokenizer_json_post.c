@@ -65,8 +65,7 @@ static mh_status read_byte_level(const mh_build *b, const char *where, json_t *o
     return status;
 }
 
-// ---- templates
-// ------------------------------------------------------------------------------------
+// ---- templates ------------------------------------------------------------------------------
 
 // All ids of a special token of the template.
 static mh_status add_special(const mh_build *b, const char *where, json_t *specials, mh_text name,
@@ -150,8 +149,7 @@ static mh_status read_template(const mh_build *b, const char *where, json_t *obj
     return status;
 }
 
-// ---- all
-// ------------------------------------------------------------------------------------------
+// ---- all ------------------------------------------------------------------------------------
 
 static mh_status read_sequence(const mh_build *b, const char *where, json_t *object)
 {

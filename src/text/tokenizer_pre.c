@@ -61,8 +61,7 @@ static void begin_piece(splitter *s)
     s->previous = false;
 }
 
-// ---- patterns
-// -------------------------------------------------------------------------------------
+// ---- patterns -------------------------------------------------------------------------------
 
 static bool split_pattern(splitter *s, const mh_component *c, mh_pattern pattern, mh_piece piece)
 {
@@ -167,8 +166,7 @@ static bool split_piece(splitter *s, const mh_component *c, mh_piece piece)
     return mh_piece_add(s->context, s->out, piece.begin, piece.size, -1);
 }
 
-// ---- components that change the text
-// --------------------------------------------------------------
+// ---- components that change the text --------------------------------------------------------
 
 static bool starts_with(mh_text text, mh_text prefix)
 {

@@ -32,7 +32,8 @@ static mh_status show(mh_context *context, const mh_tokenizer *t, bool skip_spec
     size_t known = s->prefix.size < s->text.size ? s->prefix.size : s->text.size;
     while (known > 0 && known < s->text.size && (s->text.bytes[known] & 0xC0) == 0x80)
         known--;
-    if (!mh_text_append(context, out, s->text.bytes + known, s->text.size - known))
+    if (known < s->text.size &&
+        !mh_text_append(context, out, s->text.bytes + known, s->text.size - known))
         return MH_ERROR_MEMORY;
     memmove(s->ids, s->ids + s->shown, (s->count - s->shown) * sizeof *s->ids);
     s->count -= s->shown;
@@ -59,8 +60,8 @@ mh_status mh_text_stream_next(mh_context *context, const mh_tokenizer *t, bool s
         s->count -= id != -1;
         return status;
     }
-    bool held = ends_broken(&s->text) && id != -1 && s->count - s->shown < MOST_HELD;
-    if (held || s->text.size <= s->prefix.size)
+    bool held = id != -1 && s->count - s->shown < MOST_HELD;
+    if (held && (ends_broken(&s->text) || s->text.size <= s->prefix.size))
         return MH_OK;
     return show(context, t, skip_special, s, out);
 }

@@ -85,8 +85,7 @@ static mh_status add_byte_level(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- SentencePiece's BPE
-// --------------------------------------------------------------------------
+// ---- SentencePiece's BPE --------------------------------------------------------------------
 
 static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
 {
@@ -121,8 +120,7 @@ static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- both
-// -----------------------------------------------------------------------------------------
+// ---- both -----------------------------------------------------------------------------------
 
 static mh_status check(const mh_build *b, const mh_vocabulary *v)
 {
