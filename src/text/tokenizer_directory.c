@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define CHECK(status, call)                                                                        \
     do {                                                                                           \
@@ -94,6 +95,34 @@ static void set_roles(mh_tokenizer *t, const mh_tokenizer_settings *s)
         if (id != SIZE_MAX)
             t->roles[role] = (int32_t)id;
     }
+}
+
+// {"50256": {"content": "<|endoftext|>", "special": true, ...}, ...}
+mh_status mh_read_added_settings(const mh_build *b, const mh_tokenizer_settings *s)
+{
+    json_t *list = json_object_get(s->tokenizer, "added_tokens_decoder"), *entry;
+    const char *id;
+    json_object_foreach(list, id, entry)
+    {
+        const char *content = json_string_value(json_object_get(entry, "content"));
+        const mh_added_token settings = {
+            .left = json_is_true(json_object_get(entry, "lstrip")),
+            .right = json_is_true(json_object_get(entry, "rstrip")),
+            .single_word = json_is_true(json_object_get(entry, "single_word")),
+            .normalized = json_is_true(json_object_get(entry, "normalized")),
+            .special = json_is_true(json_object_get(entry, "special"))};
+        char *end;
+        long number = strtol(id, &end, 10);
+        if (!content || *end != '\0' || number < 0)
+            return mh_source_fail(b->source, MH_ERROR_FORMAT,
+                                  "tokenizer_config.json: added_tokens_decoder: %s: expected an id "
+                                  "and an object with its content",
+                                  mh_quote_string(id).text);
+        mh_status status = mh_build_added(b, number, (mh_text){content, strlen(content)}, settings);
+        if (status != MH_OK)
+            return status;
+    }
+    return MH_OK;
 }
 
 // ---- formats ----------------------------------------------------------------------------------

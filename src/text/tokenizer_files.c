@@ -75,6 +75,7 @@ mh_status mh_read_vocab_txt(const mh_build *b, const mh_tokenizer_settings *s)
         status = mh_build_token(b, id, line);
     }
     CHECK(status, mh_build_vocabulary(b));
+    CHECK(status, mh_read_added_settings(b, s));
     CHECK(status, build_bert(b, s));
     return status;
 }
@@ -201,6 +202,7 @@ mh_status mh_read_vocab_merges(const mh_build *b, const mh_source *merges,
         status = mh_build_text(b, "</w>", 4, &p->suffix);
     CHECK(status, read_vocabulary(b));
     CHECK(status, read_merges(b, merges));
+    CHECK(status, mh_read_added_settings(b, s));
     if (clip || roberta) {
         CHECK(status, clip ? build_clip(b) : build_roberta(b, s));
         return status;

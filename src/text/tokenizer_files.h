@@ -19,6 +19,9 @@ bool mh_setting(const mh_tokenizer_settings *s, const char *name, bool otherwise
 // Whether tokenizer_class or model_type has this word in it: "CLIP", "roberta".
 bool mh_setting_is(const mh_tokenizer_settings *s, const char *word);
 
+// The added tokens of tokenizer_config.json (added_tokens_decoder), after mh_build_vocabulary.
+mh_status mh_read_added_settings(const mh_build *b, const mh_tokenizer_settings *s);
+
 // vocab.txt: one token per line, in order of their ids.
 mh_status mh_read_vocab_txt(const mh_build *b, const mh_tokenizer_settings *s);
 

@@ -96,6 +96,21 @@ static void test_merges(void **state)
     assert_int_equal(bytes.size, 3);
     assert_int_equal(mh_tokenizer_eos(t), 5);
     mh_tokenizer_free(t);
+    static const char config[] =
+        "{\"added_tokens_decoder\": {\"7\": {\"content\": \"<x>\", \"lstrip\": "
+        "true, \"special\": true}}, \"pad_token\": \"<x>\"}";
+    static const char broken[] = "{\"added_tokens_decoder\": {\"-7\": {\"content\": \"<x>\"}}}";
+    write_file("tokenizer_config.json", config, sizeof config - 1);
+    t = load_directory();
+    CHECK_IDS(t, "ab <x>a", 3, 7, 0);
+    assert_int_equal(mh_tokenizer_pad(t), 7);
+    assert_int_equal(mh_tokenizer_size(t), 8);
+    assert_false(mh_tokenizer_name(t, 6, &name));
+    mh_tokenizer_free(t);
+    write_file("tokenizer_config.json", broken, sizeof broken - 1);
+    test_refused(context, mh_tokenizer_load_directory(context, directory, &t), MH_ERROR_FORMAT,
+                 "added_tokens_decoder: \"-7\"");
+    remove_file("tokenizer_config.json");
     remove_file("merges.txt");
     remove_file("vocab.json");
 }
