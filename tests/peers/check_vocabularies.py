@@ -41,7 +41,8 @@ def train_spm(folder, name, texts, **options):
     corpus = folder / "corpus.txt"
     corpus.write_text("\n".join(t.replace("\n", " ") for t in texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
-        input=str(corpus), model_prefix=str(folder / name), minloglevel=2, num_threads=1, **options)
+        input=str(corpus), model_prefix=str(folder / name), minloglevel=2, num_threads=1,
+        **{"hard_vocab_limit": options.get("model_type") == "bpe", **options})
     return folder / f"{name}.model"
 
 

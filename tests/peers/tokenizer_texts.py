@@ -66,7 +66,9 @@ def random_text(rng):
 
 
 def made_up(rng):
-    words = [rng.choice("bcdfglmnprst") + rng.choice("aeiou\u00e9") + rng.choice(["", "n", "s", "'t"]) for _ in range(300)]
+    def syllable():
+        return rng.choice("bcdfglmnprstvw") + rng.choice("aeiou\u00e9\u00e8\u0153") + rng.choice(["", "n", "s", "'t", "rk"])
+    words = ["".join(syllable() for _ in range(rng.randint(1, 4))) for _ in range(2000)]
     return [" ".join(rng.choices(words, k=9)).capitalize() + rng.choice(".!?") for _ in range(6000)]
 
 
