@@ -7,6 +7,7 @@
 #include "model/parameters_match.h"
 
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "io/checksum.h"
 #include <stdio.h>
 
@@ -66,17 +67,15 @@ static mh_status copy_all(mh_match *m, const mh_verified *v)
 }
 
 static mh_status check_arguments(mh_context *context, const mh_parameters *parameters,
-                                 const char *path, const mh_parameters_options *options)
+                                 const char *path, const mh_parameters_options *given,
+                                 mh_parameters_options *options)
 {
+    *options = mh_parameters_options_default();
     if (!parameters || !path)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL", path ? "parameters" : "path");
-    if (!options)
-        return MH_OK;
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "options.struct_size: found %zu, expected %zu as "
-                       "mh_parameters_options_default() says",
-                       options->struct_size, sizeof *options);
+    mh_status status = MH_READ_STRUCT(context, mh_parameters_options, given, options);
+    if (status)
+        return status;
     if (options->prefix && strlen(options->prefix) > PREFIX_MAX_BYTES)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "options.prefix: found %zu bytes, expected at most %d",
@@ -92,9 +91,9 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
-    const mh_parameters_options usual = mh_parameters_options_default();
+    mh_parameters_options own;
     mh_tensor_file *file = NULL;
-    mh_status status = check_arguments(context, parameters, path, options);
+    mh_status status = check_arguments(context, parameters, path, options, &own);
     if (!status)
         status = mh_tensor_file_open(context, path, &file);
     if (status)
@@ -102,7 +101,7 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
     const size_t tensors = mh_tensor_file_count(file), used_bytes = (tensors + 1) * sizeof(bool);
     mh_match m = {.source = {.context = context, .name = path},
                   .parameters = parameters,
-                  .options = options ? options : &usual,
+                  .options = &own,
                   .file = file};
     m.used = mh_alloc(context, used_bytes);
     if (!m.used)
@@ -250,6 +249,7 @@ mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameter
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
-    mh_status status = check_arguments(context, parameters, path, NULL);
+    mh_parameters_options unused;
+    mh_status status = check_arguments(context, parameters, path, NULL, &unused);
     return status ? status : mh_parameters_save_as(context, parameters, MH_F32, path);
 }

@@ -6,6 +6,7 @@
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include "support/grow.h"
@@ -54,12 +55,8 @@ static mh_status check(mh_context *context, const mh_translator *t,
     for (size_t i = 0; i < count; i++)
         if (!texts[i].bytes && texts[i].size > 0)
             return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    return check_options(context, t, own);
+    mh_status status = MH_READ_STRUCT(context, mh_translate_options, options, own);
+    return status ? status : check_options(context, t, own);
 }
 
 // ---- results ------------------------------------------------------------------------------------

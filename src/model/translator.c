@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
 #include <math.h>
@@ -9,11 +10,15 @@
 
 enum { MOST_POSITIONS = 1 << 16 };
 
-static mh_status check_config(mh_context *context, const mh_translator_config *config)
+static mh_status check_config(mh_context *context, const mh_translator_config *given,
+                              mh_translator_config *config)
 {
-    if (!config || config->struct_size != sizeof *config)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "config: expected mh_translator_config_default()");
+    *config = mh_translator_config_default();
+    mh_status status = mh_need(context, given, "config");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_translator_config, given, config);
+    if (status)
+        return status;
     if (!config->num_encoder_layers || !config->num_decoder_layers)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "layers: found %zu and %zu, expected at least one each",
@@ -74,14 +79,15 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
         return MH_ERROR_ARGUMENT;
     }
     *translator = NULL;
-    mh_status status = check_config(context, config);
+    mh_translator_config own;
+    mh_status status = check_config(context, config, &own);
     mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);
     if (!t) {
         mh_tokenizer_free(tokenizer);
         return status ? status : MH_ERROR_MEMORY;
     }
     *t = (mh_translator){.allocator = context->allocator,
-                         .config = *config,
+                         .config = own,
                          .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer,
                          .foreign = mh_plain_foreign(tokenizer)};

@@ -3,6 +3,7 @@
 // here; attention_layer_run.c computes.
 #include "base/context.h"
 #include "base/entropy.h"
+#include "base/sized_struct.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
 #include "ops/overlap.h"
@@ -21,10 +22,13 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     if (mh_need(context, mha, "mha"))
         return MH_ERROR_ARGUMENT;
     *mha = NULL;
-    if (!config || config->struct_size != sizeof *config)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "config: expected mh_mha_config_default()");
+    mh_mha_config own = mh_mha_config_default();
     mh_attention_layer layer;
-    mh_status status = mh_attention_layer_check(context, config, &layer);
+    mh_status status = mh_need(context, config, "config");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_mha_config, config, &own);
+    if (!status)
+        status = mh_attention_layer_check(context, &own, &layer);
     if (status)
         return status;
     mh_mha *m = mh_alloc(context, sizeof *m);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Argument checks of the multi-head attention module; see mha_call.h.
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "nn/mha_call.h"
 
 // Options of the engine that do not support extra keys.
@@ -16,11 +17,9 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
     *own = mh_mha_options_default();
     if (!context || !mha)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
+    mh_status status = MH_READ_STRUCT(context, mh_mha_options, options, own);
+    if (status)
+        return status;
     if (own->attention.sequences)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.sequences: found %zu, expected 0: a module's batch is not packed",

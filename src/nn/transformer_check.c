@@ -2,6 +2,7 @@
 // Argument checks of the Transformer: sequences of rows, masks of matching shapes, taps of existing
 // attentions.
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "nn/flatten.h"
 #include "nn/transformer_call.h"
 #include "ops/gemm/gemm_internal.h"
@@ -96,12 +97,7 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
     *own = mh_transformer_options_default();
     if (!context || !t)
         return mh_fail(context, MH_ERROR_ARGUMENT, "transformer: found NULL, expected a module");
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    return MH_OK;
+    return MH_READ_STRUCT(context, mh_transformer_options, options, own);
 }
 
 static void set_calls(const mh_transformer *t, const mh_transformer_options *o,

@@ -7,6 +7,7 @@
 #include "base/context.h"
 #include "base/env.h"
 #include "base/pool.h"
+#include "base/sized_struct.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -20,22 +21,6 @@ typedef struct context_block {
 const char *const *mh_isa_levels(void) { return mh_isa_names; }
 
 bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
-
-// A caller that was compiled with an older header passes a shorter struct: members it lacks keep
-// their defaults.
-static mh_status read_options(mh_context *draft, const mh_context_options *given,
-                              mh_context_options *options)
-{
-    *options = mh_context_options_default();
-    if (!given)
-        return MH_OK;
-    if (given->struct_size == 0 || given->struct_size > sizeof *options)
-        return mh_fail(draft, MH_ERROR_ARGUMENT, "struct_size: found %zu, expected 1 to %zu",
-                       given->struct_size, sizeof *options);
-    memcpy(options, given, given->struct_size);
-    options->struct_size = sizeof *options;
-    return MH_OK;
-}
 
 static mh_status choose_memory(mh_context *draft, const mh_context_options *options)
 {
@@ -119,9 +104,9 @@ static mh_status build(mh_context *draft, const mh_kernels *kernels, mh_context 
 
 static mh_status create(mh_context *draft, const mh_context_options *given, mh_context **context)
 {
-    mh_context_options options;
+    mh_context_options options = mh_context_options_default();
     mh_kernels kernels;
-    mh_status status = read_options(draft, given, &options);
+    mh_status status = MH_READ_STRUCT(draft, mh_context_options, given, &options);
     if (!status)
         status = choose_memory(draft, &options);
     if (!status)

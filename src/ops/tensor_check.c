@@ -80,19 +80,3 @@ mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *
                          mh_tensor_describe(like, expected, sizeof expected));
     return status;
 }
-
-mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size)
-{
-    size_t given;
-    if (!context)
-        return MH_ERROR_ARGUMENT;
-    if (!options)
-        return MH_OK;
-    memcpy(&given, options, sizeof given);
-    if (given < sizeof given || given > size)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "struct_size: found %zu, expected %zu as the default options have it", given,
-                       size);
-    memcpy(out, options, given);
-    return MH_OK;
-}

@@ -92,8 +92,6 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
 
 static mh_status check_options(mh_context *context, const mh_train_options *o)
 {
-    if (!o || o->struct_size != sizeof *o)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options: expected mh_train_options_default()");
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));

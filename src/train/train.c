@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/context.h"
 #include "base/fpenv.h"
+#include "base/sized_struct.h"
 #include "train/model_card.h"
 #include "train/run_internal.h"
 #include <inttypes.h>
@@ -349,7 +350,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
             status = train(&run);
     }
     result->stopped = run.stopped;
-    result->impatient = options && options->patience && run.progress.stale >= options->patience;
+    result->impatient = options->patience && run.progress.stale >= options->patience;
     result->update = run.progress.update;
     result->epoch = run.progress.epoch;
     result->tokens = run.progress.tokens;
@@ -366,7 +367,12 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
         return MH_ERROR_ARGUMENT;
     *result = (mh_train_result){0};
     mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for number-to-text conversions
-    mh_status status = prepare_and_train(context, options, result);
+    mh_train_options own = mh_train_options_default();
+    mh_status status = mh_need(context, options, "options");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_train_options, options, &own);
+    if (!status)
+        status = prepare_and_train(context, &own, result);
     mh_fpenv_leave(saved);
     return status;
 }

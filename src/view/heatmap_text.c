@@ -16,6 +16,7 @@
 
 #include "base/context.h"
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "view/token_text.h"
 #include "view/trace.h"
 
@@ -328,17 +329,21 @@ static mh_status draw(drawing *d, size_t first, size_t end)
     return status;
 }
 
-mh_status mh_view_text(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *text)
+mh_status mh_view_text(mh_context *context, const mh_view_options *given_options,
+                       const mh_trace *given, mh_bytes *text)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    mh_view_options own = mh_view_options_default();
+    mh_trace own_trace;
+    const mh_view_options *options = &own;
+    const mh_trace *trace = &own_trace;
     mh_appender to = {.context = context};
     mh_trace_kind kind;
     if (mh_need(context, text, "text"))
         return MH_ERROR_ARGUMENT;
     *text = (mh_bytes){0};
-    options = options ? options : &defaults;
-    mh_status status = mh_trace_refuse(context, trace, false);
+    mh_status status = MH_READ_STRUCT(context, mh_view_options, given_options, &own);
+    if (status == MH_OK)
+        status = mh_trace_read(context, given, false, &own_trace);
     if (status == MH_OK)
         status = mh_view_choose(context, options, trace, &kind);
     if (status != MH_OK)

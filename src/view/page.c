@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "support/file.h"
 #include "view/page_data.h"
 #include "view/page_template.h"
@@ -56,13 +57,21 @@ static const mh_page_sink json_sink = {json_description, json_chunk};
 
 // ---- both ---------------------------------------------------------------------------------
 
-static mh_status check_call(mh_context *context, const mh_trace *trace, const char *out_name,
-                            mh_bytes *out)
+// The caller's structs, complete.
+typedef struct call {
+    mh_view_options options;
+    mh_trace trace;
+} call;
+
+static mh_status read_call(mh_context *context, const mh_view_options *options,
+                           const mh_trace *trace, const char *out_name, mh_bytes *out, call *own)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
     *out = (mh_bytes){0};
-    return trace ? mh_trace_refuse(context, trace, false) : MH_OK;
+    own->options = mh_view_options_default();
+    mh_status status = MH_READ_STRUCT(context, mh_view_options, options, &own->options);
+    return status || !trace ? status : mh_trace_read(context, trace, false, &own->trace);
 }
 
 // Appends the template up to `mark` and steps over it.
@@ -77,18 +86,17 @@ static void append_until(mh_appender *to, const char **from, const char *end, co
 mh_status mh_view_page(mh_context *context, const mh_view_options *options, const mh_trace *trace,
                        mh_bytes *page)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    call own;
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "page", page);
+    mh_status status = read_call(context, options, trace, "page", page, &own);
     if (status != MH_OK)
         return status;
-    options = options ? options : &defaults;
     append_until(&to, &from, end, "{{connect}}");
-    mh_append_string(&to, options->served ? "'self'" : "'none'");
+    mh_append_string(&to, own.options.served ? "'self'" : "'none'");
     append_until(&to, &from, end, "{{data}}");
     if (trace != NULL)
-        status = mh_page_data(options, trace, &page_sink, &to);
+        status = mh_page_data(&own.options, &own.trace, &page_sink, &to);
     append_until(&to, &from, end, NULL);
     return mh_append_finish(&to, status, page);
 }
@@ -96,14 +104,14 @@ mh_status mh_view_page(mh_context *context, const mh_view_options *options, cons
 mh_status mh_view_data(mh_context *context, const mh_view_options *options, const mh_trace *trace,
                        mh_bytes *json)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    call own;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "json", json);
+    mh_status status = read_call(context, options, trace, "json", json, &own);
     if (status == MH_OK)
         status = mh_need(context, trace, "trace");
     if (status != MH_OK)
         return status;
-    status = mh_page_data(options ? options : &defaults, trace, &json_sink, &to);
+    status = mh_page_data(&own.options, &own.trace, &json_sink, &to);
     mh_append_string(&to, "]}\n");
     return mh_append_finish(&to, status, json);
 }

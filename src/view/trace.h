@@ -54,8 +54,9 @@ mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t la
 // Rejects weights that are not (layers, heads, T, S), on which everything else relies.
 mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *weights);
 
-// mh_trace_check, with its warning only if `warn`: it is reported once, when a trace is opened.
-mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn);
+// A complete copy of the caller's struct in `trace`, checked as mh_trace_check() does; its warning
+// only if `warn`: it is reported once, when a trace is opened.
+mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace);
 
 // The group selected by the options; an error if the trace lacks it, or the layer or head.
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/context.h"
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "view/trace.h"
 
 const char *const mh_tap_names[MH_TAPS] = {"q", "k", "v", "out", "mask"};
@@ -257,15 +259,15 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     return status;
 }
 
-mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
+mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace)
 {
     bool any = false;
-    mh_status status = MH_OK;
-    if (context == NULL)
-        return MH_ERROR_ARGUMENT;
-    if (trace == NULL || trace->struct_size != sizeof *trace)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "trace: NULL or of another version");
-    status = check_texts(context, "source", &trace->source);
+    *trace = mh_trace_default();
+    mh_status status = mh_need(context, given, "trace");
+    if (status == MH_OK)
+        status = MH_READ_STRUCT(context, mh_trace, given, trace);
+    if (status == MH_OK)
+        status = check_texts(context, "source", &trace->source);
     if (status == MH_OK)
         status = check_texts(context, "target", &trace->target);
     if (status == MH_OK)
@@ -290,7 +292,8 @@ mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
 
 mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
 {
-    return mh_trace_refuse(context, trace, true);
+    mh_trace own;
+    return mh_trace_read(context, trace, true, &own);
 }
 
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,
@@ -298,8 +301,6 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
 {
     static const mh_trace_kind order[] = {MH_TRACE_CROSS, MH_TRACE_ENCODER, MH_TRACE_DECODER,
                                           MH_TRACE_ATTENTION};
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options: of another version");
     *kind = options->kind;
     if ((size_t)options->kind > MH_TRACE_KINDS)
         return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected at most %d",
@@ -307,7 +308,7 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
     for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
         if (mh_trace_has(trace, (int)order[i]))
             *kind = order[i];
-    if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_refuse came first
+    if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_read came first
         char found[80] = "";
         for (int k = 0; k < MH_TRACE_KINDS; k++)
             if (mh_trace_has(trace, k))

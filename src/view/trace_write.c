@@ -111,16 +111,17 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
     return o->status;
 }
 
-mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace)
+mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *given)
 {
-    mh_status status = mh_trace_refuse(context, trace, false);
+    mh_trace trace;
+    mh_status status = mh_trace_read(context, given, false, &trace);
     if (status != MH_OK)
         return status;
     output *o = mh_alloc(context, sizeof *o);
     if (o == NULL)
         return MH_ERROR_MEMORY;
     *o = (output){.context = context};
-    status = collect_and_write(o, path, trace);
+    status = collect_and_write(o, path, &trace);
     mh_free(context, o, sizeof *o);
     return status;
 }

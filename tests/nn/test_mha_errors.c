@@ -27,7 +27,7 @@ static void refuse_config(mh_context *context, const mh_mha_config *config, cons
 static void configs(void **state)
 {
     refuse_config(*state, NULL, "config");
-    REFUSE_CONFIG(c.struct_size = 8, "config");
+    REFUSE_CONFIG(c.struct_size = 1, "config");
     REFUSE_CONFIG(c.embed_dim = 0, "embed_dim: found 0");
     REFUSE_CONFIG(c.embed_dim = SIZE_MAX, "embed_dim");
     REFUSE_CONFIG(c.num_heads = 0, "num_heads: found 0");

@@ -219,7 +219,7 @@ static void test_refusals(void **state)
     mh_trace_group *g = &t.groups[MH_TRACE_CROSS];
     test_ok(context, mh_trace_check(context, &t));
     refused(NULL, "NULL");
-    t.struct_size--, refused(&t, "version"), t = good_trace();
+    t.struct_size--, refused(&t, "mh_trace.struct_size"), t = good_trace();
     t.source.count--, refused(&t, "4 tokens for 5 keys"), t = good_trace();
     t.target.text = missing, refused(&t, "target: token 1 is NULL"), t = good_trace();
     // What no group uses is written and drawn all the same.

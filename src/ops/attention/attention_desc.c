@@ -2,6 +2,7 @@
 // Argument checks of the attention API: every argument is checked here, once, and each error
 // message says what was found and what was expected.
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "ops/attention/attention_internal.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -315,7 +316,7 @@ static mh_status copy_options(mh_context *context, const mh_attention_options *o
                               mh_attention_options *out)
 {
     *out = mh_attention_options_default();
-    return mh_check_options(context, options, out, sizeof *out);
+    return MH_READ_STRUCT(context, mh_attention_options, options, out);
 }
 
 mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,

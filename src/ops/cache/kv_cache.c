@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/cache/kv_internal.h"
 #include "ops/row_io.h"
 #include "ops/tensor_check.h"
@@ -15,9 +16,6 @@ enum { MOST_HEADS = 1 << 20 };
 
 static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
 {
-    if (!o || o->struct_size != sizeof *o)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: expected options from mh_kv_cache_options_default()");
     const size_t value_width = o->value_width ? o->value_width : o->key_width;
     if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
         return mh_fail(context, MH_ERROR_ARGUMENT,
@@ -44,18 +42,22 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     if (mh_need(context, cache, "cache"))
         return MH_ERROR_ARGUMENT;
     *cache = NULL;
-    mh_status status = check_options(context, options);
+    mh_kv_cache_options own = mh_kv_cache_options_default();
+    mh_status status = mh_need(context, options, "options");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_kv_cache_options, options, &own);
+    if (!status)
+        status = check_options(context, &own);
     if (status)
         return status;
     mh_kv_cache *c = mh_alloc(context, sizeof *c);
     if (!c)
         return MH_ERROR_MEMORY;
-    *c = (mh_kv_cache){.options = *options, .allocator = context->allocator};
-    const size_t sequences = options->sequences;
+    *c = (mh_kv_cache){.options = own, .allocator = context->allocator};
+    const size_t sequences = own.sequences;
     if (!c->options.value_width)
-        c->options.value_width = options->key_width;
-    c->layout = mh_kv_layout_of(context->kernels, options->dtype, options->key_width,
-                                c->options.value_width);
+        c->options.value_width = own.key_width;
+    c->layout = mh_kv_layout_of(context->kernels, own.dtype, own.key_width, c->options.value_width);
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);

@@ -3,6 +3,7 @@
 //
 //     y = x W^T + b          dx = dy W          dW = dy^T x          db = column sums of dy
 #include "base/fpenv.h"
+#include "base/sized_struct.h"
 #include "ops/gemm/gemm_internal.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -13,7 +14,7 @@ static mh_status check_options(mh_context *context, const mh_linear_options *opt
                                mh_linear_options *own)
 {
     *own = mh_linear_options_default();
-    mh_status status = mh_check_options(context, options, own, sizeof *own);
+    mh_status status = MH_READ_STRUCT(context, mh_linear_options, options, own);
     if (!status && own->precision != MH_PRECISION_AUTO && own->precision != MH_PRECISION_F32 &&
         own->precision != MH_PRECISION_BF16)
         status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 2",

@@ -11,6 +11,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/indices.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -153,7 +154,7 @@ static mh_status check(mh_context *context, entropy_job *job,
     if (!status && job->dlogits)
         status = mh_check_like(context, "dlogits", job->dlogits, "logits", job->logits);
     if (!status)
-        status = mh_check_options(context, options, &job->o, sizeof job->o);
+        status = MH_READ_STRUCT(context, mh_cross_entropy_options, options, &job->o);
     if (status)
         return status;
     if (!(job->o.label_smoothing >= 0 && job->o.label_smoothing <= 1))

@@ -8,6 +8,7 @@
 // seed. Masks are made for 64 elements at a time, in blocks counted from element 0.
 #include "base/context.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/layers/layers_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -60,7 +61,7 @@ mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *option
                            mh_dropout_options *own)
 {
     *own = mh_dropout_options_default();
-    mh_status status = mh_check_options(context, options, own, sizeof *own);
+    mh_status status = MH_READ_STRUCT(context, mh_dropout_options, options, own);
     if (!status && !(own->probability >= 0 && own->probability < 1))
         status =
             mh_fail(context, MH_ERROR_ARGUMENT, "probability: found %g, expected 0 to less than 1",

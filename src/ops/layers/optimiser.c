@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "kernels/kernels.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -92,7 +93,7 @@ mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, ui
                         size_t n, const float *gradient, float *parameter, float *m, float *v)
 {
     mh_adamw_options o = mh_adamw_options_default();
-    mh_status status = mh_check_options(context, options, &o, sizeof o);
+    mh_status status = MH_READ_STRUCT(context, mh_adamw_options, options, &o);
     if (!status)
         status = check_number(context, "beta1", o.beta1, 1);
     if (!status)
@@ -146,7 +147,7 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
                       const float *gradient, float *parameter, float *velocity)
 {
     mh_sgd_options o = mh_sgd_options_default();
-    mh_status status = mh_check_options(context, options, &o, sizeof o);
+    mh_status status = MH_READ_STRUCT(context, mh_sgd_options, options, &o);
     if (!status)
         status = check_number(context, "momentum", o.momentum, INFINITY);
     if (!status && o.nesterov && o.momentum == 0)

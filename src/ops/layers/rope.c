@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/indices.h"
 #include "ops/layers/layers_internal.h"
 #include "ops/overlap.h"
@@ -206,7 +207,7 @@ static mh_status check(mh_context *context, const mh_rope_options *options, rope
     if (!status)
         status = mh_check_like(context, "y", job->y, "x", job->x);
     if (!status)
-        status = mh_check_options(context, options, &job->o, sizeof job->o);
+        status = MH_READ_STRUCT(context, mh_rope_options, options, &job->o);
     if (!status)
         status = check_options(context, job);
     if (status)

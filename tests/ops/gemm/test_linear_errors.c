@@ -95,7 +95,7 @@ static void wrong_options(void **state)
     operands p;
     make_operands(&p);
     const mh_activation odd = (mh_activation)17;
-    p.options.struct_size = sizeof p.options + 8;
+    p.options.struct_size = sizeof p.options + 1;
     expect(&p, MH_ERROR_ARGUMENT, "struct_size");
     p.options.struct_size = 0;
     expect(&p, MH_ERROR_ARGUMENT, "struct_size: found 0");
