@@ -6,6 +6,8 @@
 //
 // Letters: B batch, H query heads, G key/value heads (H a multiple of G), T query length,
 // S key length, E width of a query/key head, Ev width of a value head.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_ATTENTION_H
 #define MULTIHEAD_ATTENTION_H
 
@@ -41,17 +43,17 @@ MH_API mh_status mh_attention_forward(mh_context *context, const mh_attention_op
 // Which keys a query attends to: key j is live for query i if j <= i + offset.
 typedef enum mh_causal {
     MH_CAUSAL_NONE = 0,
-    MH_CAUSAL,              // offset 0, and an error unless T = S: the unambiguous case
-    MH_CAUSAL_TOP_LEFT,     // offset 0: the first query sees the first key (PyTorch's is_causal)
-    MH_CAUSAL_BOTTOM_RIGHT, // offset S_b - T_b: the last query sees the last key (decoding)
-    MH_CAUSAL_OFFSET,       // the offset given in the options
+    MH_CAUSAL = 1,          // offset 0, and an error unless T = S: the unambiguous case
+    MH_CAUSAL_TOP_LEFT = 2, // offset 0: the first query sees the first key (PyTorch's is_causal)
+    MH_CAUSAL_BOTTOM_RIGHT = 3, // offset S_b - T_b: the last query sees the last key (decoding)
+    MH_CAUSAL_OFFSET = 4,       // the offset given in the options
 } mh_causal;
 
 // A mask's polarity is in its name; there is no bare boolean mask.
 typedef enum mh_mask_kind {
-    MH_MASK_KEEP, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
-    MH_MASK_DROP, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
-    MH_MASK_ADD,  // f32, bf16, f16: added to the score; -inf masks the key, -1e9 does not
+    MH_MASK_KEEP = 0, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
+    MH_MASK_DROP = 1, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
+    MH_MASK_ADD = 2,  // f32, bf16, f16: added to the score; -inf masks the key, -1e9 does not
 } mh_mask_kind;
 
 typedef struct mh_mask {
@@ -59,14 +61,14 @@ typedef struct mh_mask {
     mh_tensor tensor; // broadcast to (B, H, T, S) as NumPy does; never expanded in memory
 } mh_mask;
 
-typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN } mh_empty_row;
+typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN = 1 } mh_empty_row;
 
 // What the `weights` output contains: the softmax, or an intermediate step.
 typedef enum mh_weights_stage {
     MH_WEIGHTS_SOFTMAX = 0, // p_ij, rows sum to 1 (less with sinks), 0 where masked
-    MH_WEIGHTS_SCALED,      // scale * q k^T
-    MH_WEIGHTS_CAPPED,      // ... after softcap
-    MH_WEIGHTS_BIASED,      // ... after additive masks and ALiBi; -inf where masked
+    MH_WEIGHTS_SCALED = 1,  // scale * q k^T
+    MH_WEIGHTS_CAPPED = 2,  // ... after softcap
+    MH_WEIGHTS_BIASED = 3,  // ... after additive masks and ALiBi; -inf where masked
 } mh_weights_stage;
 
 #define MH_SCALE_DEFAULT ((float)NAN) // means 1/sqrt(E)

@@ -5,6 +5,28 @@
 // threads; a context belongs to one thread at a time; two contexts never interfere.
 //
 // No call uses more than 64 KiB of stack in the calling thread, callbacks excluded.
+//
+// Structs that can grow begin with `struct_size`, which their inline _default() function sets to
+// the size that the program was compiled with; later versions append fields at the end. One rule
+// holds for all of them, and lets a program run with an older or a newer library:
+//
+//   - a shorter struct than the library's: the missing fields have their defaults;
+//   - a longer one: accepted if the fields that the library does not know are all 0, otherwise
+//     MH_ERROR_ARGUMENT names the struct;
+//   - no valid size at all, as in a struct that was not initialised: MH_ERROR_ARGUMENT names the
+//     _default() function to call;
+//   - an array of such structs: all elements have the same struct_size, the array's stride;
+//   - an output that the caller allocates: the library writes that many bytes at most;
+//   - a struct that the library allocates has no struct_size, and is only reached by a const
+//     pointer: later versions append fields to it too.
+//
+// Structs without struct_size that the caller fills in (mh_tensor, mh_text and other small values)
+// never change.
+//
+// Stability: every header says whether it is "stable" or "experimental". Between versions with the
+// same major number a stable header keeps source and binary compatibility: functions, enum values
+// and the layout of structs stay, new ones may be added. An experimental header may change in any
+// version; the change log says how. Version 0 promises neither yet. This header is stable.
 #ifndef MULTIHEAD_BASE_H
 #define MULTIHEAD_BASE_H
 
@@ -17,6 +39,9 @@
 #define MH_VERSION_MINOR  1
 #define MH_VERSION_PATCH  0
 #define MH_VERSION_STRING "0.1.0"
+
+// The same as one number, to compare: #if MH_VERSION_NUMBER >= 200 is "0.2.0 or later".
+#define MH_VERSION_NUMBER (MH_VERSION_MAJOR * 10000 + MH_VERSION_MINOR * 100 + MH_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define MH_API                 __attribute__((visibility("default")))
@@ -36,13 +61,13 @@ extern "C" {
 // required argument is MH_ERROR_ARGUMENT; accessors that return no status require valid arguments.
 typedef enum mh_status {
     MH_OK = 0,
-    MH_ERROR_ARGUMENT,    // an invalid value, shape, stride or combination
-    MH_ERROR_UNSUPPORTED, // valid, but not available: a dtype, a level this CPU lacks
-    MH_ERROR_MEMORY,      // an allocation failed
-    MH_ERROR_THREAD,      // a thread could not be started
-    MH_ERROR_FILE,        // the operating system could not open, read or write a file
-    MH_ERROR_FORMAT,      // the file was read, but its contents are invalid
-    MH_ERROR_DIVERGED,    // the training loss became NaN or infinite
+    MH_ERROR_ARGUMENT = 1,    // an invalid value, shape, stride or combination
+    MH_ERROR_UNSUPPORTED = 2, // valid, but not available: a dtype, a level this CPU lacks
+    MH_ERROR_MEMORY = 3,      // an allocation failed
+    MH_ERROR_THREAD = 4,      // a thread could not be started
+    MH_ERROR_FILE = 5,        // the operating system could not open, read or write a file
+    MH_ERROR_FORMAT = 6,      // the file was read, but its contents are invalid
+    MH_ERROR_DIVERGED = 7,    // the training loss became NaN or infinite
 } mh_status;
 
 // A short constant name such as "out of memory". Any thread.
@@ -50,6 +75,7 @@ MH_API const char *mh_status_name(mh_status status);
 
 // The version of the library at run time, as opposed to MH_VERSION_STRING of this header.
 MH_API const char *mh_version(void);
+MH_API int mh_version_number(void); // as MH_VERSION_NUMBER
 
 // ---- caller-supplied hooks --------------------------------------------------------
 
@@ -64,7 +90,7 @@ typedef struct mh_allocator {
     void *user;
 } mh_allocator;
 
-typedef enum mh_log_level { MH_LOG_DEBUG, MH_LOG_INFO, MH_LOG_WARNING } mh_log_level;
+typedef enum mh_log_level { MH_LOG_DEBUG = 0, MH_LOG_INFO = 1, MH_LOG_WARNING = 2 } mh_log_level;
 
 // Receives one line without a newline. The library itself never prints.
 typedef void (*mh_log_fn)(void *user, mh_log_level level, const char *message);

@@ -7,6 +7,8 @@
 // Files are written atomically.
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_IO_H
 #define MULTIHEAD_IO_H
 

@@ -8,6 +8,8 @@
 //
 // Results are bitwise identical to mh_attention_forward over all keys and values, whether the
 // prompt is prefilled at once, in chunks or token by token.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_KV_CACHE_H
 #define MULTIHEAD_KV_CACHE_H
 

@@ -8,6 +8,8 @@
 // number of threads. Views are borrowed. Outputs must not overlap other tensors unless documented.
 // NULL for an optional tensor means "none". Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED
 // (dtype), MH_ERROR_MEMORY; nothing is written then. A context belongs to one thread at a time.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_LAYERS_H
 #define MULTIHEAD_LAYERS_H
 
@@ -50,10 +52,10 @@ MH_API mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x,
 // ---- activations ----------------------------------------------------------------------------
 
 typedef enum mh_activation {
-    MH_RELU,      // max(x, 0); its derivative at 0 is 0
-    MH_GELU,      // x Phi(x) with the normal CDF Phi, in full precision
-    MH_GELU_TANH, // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
-    MH_SILU,      // x / (1 + exp(-x)), also called swish
+    MH_RELU = 0,      // max(x, 0); its derivative at 0 is 0
+    MH_GELU = 1,      // x Phi(x) with the normal CDF Phi, in full precision
+    MH_GELU_TANH = 2, // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
+    MH_SILU = 3,      // x / (1 + exp(-x)), also called swish
 } mh_activation;
 
 MH_API const char *mh_activation_name(mh_activation kind); // "gelu_tanh"; "?" if invalid
@@ -161,7 +163,7 @@ MH_API mh_status mh_rope(mh_context *context, const mh_rope_options *options, co
 
 // ---- loss -------------------------------------------------------------------------------------
 
-typedef enum mh_reduction { MH_REDUCTION_MEAN, MH_REDUCTION_SUM } mh_reduction;
+typedef enum mh_reduction { MH_REDUCTION_MEAN = 0, MH_REDUCTION_SUM = 1 } mh_reduction;
 
 typedef struct mh_cross_entropy_options {
     size_t struct_size;      // sizeof(mh_cross_entropy_options)

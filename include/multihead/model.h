@@ -9,6 +9,8 @@
 //     safetensors.torch.save_file(module.state_dict(), "attention.safetensors")
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_MODEL_H
 #define MULTIHEAD_MODEL_H
 

@@ -13,6 +13,8 @@
 // A module's parameters are one array of f32 and a list of names and offsets, with PyTorch's names.
 // They may be shared by any number of threads as long as none writes them; a context and a tape
 // belong to one thread at a time. Outputs must not overlap other tensors.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_NN_H
 #define MULTIHEAD_NN_H
 
@@ -28,10 +30,10 @@ extern "C" {
 
 // How a parameter is initialised, as in PyTorch.
 typedef enum mh_init {
-    MH_INIT_ZERO,
-    MH_INIT_ONE,
-    MH_INIT_UNIFORM, // in [-scale, scale)
-    MH_INIT_NORMAL,  // with standard deviation scale
+    MH_INIT_ZERO = 0,
+    MH_INIT_ONE = 1,
+    MH_INIT_UNIFORM = 2, // in [-scale, scale)
+    MH_INIT_NORMAL = 3,  // with standard deviation scale
 } mh_init;
 
 typedef struct mh_parameter {
@@ -81,8 +83,8 @@ MH_API size_t mh_tape_bytes(const mh_tape *tape);
 
 // How the rows of one projection matrix for q, k and v are ordered.
 typedef enum mh_qkv_order {
-    MH_QKV_STACKED,     // all of q, all of k, all of v: PyTorch's in_proj_weight
-    MH_QKV_INTERLEAVED, // q, k, v of head 0, q, k, v of head 1, ...: GPT-NeoX, BLOOM, tutorials
+    MH_QKV_STACKED = 0,     // all of q, all of k, all of v: PyTorch's in_proj_weight
+    MH_QKV_INTERLEAVED = 1, // q, k, v of head 0, q, k, v of head 1, ...: GPT-NeoX, BLOOM, tutorials
 } mh_qkv_order;
 
 typedef struct mh_mha_config {
@@ -190,11 +192,11 @@ MH_API mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
 
 // The kind of module, with PyTorch's names for its parameters.
 typedef enum mh_transformer_kind {
-    MH_TRANSFORMER,   // nn.Transformer: encoder.layers.N.*, encoder.norm.*, decoder.layers.N.*, ...
-    MH_ENCODER,       // nn.TransformerEncoder: layers.N.*, norm.*
-    MH_DECODER,       // nn.TransformerDecoder: layers.N.*, norm.*
-    MH_ENCODER_LAYER, // nn.TransformerEncoderLayer: self_attn.*, linear1.*, linear2.*, norm1.*, ...
-    MH_DECODER_LAYER, // nn.TransformerDecoderLayer: the same, multihead_attn.*, norm3.*
+    MH_TRANSFORMER = 0,   // nn.Transformer: encoder.layers.N.*, encoder.norm.*, decoder.layers.N.*
+    MH_ENCODER = 1,       // nn.TransformerEncoder: layers.N.*, norm.*
+    MH_DECODER = 2,       // nn.TransformerDecoder: layers.N.*, norm.*
+    MH_ENCODER_LAYER = 3, // nn.TransformerEncoderLayer: self_attn.*, linear1.*, norm1.*, ...
+    MH_DECODER_LAYER = 4, // nn.TransformerDecoderLayer: the same, multihead_attn.*, norm3.*
 } mh_transformer_kind;
 
 typedef struct mh_transformer_config {
@@ -242,7 +244,7 @@ MH_API void mh_transformer_free(mh_transformer *transformer); // NULL is allowed
 MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *transformer);
 
 // Which attention a tap reads.
-typedef enum mh_tap_kind { MH_TAP_ENCODER, MH_TAP_DECODER, MH_TAP_CROSS } mh_tap_kind;
+typedef enum mh_tap_kind { MH_TAP_ENCODER = 0, MH_TAP_DECODER = 1, MH_TAP_CROSS = 2 } mh_tap_kind;
 
 // Copies q, k, v, weights or outputs of one layer's attention; one tap per attention. Tensors are
 // f32, bf16 or f16, those with data NULL are skipped; q, k, v and out of a packed batch have B = 1

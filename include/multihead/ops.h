@@ -2,6 +2,8 @@
 // multihead/ops.h: single tensor operations besides attention: matrix product, linear layer,
 // softmax, and the machine's measured peak. Results are bitwise identical for any number of
 // threads.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_OPS_H
 #define MULTIHEAD_OPS_H
 

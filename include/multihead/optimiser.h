@@ -2,6 +2,8 @@
 // multihead/optimiser.h: one step of an optimiser on flat arrays of f32, and the norm of all
 // gradients. Elements are split across threads; results are bitwise identical for any number of
 // them.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_OPTIMISER_H
 #define MULTIHEAD_OPTIMISER_H
 

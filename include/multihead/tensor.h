@@ -15,6 +15,8 @@
 // MH_ERROR_ARGUMENT names both tensors. Views with strides so irregular that a search of a few
 // thousand steps is undecided are accepted. Memory that is not a tensor, such as a workspace, is
 // not checked.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_TENSOR_H
 #define MULTIHEAD_TENSOR_H
 
@@ -27,27 +29,27 @@ extern "C" {
 enum { MH_MAX_RANK = 8 };
 
 typedef enum mh_dtype {
-    MH_F32,
-    MH_F64,
-    MH_BF16, // the upper 16 bits of an f32
-    MH_F16,  // IEEE 754 binary16
-    MH_BOOL, // one byte, zero or nonzero
-    MH_I8,
-    MH_I16,
-    MH_I32,
-    MH_I64,
-    MH_U8,
-    MH_U16,
-    MH_U32,
-    MH_U64,
+    MH_F32 = 0,
+    MH_F64 = 1,
+    MH_BF16 = 2, // the upper 16 bits of an f32
+    MH_F16 = 3,  // IEEE 754 binary16
+    MH_BOOL = 4, // one byte, zero or nonzero
+    MH_I8 = 5,
+    MH_I16 = 6,
+    MH_I32 = 7,
+    MH_I64 = 8,
+    MH_U8 = 9,
+    MH_U16 = 10,
+    MH_U32 = 11,
+    MH_U64 = 12,
 } mh_dtype;
 
 // The precision of matrix products; accumulation is in f32 either way. With bf16, operands of any
 // dtype may be rounded to bf16 first where that is faster (on AMX, by far).
 typedef enum mh_precision {
-    MH_PRECISION_AUTO, // bf16 if all operands are bf16, else f32
-    MH_PRECISION_F32,
-    MH_PRECISION_BF16,
+    MH_PRECISION_AUTO = 0, // bf16 if all operands are bf16, else f32
+    MH_PRECISION_F32 = 1,
+    MH_PRECISION_BF16 = 2,
 } mh_precision;
 
 typedef struct mh_tensor {

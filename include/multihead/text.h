@@ -12,6 +12,8 @@
 //         use(tokens.ids[i]);
 //     mh_tokens_free(context, &tokens);
 //     mh_tokenizer_free(tokenizer);
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TEXT_H
 #define MULTIHEAD_TEXT_H
 
@@ -112,8 +114,8 @@ MH_API int32_t mh_tokenizer_bos(const mh_tokenizer *tokenizer);
 MH_API int32_t mh_tokenizer_eos(const mh_tokenizer *tokenizer);
 
 typedef enum mh_token_kind {
-    MH_TOKEN_TEXT,    // bytes of text, not always whole characters
-    MH_TOKEN_SPECIAL, // <s> and the like: never produced by encoding, decoded as nothing
+    MH_TOKEN_TEXT = 0,    // bytes of text, not always whole characters
+    MH_TOKEN_SPECIAL = 1, // <s> and the like: never produced by encoding, decoded as nothing
 } mh_token_kind;
 
 // The token's bytes (a special one's name), borrowed; false if there is no such id. `kind` may

@@ -16,6 +16,8 @@
 //
 // A resumed run is bitwise identical to an uninterrupted one, with any number of threads. Part of
 // libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TRAIN_H
 #define MULTIHEAD_TRAIN_H
 
@@ -27,7 +29,11 @@ extern "C" {
 
 // ---- duration -----------------------------------------------------------------------------------
 
-typedef enum mh_unit { MH_EPOCHS, MH_UPDATES, MH_TOKENS } mh_unit; // tokens are target tokens
+typedef enum mh_unit {
+    MH_EPOCHS = 0,
+    MH_UPDATES = 1,
+    MH_TOKENS = 2
+} mh_unit; // tokens are target tokens
 
 typedef struct mh_duration {
     uint64_t count; // 0: never
@@ -41,11 +47,11 @@ MH_API bool mh_duration_parse(const char *text, mh_duration *duration);
 // ---- progress events ----------------------------------------------------------------------------
 
 typedef enum mh_train_event_kind {
-    MH_TRAIN_BEGINS,    // data and model are loaded; updates begin, or resume
-    MH_TRAIN_UPDATED,   // after every update
-    MH_TRAIN_VALIDATES, // translating the validation data: `part` of it is done
-    MH_TRAIN_VALIDATED, // the validation results are new
-    MH_TRAIN_SAVED,     // a checkpoint has been written
+    MH_TRAIN_BEGINS = 0,    // data and model are loaded; updates begin, or resume
+    MH_TRAIN_UPDATED = 1,   // after every update
+    MH_TRAIN_VALIDATES = 2, // translating the validation data: `part` of it is done
+    MH_TRAIN_VALIDATED = 3, // the validation results are new
+    MH_TRAIN_SAVED = 4,     // a checkpoint has been written
 } mh_train_event_kind;
 
 typedef struct mh_train_event {

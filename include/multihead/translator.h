@@ -12,6 +12,8 @@
 //
 // A model is a directory: config.json, tokenizer.json and model.safetensors. Part of
 // libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TRANSLATOR_H
 #define MULTIHEAD_TRANSLATOR_H
 

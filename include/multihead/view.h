@@ -12,6 +12,8 @@
 //       -> mh_view_curve_text   the same for a terminal
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_VIEW_H
 #define MULTIHEAD_VIEW_H
 
@@ -24,12 +26,12 @@ extern "C" {
 // ---- a trace ------------------------------------------------------------------------
 
 typedef enum mh_trace_kind {
-    MH_TRACE_ENCODER,   // encoder self-attention: queries and keys are source tokens
-    MH_TRACE_DECODER,   // decoder masked self-attention: both are given tokens, or target tokens
-    MH_TRACE_CROSS,     // queries are target tokens, keys are source tokens
-    MH_TRACE_ATTENTION, // any other; labelled as in cross-attention or, if one list is missing and
-                        // T = S, both by the one given
-    MH_TRACE_KINDS,     // the number of kinds; as an option: the first of cross, encoder, decoder,
+    MH_TRACE_ENCODER = 0, // encoder self-attention: queries and keys are source tokens
+    MH_TRACE_DECODER = 1, // decoder masked self-attention: both are given tokens, or target tokens
+    MH_TRACE_CROSS = 2,   // queries are target tokens, keys are source tokens
+    MH_TRACE_ATTENTION = 3, // any other; labelled as in cross-attention or, if one list is missing
+                            // and T = S, both by the one given
+    MH_TRACE_KINDS = 4, // the number of kinds; as an option: the first of cross, encoder, decoder,
                         // attention that the trace has
 } mh_trace_kind;
 
