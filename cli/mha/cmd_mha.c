@@ -367,7 +367,7 @@ static const struct argp mha_argp = {
 
 static int compute(mha *m)
 {
-    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
     if (m->trace)
         return mha_trace(m);
     progress_text("computing");

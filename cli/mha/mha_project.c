@@ -167,8 +167,8 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
         return code;
     const double start = trace_now();
     bias = mh_tensor_4d(bias.data, MH_F32, 1, G, 1, E);
-    const mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
-    const mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
+    mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
+    mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
     mh_status status = mh_tensor_copy(m->context, heads, &first);
     if (status == MH_OK)
         status = mh_tensor_broadcast(m->context, &bias, 4, one, &wide);

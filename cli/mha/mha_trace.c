@@ -105,14 +105,14 @@ static size_t kv_head(const trace *t, size_t h)
 static mh_status score(const trace *t, size_t b, size_t h)
 {
     const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, kv_head(t, h));
-    const mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
+    mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
     return mh_matmul(t->m->context, &q, &kt, &scores);
 }
 
 static mh_status weigh(const trace *t, size_t b, size_t h)
 {
     const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, kv_head(t, h));
-    const mh_tensor o = head_of(&t->heads, b, h);
+    mh_tensor o = head_of(&t->heads, b, h);
     return mh_matmul(t->m->context, &p, &v, &o);
 }
 
@@ -190,7 +190,7 @@ static int mask_scores(trace *t)
     size_t count;
     const double start = trace_now();
     int code = gather_masks(t, masks, &count);
-    const mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
+    mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
     for (size_t i = 0; i < count && code == EXIT_DONE; i++)
         code = trace_check(t, mh_add(m->context, &scores, &masks[i], &scores), "mask");
     if (code == EXIT_DONE)
@@ -231,7 +231,7 @@ static mh_status softmax(trace *t)
     mh_tensor sinks = trace_parameter(m, "sinks"), wide;
     mh_status status = MH_OK;
     if (sinks.data) {
-        const mh_tensor column = mh_tensor_slice(t->rows, 3, S, 1);
+        mh_tensor column = mh_tensor_slice(t->rows, 3, S, 1);
         sinks = mh_tensor_4d(sinks.data, MH_F32, 1, H, 1, 1);
         status = mh_tensor_broadcast(m->context, &sinks, 4, column.shape, &wide);
         if (status == MH_OK)
@@ -327,7 +327,7 @@ static double compare(const float *steps, const float *module, size_t count, dou
 static int run_module(trace *t)
 {
     mha *m = t->m;
-    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
     const double start = trace_now();
     mh_status status =
         mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,

@@ -34,9 +34,10 @@ typedef struct mh_attention_options mh_attention_options;
 //
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; `out` is then
 // unmodified. The context belongs to the calling thread; tensors are borrowed for the call.
-MH_API mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
-                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                      const mh_tensor *out);
+MH_API MH_MUST_CHECK mh_status mh_attention_forward(mh_context *context,
+                                                    const mh_attention_options *options,
+                                                    const mh_tensor *q, const mh_tensor *k,
+                                                    const mh_tensor *v, mh_tensor *out);
 
 // ---- options ------------------------------------------------------------------------
 
@@ -117,8 +118,8 @@ struct mh_attention_options {
                             // live key and no sink
 
     // Further outputs; `out` is bitwise identical with and without them.
-    const mh_tensor *lse;           // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
-    const mh_tensor *weights;       // (B, H, T, S) f32, bf16 or f16, NULL
+    mh_tensor *lse;                 // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
+    mh_tensor *weights;             // (B, H, T, S) f32, bf16 or f16, NULL
     mh_weights_stage weights_stage; // MH_WEIGHTS_SOFTMAX
     bool weights_average;           // false; true: (B, 1, T, S), the mean over heads
     bool weights_dropped;           // false: before dropout
@@ -145,20 +146,22 @@ static inline mh_attention_options mh_attention_options_default(void)
 }
 
 // The scratch memory that mh_attention_forward needs for these arguments, in bytes.
-MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
-                                        const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                        const mh_tensor *out, size_t *bytes);
+MH_API MH_MUST_CHECK mh_status mh_attention_workspace(mh_context *context,
+                                                      const mh_attention_options *options,
+                                                      const mh_tensor *q, const mh_tensor *k,
+                                                      const mh_tensor *v, const mh_tensor *out,
+                                                      size_t *bytes);
 
 // ---- backward -----------------------------------------------------------------------------
 
 // Output tensors for the gradients; each may be NULL if not wanted.
 typedef struct mh_attention_gradients {
-    size_t struct_size;             // sizeof(mh_attention_gradients)
-    const mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
-    const mh_tensor *const *dmasks; // NULL; else one pointer per mask, NULL where not wanted: the
-                                    // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
-                                    // summed over the dimensions it was broadcast along
-    const mh_tensor *dsinks;        // NULL; (H) f32
+    size_t struct_size;       // sizeof(mh_attention_gradients)
+    mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
+    mh_tensor *const *dmasks; // NULL; else one pointer per mask, NULL where not wanted: the
+                              // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
+                              // summed over the dimensions it was broadcast along
+    mh_tensor *dsinks;        // NULL; (H) f32
 } mh_attention_gradients;
 
 static inline mh_attention_gradients mh_attention_gradients_default(void)
@@ -181,13 +184,15 @@ static inline mh_attention_gradients mh_attention_gradients_default(void)
 //
 // Errors: as mh_attention_forward, and MH_ERROR_ARGUMENT if options->lse is NULL; gradients are
 // then unmodified. options->weights is ignored.
-MH_API mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
-                                       const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                       const mh_tensor *out, const mh_tensor *dout,
-                                       const mh_attention_gradients *gradients);
+MH_API MH_MUST_CHECK mh_status mh_attention_backward(mh_context *context,
+                                                     const mh_attention_options *options,
+                                                     const mh_tensor *q, const mh_tensor *k,
+                                                     const mh_tensor *v, const mh_tensor *out,
+                                                     const mh_tensor *dout,
+                                                     const mh_attention_gradients *gradients);
 
 // The scratch memory that mh_attention_backward needs, in bytes; options->workspace as above.
-MH_API mh_status mh_attention_backward_workspace(
+MH_API MH_MUST_CHECK mh_status mh_attention_backward_workspace(
     mh_context *context, const mh_attention_options *options, const mh_tensor *q,
     const mh_tensor *k, const mh_tensor *v, const mh_tensor *out, const mh_tensor *dout,
     const mh_attention_gradients *gradients, size_t *bytes);
@@ -213,9 +218,11 @@ typedef struct mh_attention_plan {
 } mh_attention_plan;
 
 // Fills `plan` for these arguments without computing attention. Reads masks, not q, k, v.
-MH_API mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
-                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                      const mh_tensor *out, mh_attention_plan *plan);
+MH_API MH_MUST_CHECK mh_status mh_attention_explain(mh_context *context,
+                                                    const mh_attention_options *options,
+                                                    const mh_tensor *q, const mh_tensor *k,
+                                                    const mh_tensor *v, const mh_tensor *out,
+                                                    mh_attention_plan *plan);
 
 // The slope ALiBi gives to head h of H: 2^(-8(h+1)/H) for a power of two, else interpolated
 // as published. 0 if there is no such head.

@@ -45,9 +45,11 @@
 
 #if defined(__GNUC__)
 #define MH_API                 __attribute__((visibility("default")))
+#define MH_MUST_CHECK          __attribute__((warn_unused_result))
 #define MH_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define MH_API
+#define MH_MUST_CHECK
 #define MH_PRINTF(text, first)
 #endif
 
@@ -57,7 +59,8 @@ extern "C" {
 
 // ---- status ---------------------------------------------------------------------
 
-// Every function that can fail returns one of these; mh_error_message() has the details. NULL for a
+// Every function that can fail returns one of these, and compilers warn where the result is ignored
+// (MH_MUST_CHECK); mh_error_message() has the details. NULL for a
 // required argument is MH_ERROR_ARGUMENT; accessors that return no status require valid arguments.
 typedef enum mh_status {
     MH_OK = 0,
@@ -138,8 +141,9 @@ static inline mh_context_options mh_context_options_default(void)
 
 // Creates a context; `options` may be NULL for the defaults. On failure *context is NULL and
 // `error`, if it is not NULL, receives the reason (at most error_size bytes, terminated).
-MH_API mh_status mh_context_create(const mh_context_options *options, mh_context **context,
-                                   char *error, size_t error_size);
+MH_API MH_MUST_CHECK mh_status mh_context_create(const mh_context_options *options,
+                                                 mh_context **context, char *error,
+                                                 size_t error_size);
 
 // Stops the threads and frees everything the context owns. NULL is allowed.
 MH_API void mh_context_free(mh_context *context);

@@ -75,7 +75,7 @@ MH_API mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
 typedef struct mh_tape mh_tape;
 
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_tape_create(mh_context *context, mh_tape **tape);
+MH_API MH_MUST_CHECK mh_status mh_tape_create(mh_context *context, mh_tape **tape);
 MH_API void mh_tape_free(mh_tape *tape); // NULL is allowed
 MH_API size_t mh_tape_bytes(const mh_tape *tape);
 
@@ -125,7 +125,8 @@ typedef struct mh_mha mh_mha;
 // if kdim or vdim differ from input_dim, q_proj_weight, k_proj_weight, v_proj_weight; then
 // out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H).
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha **mha);
+MH_API MH_MUST_CHECK mh_status mh_mha_create(mh_context *context, const mh_mha_config *config,
+                                             mh_mha **mha);
 MH_API void mh_mha_free(mh_mha *mha); // NULL is allowed
 MH_API const mh_parameters *mh_mha_parameters(const mh_mha *mha);
 
@@ -171,22 +172,22 @@ static inline mh_mha_options mh_mha_options_default(void)
 // as options say, after dropout; with add_bias_kv and add_zero_attn it is wider by one key each.
 // A query with no live key gets 0 weights, and the output projection's bias.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
-                                const mh_mha_options *options, const mh_tensor *query,
-                                const mh_tensor *key, const mh_tensor *value,
-                                const mh_tensor *output, const mh_tensor *weights);
+MH_API MH_MUST_CHECK mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
+                                              const mh_mha_options *options, const mh_tensor *query,
+                                              const mh_tensor *key, const mh_tensor *value,
+                                              mh_tensor *output, mh_tensor *weights);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients` (laid out as the parameters; NULL if not wanted) and writes those of the inputs
 // (each NULL if not wanted; where two inputs are the same view, their gradients are summed in the
 // first one's and the other's must be NULL). Errors: as above, and MH_ERROR_ARGUMENT if the tape is
 // not from such a forward.
-MH_API mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
-                                 const mh_mha_options *options, const mh_tensor *query,
-                                 const mh_tensor *key, const mh_tensor *value,
-                                 const mh_tensor *doutput, float *gradients,
-                                 const mh_tensor *dquery, const mh_tensor *dkey,
-                                 const mh_tensor *dvalue);
+MH_API MH_MUST_CHECK mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
+                                               const mh_mha_options *options,
+                                               const mh_tensor *query, const mh_tensor *key,
+                                               const mh_tensor *value, const mh_tensor *doutput,
+                                               float *gradients, mh_tensor *dquery, mh_tensor *dkey,
+                                               mh_tensor *dvalue);
 
 // ---- the Transformer ----------------------------------------------------------------------------
 
@@ -238,8 +239,9 @@ static inline mh_transformer_config mh_transformer_config_default(void)
 typedef struct mh_transformer mh_transformer;
 
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
-                                       mh_transformer **transformer);
+MH_API MH_MUST_CHECK mh_status mh_transformer_create(mh_context *context,
+                                                     const mh_transformer_config *config,
+                                                     mh_transformer **transformer);
 MH_API void mh_transformer_free(mh_transformer *transformer); // NULL is allowed
 MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *transformer);
 
@@ -308,25 +310,29 @@ static inline mh_transformer_options mh_transformer_options_default(void)
 // output = decoder(tgt, encoder(src)). src (S, B, D), tgt (T, B, D), output as tgt (or src); batch
 // first if the config says so, without B unbatched.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_transformer_forward(mh_context *context, const mh_transformer *transformer,
-                                        const mh_transformer_options *options, const mh_tensor *src,
-                                        const mh_tensor *tgt, const mh_tensor *output);
+MH_API MH_MUST_CHECK mh_status mh_transformer_forward(mh_context *context,
+                                                      const mh_transformer *transformer,
+                                                      const mh_transformer_options *options,
+                                                      const mh_tensor *src, const mh_tensor *tgt,
+                                                      mh_tensor *output);
 
 // memory = encoder(src), the input of mh_decoding_create; for whole Transformers and encoders.
 // Options of the target and of backward do not apply. Errors: as above.
-MH_API mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
-                                       const mh_transformer_options *options, const mh_tensor *src,
-                                       const mh_tensor *memory);
+MH_API MH_MUST_CHECK mh_status mh_transformer_encode(mh_context *context,
+                                                     const mh_transformer *transformer,
+                                                     const mh_transformer_options *options,
+                                                     const mh_tensor *src, mh_tensor *memory);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients`, or writes them there (`fresh_gradients`), and writes those of the inputs (NULL if
 // not wanted). `recompute` must be as in forward. Errors: as above, and MH_ERROR_ARGUMENT if the
 // tape is not from such a forward.
-MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
-                                         const mh_transformer_options *options,
-                                         const mh_tensor *src, const mh_tensor *tgt,
-                                         const mh_tensor *doutput, float *gradients,
-                                         const mh_tensor *dsrc, const mh_tensor *dtgt);
+MH_API MH_MUST_CHECK mh_status mh_transformer_backward(mh_context *context,
+                                                       const mh_transformer *transformer,
+                                                       const mh_transformer_options *options,
+                                                       const mh_tensor *src, const mh_tensor *tgt,
+                                                       const mh_tensor *doutput, float *gradients,
+                                                       mh_tensor *dsrc, mh_tensor *dtgt);
 
 // ---- incremental decoding -----------------------------------------------------------------------
 
@@ -339,36 +345,39 @@ typedef struct mh_decoding mh_decoding;
 // i. For decoders and whole Transformers, whose parameters must stay unchanged until the last step;
 // memory is not read again. Belongs to one thread at a time. Errors: MH_ERROR_ARGUMENT,
 // MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
-MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
-                                    const mh_tensor *memory, const int64_t *lengths, size_t copies,
-                                    mh_decoding **decoding);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create(mh_context *context,
+                                                  const mh_transformer *transformer,
+                                                  const mh_tensor *memory, const int64_t *lengths,
+                                                  size_t copies, mh_decoding **decoding);
 MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is allowed
 
 // The same for an encoder alone, whose attention is then causal: a decoder-only language model such
 // as GPT. Starts with `sequences` empty sequences; tgt of the first step is the prompt. Steps are
 // bitwise identical to mh_transformer_forward with src_causal, and taps are for MH_TAP_ENCODER.
-MH_API mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
-                                           size_t sequences, mh_decoding **decoding);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create_causal(mh_context *context,
+                                                         const mh_transformer *transformer,
+                                                         size_t sequences, mh_decoding **decoding);
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
 // the memory; bitwise identical to a forward over all tokens so far; output may be tgt. `taps` (or
 // NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so
 // far, or the longest memory) and without k and v. After an error the state is as before the step.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
-                                  size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
+MH_API MH_MUST_CHECK mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding,
+                                                const mh_tap *taps, size_t tap_count,
+                                                const mh_tensor *tgt, mh_tensor *output);
 
 // Sequence i continues from the current state of sequence parents[i], with its memory; for beam
 // search. parents has one entry per sequence.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_MEMORY, after which only mh_decoding_free may be called if
 // layers are inconsistent (every step then reports it).
-MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
-                                     const size_t *parents);
+MH_API MH_MUST_CHECK mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
+                                                   const size_t *parents);
 
 // The same, parents (count), but changes the number of sequences to `count`, at least 1: finished
 // ones are dropped, others branch. Errors: the same.
-MH_API mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
-                                    const size_t *parents, size_t count);
+MH_API MH_MUST_CHECK mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
+                                                  const size_t *parents, size_t count);
 
 // Disables heads in the following steps: as in mh_transformer_options, (attentions, H), of which
 // the encoder's are ignored; NULL: none. Borrowed until the decoding is freed.

@@ -8,6 +8,10 @@
 // Strides count elements, not bytes, and may be 0 (broadcast) or negative. A view spans at most
 // PTRDIFF_MAX bytes.
 //
+// A function takes its inputs as const mh_tensor *, and what it writes as mh_tensor *: the view
+// that describes an output does not change, its elements do. Views of a file (io.h) are read-only;
+// keep them const.
+//
 // Outputs: no two elements of an output share an address (a stride of 0 is for inputs only), and
 // outputs overlap neither each other nor an input, unless a function documents that an output may
 // be an input: then it must be the same view. This is checked exactly, element by element and not
@@ -86,8 +90,8 @@ MH_API mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer);
 // The view as NumPy would broadcast it to `shape`: aligned on the right, dimensions of 1 are
 // repeated.
 // Error: MH_ERROR_ARGUMENT if a dimension is neither 1 nor full.
-MH_API mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
-                                     const size_t *shape, mh_tensor *out);
+MH_API MH_MUST_CHECK mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t,
+                                                   int rank, const size_t *shape, mh_tensor *out);
 
 // The number of elements, SIZE_MAX if it overflows.
 MH_API size_t mh_tensor_count(const mh_tensor *t);
@@ -102,7 +106,8 @@ MH_API char *mh_tensor_describe(const mh_tensor *t, char *text, size_t text_size
 // (to a narrower float: round to nearest even; float to integer: toward zero, saturating,
 // NaN to 0; to bool: != 0). The views must not overlap unless they are the same. Not a hot
 // path: one thread.
-MH_API mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to);
+MH_API MH_MUST_CHECK mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from,
+                                              mh_tensor *to);
 
 #ifdef __cplusplus
 }

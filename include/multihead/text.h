@@ -46,13 +46,13 @@ MH_API size_t mh_utf8_valid(const char *bytes, size_t size);
 
 // Replaces the contents of `out` by the text, with U+FFFD for every maximal invalid subpart, as
 // browsers do. Errors: MH_ERROR_MEMORY.
-MH_API mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
-                                mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
+                                              mh_text_buffer *out);
 
 // Replaces the contents of `out` by the text's Unicode normalisation form C, in O(n log n).
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
-MH_API mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
-                             mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
+                                           mh_text_buffer *out);
 
 // The length of the first sentence of a line, including trailing whitespace, so that a line too
 // long for a model can be split into segments and joined again. A sentence ends at . ! ? or the
@@ -87,22 +87,26 @@ static inline mh_tokenizer_options mh_tokenizer_options_default(void)
 // order give the same vocabulary. `options` may be NULL. Memory grows with the number of distinct
 // words.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *options,
-                                    const mh_text *texts, size_t count, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_train(mh_context *context,
+                                                  const mh_tokenizer_options *options,
+                                                  const mh_text *texts, size_t count,
+                                                  mh_tokenizer **tokenizer);
 
 // Reads a tokenizer.json of Hugging Face's tokenizers with exactly the components that
 // mh_tokenizer_save writes; others are rejected by name.
 // Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_load(mh_context *context, const char *path,
+                                                 mh_tokenizer **tokenizer);
 
 // The same for bytes in memory, which are not kept; `name` replaces the path in messages.
-MH_API mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *bytes,
-                                    size_t size, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_parse(mh_context *context, const char *name,
+                                                  const void *bytes, size_t size,
+                                                  mh_tokenizer **tokenizer);
 
 // Writes tokenizer.json atomically; the same vocabulary gives the same bytes.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FILE, MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
-                                   const char *path);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
+                                                 const char *path);
 
 // NULL is allowed.
 MH_API void mh_tokenizer_free(mh_tokenizer *tokenizer);
@@ -140,14 +144,17 @@ MH_API void mh_tokens_free(mh_context *context, mh_tokens *tokens);
 // Replaces `tokens` by those of a text, in O(n log n) in the worst case. Special tokens are never
 // produced from text, and none is added. After an error `tokens` is empty.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_ARGUMENT (2 GiB or more), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_encode(mh_context *context, const mh_tokenizer *tokenizer,
-                                     const char *text, size_t size, mh_tokens *tokens);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_encode(mh_context *context,
+                                                   const mh_tokenizer *tokenizer, const char *text,
+                                                   size_t size, mh_tokens *tokens);
 
 // Replaces `out` by the bytes of the tokens; special ones are skipped. Ids from a model may decode
 // to invalid UTF-8: see mh_utf8_repair.
 // Errors: MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *tokenizer,
-                                     const int32_t *ids, size_t count, mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode(mh_context *context,
+                                                   const mh_tokenizer *tokenizer,
+                                                   const int32_t *ids, size_t count,
+                                                   mh_text_buffer *out);
 
 // ---- scores ---------------------------------------------------------------------------
 
@@ -165,15 +172,17 @@ typedef struct mh_bleu_score {
 } mh_bleu_score;
 
 // score = brevity_penalty * exp(mean of log precisions): 13a tokenisation, exponential smoothing.
-MH_API mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text *references,
-                         size_t count, size_t reference_count, bool lowercase,
-                         mh_bleu_score *score);
+MH_API MH_MUST_CHECK mh_status mh_bleu(mh_context *context, const mh_text *hypotheses,
+                                       const mh_text *references, size_t count,
+                                       size_t reference_count, bool lowercase,
+                                       mh_bleu_score *score);
 
 // chrF2: the F-score with beta = 2 of character n-grams of 1 .. 6 without whitespace, and of word
 // n-grams up to `word_order`: 0 for chrF2, 2 for chrF2++. In percent.
-MH_API mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text *references,
-                         size_t count, size_t reference_count, size_t word_order, bool lowercase,
-                         double *score);
+MH_API MH_MUST_CHECK mh_status mh_chrf(mh_context *context, const mh_text *hypotheses,
+                                       const mh_text *references, size_t count,
+                                       size_t reference_count, size_t word_order, bool lowercase,
+                                       double *score);
 
 #ifdef __cplusplus
 }

@@ -169,8 +169,8 @@ typedef struct mh_train_result {
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint
 // is kept. After an error the directory is as it was at the last save.
-MH_API mh_status mh_train(mh_context *context, const mh_train_options *options,
-                          mh_train_result *result);
+MH_API MH_MUST_CHECK mh_status mh_train(mh_context *context, const mh_train_options *options,
+                                        mh_train_result *result);
 
 #ifdef __cplusplus
 }

@@ -64,15 +64,17 @@ typedef struct mh_translator mh_translator;
 // A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_AUTO is bf16
 // at level amx and f32 at others. Takes ownership of the tokenizer, also on failure.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
-                                      mh_precision precision, mh_tokenizer *tokenizer,
-                                      mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_create(mh_context *context,
+                                                    const mh_translator_config *config,
+                                                    mh_precision precision, mh_tokenizer *tokenizer,
+                                                    mh_translator **translator);
 MH_API void mh_translator_free(mh_translator *translator); // NULL is allowed
 
 // Reads a model directory. Errors: MH_ERROR_FILE; MH_ERROR_FORMAT for a model that is invalid, of
 // another version, or whose files do not match; MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_load(mh_context *context, const char *directory,
-                                    mh_precision precision, mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_load(mh_context *context, const char *directory,
+                                                  mh_precision precision,
+                                                  mh_translator **translator);
 
 typedef struct mh_translator_load_options {
     size_t struct_size;     // sizeof(mh_translator_load_options)
@@ -91,15 +93,16 @@ static inline mh_translator_load_options mh_translator_load_options_default(void
 }
 
 // The same with options; NULL: the defaults. Errors: also MH_ERROR_ARGUMENT.
-MH_API mh_status mh_translator_load_with(mh_context *context, const char *directory,
-                                         const mh_translator_load_options *options,
-                                         mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_load_with(mh_context *context, const char *directory,
+                                                       const mh_translator_load_options *options,
+                                                       mh_translator **translator);
 
 // Writes config.json, tokenizer.json and model.safetensors (f32 or bf16) to an existing directory,
 // each atomically, the weights last. The same model gives the same bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_save(mh_context *context, const mh_translator *translator,
-                                    const char *directory, mh_dtype dtype);
+MH_API MH_MUST_CHECK mh_status mh_translator_save(mh_context *context,
+                                                  const mh_translator *translator,
+                                                  const char *directory, mh_dtype dtype);
 
 MH_API const mh_translator_config *mh_translator_configuration(const mh_translator *translator);
 MH_API const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator);
@@ -168,16 +171,18 @@ typedef struct mh_translations mh_translations;
 // bitwise independent of the batch size, of threads, and of the other texts. Errors:
 // MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model whose logits are not
 // finite; MH_ERROR_MEMORY.
-MH_API mh_status mh_translate(mh_context *context, const mh_translator *translator,
-                              const mh_translate_options *options, const mh_text *texts,
-                              size_t count, mh_translations **translations);
+MH_API MH_MUST_CHECK mh_status mh_translate(mh_context *context, const mh_translator *translator,
+                                            const mh_translate_options *options,
+                                            const mh_text *texts, size_t count,
+                                            mh_translations **translations);
 MH_API void mh_translations_free(mh_translations *translations); // NULL is allowed
 
 // Replaces `tokens` by those of a text as mh_translate normalises it, without </s>: one with at
 // most max_length - 1 of them is translated as a whole. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT
 // for a text that is not UTF-8; MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_encode(mh_context *context, const mh_translator *translator,
-                                      mh_text text, mh_tokens *tokens);
+MH_API MH_MUST_CHECK mh_status mh_translator_encode(mh_context *context,
+                                                    const mh_translator *translator, mh_text text,
+                                                    mh_tokens *tokens);
 
 // Translation `rank` of text i, 0 the best. NULL if there is none: i or rank is too large, or
 // progress stopped the call before.
@@ -198,10 +203,9 @@ typedef struct mh_translation_trace mh_translation_trace;
 // mh_transformer_options, or NULL) still have weights. Errors: MH_ERROR_ARGUMENT for an id that
 // does not exist, and for more tokens than the model's max_length with <s> or </s>; MH_ERROR_FORMAT
 // for a text that is not UTF-8; MH_ERROR_MEMORY.
-MH_API mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,
-                                             const bool *disabled_heads, mh_text source,
-                                             const int32_t *target, size_t count,
-                                             mh_translation_trace **trace);
+MH_API MH_MUST_CHECK mh_status mh_translation_trace_create(
+    mh_context *context, const mh_translator *translator, const bool *disabled_heads,
+    mh_text source, const int32_t *target, size_t count, mh_translation_trace **trace);
 MH_API void mh_translation_trace_free(mh_translation_trace *trace); // NULL is allowed
 
 // Borrowed; copy the struct to give it another title or model.

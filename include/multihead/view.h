@@ -80,7 +80,7 @@ static inline mh_trace mh_trace_default(void)
 // Rejects a trace whose shapes or token counts are inconsistent, or whose weights are negative or
 // not finite (MH_ERROR_ARGUMENT); warns through the context's log about rows that do not sum to 1.
 // The functions below reject the same; of them only mh_trace_file_open and _parse warn.
-MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
+MH_API MH_MUST_CHECK mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 
 // ---- files --------------------------------------------------------------------------
 
@@ -90,18 +90,21 @@ typedef struct mh_trace_file mh_trace_file;
 // Opens a trace; docs/trace-format.md describes the file. Errors:
 // MH_ERROR_FILE, MH_ERROR_FORMAT (with the file's name, what was found and expected),
 // MH_ERROR_MEMORY.
-MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);
+MH_API MH_MUST_CHECK mh_status mh_trace_file_open(mh_context *context, const char *path,
+                                                  mh_trace_file **file);
 
 // The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
-MH_API mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes,
-                                     size_t size, mh_trace_file **file);
+MH_API MH_MUST_CHECK mh_status mh_trace_file_parse(mh_context *context, const char *name,
+                                                   const void *bytes, size_t size,
+                                                   mh_trace_file **file);
 
 // The trace, borrowed from the file.
 MH_API const mh_trace *mh_trace_file_trace(const mh_trace_file *file);
 MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is allowed
 
 // Writes a trace; the file is written atomically.
-MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace);
+MH_API MH_MUST_CHECK mh_status mh_trace_write(mh_context *context, const char *path,
+                                              const mh_trace *trace);
 
 // ---- views --------------------------------------------------------------------------
 
@@ -141,22 +144,23 @@ MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is
 // Weights are quantised in steps of their row's largest weight / (2^bits - 1), so that each is
 // within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits for
 // its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_view_page(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *page);
+MH_API MH_MUST_CHECK mh_status mh_view_page(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_bytes *page);
 
 // The data of such a page alone, as JSON: what a server sends to an open page.
-MH_API mh_status mh_view_data(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *json);
+MH_API MH_MUST_CHECK mh_status mh_view_data(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_bytes *json);
 
 // mh_view_page into a file, written atomically.
-MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
-                                    const mh_trace *trace, const char *path);
+MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
+                                                  const mh_view_options *options,
+                                                  const mh_trace *trace, const char *path);
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many side by side as the width allows,
 // shaded by the square root of the weight relative to the largest. Terminal control characters in
 // tokens are replaced. Returns new bytes.
-MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *text);
+MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_bytes *text);
 
 // ---- the curve of a run -------------------------------------------------------------
 
@@ -166,16 +170,17 @@ MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *option
 // kept. The log may be of a run in progress: an incomplete last line is skipped. Returns new bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and expected; also
 // for an empty log), MH_ERROR_MEMORY. Any thread, one context each.
-MH_API mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
+MH_API MH_MUST_CHECK mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
 
 // mh_view_curve into a file, written atomically.
-MH_API mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path);
+MH_API MH_MUST_CHECK mh_status mh_view_curve_write(mh_context *context, const char *path,
+                                                   const char *svg_path);
 
 // The same for a terminal, UTF-8, `width` columns (20 to 10,000): first, last and best figures, and
 // the curves in blocks; a column shows the mean over its range of updates. Returns new bytes.
 // Errors: as mh_view_curve, and MH_ERROR_ARGUMENT.
-MH_API mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width,
-                                    mh_bytes *text);
+MH_API MH_MUST_CHECK mh_status mh_view_curve_text(mh_context *context, const char *path,
+                                                  size_t width, mh_bytes *text);
 
 #ifdef __cplusplus
 }

@@ -118,18 +118,17 @@ static mh_status copy_pieces(const mh_verified *v, const mh_tensor *from, const 
     for (size_t i = 0; i + room <= count && !status; i += room) {
         char *source = (char *)from->data + i * wide, *target = (char *)to->data + i * to_wide;
         const mh_tensor part = mh_tensor_1d(source, from->dtype, room);
-        const mh_tensor place = mh_tensor_1d(target, to->dtype, room);
+        mh_tensor place = mh_tensor_1d(target, to->dtype, room);
         mh_xxh64_add(hash, source, PIECE);
         status = mh_tensor_copy(v->source->context, &part, &place);
     }
     const size_t done = count - count % room, left = count % room;
     const mh_tensor part = mh_tensor_1d((char *)from->data + done * wide, from->dtype, left);
-    const mh_tensor place = mh_tensor_1d((char *)to->data + done * to_wide, to->dtype, left);
+    mh_tensor place = mh_tensor_1d((char *)to->data + done * to_wide, to->dtype, left);
     return status ? status : mh_tensor_copy(v->source->context, &part, &place);
 }
 
-mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from,
-                         const mh_tensor *to)
+mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from, mh_tensor *to)
 {
     const mh_file_entry *entry = &v->file->entries[index];
     if (v->file->checksum == NULL || v->file->header_changed)

@@ -237,7 +237,7 @@ mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parame
     if (!copy)
         return MH_ERROR_MEMORY;
     const mh_tensor from = mh_tensor_1d(parameters->values, MH_F32, parameters->floats);
-    const mh_tensor to = mh_tensor_1d(copy, dtype, parameters->floats);
+    mh_tensor to = mh_tensor_1d(copy, dtype, parameters->floats);
     mh_status status = mh_tensor_copy(context, &from, &to);
     if (!status)
         status = save(context, &whole, 1, NULL, 0, dtype, copy, path);

@@ -60,9 +60,9 @@ static void load(pass *p)
 static mh_status decode(mh_context *context, const pass *p, const mh_memory *memory)
 {
     const size_t rows = p->T * p->count, D = p->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
     const mh_tensor tgt = mh_tensor_3d(p->x, MH_F32, p->T, p->count, D);
-    const mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
+    mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
     mh_decoding *decoding = NULL;
     mh_status status = mh_translator_embed(context, p->t, p->ids, p->positions, &x, p->y);
     if (!status)

@@ -78,12 +78,10 @@ static mh_status start(mh_context *context, search *s, mh_segment *const *segmen
 static mh_status score_next_tokens(mh_context *context, search *s, size_t position)
 {
     const size_t rows = s->rows, D = s->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D),
-                    y = mh_tensor_2d(s->y, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D), y = mh_tensor_2d(s->y, MH_F32, rows, D);
     const mh_tensor tgt = mh_tensor_3d(s->x, MH_F32, 1, rows, D);
-    const mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
-    const mh_tensor logits =
-        mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
+    mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
+    mh_tensor logits = mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
     for (size_t i = 0; i < rows; i++)
         s->positions[i] = (int32_t)position;
     mh_status status = mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y);

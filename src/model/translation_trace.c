@@ -218,9 +218,9 @@ static mh_status run(const pass *p, const bool *disabled, float *memory, int32_t
 {
     const size_t D = p->t->config.d_model, most = mh_larger(p->S, p->T);
     float *scratch = memory + (p->S + p->T) * D;
-    const mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
-    const mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
-    const mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
+    mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
+    mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
+    mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
     for (size_t i = 0; i < most; i++)
         positions[i] = (int32_t)i;
     mh_status status = mh_translator_embed(p->context, p->t, p->source, positions, &src, scratch);

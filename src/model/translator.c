@@ -58,8 +58,7 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
     t->positions = mh_alloc(context, position_bytes(t));
     if (!t->positions)
         return MH_ERROR_MEMORY;
-    const mh_tensor table =
-        mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
+    mh_tensor table = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
     return mh_positions_sinusoidal(context, 0, 1, &table);
 }
 
@@ -136,14 +135,14 @@ mh_tensor mh_translator_embedding(const mh_translator *t, float *values)
 }
 
 mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const int32_t *ids,
-                              const int32_t *positions, const mh_tensor *x, float *scratch)
+                              const int32_t *positions, mh_tensor *x, float *scratch)
 {
     const size_t rows = x->shape[0], D = t->config.d_model;
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     const mh_tensor places = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, D);
     const mh_tensor id = mh_tensor_1d((int32_t *)ids, MH_I32, rows);
     const mh_tensor at = mh_tensor_1d((int32_t *)positions, MH_I32, rows);
-    const mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
+    mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
     mh_status status = mh_embedding(context, &table, &id, (float)sqrt((double)D), x);
     if (!status)
         status = mh_embedding(context, &places, &at, 1, &place);
@@ -152,7 +151,7 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const
 
 mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
                                const mh_packed_matrix *packed, const mh_tensor *x,
-                               const mh_tensor *logits)
+                               mh_tensor *logits)
 {
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     mh_linear_options options = mh_linear_options_default();

@@ -16,7 +16,7 @@ static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra,
     shape[last] += extra;
     *wide = mh_tensor_view(memory, mask->dtype, mask->rank, shape);
     memset(memory, 0, mh_tensor_count(wide) * mh_dtype_size(mask->dtype));
-    const mh_tensor part = mh_tensor_slice(*wide, last, 0, mask->shape[last]);
+    mh_tensor part = mh_tensor_slice(*wide, last, 0, mask->shape[last]);
     return mh_tensor_copy(context, mask, &part);
 }
 

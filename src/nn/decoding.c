@@ -55,7 +55,7 @@ static mh_status fill_cache(mh_context *context, const mh_decoding *d, const mh_
     const size_t D = t->config.d_model, H = t->config.nhead, rows = mh_batch_rows(batch);
     const mh_attention_layer *a = &layer->cross;
     mh_linear_options o = mh_linear_options_default();
-    const mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
+    mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
     mh_affine map = {a->k_weight, MH_NO_PARAMETER, t->config.precision};
     if (a->in_bias != MH_NO_PARAMETER)
         map.bias = a->in_bias + (ptrdiff_t)D;

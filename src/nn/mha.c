@@ -98,7 +98,7 @@ static mh_status shape_weights(mh_context *context, const mh_mha_options *option
 }
 
 static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *call,
-                     mh_mha_saved *saved, const mh_tensor *inputs[3], const mh_tensor *output)
+                     mh_mha_saved *saved, const mh_tensor *inputs[3], mh_tensor *output)
 {
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
@@ -119,13 +119,15 @@ static void restore_cache(mh_context *context, mh_kv_cache *cache, size_t length
                           const mh_attention_call *call)
 {
     const bool appended = mh_kv_cache_length(cache, 0) > length;
-    for (size_t b = 0; b < call->queries.sequences && appended; b++)
-        mh_kv_cache_truncate(context, cache, b, mh_kv_cache_length(cache, b) - call->keys.length);
+    mh_status status = MH_OK;
+    for (size_t b = 0; b < call->queries.sequences && appended && !status; b++)
+        status = mh_kv_cache_truncate(context, cache, b,
+                                      mh_kv_cache_length(cache, b) - call->keys.length);
 }
 
 mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                          const mh_tensor *query, const mh_tensor *key, const mh_tensor *value,
-                         const mh_tensor *output, const mh_tensor *weights)
+                         mh_tensor *output, mh_tensor *weights)
 {
     const mh_tensor *inputs[3] = {query, key, value};
     mh_mha_options own;

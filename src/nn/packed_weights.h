@@ -28,7 +28,7 @@ MH_API mh_status mh_transformer_encode_packed(mh_context *context,
                                               const mh_transformer *transformer,
                                               const mh_packed_weights *packed,
                                               const mh_transformer_options *options,
-                                              const mh_tensor *src, const mh_tensor *memory);
+                                              const mh_tensor *src, mh_tensor *memory);
 MH_API mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *transformer,
                                            const mh_packed_weights *packed, const mh_tensor *memory,
                                            const int64_t *lengths, size_t copies,

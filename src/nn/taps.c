@@ -91,16 +91,17 @@ mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
                        const mh_attention_saved *saved)
 {
     const mh_tensor *from[] = {&saved->q, &saved->k, &saved->v};
-    const mh_tensor *to[] = {&call->tap->q, &call->tap->k, &call->tap->v};
+    mh_tensor to[] = {call->tap->q, call->tap->k, call->tap->v};
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
-        if (to[i]->data)
-            status = mh_tensor_copy(context, from[i], to[i]);
+        if (to[i].data)
+            status = mh_tensor_copy(context, from[i], &to[i]);
     return status;
 }
 
 mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows)
 {
     const mh_tensor from = by_sequence(call, rows);
-    return mh_tensor_copy(context, &from, &call->tap->out);
+    mh_tensor to = call->tap->out;
+    return mh_tensor_copy(context, &from, &to);
 }

@@ -132,18 +132,18 @@ static void attend(scene *s, const problem *p)
     const mh_tensor q = mh_tensor_4d(floats[0], p->dtype, p->B, p->H, p->T, p->E);
     const mh_tensor k = mh_tensor_4d(floats[1], p->dtype, p->B, p->G, p->S, p->E);
     const mh_tensor v = mh_tensor_4d(floats[2], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor out = mh_tensor_4d(floats[3], p->dtype, p->B, p->H, p->T, p->E);
+    mh_tensor out = mh_tensor_4d(floats[3], p->dtype, p->B, p->H, p->T, p->E);
     const mh_tensor dout = mh_tensor_4d(floats[4], p->dtype, p->B, p->H, p->T, p->E);
-    const mh_tensor dq = mh_tensor_4d(floats[5], p->dtype, p->B, p->H, p->T, p->E);
-    const mh_tensor dk = mh_tensor_4d(floats[6], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor dv = mh_tensor_4d(floats[7], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor lse = mh_tensor_3d(floats[8], MH_F32, p->B, p->H, p->T);
+    mh_tensor dq = mh_tensor_4d(floats[5], p->dtype, p->B, p->H, p->T, p->E);
+    mh_tensor dk = mh_tensor_4d(floats[6], p->dtype, p->B, p->G, p->S, p->E);
+    mh_tensor dv = mh_tensor_4d(floats[7], p->dtype, p->B, p->G, p->S, p->E);
+    mh_tensor lse = mh_tensor_3d(floats[8], MH_F32, p->B, p->H, p->T);
     const size_t sequences = p->packed ? 2 : p->B, longest = p->packed ? 40 : p->T;
-    const mh_tensor weights =
+    mh_tensor weights =
         mh_tensor_4d(floats[9], MH_F32, sequences, p->H, longest, p->packed ? 40 : p->S);
     const mh_mask mask = {MH_MASK_ADD, mh_tensor_2d(floats[10], MH_F32, p->T, p->S)};
-    const mh_tensor dmask = mh_tensor_2d(floats[11], MH_F32, p->T, p->S);
-    const mh_tensor *const dmasks[] = {&dmask};
+    mh_tensor dmask = mh_tensor_2d(floats[11], MH_F32, p->T, p->S);
+    mh_tensor *const dmasks[] = {&dmask};
     mh_attention_options o = mh_attention_options_default();
     mh_attention_gradients g = mh_attention_gradients_default();
     mh_attention_plan plan;
@@ -183,7 +183,7 @@ static void caches(scene *s)
     for (size_t i = 0; i < 3; i++) {
         const mh_tensor kv = mh_tensor_4d(floats[0], MH_F32, 1, 2, 600, 128);
         const mh_tensor q = mh_tensor_4d(floats[1], MH_F32, 1, 4, 1, 128);
-        const mh_tensor out = mh_tensor_4d(floats[2], MH_F32, 1, 4, 1, 128);
+        mh_tensor out = mh_tensor_4d(floats[2], MH_F32, 1, 4, 1, 128);
         mh_kv_cache_options o = mh_kv_cache_options_default();
         mh_kv_cache *cache;
         const size_t parents[] = {0, 0};
@@ -202,8 +202,8 @@ static void products(scene *s)
     for (size_t i = 0; i < 9; i++) {
         const mh_tensor a = mh_tensor_2d(floats[0], dtypes[i % 3], 300, 500);
         const mh_tensor b = mh_tensor_2d(floats[1], dtypes[i / 3], 500, 700);
-        const mh_tensor c = mh_tensor_2d(floats[2], dtypes[i % 3], 300, 700);
-        const mh_tensor row = mh_tensor_slice(a, 0, 0, 1), to = mh_tensor_slice(c, 0, 0, 1);
+        mh_tensor c = mh_tensor_2d(floats[2], dtypes[i % 3], 300, 700);
+        mh_tensor row = mh_tensor_slice(a, 0, 0, 1), to = mh_tensor_slice(c, 0, 0, 1);
         ok(s, mh_matmul(s->objects.context, &a, &b, &c));
         ok(s, mh_matmul(s->objects.context, &row, &b, &to));
     }

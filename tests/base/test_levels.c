@@ -49,7 +49,7 @@ static int look_without_tiles(void)
     if (mh_cpu_get()->amx_bf16 && strcmp(mh_context_isa(context), "avx512"))
         return 4;
     float one = 1, y = 0; // and what was chosen works
-    const mh_tensor x = mh_tensor_2d(&one, MH_F32, 1, 1), out = mh_tensor_2d(&y, MH_F32, 1, 1);
+    mh_tensor x = mh_tensor_2d(&one, MH_F32, 1, 1), out = mh_tensor_2d(&y, MH_F32, 1, 1);
     if (mh_matmul(context, &x, &x, &out) != MH_OK || y != 1)
         return 5;
     mh_context_free(context);

@@ -227,7 +227,7 @@ static void dtypes(void **state)
         *t = mh_tensor_2d(file.numbers[2], MH_F32, D, D);
         for (size_t n = 0; n < D * D; n++)
             file.numbers[2][n] = values[n % 5];
-        const mh_tensor half = mh_tensor_2d(halves[i], types[i], D, D);
+        mh_tensor half = mh_tensor_2d(halves[i], types[i], D, D);
         test_ok(context, mh_tensor_copy(context, t, &half));
         test_ok(context, mh_tensor_copy(context, &half, t)); // what is left of them
         *t = half;

@@ -65,9 +65,9 @@ static void call(const problem *p, mh_transformer_options *o, const mh_tensor *s
     test_ok(p->context, mh_tape_create(p->context, &tape));
     o->tape = tape;
     o->tgt_causal = true;
-    const mh_tensor out = mh_tensor_view(output, MH_F32, tgt->rank, tgt->shape);
-    const mh_tensor ds = mh_tensor_view(dsrc, MH_F32, src->rank, src->shape);
-    const mh_tensor dt = mh_tensor_view(dtgt, MH_F32, tgt->rank, tgt->shape);
+    mh_tensor out = mh_tensor_view(output, MH_F32, tgt->rank, tgt->shape);
+    mh_tensor ds = mh_tensor_view(dsrc, MH_F32, src->rank, src->shape);
+    mh_tensor dt = mh_tensor_view(dtgt, MH_F32, tgt->rank, tgt->shape);
     test_ok(p->context, mh_transformer_forward(p->context, p->module, o, src, tgt, &out));
     test_ok(p->context,
             mh_transformer_backward(p->context, p->module, o, src, tgt, dout, NULL, &ds, &dt));

@@ -59,7 +59,7 @@ typedef struct call {
     mh_mha *mha;
     test_tensor tensors[8];
     mh_tensor q, k, v, out, dq, dk, dv, weights;
-    const mh_tensor *weights_or_none, *dk_or_none;
+    mh_tensor *weights_or_none, *dk_or_none;
     mh_mha_options options;
     float *gradients;
     mh_tape *tape;
@@ -176,7 +176,7 @@ static void missing_tensors(void **state)
     const mh_tensor *all[4] = {&c.q, &c.k, &c.v, &c.out};
     static const char *const names[4] = {"query", "key", "value", "output"};
     for (int i = 0; i < 4; i++) {
-        const mh_tensor *t[4];
+        mh_tensor *t[4];
         memcpy(t, all, sizeof t);
         t[i] = NULL;
         test_refused(*state, mh_mha_forward(*state, c.mha, NULL, t[0], t[1], t[2], t[3], NULL),

@@ -93,15 +93,15 @@ static void run_mha(module_case *c)
         module_rows_fill(c, names[i], 2, &x[i]);
     }
     const int *first = firsts[same];
-    const mh_tensor *in[3], *din[3];
+    mh_tensor *in[3], *din[3];
     for (int i = 0; i < 3; i++) {
         in[i] = &x[first[i]].given;
         din[i] = first[i] == i ? &dx[i].given : NULL;
     }
-    const module_rows output = module_rows_make(c, T, D), doutput = module_rows_make(c, T, D);
-    const module_rows again = module_rows_make(c, T, D);
+    module_rows output = module_rows_make(c, T, D), doutput = module_rows_make(c, T, D);
+    module_rows again = module_rows_make(c, T, D);
     module_rows_fill(c, "doutput", 1, &doutput);
-    const mh_tensor weights = weights_tensor(c, T, S);
+    mh_tensor weights = weights_tensor(c, T, S);
     const bool has_weights = module_size(c, "weights", 1);
 
     test_ok(context, mh_mha_forward(context, mha, &o, in[0], in[1], in[2], &output.given,
@@ -260,11 +260,10 @@ static void run_transformer(module_case *c)
     test_ok(context, mh_tape_create(context, &o.tape));
     const bool decodes = has_decoder(c);
     const size_t length = decodes ? T : S;
-    const module_rows src = module_rows_make(c, S, D), dsrc = module_rows_make(c, S, D);
-    const module_rows tgt = module_rows_make(c, T, D), dtgt = module_rows_make(c, T, D);
-    const module_rows output = module_rows_make(c, length, D),
-                      again = module_rows_make(c, length, D);
-    const module_rows doutput = module_rows_make(c, length, D);
+    module_rows src = module_rows_make(c, S, D), dsrc = module_rows_make(c, S, D);
+    module_rows tgt = module_rows_make(c, T, D), dtgt = module_rows_make(c, T, D);
+    module_rows output = module_rows_make(c, length, D), again = module_rows_make(c, length, D);
+    module_rows doutput = module_rows_make(c, length, D);
     module_rows_fill(c, "src", 2, &src);
     module_rows_fill(c, "tgt", 2, &tgt);
     module_rows_fill(c, "doutput", 1, &doutput);
@@ -296,11 +295,11 @@ static void run_transformer(module_case *c)
 // One step's loss, and its gradients in `gradients`.
 static double loss_of(module_case *c, const mh_transformer *transformer,
                       const mh_transformer_options *o, const module_rows *src,
-                      const module_rows *tgt, const module_rows *output, const mh_tensor *targets,
+                      const module_rows *tgt, module_rows *output, const mh_tensor *targets,
                       float *gradients)
 {
     const size_t D = module_size(c, "D", 8), rows = targets->shape[0];
-    const mh_tensor logits = mh_tensor_2d(output->given.data, MH_F32, rows, D);
+    mh_tensor logits = mh_tensor_2d(output->given.data, MH_F32, rows, D);
     double loss;
     memset(gradients, 0, mh_transformer_parameters(transformer)->floats * sizeof *gradients);
     test_ok(c->context, mh_transformer_forward(c->context, transformer, o, &src->given, &tgt->given,
@@ -334,8 +333,8 @@ static void train(mh_context *context, const mh_tensor_file *file, bool adam)
         module_mask(&c, "src_padding", 1, 2, (size_t[]){B, S}, false);
     o.training = true;
     test_ok(context, mh_tape_create(context, &o.tape));
-    const module_rows src = module_rows_make(&c, S, D), tgt = module_rows_make(&c, T, D);
-    const module_rows output = module_rows_make(&c, T, D);
+    module_rows src = module_rows_make(&c, S, D), tgt = module_rows_make(&c, T, D);
+    module_rows output = module_rows_make(&c, T, D);
     module_rows_fill(&c, "src", 2, &src);
     module_rows_fill(&c, "tgt", 2, &tgt);
     mh_sgd_options sgd = mh_sgd_options_default();
@@ -418,8 +417,8 @@ static void refusals(void **state)
     mh_mha *mha = make_mha(&c);
     mh_mha_options o = mha_options(&c, 4, 4);
     test_ok(context, mh_tape_create(context, &o.tape));
-    const module_rows x = module_rows_make(&c, 4, 8), y = module_rows_make(&c, 4, 8);
-    const mh_tensor *in = &x.given, *out = &y.given;
+    module_rows x = module_rows_make(&c, 4, 8), y = module_rows_make(&c, 4, 8);
+    mh_tensor *in = &x.given, *out = &y.given;
     test_ok(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL));
     test_refused(context, mh_mha_backward(context, mha, &o, in, in, in, in, NULL, out, NULL, out),
                  MH_ERROR_ARGUMENT, "dvalue: found a tensor, expected NULL");

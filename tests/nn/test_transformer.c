@@ -241,7 +241,7 @@ static void check_mha(mh_context *context, mh_tape *tape, uint64_t seed, mh_prec
     nn_randomise(list, seed);
     ref_parameters wide = wide_parameters(list);
     float *gradients = ref_alloc(list->floats, sizeof *gradients);
-    const mh_tensor *in[3], *din[3];
+    mh_tensor *in[3], *din[3];
     double *x[3], *dx[3];
     for (int i = 0; i < 3; i++) {
         in[i] = &c.inputs[c.first[i]].view;

@@ -320,7 +320,7 @@ static void encoding(void **state)
     call whole, decoder;
     call_create(*state, MH_TRANSFORMER, &whole);
     call_create(*state, MH_DECODER, &decoder);
-    const mh_tensor memory = mh_tensor_3d(whole.dsrc.data, MH_F32, S, B, D);
+    mh_tensor memory = mh_tensor_3d(whole.dsrc.data, MH_F32, S, B, D);
     mh_transformer_options o = mh_transformer_options_default();
     test_ok(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &memory));
     test_refused(*state, mh_transformer_encode(*state, decoder.module, &o, &whole.src, &memory),

@@ -56,12 +56,10 @@ static void check(mh_context *context, mh_status status)
 static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *b)
 {
     const size_t rows = b->live, D = tr->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D),
-                    y = mh_tensor_2d(tr->y, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D), y = mh_tensor_2d(tr->y, MH_F32, rows, D);
     const mh_tensor in = mh_tensor_3d(tr->x, MH_F32, 1, rows, D);
-    const mh_tensor out = mh_tensor_3d(tr->y, MH_F32, 1, rows, D);
-    const mh_tensor logits =
-        mh_tensor_2d(tr->logits, MH_F32, rows, mh_tokenizer_size(tr->t->tokenizer));
+    mh_tensor out = mh_tensor_3d(tr->y, MH_F32, 1, rows, D);
+    mh_tensor logits = mh_tensor_2d(tr->logits, MH_F32, rows, mh_tokenizer_size(tr->t->tokenizer));
     for (size_t i = 0; i < rows; i++) {
         tr->tokens[i] =
             b->length ? b->hypotheses[i].ids[b->length - 1] : mh_tokenizer_bos(tr->t->tokenizer);

@@ -250,7 +250,7 @@ static mh_status forward(mh_context *context, const mh_attention_desc *desc)
 
 mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
                                const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                               const mh_tensor *out)
+                               mh_tensor *out)
 {
     mh_attention_desc desc;
     mh_fpenv saved = mh_fpenv_enter();
@@ -264,7 +264,7 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
 }
 
 mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,
-                              const mh_tensor *q, const mh_kv_cache *cache, const mh_tensor *out)
+                              const mh_tensor *q, const mh_kv_cache *cache, mh_tensor *out)
 {
     mh_attention_desc desc;
     mh_fpenv saved = mh_fpenv_enter();

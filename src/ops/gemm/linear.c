@@ -132,7 +132,7 @@ static mh_status check_outputs(mh_context *context, const mh_linear_options *o, 
 }
 
 mh_status mh_linear(mh_context *context, const mh_linear_options *options, const mh_tensor *x,
-                    const mh_tensor *weight, const mh_tensor *y)
+                    const mh_tensor *weight, mh_tensor *y)
 {
     mh_gemm_job job = {0};
     mh_status status = check_options(context, options, &job.options);
@@ -200,7 +200,7 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
 
 mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,
                              const mh_tensor *x, const mh_tensor *weight, const mh_tensor *dy,
-                             const mh_tensor *dx, const mh_tensor *dweight, const mh_tensor *dbias)
+                             mh_tensor *dx, mh_tensor *dweight, mh_tensor *dbias)
 {
     mh_linear_options own;
     mh_status status = check_options(context, options, &own);

@@ -24,7 +24,7 @@ static const mh_gemm *choose_gemm(const mh_context *context, bool bf16)
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
 
-mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *c)
+mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *c)
 {
     mh_status status = mh_check_float(context, "b", b, 2);
     if (!status)
@@ -42,7 +42,7 @@ mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
 }
 
 mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_packed_matrix *b,
-                           const mh_tensor *c)
+                           mh_tensor *c)
 {
     if (!context)
         return MH_ERROR_ARGUMENT;

@@ -47,8 +47,7 @@ static void forward_part(const mh_kernels *kernels, const void *arg, size_t firs
     mh_activation_kernel(kernels, *(const mh_activation *)arg)(n, t[0], t[1]);
 }
 
-mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x,
-                      const mh_tensor *y)
+mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x, mh_tensor *y)
 {
     mh_status status = mh_check_activation(context, kind);
     if (!status)
@@ -83,7 +82,7 @@ static void backward_part(const mh_kernels *kernels, const void *arg, size_t fir
 }
 
 mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh_tensor *x,
-                               const mh_tensor *dy, const mh_tensor *dx)
+                               const mh_tensor *dy, mh_tensor *dx)
 {
     mh_status status = mh_check_activation(context, kind);
     if (!status)
@@ -109,8 +108,7 @@ static void swiglu_part(const mh_kernels *kernels, const void *arg, size_t first
     kernels->swiglu(n, t[0], t[1], t[2]);
 }
 
-mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
-                    const mh_tensor *y)
+mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up, mh_tensor *y)
 {
     mh_status status = mh_check_float(context, "gate", gate, -1);
     if (!status)
@@ -133,7 +131,7 @@ static void swiglu_grad_part(const mh_kernels *kernels, const void *arg, size_t 
 }
 
 mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
-                             const mh_tensor *dy, const mh_tensor *dgate, const mh_tensor *dup)
+                             const mh_tensor *dy, mh_tensor *dgate, mh_tensor *dup)
 {
     const mh_tensor *operands[5] = {gate, up, dy, dgate, dup};
     static const char *const operand_names[5] = {"gate", "up", "dy", "dgate", "dup"};
@@ -156,7 +154,7 @@ static void add_part(const mh_kernels *kernels, const void *arg, size_t first, s
     kernels->add_rows(n, t[0], t[1], t[2]);
 }
 
-mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *y)
+mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *y)
 {
     mh_tensor wide_a, wide_b;
     mh_status status = mh_check_float(context, "a", a, -1);

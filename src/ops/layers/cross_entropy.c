@@ -246,7 +246,7 @@ static mh_status find_losses(mh_context *context, entropy_job *job, double *loss
 
 mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *options,
                            const mh_tensor *logits, const mh_tensor *targets, double *loss,
-                           size_t *count, const mh_tensor *dlogits)
+                           size_t *count, mh_tensor *dlogits)
 {
     entropy_job job = {.o = mh_cross_entropy_options_default(),
                        .logits = logits,

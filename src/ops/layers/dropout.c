@@ -70,7 +70,7 @@ mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *option
 }
 
 mh_status mh_dropout(mh_context *context, const mh_dropout_options *options, const mh_tensor *x,
-                     const mh_tensor *y)
+                     mh_tensor *y)
 {
     mh_dropout_options o;
     mh_status status = mh_check_float(context, "x", x, -1);

@@ -98,7 +98,7 @@ static mh_status check_rows(mh_context *context, const char *name, const mh_tens
 }
 
 mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_tensor *ids,
-                       float scale, const mh_tensor *y)
+                       float scale, mh_tensor *y)
 {
     mh_status status = mh_check_float(context, "table", table, 2);
     if (!status)
@@ -124,7 +124,7 @@ mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_ten
 }
 
 mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float scale,
-                                int64_t padding_id, const mh_tensor *dy, const mh_tensor *dtable)
+                                int64_t padding_id, const mh_tensor *dy, mh_tensor *dtable)
 {
     mh_status status = mh_check_indices(context, "ids", ids, -1);
     if (!status)

@@ -134,8 +134,8 @@ static mh_status check_epsilon(mh_context *context, float epsilon)
 }
 
 mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                        const mh_tensor *bias, float epsilon, const mh_tensor *y,
-                        const mh_tensor *mean, const mh_tensor *rstd)
+                        const mh_tensor *bias, float epsilon, mh_tensor *y, mh_tensor *mean,
+                        mh_tensor *rstd)
 {
     mh_status status = mh_norm_check_x(context, x);
     if (!status)
@@ -160,7 +160,7 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
 }
 
 mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                      float epsilon, const mh_tensor *y, const mh_tensor *rstd)
+                      float epsilon, mh_tensor *y, mh_tensor *rstd)
 {
     mh_status status = mh_norm_check_x(context, x);
     if (!status)

@@ -147,8 +147,8 @@ static mh_status check(mh_context *context, const norm_grad_job *job, const mh_t
 
 mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
                                  const mh_tensor *mean, const mh_tensor *rstd, const mh_tensor *dy,
-                                 const mh_tensor *dx, const mh_tensor *dweight,
-                                 const mh_tensor *dbias, bool accumulate)
+                                 mh_tensor *dx, mh_tensor *dweight, mh_tensor *dbias,
+                                 bool accumulate)
 {
     norm_grad_job job = {.accumulate = accumulate,
                          .x = x,
@@ -163,8 +163,8 @@ mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const 
 }
 
 mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                               const mh_tensor *rstd, const mh_tensor *dy, const mh_tensor *dx,
-                               const mh_tensor *dweight, bool accumulate)
+                               const mh_tensor *rstd, const mh_tensor *dy, mh_tensor *dx,
+                               mh_tensor *dweight, bool accumulate)
 {
     norm_grad_job job = {.rms = true,
                          .accumulate = accumulate,

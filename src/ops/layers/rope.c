@@ -235,7 +235,7 @@ static void layout(rope_job *job, mh_arena *arena, size_t threads)
 }
 
 mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_tensor *x,
-                  const mh_tensor *y)
+                  mh_tensor *y)
 {
     rope_job job = {.o = mh_rope_options_default(), .x = x, .y = y};
     mh_status status = check(context, options, &job);

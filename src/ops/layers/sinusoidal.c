@@ -46,8 +46,7 @@ static void layout(sinusoid_job *job, mh_arena *arena, size_t threads)
     job->staging = mh_arena_take(arena, job->pairs, 4 * threads * sizeof(float));
 }
 
-mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scale,
-                                  const mh_tensor *y)
+mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scale, mh_tensor *y)
 {
     const int64_t limit = INT64_C(1) << 31;
     mh_status status = mh_check_float(context, "y", y, 2);

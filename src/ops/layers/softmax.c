@@ -95,12 +95,12 @@ static mh_status run(mh_context *context, const mh_tensor *x, int axis, const mh
     return MH_OK;
 }
 
-mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
+mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
     return run(context, x, axis, y, false);
 }
 
-mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
+mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
     return run(context, x, axis, y, true);
 }

@@ -131,7 +131,7 @@ static void check_tasks(const mh_attention_plan *plan, bool weights)
 // Explains on one context and runs on another, whose scratch memory is still empty.
 static void check_call(const char *level, size_t threads, bool small_tiles,
                        const mh_attention_options *options, const mh_tensor *q, const mh_tensor *k,
-                       const mh_tensor *v, const mh_tensor *out)
+                       const mh_tensor *v, mh_tensor *out)
 {
     mh_context *contexts[2];
     mh_kernels kernels;

@@ -141,7 +141,7 @@ static void problem_free(problem *x)
     free(x->at);
 }
 
-static test_error error_of(mh_context *context, const attention_case *c, problem *x)
+static test_error error_of(mh_context *context, attention_case *c, problem *x)
 {
     test_ok(context, mh_attention_forward(context, &c->options, &c->q.view, &c->k.view, &c->v.view,
                                           &c->out.view));

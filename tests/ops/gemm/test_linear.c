@@ -267,7 +267,7 @@ static gradient make_gradient(test_rng *rng, test_tensor t)
     return g;
 }
 
-static const mh_tensor *wanted(gradient *g)
+static mh_tensor *wanted(gradient *g)
 {
     test_paint(&g->t);
     put(&g->t.view, g->held);

@@ -154,7 +154,7 @@ static void wrong_gradients(void **state)
     (void)state;
     operands p;
     make_operands(&p);
-    const mh_tensor dx = mh_tensor_2d(p.numbers + 32, MH_F32, 5, 3);
+    mh_tensor dx = mh_tensor_2d(p.numbers + 32, MH_F32, 5, 3);
     mh_tensor dw = mh_tensor_2d(p.numbers + 32, MH_F32, 5, 4), db = p.bias;
     test_refused(context, mh_linear_backward(context, NULL, &p.x, &p.weight, &p.y, &dx, NULL, NULL),
                  MH_ERROR_ARGUMENT, "dx: found f32 (5, 3), expected (3, 5)");
