@@ -47,7 +47,7 @@ static void show_alignment(const mh_translation *translation)
         printf("            ");
         show_token(translation->text.bytes, translation->ends, t);
         printf(" from ");
-        show_token(source->text.bytes, source->ends, strongest(translation, t));
+        show_token(source->text.data, source->ends, strongest(translation, t));
         printf("\n");
     }
 }

@@ -253,7 +253,7 @@ static int run_serve(int argc, char **argv)
     pthread_cond_destroy(&s.server.queue.filled);
     pthread_mutex_destroy(&s.server.queue.mutex);
     if (s.context)
-        mh_bytes_free(s.context, &s.server.page);
+        mh_buffer_free(s.context, &s.server.page);
     mh_translator_free(s.translator);
     mh_context_free(s.context);
     free(name);

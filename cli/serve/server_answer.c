@@ -52,7 +52,7 @@ static answer answer_status(mh_context *context, mh_status status)
 // ---- a text ---------------------------------------------------------------------------------
 
 // A translation and its trace as the one object that the page expects.
-static answer put_together(const mh_translation *t, const mh_bytes *data)
+static answer put_together(const mh_translation *t, const mh_buffer *data)
 {
     json_t *json = json_pack("{s:s%,s:f,s:f}", "translation", t->text.bytes, t->text.size, "score",
                              t->score, "log_probability", t->log_probability);
@@ -75,7 +75,7 @@ static answer answer_translation(const queue *q, mh_context *context, mh_text te
                                  const mh_translation *t)
 {
     mh_translation_trace *trace = NULL;
-    mh_bytes data = {0};
+    mh_buffer data = {0};
     mh_status status =
         mh_translation_trace_create(context, q->translator, NULL, text, t->ids, t->count, &trace);
     if (!status) {
@@ -84,7 +84,7 @@ static answer answer_translation(const queue *q, mh_context *context, mh_text te
         status = mh_view_data(context, NULL, &named, &data);
     }
     const answer result = status ? answer_status(context, status) : put_together(t, &data);
-    mh_bytes_free(context, &data);
+    mh_buffer_free(context, &data);
     mh_translation_trace_free(trace);
     return result;
 }

@@ -41,7 +41,7 @@ static void normalise(alignment *a)
 bool alignment_create(const mh_translation *r, alignment *a)
 {
     const size_t T = r->count, S = r->source->count;
-    const mh_text source = {r->source->text.bytes, r->source->text.size};
+    const mh_text source = {r->source->text.data, r->source->text.size};
     *a = (alignment){0};
     size_t *words = calloc(T + S + 1, sizeof *words), *target = words, *other = words + T;
     if (!words)

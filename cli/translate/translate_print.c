@@ -65,7 +65,7 @@ static int print_text(const printing *p, const mh_translation *r, size_t number)
 // A token may be part of a character.
 static int put_tokens(const printing *p, mh_context *context, const mh_translation *r)
 {
-    mh_text_buffer token = {0};
+    mh_buffer token = {0};
     mh_status status = MH_OK;
     fputs(", \"tokens\": [", p->to);
     for (size_t i = 0; i < r->count && !status; i++) {
@@ -73,10 +73,10 @@ static int put_tokens(const printing *p, mh_context *context, const mh_translati
         status = mh_utf8_repair(context, r->text.bytes + begin, r->ends[i] - begin, &token);
         fputs(i ? ", " : "", p->to);
         if (!status)
-            put_json_string(p->to, token.bytes, token.size);
+            put_json_string(p->to, token.data, token.size);
     }
     putc(']', p->to);
-    mh_text_buffer_free(context, &token);
+    mh_buffer_free(context, &token);
     return status ? complain_status(context, status, NULL) : EXIT_DONE;
 }
 

@@ -205,14 +205,14 @@ static const struct argp view_argp = {
 
 static int print_text(view *v)
 {
-    mh_bytes text = {0};
+    mh_buffer text = {0};
     v->options.colour =
         v->colour == COLOUR_ALWAYS || (v->colour == COLOUR_AUTO && terminal_has_colours());
     mh_status status = mh_view_text(v->context, &v->options, &v->trace, &text);
     if (status != MH_OK)
         return complain_status(v->context, status, NULL);
     fwrite(text.data, 1, text.size, stdout);
-    mh_bytes_free(v->context, &text);
+    mh_buffer_free(v->context, &text);
     return EXIT_DONE;
 }
 

@@ -34,12 +34,12 @@ void view_run_check(struct argp_state *state, const view *v)
 
 static int print_curve(const view *v, const char *log)
 {
-    mh_bytes text;
+    mh_buffer text;
     mh_status status = mh_view_curve_text(v->context, log, v->options.width, &text);
     if (status != MH_OK)
         return complain_status(v->context, status, NULL);
     fwrite(text.data, 1, text.size, stdout);
-    mh_bytes_free(v->context, &text);
+    mh_buffer_free(v->context, &text);
     return EXIT_DONE;
 }
 

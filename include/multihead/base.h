@@ -60,8 +60,8 @@ extern "C" {
 // ---- status ---------------------------------------------------------------------
 
 // Every function that can fail returns one of these, and compilers warn where the result is ignored
-// (MH_MUST_CHECK); mh_error_message() has the details. NULL for a
-// required argument is MH_ERROR_ARGUMENT; accessors that return no status require valid arguments.
+// (MH_MUST_CHECK); mh_error_message() has the details. NULL for a required argument is
+// MH_ERROR_ARGUMENT; accessors that return no status require valid arguments.
 typedef enum mh_status {
     MH_OK = 0,
     MH_ERROR_ARGUMENT = 1,    // an invalid value, shape, stride or combination
@@ -178,6 +178,17 @@ MH_API void mh_log(mh_context *context, mh_log_level level, const char *format, 
 // NULL and sets the error message. Pass the same size to mh_free; freeing NULL is allowed.
 MH_API void *mh_alloc(mh_context *context, size_t size);
 MH_API void mh_free(mh_context *context, void *memory, size_t size);
+
+// Bytes or text that the library returns, in memory of a context. All zeros is empty; a function
+// that fills a buffer reuses its memory. Free it with that context, or with one that has the same
+// allocator.
+typedef struct mh_buffer {
+    char *data; // (size), and a terminating 0 if size is not 0
+    size_t size, capacity;
+} mh_buffer;
+
+MH_API void mh_buffer_free(mh_context *context,
+                           mh_buffer *buffer); // all zeros and NULL are allowed
 
 // Equivalent to the serial loop
 //     for (size_t i = 0; i < count; i++) task(arg, i, 0);

@@ -29,15 +29,6 @@ typedef struct mh_text {
     size_t size;
 } mh_text;
 
-// A growing text, in memory of a context. All zeros is empty; free it with that context or one that
-// has the same allocator.
-typedef struct mh_text_buffer {
-    char *bytes;
-    size_t size, capacity;
-} mh_text_buffer;
-
-MH_API void mh_text_buffer_free(mh_context *context, mh_text_buffer *buffer);
-
 // ---- UTF-8 and Unicode --------------------------------------------------------------
 
 // The length of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms, nothing
@@ -47,12 +38,12 @@ MH_API size_t mh_utf8_valid(const char *bytes, size_t size);
 // Replaces the contents of `out` by the text, with U+FFFD for every maximal invalid subpart, as
 // browsers do. Errors: MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
-                                              mh_text_buffer *out);
+                                              mh_buffer *out);
 
 // Replaces the contents of `out` by the text's Unicode normalisation form C, in O(n log n).
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
-                                           mh_text_buffer *out);
+                                           mh_buffer *out);
 
 // The length of the first sentence of a line, including trailing whitespace, so that a line too
 // long for a model can be split into segments and joined again. A sentence ends at . ! ? or the
@@ -133,7 +124,7 @@ typedef struct mh_tokens {
     int32_t *ids;        // (count)
     size_t *ends;        // (count)
     size_t count;        // of tokens
-    mh_text_buffer text; // decoding the ids gives these bytes
+    mh_buffer text;      // decoding the ids gives these bytes
     size_t capacity;     // of ids and ends
     void *scratch;       // for the next call
     size_t scratch_size; // in bytes
@@ -154,7 +145,7 @@ MH_API MH_MUST_CHECK mh_status mh_tokenizer_encode(mh_context *context,
 MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode(mh_context *context,
                                                    const mh_tokenizer *tokenizer,
                                                    const int32_t *ids, size_t count,
-                                                   mh_text_buffer *out);
+                                                   mh_buffer *out);
 
 // ---- scores ---------------------------------------------------------------------------
 

@@ -132,24 +132,16 @@ static inline mh_view_options mh_view_options_default(void)
     return options;
 }
 
-// Bytes returned by the functions below; all zeros before the first use.
-typedef struct mh_bytes {
-    char *data; // size bytes and a terminating 0
-    size_t size, capacity;
-} mh_bytes;
-
-MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is allowed
-
 // One self-contained HTML page: it makes no network requests, and its security policy allows none.
 // Weights are quantised in steps of their row's largest weight / (2^bits - 1), so that each is
 // within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits for
 // its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_view_page(mh_context *context, const mh_view_options *options,
-                                            const mh_trace *trace, mh_bytes *page);
+                                            const mh_trace *trace, mh_buffer *page);
 
 // The data of such a page alone, as JSON: what a server sends to an open page.
 MH_API MH_MUST_CHECK mh_status mh_view_data(mh_context *context, const mh_view_options *options,
-                                            const mh_trace *trace, mh_bytes *json);
+                                            const mh_trace *trace, mh_buffer *json);
 
 // mh_view_page into a file, written atomically.
 MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
@@ -160,7 +152,7 @@ MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
 // shaded by the square root of the weight relative to the largest. Terminal control characters in
 // tokens are replaced. Returns new bytes.
 MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
-                                            const mh_trace *trace, mh_bytes *text);
+                                            const mh_trace *trace, mh_buffer *text);
 
 // ---- the curve of a run -------------------------------------------------------------
 
@@ -170,7 +162,7 @@ MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_o
 // kept. The log may be of a run in progress: an incomplete last line is skipped. Returns new bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and expected; also
 // for an empty log), MH_ERROR_MEMORY. Any thread, one context each.
-MH_API MH_MUST_CHECK mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
+MH_API MH_MUST_CHECK mh_status mh_view_curve(mh_context *context, const char *path, mh_buffer *svg);
 
 // mh_view_curve into a file, written atomically.
 MH_API MH_MUST_CHECK mh_status mh_view_curve_write(mh_context *context, const char *path,
@@ -180,7 +172,7 @@ MH_API MH_MUST_CHECK mh_status mh_view_curve_write(mh_context *context, const ch
 // the curves in blocks; a column shows the mean over its range of updates. Returns new bytes.
 // Errors: as mh_view_curve, and MH_ERROR_ARGUMENT.
 MH_API MH_MUST_CHECK mh_status mh_view_curve_text(mh_context *context, const char *path,
-                                                  size_t width, mh_bytes *text);
+                                                  size_t width, mh_buffer *text);
 
 #ifdef __cplusplus
 }

@@ -107,6 +107,14 @@ void mh_free(mh_context *context, void *memory, size_t size)
     mh_release(&allocator, memory, size);
 }
 
+void mh_buffer_free(mh_context *context, mh_buffer *buffer)
+{
+    if (!buffer)
+        return;
+    mh_free(context, buffer->data, buffer->capacity);
+    *buffer = (mh_buffer){0};
+}
+
 static void replace_scratch(mh_context *context, struct mh_scratch *scratch, void *memory,
                             size_t size)
 {

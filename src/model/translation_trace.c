@@ -94,7 +94,7 @@ static mh_status keep_source(pass *p, const mh_tokens *tokens)
         p->source[i] = tokens->ids[i];
     p->source[tokens->count] = mh_tokenizer_eos(p->t->tokenizer);
     if (tokens->text.size > 0)
-        memcpy(title, tokens->text.bytes, tokens->text.size);
+        memcpy(title, tokens->text.data, tokens->text.size);
     title[tokens->text.size] = 0;
     p->trace->title = *title ? title : NULL;
     return name_tokens(p, p->source, p->S, &p->trace->source);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Corpus BLEU, equal to sacreBLEU's to the last digit: the counts are integers, and the few
 // operations on them are done in its order, with the C library's exp and log, as in Python.
+#include "support/buffer.h"
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -12,7 +13,7 @@ typedef struct bleu {
     bool lowercase;
     mh_ngrams words, grams;
     mh_symbols symbols;
-    mh_text_buffer text, spare;
+    mh_buffer text, spare;
     uint64_t correct[MH_BLEU_ORDER], total[MH_BLEU_ORDER], hypothesis_length, reference_length;
 } bleu;
 
@@ -35,10 +36,10 @@ static bool take_words(bleu *b, mh_text text)
     text = trim_trailing_whitespace(text);
     b->text.size = b->symbols.count = 0;
     if (!(b->lowercase ? mh_text_lowercase(b->context, text.bytes, text.size, &b->text)
-                       : mh_text_append(b->context, &b->text, text.bytes, text.size)) ||
+                       : mh_buffer_append(b->context, &b->text, text.bytes, text.size)) ||
         !mh_tokenize_13a(b->context, &b->text, &b->spare))
         return false;
-    for (size_t at = 0; mh_next_word(b->text.bytes, b->text.size, &at, &word);)
+    for (size_t at = 0; mh_next_word(b->text.data, b->text.size, &at, &word);)
         if (!mh_symbols_add_word(&b->words, word.bytes, word.size, &b->symbols))
             return false;
     return true;
@@ -133,7 +134,7 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
     mh_ngrams_free(&b.words);
     mh_ngrams_free(&b.grams);
     mh_shrink(context, &b.symbols.items, &b.symbols.capacity, sizeof *b.symbols.items);
-    mh_text_buffer_free(context, &b.text);
-    mh_text_buffer_free(context, &b.spare);
+    mh_buffer_free(context, &b.text);
+    mh_buffer_free(context, &b.spare);
     return status;
 }

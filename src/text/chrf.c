@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Corpus chrF and chrF++, equal to sacreBLEU's to the last digit: of several references, the one
 // with the best segment score counts; n-gram orders that either side lacks are skipped.
+#include "support/buffer.h"
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -17,7 +18,7 @@ typedef struct chrf {
     bool lowercase;
     mh_ngrams characters, words, word_grams;
     mh_symbols symbols;
-    mh_text_buffer text;
+    mh_buffer text;
 } chrf;
 
 static bool is_punctuation(char c)
@@ -45,7 +46,7 @@ static bool count_words(chrf *c, bool is_hypothesis)
 {
     mh_text word;
     c->symbols.count = 0;
-    for (size_t at = 0; mh_next_word(c->text.bytes, c->text.size, &at, &word);)
+    for (size_t at = 0; mh_next_word(c->text.data, c->text.size, &at, &word);)
         if (!add_split_word(c, word))
             return false;
     return mh_ngrams_count(&c->word_grams, c->symbols.items, c->symbols.count,
@@ -56,7 +57,7 @@ static bool count_characters(chrf *c, bool is_hypothesis)
 {
     c->symbols.count = 0;
     for (size_t at = 0, length; at < c->text.size; at += length) {
-        uint32_t point = mh_utf8_decode(c->text.bytes + at, &length);
+        uint32_t point = mh_utf8_decode(c->text.data + at, &length);
         if (!mh_is_space(point) && !mh_symbols_add(c->context, &c->symbols, point))
             return false;
     }
@@ -68,7 +69,7 @@ static bool count_text(chrf *c, mh_text text, bool is_hypothesis)
 {
     c->text.size = 0;
     if (!(c->lowercase ? mh_text_lowercase(c->context, text.bytes, text.size, &c->text)
-                       : mh_text_append(c->context, &c->text, text.bytes, text.size)))
+                       : mh_buffer_append(c->context, &c->text, text.bytes, text.size)))
         return false;
     return count_characters(c, is_hypothesis) &&
            (c->word_order == 0 || count_words(c, is_hypothesis));
@@ -168,6 +169,6 @@ mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text 
     mh_ngrams_free(&c.words);
     mh_ngrams_free(&c.word_grams);
     mh_shrink(context, &c.symbols.items, &c.symbols.capacity, sizeof *c.symbols.items);
-    mh_text_buffer_free(context, &c.text);
+    mh_buffer_free(context, &c.text);
     return status;
 }

@@ -10,6 +10,7 @@
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
 //                  segment
 #include "base/context.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 
@@ -96,7 +97,7 @@ static bool decompose(mh_context *context, const char *text, size_t size, segmen
 }
 
 static bool normalise_segment(mh_context *context, const char *text, size_t size, segment *s,
-                              mh_text_buffer *out)
+                              mh_buffer *out)
 {
     if (!decompose(context, text, size, s) || !sort_marks(context, s))
         return false;
@@ -105,14 +106,14 @@ static bool normalise_segment(mh_context *context, const char *text, size_t size
     for (utf8proc_ssize_t i = 0; i < count; i++) {
         char bytes[4];
         size_t length = mh_utf8_encode((uint32_t)s->points[i], bytes);
-        if (!mh_text_append(context, out, bytes, length))
+        if (!mh_buffer_append(context, out, bytes, length))
             return false;
     }
     return true;
 }
 
 static bool normalise(mh_context *context, const char *text, size_t size, segment *s,
-                      mh_text_buffer *out)
+                      mh_buffer *out)
 {
     size_t copied = 0, before = 0; // before: the beginning of the character before `at`
     for (size_t at = 0, length; at < size;) {
@@ -125,15 +126,15 @@ static bool normalise(mh_context *context, const char *text, size_t size, segmen
             mh_utf8_decode(text + at, &length);
             at += length;
         }
-        if (!mh_text_append(context, out, text + copied, before - copied) ||
+        if (!mh_buffer_append(context, out, text + copied, before - copied) ||
             !normalise_segment(context, text + before, at - before, s, out))
             return false;
         copied = before = at;
     }
-    return mh_text_append(context, out, text + copied, size - copied);
+    return mh_buffer_append(context, out, text + copied, size - copied);
 }
 
-mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_text_buffer *out)
+mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_buffer *out)
 {
     if (MH_NEED(context, {"out", out}, {"text", mh_array(text, size)}))
         return MH_ERROR_ARGUMENT;

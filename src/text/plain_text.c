@@ -110,11 +110,11 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
 }
 
 mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text, size_t size,
-                        mh_text_buffer *out)
+                        mh_buffer *out)
 {
     mh_status status = mh_utf8_check(context, text, size);
     out->size = 0;
-    if (!status && !mh_grow(context, &out->bytes, &out->capacity, size + 1, 1))
+    if (!status && !mh_grow(context, &out->data, &out->capacity, size + 1, 1))
         status = MH_ERROR_MEMORY;
     if (status)
         return status;
@@ -123,10 +123,10 @@ mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text,
         const char *plain = relative_of(foreign, text + i, size - i, &length);
         const size_t count = plain ? strlen(plain) : 1;
         const char *from = plain ? plain : text + i;
-        const bool again = out->size > 0 && out->bytes[out->size - 1] == ' ';
+        const bool again = out->size > 0 && out->data[out->size - 1] == ' ';
         if (count == 1 && *from == ' ' && again)
             continue;
-        memcpy(out->bytes + out->size, from, count);
+        memcpy(out->data + out->size, from, count);
         out->size += count;
     }
     return MH_OK;

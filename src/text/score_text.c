@@ -3,6 +3,7 @@
 // to right and never within its own output. All patterns are ASCII, and a byte of a multi-byte
 // character is "not a digit" just as the whole character, so it works on bytes.
 #include "text/score_text.h"
+#include "support/buffer.h"
 
 #include "base/context.h"
 #include "text/utf8.h"
@@ -22,16 +23,16 @@ bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
 }
 
 // In place: `to` is not longer than `from`.
-static void replace_all(mh_text_buffer *text, const char *from, const char *to)
+static void replace_all(mh_buffer *text, const char *from, const char *to)
 {
     size_t from_size = strlen(from), to_size = strlen(to), kept = 0;
     for (size_t i = 0; i < text->size;) {
-        if (text->size - i >= from_size && memcmp(text->bytes + i, from, from_size) == 0) {
-            memcpy(text->bytes + kept, to, to_size);
+        if (text->size - i >= from_size && memcmp(text->data + i, from, from_size) == 0) {
+            memcpy(text->data + kept, to, to_size);
             kept += to_size;
             i += from_size;
         } else {
-            text->bytes[kept++] = text->bytes[i++];
+            text->data[kept++] = text->data[i++];
         }
     }
     text->size = kept;
@@ -65,28 +66,28 @@ static const char *rule_stop_before(char a, char b)
 static const char *rule_dash(char a, char b) { return is_digit(a) && b == '-' ? "1 2 " : ""; }
 
 static bool apply(mh_context *context, const char *(*rule)(char, char), bool needs_two,
-                  mh_text_buffer *text, mh_text_buffer *out)
+                  mh_buffer *text, mh_buffer *out)
 {
     out->size = 0;
-    if (!mh_grow(context, &out->bytes, &out->capacity, 3 * text->size + 1, 1))
+    if (!mh_grow(context, &out->data, &out->capacity, 3 * text->size + 1, 1))
         return false;
     for (size_t i = 0; i < text->size; i++) {
-        char a = text->bytes[i], b = i + 1 < text->size ? text->bytes[i + 1] : '\0';
+        char a = text->data[i], b = i + 1 < text->size ? text->data[i + 1] : '\0';
         const char *form = needs_two && i + 1 == text->size ? "" : rule(a, b);
         if (!*form)
-            out->bytes[out->size++] = a;
+            out->data[out->size++] = a;
         for (; *form; form++) {
             i += *form == '2';
-            out->bytes[out->size++] = *form == '1' ? a : *form == '2' ? b : ' ';
+            out->data[out->size++] = *form == '1' ? a : *form == '2' ? b : ' ';
         }
     }
-    mh_text_buffer swap = *text;
+    mh_buffer swap = *text;
     *text = *out;
     *out = swap;
     return true;
 }
 
-bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *spare)
+bool mh_tokenize_13a(mh_context *context, mh_buffer *text, mh_buffer *spare)
 {
     replace_all(text, "<skipped>", "");
     replace_all(text, "-\n", "");
@@ -97,11 +98,11 @@ bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *
     replace_all(text, "&gt;", ">");
     // Spaces at both ends, so that the rules match there.
     spare->size = 0;
-    if (!mh_text_append(context, spare, " ", 1) ||
-        !mh_text_append(context, spare, text->bytes, text->size) ||
-        !mh_text_append(context, spare, " ", 1))
+    if (!mh_buffer_append(context, spare, " ", 1) ||
+        !mh_buffer_append(context, spare, text->data, text->size) ||
+        !mh_buffer_append(context, spare, " ", 1))
         return false;
-    mh_text_buffer swap = *text;
+    mh_buffer swap = *text;
     *text = *spare;
     *spare = swap;
     return apply(context, rule_alone, false, text, spare) &&

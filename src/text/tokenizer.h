@@ -37,7 +37,7 @@ struct mh_tokenizer {
     uint64_t seed;          // of the hashes
     mh_token_entry *tokens;
     size_t count, capacity;
-    mh_text_buffer bytes; // of all tokens, concatenated
+    mh_buffer bytes; // of all tokens, concatenated
     mh_merge *merges;
     size_t merge_count, merge_capacity;
     uint32_t *by_bytes; // id + 1; 0 is free
@@ -69,7 +69,7 @@ uint32_t mh_tokenizer_rank(const mh_tokenizer *t, uint32_t left, uint32_t right)
 
 static inline const char *mh_token_bytes(const mh_tokenizer *t, size_t id)
 {
-    return t->bytes.bytes + t->tokens[id].begin;
+    return t->bytes.data + t->tokens[id].begin;
 }
 
 // Applies the merges to one word, with a linked list and a heap of ranks: O(n log n). `scratch`

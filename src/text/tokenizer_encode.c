@@ -9,6 +9,7 @@
 // Each byte is merged away at most once and each merge adds at most two pairs, so that a word of
 // a megabyte takes no longer than a megabyte of words. Words that are a token are looked up.
 #include "base/context.h"
+#include "support/buffer.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
 
@@ -155,7 +156,7 @@ static void set_ends(const mh_tokenizer *t, mh_tokens *tokens)
 
 static bool add_words(mh_context *context, const mh_tokenizer *t, mh_tokens *tokens)
 {
-    const char *text = tokens->text.bytes;
+    const char *text = tokens->text.data;
     for (size_t left = tokens->text.size, size; left > 0; text += size, left -= size) {
         size = mh_word_length(text, left);
         if (!add_word(context, t, text, size, tokens))
@@ -190,13 +191,13 @@ void mh_tokens_free(mh_context *context, mh_tokens *tokens)
     size_t ids = tokens->capacity, ends = tokens->capacity;
     mh_shrink(context, &tokens->ids, &ids, sizeof *tokens->ids);
     mh_shrink(context, &tokens->ends, &ends, sizeof *tokens->ends);
-    mh_text_buffer_free(context, &tokens->text);
+    mh_buffer_free(context, &tokens->text);
     mh_free(context, tokens->scratch, tokens->scratch_size);
     memset(tokens, 0, sizeof *tokens);
 }
 
 mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const int32_t *ids,
-                              size_t count, mh_text_buffer *out)
+                              size_t count, mh_buffer *out)
 {
     if (MH_NEED(context, {"tokenizer", t}, {"out", out}, {"ids", mh_array(ids, count)}))
         return MH_ERROR_ARGUMENT;
@@ -210,7 +211,7 @@ mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const 
                            "decode: id %d at place %zu, expected 0 to %zu", ids[i], i,
                            t->count - 1);
         }
-        if (kind == MH_TOKEN_TEXT && !mh_text_append(context, out, text.bytes, text.size)) {
+        if (kind == MH_TOKEN_TEXT && !mh_buffer_append(context, out, text.bytes, text.size)) {
             out->size = 0;
             return MH_ERROR_MEMORY;
         }

@@ -2,6 +2,7 @@
 // Tokens and merges of a tokenizer, and the two hash tables that index them: open addressing,
 // linear probing, at most half full. Results never depend on the order of a table. The hash is
 // seeded per tokenizer, because a file whose tokens all collide would take minutes to read.
+#include "support/buffer.h"
 #include "text/tokenizer.h"
 
 #include "base/context.h"
@@ -30,7 +31,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
     mh_release(&allocator, t->merges, t->merge_capacity * sizeof *t->merges);
     mh_release(&allocator, t->by_bytes, t->by_bytes_size * sizeof *t->by_bytes);
     mh_release(&allocator, t->by_pair, t->by_pair_size * sizeof *t->by_pair);
-    mh_release(&allocator, t->bytes.bytes, t->bytes.capacity);
+    mh_release(&allocator, t->bytes.data, t->bytes.capacity);
     mh_release(&allocator, t, sizeof *t);
 }
 
@@ -81,7 +82,7 @@ bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, 
     size_t begin = t->bytes.size;
     if (!mh_grow(context, &t->tokens, &t->capacity, t->count + 1, sizeof *t->tokens) ||
         (kind == MH_TOKEN_TEXT && !widen_by_bytes(context, t)) ||
-        !mh_text_append(context, &t->bytes, bytes, size))
+        !mh_buffer_append(context, &t->bytes, bytes, size))
         return false;
     if (kind == MH_TOKEN_TEXT) {
         t->by_bytes[find_slot(t, bytes, size)] = (uint32_t)t->count + 1;

@@ -17,7 +17,7 @@ typedef struct mh_train_word {
 typedef struct mh_train_words {
     mh_train_word *words;
     size_t count, capacity;
-    mh_text_buffer bytes;
+    mh_buffer bytes;
     uint32_t *slots; // index + 1; 0 is free
     size_t slot_count;
 } mh_train_words;

@@ -370,7 +370,7 @@ static void put_head(const chart *c)
     put(c, "</text>\n");
 }
 
-mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_bytes *svg)
+mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_buffer *svg)
 {
     const size_t bytes = MH_CURVE_POINTS_MAX * sizeof(mh_run_point);
     mh_appender to = {.context = context};

@@ -107,8 +107,8 @@ static void put_label(const drawing *d, double value, int decimals)
     if (number.failed)
         d->to->failed = true;
     else
-        mh_append_format(d->to, "%*s", LABEL - 1, number.bytes.data);
-    mh_bytes_free(d->to->context, &number.bytes);
+        mh_append_format(d->to, "%*s", LABEL - 1, number.buffer.data);
+    mh_buffer_free(d->to->context, &number.buffer);
 }
 
 // Spaces are held in `blanks` until a block follows, so that no line ends with one.
@@ -153,7 +153,7 @@ static void put_series(const drawing *d, int which)
 }
 
 mh_status mh_curve_draw_text(mh_context *context, const mh_run_history *history, size_t width,
-                             mh_bytes *text)
+                             mh_buffer *text)
 {
     mh_appender to = {.context = context};
     drawing d = {.to = &to, .history = history, .columns = width - LABEL};

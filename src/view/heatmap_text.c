@@ -330,7 +330,7 @@ static mh_status draw(drawing *d, size_t first, size_t end)
 }
 
 mh_status mh_view_text(mh_context *context, const mh_view_options *given_options,
-                       const mh_trace *given, mh_bytes *text)
+                       const mh_trace *given, mh_buffer *text)
 {
     mh_view_options own = mh_view_options_default();
     mh_trace own_trace;
@@ -340,7 +340,7 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *given_options
     mh_trace_kind kind;
     if (mh_need(context, text, "text"))
         return MH_ERROR_ARGUMENT;
-    *text = (mh_bytes){0};
+    *text = (mh_buffer){0};
     mh_status status = MH_READ_STRUCT(context, mh_view_options, given_options, &own);
     if (status == MH_OK)
         status = mh_trace_read(context, given, false, &own_trace);

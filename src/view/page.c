@@ -64,11 +64,11 @@ typedef struct call {
 } call;
 
 static mh_status read_call(mh_context *context, const mh_view_options *options,
-                           const mh_trace *trace, const char *out_name, mh_bytes *out, call *own)
+                           const mh_trace *trace, const char *out_name, mh_buffer *out, call *own)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
-    *out = (mh_bytes){0};
+    *out = (mh_buffer){0};
     own->options = mh_view_options_default();
     mh_status status = MH_READ_STRUCT(context, mh_view_options, options, &own->options);
     return status || !trace ? status : mh_trace_read(context, trace, false, &own->trace);
@@ -84,7 +84,7 @@ static void append_until(mh_appender *to, const char **from, const char *end, co
 }
 
 mh_status mh_view_page(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *page)
+                       mh_buffer *page)
 {
     call own;
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
@@ -102,7 +102,7 @@ mh_status mh_view_page(mh_context *context, const mh_view_options *options, cons
 }
 
 mh_status mh_view_data(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *json)
+                       mh_buffer *json)
 {
     call own;
     mh_appender to = {.context = context};
@@ -119,13 +119,13 @@ mh_status mh_view_data(mh_context *context, const mh_view_options *options, cons
 mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
                              const mh_trace *trace, const char *path)
 {
-    mh_bytes page;
+    mh_buffer page;
     if (mh_need(context, path, "path"))
         return MH_ERROR_ARGUMENT;
     mh_status status = mh_view_page(context, options, trace, &page);
     if (status != MH_OK)
         return status;
     status = mh_file_replace(context, path, page.data, page.size);
-    mh_bytes_free(context, &page);
+    mh_buffer_free(context, &page);
     return status;
 }

@@ -214,14 +214,14 @@ static json_t *describe(const job *j, const mh_view_options *options, mh_trace_k
 static mh_status put_description(job *j, const mh_view_options *options, mh_trace_kind start)
 {
     json_t *root = describe(j, options, start);
-    mh_bytes text = {0};
+    mh_buffer text = {0};
     if (root == NULL)
         return mh_fail(j->context, MH_ERROR_MEMORY, "page: no memory for its description");
     mh_status status = mh_json_print(j->context, root, &text);
     json_decref(root);
     if (status == MH_OK)
         j->sink->description(j->to, text.data);
-    mh_bytes_free(j->context, &text);
+    mh_buffer_free(j->context, &text);
     return status;
 }
 

@@ -33,10 +33,11 @@ json_t *mh_json_text(mh_context *context, const char *text)
 {
     mh_appender buffer = {.context = context};
     mh_append_utf8(&buffer, text);
-    json_t *string = buffer.failed ? NULL : json_string(buffer.bytes.data ? buffer.bytes.data : "");
+    json_t *string =
+        buffer.failed ? NULL : json_string(buffer.buffer.data ? buffer.buffer.data : "");
     if (string == NULL)
         mh_fail(context, MH_ERROR_MEMORY, "no memory for a text of %zu bytes", strlen(text));
-    mh_bytes_free(context, &buffer.bytes);
+    mh_buffer_free(context, &buffer.buffer);
     return string;
 }
 
@@ -66,18 +67,18 @@ json_t *mh_json_starts(mh_context *context, mh_trace_tokens tokens)
     return list;
 }
 
-mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text)
+mh_status mh_json_print(mh_context *context, const json_t *json, mh_buffer *text)
 {
     const size_t flags = JSON_COMPACT | JSON_ENSURE_ASCII;
     size_t size = json_dumpb(json, NULL, 0, flags);
-    *text = (mh_bytes){.size = size, .capacity = size + 1};
+    *text = (mh_buffer){.size = size, .capacity = size + 1};
     if (size != 0 && (text->data = mh_alloc(context, text->capacity)) == NULL)
         return MH_ERROR_MEMORY;
     if (size != 0 && json_dumpb(json, text->data, size, flags) == size) {
         text->data[size] = 0;
         return MH_OK;
     }
-    mh_bytes_free(context, text);
+    mh_buffer_free(context, text);
     return mh_fail(context, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
 }
 

@@ -23,7 +23,7 @@ typedef struct output {
     char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
     double scales[MH_TRACE_KINDS];
     size_t metadata_count;
-    mh_bytes owned[METADATA_MAX]; // values that were made here
+    mh_buffer owned[METADATA_MAX]; // values that were made here
     size_t owned_count;
     mh_status status;
 } output;
@@ -50,7 +50,7 @@ static void add_text(output *o, const char *key, const char *text)
     mh_appender value = {.context = o->context};
     mh_append_utf8(&value, text);
     mh_append(&value, "", 0); // at least a terminating 0
-    mh_bytes *bytes = &o->owned[o->owned_count++];
+    mh_buffer *bytes = &o->owned[o->owned_count++];
     o->status = mh_append_finish(&value, MH_OK, bytes);
     if (o->status == MH_OK)
         add_metadata(o, key, bytes->data);
@@ -59,7 +59,7 @@ static void add_text(output *o, const char *key, const char *text)
 // Adds a list as JSON, and takes ownership of it.
 static void add_list(output *o, const char *key, json_t *list)
 {
-    mh_bytes *text = &o->owned[o->owned_count++];
+    mh_buffer *text = &o->owned[o->owned_count++];
     o->status = list ? mh_json_print(o->context, list, text) : MH_ERROR_MEMORY;
     json_decref(list);
     if (o->status == MH_OK)
@@ -107,7 +107,7 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
         o->status = mh_safetensors_write(o->context, path, o->tensors, o->tensor_count, o->metadata,
                                          o->metadata_count);
     for (size_t i = 0; i < o->owned_count; i++)
-        mh_bytes_free(o->context, &o->owned[i]);
+        mh_buffer_free(o->context, &o->owned[i]);
     return o->status;
 }
 

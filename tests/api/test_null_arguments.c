@@ -52,9 +52,9 @@ static mh_parameters_part part;
 static mh_metadata metadata = {"key", "value"};
 static mh_named_tensor named;
 static mh_text text = {"un deux", 7};
-static mh_text_buffer buffer;
+static mh_buffer buffer;
 static mh_tokens tokens;
-static mh_bytes page;
+static mh_buffer page;
 static mh_bleu_score bleu;
 static mh_tap tap;
 static const float *arrays[1];
@@ -331,7 +331,7 @@ static mh_tokenizer *new_tokenizer(void)
 static void free_page(mh_context *c)
 {
     if (c)
-        mh_bytes_free(c, &page);
+        mh_buffer_free(c, &page);
 }
 
 static const char *log_path(void)
@@ -511,7 +511,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     mh_context *context = *state;
-    mh_text_buffer_free(context, &buffer);
+    mh_buffer_free(context, &buffer);
     mh_tokens_free(context, &tokens);
     mh_tape_free(mha_tape);
     api_objects_free(&o);
@@ -667,7 +667,6 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tensor_is_contiguous",
                                      "mh_tensor_same_shape",
                                      "mh_tensor_describe",
-                                     "mh_text_buffer_free",
                                      "mh_utf8_valid",
                                      "mh_sentence_length",
                                      "mh_tokenizer_free",
@@ -689,7 +688,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_trace_kind_name",
                                      "mh_trace_file_trace",
                                      "mh_trace_file_free",
-                                     "mh_bytes_free"};
+                                     "mh_buffer_free"};
 
 static void freeing_null(void **state)
 {
@@ -703,7 +702,7 @@ static void freeing_null(void **state)
     mh_transformer_free(NULL);
     mh_decoding_free(NULL);
     mh_packed_matrix_free(NULL);
-    mh_text_buffer_free(context, NULL);
+    mh_buffer_free(context, NULL);
     mh_tokenizer_free(NULL);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);

@@ -223,9 +223,9 @@ static void files_and_text(scene *s)
     const api_objects *o = &s->objects;
     const mh_text texts[] = {{"un deux trois", 13}, {"one two three", 13}};
     const mh_trace *trace = mh_trace_file_trace(o->trace_file);
-    mh_bytes bytes = {0};
+    mh_buffer bytes = {0};
     mh_tokens tokens = {0};
-    mh_text_buffer text = {0};
+    mh_buffer text = {0};
     mh_bleu_score bleu;
     double chrf;
     ok(s, mh_translator_save(c, o->translator, api_path(o, "model"), MH_F32));
@@ -238,9 +238,9 @@ static void files_and_text(scene *s)
     ok(s, mh_view_page(c, NULL, trace, &bytes));
     ok(s, mh_view_data(c, NULL, trace, &bytes));
     ok(s, mh_view_text(c, NULL, trace, &bytes));
-    mh_bytes_free(c, &bytes);
+    mh_buffer_free(c, &bytes);
     mh_tokens_free(c, &tokens);
-    mh_text_buffer_free(c, &text);
+    mh_buffer_free(c, &text);
     // Refusals print.
     mh_tensor_file *none;
     if (mh_tensor_file_open(c, "/nowhere/at/all", &none) == MH_OK)
@@ -268,7 +268,7 @@ static void training(scene *s)
     const api_objects *a = &s->objects;
     mh_train_options o = mh_train_options_default();
     mh_train_result result;
-    mh_bytes bytes = {0};
+    mh_buffer bytes = {0};
     char data[96], directory[96], path[160];
     snprintf(data, sizeof data, "%s/data.tsv", a->directory);
     snprintf(directory, sizeof directory, "%s/run", a->directory);
@@ -287,7 +287,7 @@ static void training(scene *s)
     snprintf(path, sizeof path, "%s/log.jsonl", directory);
     ok(s, mh_view_curve(c, path, &bytes));
     ok(s, mh_view_curve_text(c, path, 60, &bytes));
-    mh_bytes_free(c, &bytes);
+    mh_buffer_free(c, &bytes);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, left[i]);
         unlink(path);

@@ -14,13 +14,13 @@ static void use(const mh_tokenizer *tokenizer)
     static const char text[] = "the then th\xC3\xA9 </s> 12 abab";
     mh_context *context = fuzz_context();
     mh_tokens tokens = {0};
-    mh_text_buffer back = {0};
+    mh_buffer back = {0};
     if (mh_tokenizer_encode(context, tokenizer, text, sizeof text, &tokens) != MH_OK ||
         mh_tokenizer_decode(context, tokenizer, tokens.ids, tokens.count, &back) != MH_OK ||
         back.size != sizeof text || memcmp(back.bytes, text, sizeof text) != 0)
         abort();
     mh_tokens_free(context, &tokens);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &back);
 }
 
 static void parse(const uint8_t *bytes, size_t size)

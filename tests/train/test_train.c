@@ -200,7 +200,7 @@ static void test_locale(void **state)
 {
     (void)state;
     char directory[96], log[128];
-    mh_bytes text;
+    mh_buffer text;
     run(directory_of("locale", directory), 1, 9, NULL);
     test_comma_locale();
     run(directory, 1, 0, NULL);
@@ -209,7 +209,7 @@ static void test_locale(void **state)
     assert_true(train_runs_equal(directory, reference));
     snprintf(log, sizeof log, "%s/log.jsonl", directory);
     test_ok(context, mh_view_curve_text(context, log, 80, &text));
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
     mh_context_free(context);
 }
 

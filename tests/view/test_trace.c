@@ -85,7 +85,7 @@ static void test_given(void **state)
     static float weights[] = {1, 0, 0.5f, 0.5f};
     mh_trace t = mh_trace_default();
     mh_trace_file *file;
-    mh_bytes json;
+    mh_buffer json;
     t.target = (mh_trace_tokens){.count = 2, .text = chosen};
     t.given = (mh_trace_tokens){.count = 2, .text = given, .word_start = starts};
     t.groups[MH_TRACE_DECODER].weights = mh_tensor_4d(weights, MH_F32, 1, 1, 2, 2);
@@ -100,7 +100,7 @@ static void test_given(void **state)
     test_ok(context, mh_view_data(context, NULL, read, &json));
     assert_non_null(strstr(json.data, "\"queries\":\"given\",\"keys\":\"given\""));
     assert_non_null(strstr(json.data, "\"queries\":\"target\",\"keys\":null"));
-    mh_bytes_free(context, &json);
+    mh_buffer_free(context, &json);
     mh_trace_file_free(file);
     t.given.count = 1;
     assert_int_equal(mh_trace_check(context, &t), MH_ERROR_ARGUMENT);
