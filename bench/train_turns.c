@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     o.after = (mh_duration){1000000, MH_UPDATES};
     o.event = on_event;
     o.user = &t;
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     const mh_status status = mh_train(t.context, &o, &result);
     if (status)
         fprintf(stderr, "train_turns: %s\n", mh_error_message(t.context));

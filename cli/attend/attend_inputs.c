@@ -76,7 +76,7 @@ static int read_mask(attend *a, const size_t shape[4])
         return array_complain(in, "only a float mask has a gradient for --dmask");
     code = is_float ? array_to_added_mask(a->context, in, "to keep must be bool or integer")
                     : array_convert(a->context, in, MH_BOOL, false);
-    a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
+    a->mask = mh_mask_make(is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor);
     a->options.masks = &a->mask;
     a->options.mask_count = 1;
     return code;

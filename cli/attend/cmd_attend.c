@@ -236,7 +236,7 @@ static const struct argp attend_argp = {
 
 static int explain(attend *a)
 {
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     mh_status status = mh_attention_explain(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
                                             &a->outputs[OUTPUT_OUT].tensor, &plan);
@@ -264,7 +264,7 @@ static int explain(attend *a)
 static mh_status backward(attend *a)
 {
     mh_attention_gradients gradients = mh_attention_gradients_default();
-    const mh_tensor *dmask = &a->outputs[OUTPUT_DMASK].tensor;
+    mh_tensor *dmask = &a->outputs[OUTPUT_DMASK].tensor;
     if (a->outputs[OUTPUT_DQ].path)
         gradients.dq = &a->outputs[OUTPUT_DQ].tensor;
     if (a->outputs[OUTPUT_DK].path)

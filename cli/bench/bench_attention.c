@@ -56,7 +56,7 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, attention
 
 static int measure(bench *b, const bench_case *c, int pass, attention_case *a)
 {
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     const bool backward = pass == PASS_BACKWARD;
     a->options.lse = backward ? &a->lse : NULL;
     mh_status status = mh_attention_explain(b->context, &a->options, &a->tensors[Q], &a->tensors[K],

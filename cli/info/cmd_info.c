@@ -123,7 +123,7 @@ static int report_tiles(report *r, mh_context *context)
     float data[2][LENGTH] = {{0}};
     mh_tensor x = mh_tensor_4d(data[0], MH_F32, 1, 1, LENGTH, 1);
     mh_tensor out = mh_tensor_4d(data[1], MH_F32, 1, 1, LENGTH, 1);
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     mh_status status = mh_attention_explain(context, NULL, &x, &x, &x, &out, &plan);
     if (status != MH_OK)
         return complain_status(context, status, NULL);

@@ -404,6 +404,7 @@ static int run_mha(int argc, char **argv)
         .common = {.command = &mha_command},
         .config = mh_mha_config_default(),
         .options = mh_mha_options_default(),
+        .attention = mh_attention_options_default(),
         .inputs = {[INPUT_QUERY] = {.option = "--query"},
                    [INPUT_KEY] = {.option = "--key"},
                    [INPUT_VALUE] = {.option = "--value"},

@@ -161,7 +161,7 @@ static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *
 // Converts PyTorch's mask to the engine's, broadcast to (B, H, T, S).
 static mh_mask as_mask(const mh_tensor *tensor, mh_tensor wide)
 {
-    return (mh_mask){tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide};
+    return mh_mask_make(tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide);
 }
 
 // Reports how many queries see no key. A learned key is seen by all.
@@ -169,7 +169,7 @@ static void note_masked(const mha *m)
 {
     const array *padding = &m->inputs[INPUT_PADDING], *mask = &m->inputs[INPUT_MASK];
     const size_t shape[4] = {m->B, m->config.num_heads, m->T, m->S};
-    mh_attention_options o = m->options.attention;
+    mh_attention_options o = m->attention;
     mh_mask masks[2];
     bool has_bool = false;
     char where[64];
@@ -223,7 +223,8 @@ int mha_read_inputs(mha *m)
                          &m->options.key_padding_mask);
     if (code == EXIT_DONE)
         code = take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
-    m->options.attention.causal = m->causal;
+    m->attention.causal = m->causal;
+    m->options.attention = &m->attention;
     m->options.per_head_weights = m->per_head;
     if (code == EXIT_DONE)
         note_masked(m);

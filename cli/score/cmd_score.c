@@ -172,7 +172,7 @@ static void print_score(const score *s, const char *name, double value, const ch
 
 static mh_status score_bleu(const score *s, mh_context *context)
 {
-    mh_bleu_score b;
+    mh_bleu_score b = mh_bleu_score_default();
     char details[256];
     mh_status status = mh_bleu(context, s->hypotheses.items, s->all_references, s->hypotheses.count,
                                s->reference_count, s->lowercase, &b);

@@ -143,11 +143,12 @@ static void set_preset(mh_translator_config *model, int preset)
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
-static void set_example(mh_train_options *o)
+static void set_example(train *t)
 {
+    mh_train_options *o = &t->options;
     o->merges = 100;
-    set_preset(&o->model, PRESET_TINY);
-    o->model.dropout = 0;
+    set_preset(&t->model, PRESET_TINY);
+    t->model.dropout = 0;
     o->batch_tokens = 2048;
     o->learning_rate = 3e-3;
     o->after = (mh_duration){8, MH_EPOCHS};
@@ -240,7 +241,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 static error_t parse_model(int key, char *argument, struct argp_state *state)
 {
     train *t = state->input;
-    mh_translator_config *m = &t->options.model;
+    mh_translator_config *m = &t->model;
     switch (key) {
     case KEY_PRESET:
         t->preset = parse_choice(state, "--preset", argument, preset_choices);
@@ -430,8 +431,8 @@ int train_parse(int argc, char **argv, train *t)
     if (code == EXIT_DONE && t->resumes)
         code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE && t->options.example)
-        set_example(&t->options);
+        set_example(t);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)
-        set_preset(&t->options.model, t->preset);
+        set_preset(&t->model, t->preset);
     return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
 }

@@ -101,7 +101,7 @@ static void check_options(struct argp_state *state, translate *t)
     if (t->attention.shows && t->printing.json)
         argp_error(state, "--show-attention: not with --json");
     const mh_view_options *v = &t->attention.options;
-    if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
+    if ((v->kind != MH_TRACE_ANY || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
         !t->attention.page.path)
         argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
     if (v->width && !t->attention.shows)

@@ -20,7 +20,7 @@ void view_run_check(struct argp_state *state, const view *v)
         {"--tokens", v->tokens.path},
         {"--key-tokens", v->key_tokens.path},
         {"--title", v->title},
-        {"--kind", v->options.kind != MH_TRACE_KINDS},
+        {"--kind", v->options.kind != MH_TRACE_ANY},
         {"--layer", v->options.layer >= 0},
         {"--head", v->options.head >= 0},
         {"--bits", v->options.bits != 0},

@@ -58,9 +58,27 @@ typedef enum mh_mask_kind {
 } mh_mask_kind;
 
 typedef struct mh_mask {
+    size_t struct_size; // sizeof(mh_mask)
     mh_mask_kind kind;
     mh_tensor tensor; // broadcast to (B, H, T, S) as NumPy does; never expanded in memory
 } mh_mask;
+
+static inline mh_mask mh_mask_make(mh_mask_kind kind, mh_tensor tensor)
+{
+    mh_mask mask;
+    memset(&mask, 0, sizeof mask);
+    mask.struct_size = sizeof mask;
+    mask.kind = kind;
+    mask.tensor = tensor;
+    return mask;
+}
+
+static inline mh_mask mh_mask_default(void) // no tensor yet
+{
+    mh_tensor none;
+    memset(&none, 0, sizeof none);
+    return mh_mask_make(MH_MASK_KEEP, none);
+}
 
 typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN = 1 } mh_empty_row;
 
@@ -200,6 +218,7 @@ MH_API MH_MUST_CHECK mh_status mh_attention_backward_workspace(
 // ---- what will run, and why ------------------------------------------------------------
 
 typedef struct mh_attention_plan {
+    size_t struct_size;  // sizeof(mh_attention_plan)
     const char *isa;     // the kernels' level
     size_t threads;      // used
     size_t tasks;        // independent units of work
@@ -217,7 +236,16 @@ typedef struct mh_attention_plan {
     char why[512];       // the reasons, in words
 } mh_attention_plan;
 
-// Fills `plan` for these arguments without computing attention. Reads masks, not q, k, v.
+static inline mh_attention_plan mh_attention_plan_default(void)
+{
+    mh_attention_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.struct_size = sizeof plan;
+    return plan;
+}
+
+// Fills `plan`, which begins as mh_attention_plan_default(), for these arguments without computing
+// attention. Reads masks, not q, k, v. After an error `plan` is unmodified.
 MH_API MH_MUST_CHECK mh_status mh_attention_explain(mh_context *context,
                                                     const mh_attention_options *options,
                                                     const mh_tensor *q, const mh_tensor *k,

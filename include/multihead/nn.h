@@ -144,7 +144,7 @@ typedef struct mh_mha_options {
     // are ignored. The keys of add_bias_kv and add_zero_attn are live for every query, regardless
     // of causal rule and window; with them, lengths, prefixes, documents, masks and ALiBi are
     // rejected, and a causal rule or window takes T (S + 2) bytes more.
-    mh_attention_options attention;
+    const mh_attention_options *attention; // NULL: the defaults
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and queries attend to all
                         // it holds
@@ -162,7 +162,6 @@ static inline mh_mha_options mh_mha_options_default(void)
     mh_mha_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.attention = mh_attention_options_default();
     return options;
 }
 
@@ -252,6 +251,7 @@ typedef enum mh_tap_kind { MH_TAP_ENCODER = 0, MH_TAP_DECODER = 1, MH_TAP_CROSS 
 // f32, bf16 or f16, those with data NULL are skipped; q, k, v and out of a packed batch have B = 1
 // and all rows. The module's output is bitwise identical with and without taps.
 typedef struct mh_tap {
+    size_t struct_size; // sizeof(mh_tap)
     mh_tap_kind kind;
     size_t layer;
     const size_t *heads; // for weights; NULL: all; else head_count of them
@@ -261,6 +261,23 @@ typedef struct mh_tap {
     mh_tensor k, v;      // (B, H, S, E)
     mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
 } mh_tap;
+
+static inline mh_tap mh_tap_default(void)
+{
+    mh_tap tap;
+    memset(&tap, 0, sizeof tap);
+    tap.struct_size = sizeof tap;
+    return tap;
+}
+
+// A tap of this attention that copies nothing yet.
+static inline mh_tap mh_tap_make(mh_tap_kind kind, size_t layer)
+{
+    mh_tap tap = mh_tap_default();
+    tap.kind = kind;
+    tap.layer = layer;
+    return tap;
+}
 
 // Masks are as in PyTorch: true = may not be attended to, floats are added.
 typedef struct mh_transformer_options {

@@ -156,11 +156,20 @@ MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode(mh_context *context,
 enum { MH_BLEU_ORDER = 4 };
 
 typedef struct mh_bleu_score {
+    size_t struct_size;               // sizeof(mh_bleu_score)
     double score;                     // 0 .. 100
     double precisions[MH_BLEU_ORDER]; // of n-grams of 1 .. 4 words, in percent, smoothed
     double brevity_penalty;           // 0 .. 1
     uint64_t hypothesis_length, reference_length; // in words
 } mh_bleu_score;
+
+static inline mh_bleu_score mh_bleu_score_default(void)
+{
+    mh_bleu_score score;
+    memset(&score, 0, sizeof score);
+    score.struct_size = sizeof score;
+    return score;
+}
 
 // score = brevity_penalty * exp(mean of log precisions): 13a tokenisation, exponential smoothing.
 MH_API MH_MUST_CHECK mh_status mh_bleu(mh_context *context, const mh_text *hypotheses,

@@ -102,9 +102,10 @@ typedef struct mh_train_options {
     const char *tokenizer; // NULL: trained on the data; else a tokenizer.json
     size_t merges;         // 8000: of a tokenizer that is trained
 
-    mh_translator_config model; // its defaults; sentences longer than max_length are skipped
-    mh_precision precision;     // MH_PRECISION_AUTO: bf16 at level amx, else f32
-    mh_dtype weights;           // MH_F32; MH_BF16: model.safetensors is half as large
+    const mh_translator_config *model; // NULL: the defaults; sentences longer than max_length are
+                                       // skipped
+    mh_precision precision;            // MH_PRECISION_AUTO: bf16 at level amx, else f32
+    mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;           // 1
     size_t batch_tokens;     // 4096: per batch, source and target
@@ -133,7 +134,6 @@ static inline mh_train_options mh_train_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.merges = 8000;
-    options.model = mh_translator_config_default();
     options.seed = options.accumulate = options.average = 1;
     options.batch_tokens = 4096;
     options.learning_rate = 1e-3;
@@ -153,15 +153,24 @@ static inline mh_train_options mh_train_options_default(void)
 }
 
 typedef struct mh_train_result {
-    bool resumed;   // continued from a checkpoint
-    bool finished;  // the run was already complete: nothing was changed
-    bool stopped;   // by the event function
-    bool impatient; // ended by `patience`
+    size_t struct_size; // sizeof(mh_train_result)
+    bool resumed;       // continued from a checkpoint
+    bool finished;      // the run was already complete: nothing was changed
+    bool stopped;       // by the event function
+    bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
     uint64_t warmup;      // updates; a run that ends before them has hardly learnt
     double best_bleu;     // of the saved model; NaN without validation
     uint64_t best_update; //
 } mh_train_result;
+
+static inline mh_train_result mh_train_result_default(void)
+{
+    mh_train_result result;
+    memset(&result, 0, sizeof result);
+    result.struct_size = sizeof result;
+    return result;
+}
 
 // Trains, or resumes, the run in options->directory. Every option that affects the result must be
 // as it was when the run began: all but threads, `after`, `patience` and the README's texts. A

@@ -31,9 +31,11 @@ typedef enum mh_trace_kind {
     MH_TRACE_CROSS = 2,   // queries are target tokens, keys are source tokens
     MH_TRACE_ATTENTION = 3, // any other; labelled as in cross-attention or, if one list is missing
                             // and T = S, both by the one given
-    MH_TRACE_KINDS = 4, // the number of kinds; as an option: the first of cross, encoder, decoder,
-                        // attention that the trace has
+    MH_TRACE_ANY = -1, // as an option: the first of cross, encoder, decoder, attention that the
+                       // trace has
 } mh_trace_kind;
+
+enum { MH_TRACE_KINDS_MAX = 8 }; // more than there are: later versions may add kinds
 
 // "encoder.self", "decoder.self", "cross", "attention"; NULL for anything else. Any thread.
 MH_API const char *mh_trace_kind_name(mh_trace_kind kind);
@@ -56,6 +58,7 @@ typedef struct mh_trace_group {
     mh_tensor out;     // (L, T, D): the result of the output projection
     mh_tensor mask;    // (T, S), nonzero: may attend
     double scale;      // scale of q.k; 0: 1/sqrt(E)
+    void *reserved[4]; // NULL: for later versions
 } mh_trace_group;
 
 // Views of memory that the caller owns; zeros and NULL for what is missing.
@@ -66,7 +69,7 @@ typedef struct mh_trace {
     mh_trace_tokens source, target;
     mh_trace_tokens given; // the decoder's input tokens, <s> first; label MH_TRACE_DECODER instead
                            // of target if present
-    mh_trace_group groups[MH_TRACE_KINDS];
+    mh_trace_group groups[MH_TRACE_KINDS_MAX]; // by mh_trace_kind
 } mh_trace;
 
 static inline mh_trace mh_trace_default(void)
@@ -110,7 +113,7 @@ MH_API MH_MUST_CHECK mh_status mh_trace_write(mh_context *context, const char *p
 
 typedef struct mh_view_options {
     size_t struct_size; // sizeof(mh_view_options)
-    mh_trace_kind kind; // MH_TRACE_KINDS: see there
+    mh_trace_kind kind; // MH_TRACE_ANY
     ptrdiff_t layer;    // -1: a page starts with the overview, a text shows the last layer, or the
                         // first sequence
     ptrdiff_t head;     // -1: all
@@ -126,7 +129,7 @@ static inline mh_view_options mh_view_options_default(void)
     mh_view_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.kind = MH_TRACE_KINDS;
+    options.kind = MH_TRACE_ANY;
     options.layer = options.head = -1;
     options.width = 80;
     return options;

@@ -52,6 +52,7 @@ static void load(pass *p)
     const size_t H = p->t->config.nhead, each = p->count * H * p->T * p->S;
     for (size_t i = 0; i < p->layers; i++)
         p->taps[i] = (mh_tap){
+            .struct_size = sizeof(mh_tap),
             .kind = MH_TAP_CROSS,
             .layer = p->options->alignment_layer < 0 ? i : (size_t)p->options->alignment_layer,
             .weights = mh_tensor_4d(p->weights + i * each, MH_F32, p->count, H, p->T, p->S)};

@@ -175,7 +175,8 @@ static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t
         !take_tensor(p, 3, (size_t[]){L, T, D}, &g->out))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < L; i++)
-        p->taps[p->tap_count++] = (mh_tap){.kind = tap,
+        p->taps[p->tap_count++] = (mh_tap){.struct_size = sizeof(mh_tap),
+                                           .kind = tap,
                                            .layer = i,
                                            .weights = mh_tensor_slice(g->weights, 0, i, 1),
                                            .q = mh_tensor_slice(g->q, 0, i, 1),

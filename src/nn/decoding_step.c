@@ -38,8 +38,8 @@ static void layout_step(const mh_decoding *d, const mh_layer_call *call, const m
 static const mh_tap *find_tap(const mh_tap *taps, size_t count, mh_tap_kind kind, size_t layer)
 {
     for (size_t i = 0; i < count; i++)
-        if (taps[i].kind == kind && taps[i].layer == layer)
-            return &taps[i];
+        if (mh_tap_at(taps, i)->kind == kind && mh_tap_at(taps, i)->layer == layer)
+            return mh_tap_at(taps, i);
     return NULL;
 }
 

@@ -131,24 +131,25 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
 {
     const mh_tensor *inputs[3] = {query, key, value};
     mh_mha_options own;
+    mh_attention_options attention;
     mh_attention_call call;
     mh_tensor shaped;
-    mh_status status = mh_mha_check_options(context, mha, options, &own);
+    mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
         status = mh_mha_check_call(context, mha, &own, inputs, "output", output, &call);
     if (!status && weights) {
         status = shape_weights(context, &own, weights, query->rank == 3, &shaped);
         call.weights = &shaped;
     }
-    if (!status && own.attention.lse)
-        status = mh_check_f32(context, "lse", own.attention.lse, 3);
-    const mh_tensor *written = weights ? weights : own.attention.weights;
+    if (!status && attention.lse)
+        status = mh_check_f32(context, "lse", attention.lse, 3);
+    const mh_tensor *written = weights ? weights : attention.weights;
     if (!status && written)
         status = mh_check_float(context, "weights", written, -1);
     if (!status)
         status = MH_CHECK_OVERLAP(
             context, 3, MH_OPERAND(output), {.name = "weights", .tensor = written},
-            {.name = "lse", .tensor = own.attention.lse}, MH_OPERAND(query), MH_OPERAND(key),
+            {.name = "lse", .tensor = attention.lse}, MH_OPERAND(query), MH_OPERAND(key),
             MH_OPERAND(value), {.name = "key_padding_mask", .tensor = own.key_padding_mask},
             {.name = "attn_mask", .tensor = own.attn_mask});
     if (status)

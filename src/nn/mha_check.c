@@ -12,25 +12,30 @@ static bool counts_keys(const mh_attention_options *o)
 }
 
 mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
-                               const mh_mha_options *options, mh_mha_options *own)
+                               const mh_mha_options *options, mh_mha_options *own,
+                               mh_attention_options *attention)
 {
     *own = mh_mha_options_default();
+    *attention = mh_attention_options_default();
     if (!context || !mha)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
     mh_status status = MH_READ_STRUCT(context, mh_mha_options, options, own);
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_attention_options, own->attention, attention);
     if (status)
         return status;
-    if (own->attention.sequences)
+    own->attention = attention;
+    if (attention->sequences)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.sequences: found %zu, expected 0: a module's batch is not packed",
-                       own->attention.sequences);
-    const size_t masks = own->attention.mask_count;
-    if (masks > MH_OWN_MASKS || (masks && !own->attention.masks))
+                       attention->sequences);
+    const size_t masks = attention->mask_count;
+    if (masks > MH_OWN_MASKS || (masks && !attention->masks))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.masks: found %zu%s, expected at most %d", masks,
-                       own->attention.masks ? "" : " at NULL", MH_OWN_MASKS);
+                       attention->masks ? "" : " at NULL", MH_OWN_MASKS);
     const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
-    if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
+    if (extra && (counts_keys(attention) || mha->layer.config.alibi))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "attention: lengths, prefixes, documents, masks and ALiBi are not for a "
                        "module with add_bias_kv or add_zero_attn; use attn_mask");
@@ -128,7 +133,7 @@ mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha
     mh_batch out;
     *call = (mh_attention_call){.padding_mask = options->key_padding_mask,
                                 .mask = options->attn_mask,
-                                .attention = &options->attention,
+                                .attention = options->attention,
                                 .cache = options->cache,
                                 .training = options->training,
                                 .seed = mh_mix_seed(options->seed, options->step, options->stream),
@@ -152,7 +157,7 @@ mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha
         status =
             mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length, S);
     if (!status && mh_attention_layer_extra(&mha->layer))
-        status = check_rule(context, options->attention.causal, call->queries.length, S);
+        status = check_rule(context, options->attention->causal, call->queries.length, S);
     if (!status && c->rope)
         status = find_first(context, options, call);
     return status;

@@ -70,8 +70,9 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
     const mh_tensor *inputs[3] = {query, key, value};
     mh_tensor *wanted[3] = {dquery, dkey, dvalue};
     mh_mha_options own;
+    mh_attention_options attention;
     mh_attention_call call;
-    mh_status status = mh_mha_check_options(context, mha, options, &own);
+    mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
         status = mh_mha_check_call(context, mha, &own, inputs, "doutput", doutput, &call);
     if (!status)

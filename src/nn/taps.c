@@ -71,11 +71,12 @@ mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t 
 {
     mh_status status = MH_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        const mh_operand tensors[] = {{.name = "tap.weights", .tensor = if_given(&taps[i].weights)},
-                                      {.name = "tap.q", .tensor = if_given(&taps[i].q)},
-                                      {.name = "tap.k", .tensor = if_given(&taps[i].k)},
-                                      {.name = "tap.v", .tensor = if_given(&taps[i].v)},
-                                      {.name = "tap.out", .tensor = if_given(&taps[i].out)}};
+        const mh_operand tensors[] = {
+            {.name = "tap.weights", .tensor = if_given(&mh_tap_at(taps, i)->weights)},
+            {.name = "tap.q", .tensor = if_given(&mh_tap_at(taps, i)->q)},
+            {.name = "tap.k", .tensor = if_given(&mh_tap_at(taps, i)->k)},
+            {.name = "tap.v", .tensor = if_given(&mh_tap_at(taps, i)->v)},
+            {.name = "tap.out", .tensor = if_given(&mh_tap_at(taps, i)->out)}};
         for (size_t j = 0; j < sizeof tensors / sizeof *tensors && !status; j++) {
             if (tensors[j].tensor)
                 status = mh_check_float(context, tensors[j].name, tensors[j].tensor, -1);

@@ -83,7 +83,7 @@ mh_layer_call mh_pass_call(const mh_transformer *t, const mh_transformer_options
 {
     mh_layer_call call = p->call;
     for (size_t n = 0; n < o->tap_count; n++) {
-        const mh_tap *tap = &o->taps[n];
+        const mh_tap *tap = mh_tap_at(o->taps, n);
         if (tap->layer != i)
             continue;
         if (tap->kind == (decoder ? MH_TAP_DECODER : MH_TAP_ENCODER))

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/flatten.h"
+#include "nn/taps.h"
 #include "nn/transformer_call.h"
 #include "ops/gemm/gemm_internal.h"
 #include "ops/tensor_check.h"
@@ -71,7 +72,16 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
     if (count && !taps)
         return mh_fail(context, MH_ERROR_ARGUMENT, "taps: found NULL, expected %zu", count);
     for (size_t i = 0; i < count; i++) {
-        const mh_tap *tap = &taps[i];
+        mh_tap read;
+        mh_status status = MH_READ_ELEMENT(context, mh_tap, taps, i, &read);
+        if (status)
+            return status;
+        if (taps->struct_size < sizeof read) // of the first version
+            return mh_fail(
+                context, MH_ERROR_ARGUMENT,
+                "mh_tap.struct_size: found %zu, expected %zu as mh_tap_default() sets it",
+                taps->struct_size, sizeof read);
+        const mh_tap *tap = mh_tap_at(taps, i);
         if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
             return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
                            (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
@@ -81,7 +91,7 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
                            "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
                            layers);
         for (size_t j = 0; j < i; j++)
-            if (taps[j].kind == tap->kind && taps[j].layer == tap->layer)
+            if (mh_tap_at(taps, j)->kind == tap->kind && mh_tap_at(taps, j)->layer == tap->layer)
                 return mh_fail(context, MH_ERROR_ARGUMENT,
                                "taps[%zu]: found the attention of taps[%zu], expected one tap for "
                                "each",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Corpus BLEU, equal to sacreBLEU's to the last digit: the counts are integers, and the few
 // operations on them are done in its order, with the C library's exp and log, as in Python.
+#include "base/sized_struct.h"
 #include "support/buffer.h"
 #include "text/ngrams.h"
 #include "text/score_text.h"
@@ -95,9 +96,10 @@ static void compute(const bleu *b, mh_bleu_score *score)
     double hypothesis = (double)b->hypothesis_length, reference = (double)b->reference_length;
     double smoothing = 1, sum = 0;
     bool any = false;
-    *score = (mh_bleu_score){.brevity_penalty = 1,
-                             .hypothesis_length = b->hypothesis_length,
-                             .reference_length = b->reference_length};
+    *score = mh_bleu_score_default();
+    score->brevity_penalty = 1;
+    score->hypothesis_length = b->hypothesis_length;
+    score->reference_length = b->reference_length;
     if (b->hypothesis_length < b->reference_length)
         score->brevity_penalty = b->hypothesis_length ? exp(1 - reference / hypothesis) : 0;
     for (int n = 0; n < MH_BLEU_ORDER; n++)
@@ -120,6 +122,8 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
 {
     mh_status status =
         mh_score_check(context, hypotheses, references, count, reference_count, score);
+    if (status == MH_OK)
+        status = MH_CHECK_OUTPUT(context, mh_bleu_score, score);
     if (status != MH_OK)
         return status;
     bleu b = {.context = context,
@@ -129,8 +133,11 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
     for (size_t i = 0; i < count && status == MH_OK; i++)
         if (!add_segment(&b, hypotheses[i], references + i, count, reference_count))
             status = MH_ERROR_MEMORY;
-    if (status == MH_OK)
-        compute(&b, score);
+    mh_bleu_score own;
+    if (status == MH_OK) {
+        compute(&b, &own);
+        mh_write_struct(&own, sizeof own, score);
+    }
     mh_ngrams_free(&b.words);
     mh_ngrams_free(&b.grams);
     mh_shrink(context, &b.symbols.items, &b.symbols.capacity, sizeof *b.symbols.items);

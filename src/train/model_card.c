@@ -43,7 +43,7 @@ static void add_text(card *c, const char *before, const char *text)
 
 static void add_model(card *c, const mh_train_options *o, const mh_train_event *e)
 {
-    const mh_translator_config *m = &o->model;
+    const mh_translator_config *m = o->model;
     add(c, "# A translator\n\n"
            "Made with multihead. Use it:\n\n"
            "    multihead translate -m FOLDER \"text\"\n\n");

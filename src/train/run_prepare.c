@@ -187,7 +187,7 @@ static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_to
                                mh_dataset *examples)
 {
     const mh_train_options *o = run->options;
-    return mh_dataset_create(run->context, corpus, tokenizer, o->model.max_length, o->bad_line,
+    return mh_dataset_create(run->context, corpus, tokenizer, o->model->max_length, o->bad_line,
                              o->user, examples);
 }
 
@@ -250,7 +250,7 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
 static void collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
-    const mh_translator_config *m = &o->model;
+    const mh_translator_config *m = o->model;
     set_sentences(run, "data", run->examples.count, &run->examples);
     set_sentences(run, "valid", run->valid.corpus.count, &run->valid.examples);
     set(run, "seed", "%" PRIu64, o->seed);
@@ -385,7 +385,7 @@ mh_status mh_run_prepare(mh_run *run)
         mh_tokenizer_free(tokenizer);
         return status;
     }
-    status = mh_translator_create(run->context, &run->options->model, run->precision, tokenizer,
+    status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
                                   &run->translator);
     if (!status)
         status = allocate(run);

@@ -365,14 +365,22 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
 {
     if (mh_need(context, result, "result"))
         return MH_ERROR_ARGUMENT;
-    *result = (mh_train_result){0};
+    mh_status status = MH_CHECK_OUTPUT(context, mh_train_result, result);
+    if (status)
+        return status;
     mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for number-to-text conversions
     mh_train_options own = mh_train_options_default();
-    mh_status status = mh_need(context, options, "options");
+    mh_translator_config model = mh_translator_config_default();
+    mh_train_result found = mh_train_result_default();
+    status = mh_need(context, options, "options");
     if (!status)
         status = MH_READ_STRUCT(context, mh_train_options, options, &own);
     if (!status)
-        status = prepare_and_train(context, &own, result);
+        status = MH_READ_STRUCT(context, mh_translator_config, own.model, &model);
+    own.model = &model;
+    if (!status)
+        status = prepare_and_train(context, &own, &found);
+    mh_write_struct(&found, sizeof found, result);
     mh_fpenv_leave(saved);
     return status;
 }

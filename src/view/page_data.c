@@ -34,7 +34,7 @@ typedef struct job {
 
 static size_t tap_layers(int tap, const mh_tensor *t)
 {
-    return tap == MH_TAP_MASK ? 1 : t->shape[0];
+    return tap == MH_TRACE_MASK ? 1 : t->shape[0];
 }
 
 static size_t total_weights(const mh_trace *trace)
@@ -52,8 +52,8 @@ static size_t total_taps(const mh_trace *trace, size_t *largest)
 {
     size_t total = 0;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
-        for (int tap = 0; tap < MH_TAPS; tap++) {
-            const mh_tensor *t = mh_trace_tap_const(&trace->groups[kind], tap);
+        for (int tap = 0; tap < MH_TRACE_TENSORS; tap++) {
+            const mh_tensor *t = mh_trace_tensor_const(&trace->groups[kind], tap);
             size_t count = t->data ? mh_tensor_count(t) : 0;
             if (count != 0 && count / tap_layers(tap, t) > *largest)
                 *largest = count / tap_layers(tap, t);
@@ -131,15 +131,15 @@ static bool describe_side(mh_context *context, json_t *root, const char *name,
 static json_t *describe_taps(const job *j, const mh_trace_group *g, size_t *chunk)
 {
     json_t *taps = json_object();
-    for (int tap = 0; taps != NULL && tap < MH_TAPS; tap++) {
-        const mh_tensor *t = mh_trace_tap_const(g, tap);
+    for (int tap = 0; taps != NULL && tap < MH_TRACE_TENSORS; tap++) {
+        const mh_tensor *t = mh_trace_tensor_const(g, tap);
         if (t->data == NULL)
             continue;
         json_t *entry = json_object(); // setting a member of no object fails, and frees the member
         bool done = set(entry, "type", json_string(mh_dtype_name(j->tap_dtype))) &&
                     set(entry, "shape", shape_list(t)) &&
                     set(entry, "first", json_integer((json_int_t)*chunk)) &&
-                    json_object_set(taps, mh_tap_names[tap], entry) == 0;
+                    json_object_set(taps, mh_trace_tensor_names[tap], entry) == 0;
         json_decref(entry);
         *chunk += tap_layers(tap, t);
         if (!done) {
@@ -268,7 +268,7 @@ static mh_status put_tap(job *j, int tap, const mh_tensor *t)
     size_t layers = tap_layers(tap, t), count = mh_tensor_count(t) / layers;
     mh_status status = MH_OK;
     for (size_t l = 0; l < layers && status == MH_OK; l++) {
-        mh_tensor from = tap == MH_TAP_MASK ? *t : mh_tensor_slice(*t, 0, l, 1);
+        mh_tensor from = tap == MH_TRACE_MASK ? *t : mh_tensor_slice(*t, 0, l, 1);
         mh_tensor to = mh_tensor_view(j->packed, j->tap_dtype, from.rank, from.shape);
         status = mh_tensor_copy(j->context, &from, &to);
         if (status == MH_OK)
@@ -284,9 +284,9 @@ static mh_status put_group(job *j, const mh_trace_group *g)
     for (size_t l = 0; l < w->shape[0]; l++)
         for (size_t h = 0; h < w->shape[1] && status == MH_OK; h++)
             status = put_head(j, w, l, h);
-    for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++)
-        if (mh_trace_tap_const(g, tap)->data != NULL)
-            status = put_tap(j, tap, mh_trace_tap_const(g, tap));
+    for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++)
+        if (mh_trace_tensor_const(g, tap)->data != NULL)
+            status = put_tap(j, tap, mh_trace_tensor_const(g, tap));
     return status;
 }
 

@@ -10,7 +10,7 @@
 #include "base/sized_struct.h"
 #include "view/trace.h"
 
-const char *const mh_tap_names[MH_TAPS] = {"q", "k", "v", "out", "mask"};
+const char *const mh_trace_tensor_names[MH_TRACE_TENSORS] = {"q", "k", "v", "out", "mask"};
 
 const char *mh_trace_kind_name(mh_trace_kind kind)
 {
@@ -302,10 +302,10 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
     static const mh_trace_kind order[] = {MH_TRACE_CROSS, MH_TRACE_ENCODER, MH_TRACE_DECODER,
                                           MH_TRACE_ATTENTION};
     *kind = options->kind;
-    if ((size_t)options->kind > MH_TRACE_KINDS)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected at most %d",
-                       (int)options->kind, (int)MH_TRACE_KINDS);
-    for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
+    if (options->kind < MH_TRACE_ANY || (int)options->kind >= MH_TRACE_KINDS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected -1 to %d",
+                       (int)options->kind, MH_TRACE_KINDS - 1);
+    for (size_t i = 0; *kind == MH_TRACE_ANY && i < sizeof order / sizeof *order; i++)
         if (mh_trace_has(trace, (int)order[i]))
             *kind = order[i];
     if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_read came first

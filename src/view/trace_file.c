@@ -181,9 +181,9 @@ static mh_status read_group(const mh_source *source, const mh_tensor_file *file,
     mh_status status = find_tensor(source, file, prefix, &group->weights);
     if (status == MH_OK)
         status = blame_file(source, mh_trace_check_rank(source->context, kind, &group->weights));
-    for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++) {
-        snprintf(name, sizeof name, "%s.%s", prefix, mh_tap_names[tap]);
-        status = find_tensor(source, file, name, mh_trace_tap(group, tap));
+    for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++) {
+        snprintf(name, sizeof name, "%s.%s", prefix, mh_trace_tensor_names[tap]);
+        status = find_tensor(source, file, name, mh_trace_tensor(group, tap));
     }
     snprintf(name, sizeof name, "%s.axes", prefix);
     if (status == MH_OK)

@@ -8,7 +8,7 @@
 #include "view/trace.h"
 
 enum {
-    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TAPS), // the weights, the scale
+    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS), // the weights, the scale
 
     METADATA_MAX = 9 + MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
@@ -79,8 +79,8 @@ static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind
 {
     const char *name = mh_trace_kind_name(kind);
     add_tensor(o, name, "", &group->weights);
-    for (int tap = 0; tap < MH_TAPS; tap++)
-        add_tensor(o, name, mh_tap_names[tap], mh_trace_tap_const(group, tap));
+    for (int tap = 0; tap < MH_TRACE_TENSORS; tap++)
+        add_tensor(o, name, mh_trace_tensor_names[tap], mh_trace_tensor_const(group, tap));
     if (group->sequences && group->weights.data != NULL) {
         snprintf(o->axes_keys[kind], NAME_MAX_BYTES, "%s.axes", name);
         add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);

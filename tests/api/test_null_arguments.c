@@ -41,7 +41,7 @@ static mh_transformer_config transformer_config;
 static mh_transformer_options transformer_options;
 static mh_parameters_options parameters_options;
 static mh_tokenizer_options tokenizer_options;
-static mh_translator_config translator_config;
+static mh_translator_config translator_config, train_model;
 static mh_translate_options translate_options;
 static mh_translator_load_options load_options;
 static mh_train_options train_options;
@@ -405,6 +405,9 @@ static void make_options(void)
     attention = mh_attention_options_default();
     attention.lse = &lse;
     gradients = mh_attention_gradients_default();
+    plan = mh_attention_plan_default();
+    bleu = mh_bleu_score_default();
+    train_result = mh_train_result_default();
     gradients.dq = heads(5);
     cache_options = mh_kv_cache_options_default();
     cache_options.sequences = 1, cache_options.heads = API_HEADS, cache_options.key_width = E;
@@ -433,7 +436,7 @@ static void make_options(void)
     load_options = mh_translator_load_options_default();
     view_options = mh_view_options_default();
     context_options = mh_context_options_default();
-    tap = (mh_tap){.kind = MH_TAP_ENCODER};
+    tap = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_ENCODER};
     train_options = mh_train_options_default();
 }
 
@@ -468,8 +471,9 @@ static void make_files(mh_context *context)
     train_options.data = train_options.valid = sentences;
     train_options.directory = run;
     train_options.merges = 2;
-    train_options.model = translator_config;
-    train_options.model.num_encoder_layers = train_options.model.num_decoder_layers = 1;
+    train_model = translator_config;
+    train_model.num_encoder_layers = train_model.num_decoder_layers = 1;
+    train_options.model = &train_model;
     train_options.after = (mh_duration){1, MH_UPDATES};
     test_ok(context, mh_train(context, &train_options, &train_result));
 }

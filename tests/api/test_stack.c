@@ -141,12 +141,12 @@ static void attend(scene *s, const problem *p)
     const size_t sequences = p->packed ? 2 : p->B, longest = p->packed ? 40 : p->T;
     mh_tensor weights =
         mh_tensor_4d(floats[9], MH_F32, sequences, p->H, longest, p->packed ? 40 : p->S);
-    const mh_mask mask = {MH_MASK_ADD, mh_tensor_2d(floats[10], MH_F32, p->T, p->S)};
+    const mh_mask mask = mh_mask_make(MH_MASK_ADD, mh_tensor_2d(floats[10], MH_F32, p->T, p->S));
     mh_tensor dmask = mh_tensor_2d(floats[11], MH_F32, p->T, p->S);
     mh_tensor *const dmasks[] = {&dmask};
     mh_attention_options o = mh_attention_options_default();
     mh_attention_gradients g = mh_attention_gradients_default();
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     size_t bytes;
     o.causal = p->causal ? MH_CAUSAL : MH_CAUSAL_NONE;
     o.dropout = p->dropout ? 0.1f : 0;
@@ -226,7 +226,7 @@ static void files_and_text(scene *s)
     mh_buffer bytes = {0};
     mh_tokens tokens = {0};
     mh_buffer text = {0};
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf;
     ok(s, mh_translator_save(c, o->translator, api_path(o, "model"), MH_F32));
     ok(s, mh_tokenizer_save(c, o->tokenizer, api_path(o, "tokenizer.json")));
@@ -267,7 +267,7 @@ static void training(scene *s)
     mh_context *c = s->objects.context;
     const api_objects *a = &s->objects;
     mh_train_options o = mh_train_options_default();
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_buffer bytes = {0};
     char data[96], directory[96], path[160];
     snprintf(data, sizeof data, "%s/data.tsv", a->directory);
@@ -279,8 +279,10 @@ static void training(scene *s)
     o.data = o.valid = data;
     o.directory = directory;
     o.merges = 20;
-    o.model.d_model = 16, o.model.nhead = 2, o.model.dim_feedforward = 32;
-    o.model.num_encoder_layers = o.model.num_decoder_layers = 1;
+    mh_translator_config model = mh_translator_config_default();
+    model.d_model = 16, model.nhead = 2, model.dim_feedforward = 32;
+    model.num_encoder_layers = model.num_decoder_layers = 1;
+    o.model = &model;
     o.batch_tokens = 100;
     o.after = (mh_duration){3, MH_UPDATES};
     ok(s, mh_train(c, &o, &result));

@@ -66,7 +66,7 @@ static void score(const char *bytes, size_t size)
 {
     mh_context *context = fuzz_context();
     mh_text whole = {bytes, size}, both[2] = {{bytes, mh_utf8_valid(bytes, size / 2)}, whole};
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf, best;
     if (mh_bleu(context, &whole, both, 1, 2, size % 2, &bleu) != MH_OK ||
         mh_chrf(context, &whole, both, 1, 1, 2, size % 2, &chrf) != MH_OK ||

@@ -55,7 +55,8 @@ static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
     mh_tensor output = mh_tensor_3d(out, MH_F32, count + 1, 1, FIXTURE_D);
     mh_tap taps[FIXTURE_LAYERS];
     for (size_t i = 0; i < FIXTURE_LAYERS; i++)
-        taps[i] = (mh_tap){.kind = MH_TAP_CROSS,
+        taps[i] = (mh_tap){.struct_size = sizeof(mh_tap),
+                           .kind = MH_TAP_CROSS,
                            .layer = i,
                            .weights = mh_tensor_4d(f->weights[i], MH_F32, 1, FIXTURE_HEADS,
                                                    count + 1, f->source_count)};

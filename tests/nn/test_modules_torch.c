@@ -52,7 +52,10 @@ static mh_mha_options mha_options(module_case *c, size_t T, size_t S)
     o.attn_mask = module_mask(c, "mask", kind, kind > 2 ? 3 : 2,
                               kind > 2 ? (size_t[]){B * H, T, S} : (size_t[]){T, S}, empty == 1);
     o.per_head_weights = module_size(c, "weights", 1) == 2;
-    o.attention.causal = causal[module_size(c, "causal", 0)];
+    static mh_attention_options attention;
+    attention = mh_attention_options_default();
+    attention.causal = causal[module_size(c, "causal", 0)];
+    o.attention = &attention;
     return o;
 }
 
@@ -231,10 +234,10 @@ static size_t set_taps(module_case *c, size_t S, size_t T, mh_tap taps[MOST_ATTE
     if (!module_size(c, "taps", 0))
         return 0;
     for (size_t i = 0; has_encoder(c) && i < layers_of(c, "L"); i++)
-        taps[count++] = (mh_tap){.kind = MH_TAP_ENCODER, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_ENCODER, .layer = i};
     for (size_t i = 0; has_decoder(c) && i < layers_of(c, "M"); i++) {
-        taps[count++] = (mh_tap){.kind = MH_TAP_DECODER, .layer = i};
-        taps[count++] = (mh_tap){.kind = MH_TAP_CROSS, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_DECODER, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_CROSS, .layer = i};
     }
     for (size_t i = 0; i < count; i++) {
         const size_t rows = taps[i].kind == MH_TAP_ENCODER ? S : T;
@@ -422,7 +425,9 @@ static void refusals(void **state)
     test_ok(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL));
     test_refused(context, mh_mha_backward(context, mha, &o, in, in, in, in, NULL, out, NULL, out),
                  MH_ERROR_ARGUMENT, "dvalue: found a tensor, expected NULL");
-    o.attention.key_lengths = (const int64_t[]){4, 4};
+    mh_attention_options attention = mh_attention_options_default();
+    attention.key_lengths = (const int64_t[]){4, 4};
+    o.attention = &attention;
     test_refused(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL),
                  MH_ERROR_UNSUPPORTED, "add_bias_kv");
     mh_tape_free(o.tape);

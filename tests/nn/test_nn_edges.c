@@ -316,15 +316,17 @@ static void compare_rule(mh_context *context, const mh_mha *mha, const rule *r)
     const mh_tensor mask = mh_tensor_2d(drop, MH_BOOL, T, S);
     for (int way = 0; way < 2; way++) {
         mh_mha_options o = mh_mha_options_default();
+        mh_attention_options attention = mh_attention_options_default();
         mh_tensor outs = mh_tensor_3d(out[way], MH_F32, B, T, D);
         mh_tensor w = mh_tensor_3d(weights[way], MH_F32, B, T, S + EXTRA);
         mh_tensor dkeys = mh_tensor_3d(dk[way], MH_F32, B, S, D);
         test_ok(context, mh_tape_create(context, &o.tape));
         if (way) {
-            o.attention.causal = r->causal;
-            o.attention.offset = r->offset;
-            o.attention.window_left = r->left;
-            o.attention.window_right = r->right;
+            attention.causal = r->causal;
+            attention.offset = r->offset;
+            attention.window_left = r->left;
+            attention.window_right = r->right;
+            o.attention = &attention;
         } else {
             o.attn_mask = &mask;
         }

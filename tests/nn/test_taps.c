@@ -145,7 +145,10 @@ static void refuse_taps(mh_context *context, const mh_transformer *module, mh_ta
             assert_non_null(strstr(mh_error_message(context), names[i]));
         }
     }
-    tap = (mh_tap){.kind = good.kind, .layer = good.layer, .v = good.v}; // nothing but v
+    tap = (mh_tap){.struct_size = sizeof(mh_tap),
+                   .kind = good.kind,
+                   .layer = good.layer,
+                   .v = good.v}; // nothing but v
     test_ok(context, mh_transformer_forward(context, module, &o, src, tgt, out));
 }
 
@@ -167,7 +170,8 @@ static void taps_at(const char *level)
     mh_tap taps[3 * LAYERS];
     for (size_t i = 0; i < 3 * LAYERS; i++) {
         const size_t kind = i / LAYERS, heads = i == 1 ? 1 : H;
-        taps[i] = (mh_tap){.kind = (mh_tap_kind)kind, .layer = i % LAYERS};
+        taps[i] =
+            (mh_tap){.struct_size = sizeof(mh_tap), .kind = (mh_tap_kind)kind, .layer = i % LAYERS};
         if (heads == 1)
             taps[i].heads = last, taps[i].head_count = 1;
         float *memory = ref_alloc(B * heads * Q[kind] * K[kind], sizeof *memory);

@@ -180,7 +180,9 @@ static void packed_batches(void **state)
 static void taps(void **state)
 {
     static float numbers[B * H * S * S];
-    mh_tap tap = {.weights = mh_tensor_4d(numbers, MH_F32, B, H, S, S)}, two[2];
+    mh_tap tap = {.struct_size = sizeof(mh_tap),
+                  .weights = mh_tensor_4d(numbers, MH_F32, B, H, S, S)},
+           two[2];
 #define TAP(spoil) spoil, c.options.taps = &tap, c.options.tap_count = 1
     REFUSE(MH_TRANSFORMER, TAP(tap.layer = 2), MH_ERROR_ARGUMENT, "taps[0].layer: found 2");
     tap.layer = 0;
@@ -254,7 +256,7 @@ static void decodings(void **state)
     assert_true(mh_decoding_create_causal(*state, encoder.module, SIZE_MAX / 8, &d) != MH_OK);
     assert_null(d);
     test_ok(*state, mh_decoding_create_causal(*state, encoder.module, B, &d));
-    mh_tap cross = {.kind = MH_TAP_CROSS};
+    mh_tap cross = {.struct_size = sizeof(mh_tap), .kind = MH_TAP_CROSS};
     test_refused(*state, mh_decoding_step(*state, d, &cross, 1, &c.tgt, &c.out), MH_ERROR_ARGUMENT,
                  "taps[0].layer");
     mh_decoding_free(d);
@@ -282,7 +284,9 @@ static void decodings(void **state)
                  "tgt");
     tgt = c.tgt;
     static float numbers[B * H * T * S];
-    mh_tap tap = {.kind = MH_TAP_DECODER, .weights = mh_tensor_4d(numbers, MH_F32, B, H, T, T)};
+    mh_tap tap = {.struct_size = sizeof(mh_tap),
+                  .kind = MH_TAP_DECODER,
+                  .weights = mh_tensor_4d(numbers, MH_F32, B, H, T, T)};
     tap.layer = 2;
     test_refused(*state, mh_decoding_step(*state, d, &tap, 1, &tgt, &out), MH_ERROR_ARGUMENT,
                  "taps[0].layer");

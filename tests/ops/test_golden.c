@@ -128,7 +128,8 @@ static uint64_t attention_masked(mh_context *context)
     for (size_t j = 0; j < 200; j++)
         keep[j] = j > 70 && j % 3 != 0;
     test_tensor bias = input(4, MH_F32, 2, (size_t[]){40, 200});
-    mh_mask masks[2] = {{MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, 200)}, {MH_MASK_ADD, bias.view}};
+    mh_mask masks[2] = {mh_mask_make(MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, 200)),
+                        mh_mask_make(MH_MASK_ADD, bias.view)};
     mh_attention_options options = mh_attention_options_default();
     options.masks = masks;
     options.mask_count = 2;

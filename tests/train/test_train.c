@@ -112,7 +112,7 @@ static mh_train_result run_with(stopper *s, const char *directory, size_t thread
 {
     mh_context *context = test_context(NULL, threads);
     mh_train_options options = train_place_options(&place, directory);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.event = count_events;
     options.user = s;
     test_ok(context, mh_train(context, &options, &result));
@@ -236,7 +236,7 @@ static void test_longer(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("longer", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.after.count = 6; // a multiple of save_every: the end saves, too
     options.valid_every.count = 3;
     test_ok(context, mh_train(context, &options, &result));
@@ -270,7 +270,7 @@ static void test_equal_scores(void **state)
     double lowest = INFINITY;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("equal", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.after.count = 3;
     options.valid_every = (mh_duration){1, MH_UPDATES};
     options.event = tell_loss;
@@ -329,7 +329,7 @@ static void test_warmup(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("warmup", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_train_event event = {0};
     o.warmup = mh_train_options_default().warmup;
     o.after.count = 30;
@@ -364,7 +364,7 @@ static void test_short_run_is_logged(void **state)
     size_t lines = 0;
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("logged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.after.count = 14;
     o.valid = NULL;
     o.save_every.count = 100;
@@ -385,7 +385,7 @@ static void test_other_settings(void **state)
     (void)state;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, reference);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.seed = 2;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "seed: the run");
     options = train_place_options(&place, reference);
@@ -393,7 +393,9 @@ static void test_other_settings(void **state)
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT,
                  "data: the run was begun with other sentences");
     options = train_place_options(&place, reference);
-    options.model.d_model = 32;
+    mh_translator_config model = *options.model;
+    model.d_model = 32;
+    options.model = &model;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "model: the run");
     mh_context_free(context);
 }
@@ -403,7 +405,7 @@ static void test_arguments(void **state)
     (void)state;
     char directory[96];
     mh_context *context = test_context(NULL, 1);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_train_options o = train_place_options(&place, NULL);
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "directory");
     o = train_place_options(&place, directory_of("arguments", directory));
@@ -447,7 +449,7 @@ static void test_model_is_not_replaced(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("model", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     assert_int_equal(mkdir(directory, 0777), 0);
     FILE *file = fopen(path, "w");
@@ -462,7 +464,7 @@ static void test_directory_is_locked(void **state)
     (void)state;
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, reference);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_directory directory;
     test_ok(context, mh_directory_open(context, reference, &directory));
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "another process");
@@ -495,7 +497,7 @@ static void test_nothing_is_inherited(void **state)
     mh_context *context = test_context(NULL, 2);
     mh_train_options o = train_place_options(&place, directory_of("inherited", directory));
     size_t before = inherited();
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.event = compare_inherited;
     o.user = &before;
     test_ok(context, mh_train(context, &o, &result));
@@ -510,7 +512,7 @@ static void test_diverged(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("diverged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_directory opened;
     o.learning_rate = 1e30;
     o.clip = 0;
@@ -530,7 +532,7 @@ static void test_damaged_checkpoint(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("damaged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.after.count = 3;
     test_ok(context, mh_train(context, &o, &result));
     snprintf(path, sizeof path, "%s/checkpoint.safetensors", directory);
@@ -572,7 +574,7 @@ static void test_impossible_progress(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("impossible", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.batch_tokens = 1 << 20; // an epoch is one batch
     o.after = (mh_duration){3, MH_UPDATES};
     o.valid = NULL;
@@ -611,7 +613,7 @@ static void test_loss_falls(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 2);
     mh_train_options o = train_place_options(&place, directory_of("falls", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     losses l = {0};
     o.after.count = 120;
     o.save_every.count = o.valid_every.count = 120;

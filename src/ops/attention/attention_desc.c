@@ -189,7 +189,7 @@ static mh_status check_causal(mh_context *context, const mh_attention_desc *p)
 
 static mh_status check_masks(mh_context *context, mh_attention_desc *p)
 {
-    const mh_attention_options *o = &p->options;
+    mh_attention_options *o = &p->options;
     const size_t shape[4] = {p->B, p->H, p->T, p->S};
     char text[128];
     if (o->mask_count > MH_MAX_MASKS)
@@ -199,7 +199,10 @@ static mh_status check_masks(mh_context *context, mh_attention_desc *p)
         return mh_fail(context, MH_ERROR_ARGUMENT, "masks: found NULL, expected %zu masks",
                        o->mask_count);
     for (size_t i = 0; i < o->mask_count; i++) {
-        const mh_mask *mask = &o->masks[i];
+        mh_mask *mask = &p->given_masks[i];
+        mh_status status = MH_READ_ELEMENT(context, mh_mask, o->masks, i, mask);
+        if (status)
+            return status;
         bool add = mask->kind == MH_MASK_ADD;
         if ((unsigned)mask->kind > MH_MASK_ADD)
             return mh_fail(context, MH_ERROR_ARGUMENT,
@@ -221,6 +224,7 @@ static mh_status check_masks(mh_context *context, mh_attention_desc *p)
                            p->T, p->S);
         p->additive |= add;
     }
+    o->masks = p->given_masks;
     p->elementwise |= o->mask_count > 0;
     return MH_OK;
 }

@@ -36,13 +36,14 @@ typedef struct mh_attention_desc {
     size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
     size_t heads_per_group;      // H / G
     float scale;
-    mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
-    mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them
-    mh_tensor key_documents;     // (B, S)
-    bool bf16;                   // GEMMs may round their operands to bf16
-    bool additive;               // some mask is MH_MASK_ADD
-    bool elementwise;            // live keys depend on more than the row's interval
-    size_t weight_heads;         // heads and rows of the weights output
+    mh_mask given_masks[MH_MAX_MASKS]; // options.masks, complete, each in its own shape
+    mh_mask masks[MH_MAX_MASKS];       // each broadcast to (B, H, T, S)
+    mh_tensor query_documents;         // (B, T), or packed (1, N); only if options has them
+    mh_tensor key_documents;           // (B, S)
+    bool bf16;                         // GEMMs may round their operands to bf16
+    bool additive;                     // some mask is MH_MASK_ADD
+    bool elementwise;                  // live keys depend on more than the row's interval
+    size_t weight_heads;               // heads and rows of the weights output
     size_t weight_rows;
 } mh_attention_desc;
 

@@ -145,7 +145,7 @@ static void check_call(const char *level, size_t threads, bool small_tiles,
         kernels.query_rows = small_tiles ? kernels.f32.rows : kernels.query_rows;
         contexts[i]->kernels = &kernels;
     }
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     test_ok(contexts[0], mh_attention_explain(contexts[0], options, q, k, v, out, &plan));
     const size_t before = counts.held;
     counts = (struct counts){.held = before, .peak = before};

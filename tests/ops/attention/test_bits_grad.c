@@ -54,7 +54,7 @@ static void setup(problem *p, mh_context *context, mh_dtype dtype, const shape *
     test_fill_normal(&rng, &p->bias.view, 1);
     for (size_t h = 0; h < s->H; h++)
         p->sinks[h] = (float)test_normal(&rng);
-    p->mask = (mh_mask){MH_MASK_ADD, p->bias.view};
+    p->mask = mh_mask_make(MH_MASK_ADD, p->bias.view);
     p->options.masks = &p->mask;
     p->options.mask_count = 1;
     p->options.sinks = p->sinks;
@@ -423,7 +423,7 @@ static void short_sequences(problem *p)
         gradients expected = differentiate(&few, all_of(&few), wanted);
         test_tensor ones = test_tensor_dense(MH_BOOL, 1, (size_t[]){s.S});
         memset(ones.view.data, 1, s.S);
-        const mh_mask mask = {.kind = MH_MASK_KEEP, .tensor = ones.view};
+        const mh_mask mask = mh_mask_make(MH_MASK_KEEP, ones.view);
         few.options.masks = &mask;
         few.options.mask_count = 1;
         same_and_free("short", &few, &expected, differentiate(&few, all_of(&few), wanted));

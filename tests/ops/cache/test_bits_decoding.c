@@ -160,7 +160,7 @@ static void refuse_keys(const problem *p, mh_decoding *d, float *memory)
 {
     mh_tensor x = mh_tensor_3d(p->tgt, MH_F32, N, 1, D), y = mh_tensor_3d(memory, MH_F32, N, 1, D);
     for (int i = 0; i < 2; i++) {
-        mh_tap tap = {.kind = i ? MH_TAP_CROSS : MH_TAP_DECODER};
+        mh_tap tap = {.struct_size = sizeof(mh_tap), .kind = i ? MH_TAP_CROSS : MH_TAP_DECODER};
         *(i ? &tap.v : &tap.k) = mh_tensor_4d(memory, MH_F32, N, H, 1, D / H);
         assert_int_equal(mh_decoding_step(p->context, d, &tap, 1, &x, &y), MH_ERROR_ARGUMENT);
         assert_non_null(strstr(mh_error_message(p->context), i ? "tap.v" : "tap.k"));
@@ -174,7 +174,9 @@ static void check_taps(const problem *p)
     mh_tap whole[2 * LAYERS], last[2 * LAYERS];
     for (size_t i = 0; i < 2 * LAYERS; i++) {
         const size_t cross = i / LAYERS;
-        whole[i] = (mh_tap){.kind = cross ? MH_TAP_CROSS : MH_TAP_DECODER, .layer = i % LAYERS};
+        whole[i] = (mh_tap){.struct_size = sizeof(mh_tap),
+                            .kind = cross ? MH_TAP_CROSS : MH_TAP_DECODER,
+                            .layer = i % LAYERS};
         last[i] = whole[i];
         whole[i].weights = mh_tensor_4d(ref_alloc(N * H * T * keys[cross], sizeof(float)), MH_F32,
                                         N, H, T, keys[cross]);
@@ -306,7 +308,8 @@ static void language_model(mh_context *context, mh_precision precision, bool nor
         mh_tensor x = mh_tensor_slice(all, 1, at, at ? 1 : PROMPT);
         mh_tensor y = mh_tensor_slice(results, 1, at, at ? 1 : PROMPT);
         x.shape[0] = y.shape[0] = at < HALF ? FROM : TO;
-        const mh_tap tap = {.kind = MH_TAP_ENCODER,
+        const mh_tap tap = {.struct_size = sizeof(mh_tap),
+                            .kind = MH_TAP_ENCODER,
                             .layer = LAYERS - 1,
                             .weights = mh_tensor_4d(last, MH_F32, TO, H, 1, LONG)};
         if (at == HALF)
@@ -320,7 +323,8 @@ static void language_model(mh_context *context, mh_precision precision, bool nor
     memcpy(past, tgt, sizeof past);
     for (size_t i = 0; i < TO; i++)
         memcpy(past + i * LONG * D, tgt + parents[i] * LONG * D, HALF * D * sizeof *past);
-    const mh_tap tap = {.kind = MH_TAP_ENCODER,
+    const mh_tap tap = {.struct_size = sizeof(mh_tap),
+                        .kind = MH_TAP_ENCODER,
                         .layer = LAYERS - 1,
                         .weights = mh_tensor_4d(whole, MH_F32, TO, H, LONG, LONG)};
     mh_transformer_options o = mh_transformer_options_default();
@@ -376,7 +380,9 @@ static void mha_with_cache(mh_context *context, bool rope, bool counts)
     bool padding[B * T] = {[1] = true, [T + 2] = true, [T + 3] = true};
     const mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, B, T);
     mh_mha_options o = mh_mha_options_default();
-    o.attention.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    mh_attention_options attention = mh_attention_options_default();
+    attention.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    o.attention = &attention;
     o.key_padding_mask = &mask;
     test_ok(context, mh_mha_forward(context, mha, &o, &x.view, &x.view, &x.view, &whole, NULL));
     mh_kv_cache_options cache = mh_kv_cache_options_default();
