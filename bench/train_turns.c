@@ -51,9 +51,9 @@ static bool on_event(void *user, const mh_train_event *e)
 static bool parse_precision(const char *name, mh_precision *precision)
 {
     static const char *const names[] = {
-        [MH_PRECISION_AUTO] = "auto", [MH_PRECISION_F32] = "f32", [MH_PRECISION_BF16] = "bf16"};
+        [MH_PRECISION_NATIVE] = "auto", [MH_PRECISION_F32] = "f32", [MH_PRECISION_BF16] = "bf16"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) {
+        if (names[i] && !strcmp(name, names[i])) {
             *precision = (mh_precision)i;
             return true;
         }

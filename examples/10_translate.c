@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     mh_translator *translator; // may be shared by any number of threads, each with its own context
-    must(mh_translator_load(context, directory, MH_PRECISION_AUTO, &translator));
+    must(mh_translator_load(context, directory, MH_PRECISION_NATIVE, &translator));
 
     mh_translate_options options = mh_translate_options_default();
     options.n_best = BEST;

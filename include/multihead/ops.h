@@ -24,16 +24,16 @@ MH_API MH_MUST_CHECK mh_status mh_matmul(mh_context *context, const mh_tensor *a
 // contexts of the same level may use it concurrently.
 typedef struct mh_packed_matrix mh_packed_matrix;
 
-// Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_AUTO: bf16 if
-// b is bf16, else f32. f32 weights packed for bf16 take half the memory where the level has native
-// bf16 products.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
+// Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_WEIGHTS or
+// _AUTO: bf16 if b is bf16, else f32. f32 weights packed for bf16 take half the memory where the
+// level has native bf16 products. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype),
+// MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_matrix_pack(mh_context *context, mh_precision precision,
                                               const mh_tensor *b, mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 
-// c = a b, bitwise identical to mh_matmul or, if b was packed for another precision than AUTO would
-// choose, to mh_linear with that precision.
+// c = a b, bitwise identical to mh_matmul or, if b was packed for another precision than
+// MH_PRECISION_WEIGHTS would choose, to mh_linear with that precision.
 MH_API MH_MUST_CHECK mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,
                                                 const mh_packed_matrix *b, mh_tensor *c);
 
@@ -42,7 +42,7 @@ MH_API MH_MUST_CHECK mh_status mh_matmul_packed(mh_context *context, const mh_te
 // with x (M, K), W (N, K) as PyTorch stores it, and y (M, N). Views are borrowed for the call.
 typedef struct mh_linear_options {
     size_t struct_size;     // sizeof(mh_linear_options)
-    mh_precision precision; // MH_PRECISION_AUTO: bf16 if W is bf16, whatever x is
+    mh_precision precision; // MH_PRECISION_WEIGHTS: bf16 if W is bf16, whatever x is
     // NULL; else W^T (K, N), packed, with the precision it was packed for; `weight` is then NULL.
     const mh_packed_matrix *packed;
     const mh_tensor *bias;           // NULL; (N) f32, contiguous
@@ -62,6 +62,7 @@ static inline mh_linear_options mh_linear_options_default(void)
     mh_linear_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
+    options.precision = MH_PRECISION_WEIGHTS;
     return options;
 }
 

@@ -54,6 +54,8 @@ typedef enum mh_precision {
     MH_PRECISION_AUTO = 0, // bf16 if all operands are bf16, else f32
     MH_PRECISION_F32 = 1,
     MH_PRECISION_BF16 = 2,
+    MH_PRECISION_WEIGHTS = 3, // linear layers: bf16 if the weight is bf16, whatever x is
+    MH_PRECISION_NATIVE = 4, // translators: bf16 where the level multiplies bf16 natively, else f32
 } mh_precision;
 
 typedef struct mh_tensor {

@@ -104,7 +104,7 @@ typedef struct mh_train_options {
 
     const mh_translator_config *model; // NULL: the defaults; sentences longer than max_length are
                                        // skipped
-    mh_precision precision;            // MH_PRECISION_AUTO: bf16 at level amx, else f32
+    mh_precision precision;            // MH_PRECISION_NATIVE: bf16 at level amx, else f32
     mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;           // 1
@@ -134,6 +134,7 @@ static inline mh_train_options mh_train_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.merges = 8000;
+    options.precision = MH_PRECISION_NATIVE;
     options.seed = options.accumulate = options.average = 1;
     options.batch_tokens = 4096;
     options.learning_rate = 1e-3;

@@ -2,7 +2,7 @@
 // multihead/translator.h: a translation model: an encoder-decoder Transformer and its tokenizer.
 //
 //     mh_translator *translator;
-//     mh_translator_load(context, "models/fr-en", MH_PRECISION_AUTO, &translator);
+//     mh_translator_load(context, "models/fr-en", MH_PRECISION_NATIVE, &translator);
 //     const mh_text text = {"Bonjour !", 9};
 //     mh_translations *translations;
 //     mh_translate(context, translator, NULL, &text, 1, &translations);
@@ -61,9 +61,9 @@ static inline mh_translator_config mh_translator_config_default(void)
 // Immutable once it is loaded or trained: any number of threads may share it.
 typedef struct mh_translator mh_translator;
 
-// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_AUTO is bf16
-// at level amx and f32 at others. Takes ownership of the tokenizer, also on failure.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_NATIVE is
+// bf16 at level amx and f32 at others, as MH_PRECISION_AUTO always is: parameters are f32. Takes
+// ownership of the tokenizer, also on failure. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_translator_create(mh_context *context,
                                                     const mh_translator_config *config,
                                                     mh_precision precision, mh_tokenizer *tokenizer,
@@ -78,7 +78,7 @@ MH_API MH_MUST_CHECK mh_status mh_translator_load(mh_context *context, const cha
 
 typedef struct mh_translator_load_options {
     size_t struct_size;     // sizeof(mh_translator_load_options)
-    mh_precision precision; // MH_PRECISION_AUTO
+    mh_precision precision; // MH_PRECISION_NATIVE
     bool verify;            // true: checksums, if model.safetensors has any, must be right
 } mh_translator_load_options;
 
@@ -87,7 +87,7 @@ static inline mh_translator_load_options mh_translator_load_options_default(void
     mh_translator_load_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.precision = MH_PRECISION_AUTO;
+    options.precision = MH_PRECISION_NATIVE;
     options.verify = true;
     return options;
 }

@@ -64,7 +64,9 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
 
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision)
 {
-    if (precision != MH_PRECISION_AUTO)
+    if (precision == MH_PRECISION_AUTO) // parameters are f32
+        return MH_PRECISION_F32;
+    if (precision != MH_PRECISION_NATIVE)
         return precision;
     return strcmp(mh_context_isa(context), "amx") == 0 ? MH_PRECISION_BF16 : MH_PRECISION_F32;
 }

@@ -283,7 +283,7 @@ static mh_status choose_precision(mh_run *run)
     char was[8];
     const mh_precision wanted = run->options->precision;
     run->precision = mh_translator_precision(run->context, wanted);
-    if (wanted != MH_PRECISION_AUTO || !run->resumed)
+    if (wanted != MH_PRECISION_NATIVE || !run->resumed)
         return MH_OK;
     mh_status status =
         mh_checkpoint_setting(run->context, run->options->directory, "precision", was, sizeof was);

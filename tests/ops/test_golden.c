@@ -190,11 +190,11 @@ static uint64_t linear(mh_context *context, mh_dtype dtype, mh_precision precisi
 
 static uint64_t linear_f32(mh_context *context)
 {
-    return linear(context, MH_F32, MH_PRECISION_AUTO, MH_GELU);
+    return linear(context, MH_F32, MH_PRECISION_WEIGHTS, MH_GELU);
 }
 static uint64_t linear_bf16(mh_context *context)
 {
-    return linear(context, MH_BF16, MH_PRECISION_AUTO, MH_SILU);
+    return linear(context, MH_BF16, MH_PRECISION_WEIGHTS, MH_SILU);
 }
 static uint64_t linear_f32_as_bf16(mh_context *context)
 {

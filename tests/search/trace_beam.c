@@ -184,7 +184,7 @@ int main(int argc, char **argv)
         return fputs("usage: trace_beam MODEL BEAM < sentences\n", stderr), 2;
     const size_t count = read_lines(texts);
     check(NULL, mh_context_create(NULL, &tr.context, NULL, 0));
-    check(tr.context, mh_translator_load(tr.context, argv[1], MH_PRECISION_AUTO, &translator));
+    check(tr.context, mh_translator_load(tr.context, argv[1], MH_PRECISION_NATIVE, &translator));
     tr.t = translator;
     tr.options.beam = 1;
     check(tr.context, mh_translate(tr.context, translator, &tr.options, texts, count, &greedy));

@@ -15,9 +15,8 @@ static mh_status check_options(mh_context *context, const mh_linear_options *opt
 {
     *own = mh_linear_options_default();
     mh_status status = MH_READ_STRUCT(context, mh_linear_options, options, own);
-    if (!status && own->precision != MH_PRECISION_AUTO && own->precision != MH_PRECISION_F32 &&
-        own->precision != MH_PRECISION_BF16)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 2",
+    if (!status && (own->precision < MH_PRECISION_AUTO || own->precision > MH_PRECISION_WEIGHTS))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 3",
                          (int)own->precision);
     return status;
 }
@@ -58,10 +57,14 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
 
 // ---- forward -----------------------------------------------------------------------------------
 
-static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision, bool bf16)
+static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision,
+                                  const mh_tensor *x, const mh_tensor *weight)
 {
-    if (precision != MH_PRECISION_AUTO)
-        bf16 = precision == MH_PRECISION_BF16;
+    bool bf16 = precision == MH_PRECISION_BF16;
+    if (precision == MH_PRECISION_WEIGHTS)
+        bf16 = weight->dtype == MH_BF16;
+    if (precision == MH_PRECISION_AUTO)
+        bf16 = weight->dtype == MH_BF16 && x && x->dtype == MH_BF16; // x is checked later
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
 
@@ -82,7 +85,8 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
 }
 
 // The B operand, W^T, and the GEMM for it.
-static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_gemm_job *job)
+static mh_status set_weight(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
+                            mh_gemm_job *job)
 {
     job->packed = job->options.packed;
     mh_status status = job->packed ? check_packed(context, &job->options, weight)
@@ -90,10 +94,10 @@ static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_gem
     if (status)
         return status;
     if (job->packed) {
-        job->gemm = choose_gemm(context, MH_PRECISION_AUTO, job->packed->bf16);
+        job->gemm = job->packed->bf16 ? &context->kernels->bf16 : &context->kernels->f32;
         return MH_OK;
     }
-    job->gemm = choose_gemm(context, job->options.precision, weight->dtype == MH_BF16);
+    job->gemm = choose_gemm(context, job->options.precision, x, weight);
     job->b = mh_tensor_swap(*weight, 0, 1);
     return MH_OK;
 }
@@ -137,7 +141,7 @@ mh_status mh_linear(mh_context *context, const mh_linear_options *options, const
     mh_gemm_job job = {0};
     mh_status status = check_options(context, options, &job.options);
     if (!status)
-        status = set_weight(context, weight, &job);
+        status = set_weight(context, x, weight, &job);
     if (status)
         return status;
     const size_t N = job.packed ? job.packed->N : weight->shape[0];
@@ -209,7 +213,7 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
     if (status)
         return status;
     mh_gemm_job job = {.kernels = context->kernels,
-                       .gemm = choose_gemm(context, own.precision, weight->dtype == MH_BF16)};
+                       .gemm = choose_gemm(context, own.precision, x, weight)};
     if (dx) {
         job.a = *dy, job.b = *weight, job.c = *dx;
         status = mh_gemm_run(context, &job);

@@ -99,8 +99,8 @@ static void wrong_options(void **state)
     expect(&p, MH_ERROR_ARGUMENT, "struct_size");
     p.options.struct_size = 0;
     expect(&p, MH_ERROR_ARGUMENT, "struct_size: found 0");
-    p.options.precision = (mh_precision)3;
-    expect(&p, MH_ERROR_ARGUMENT, "precision: found 3, expected 0 to 2");
+    p.options.precision = MH_PRECISION_NATIVE;
+    expect(&p, MH_ERROR_ARGUMENT, "precision: found 4, expected 0 to 3");
     p.options.activation = &odd;
     expect(&p, MH_ERROR_ARGUMENT, "activation: found 17");
     assert_int_equal(mh_linear(NULL, NULL, &p.x, &p.weight, &p.y), MH_ERROR_ARGUMENT);
@@ -138,8 +138,8 @@ static void wrong_packed(void **state)
                  "packed: found a matrix packed for bf16");
     mh_packed_matrix_free(packed);
 
-    test_refused(context, mh_matrix_pack(context, (mh_precision)3, &transposed, &packed),
-                 MH_ERROR_ARGUMENT, "precision: found 3, expected 0 to 2");
+    test_refused(context, mh_matrix_pack(context, MH_PRECISION_NATIVE, &transposed, &packed),
+                 MH_ERROR_ARGUMENT, "precision: found 4, expected 0 to 3");
     assert_null(packed);
     const size_t endless[2] = {(size_t)1 << 60, 1}; // its packed size would wrap
     transposed = mh_tensor_view(p.numbers, MH_F32, 2, endless);
