@@ -34,6 +34,7 @@ static int set_up(void **state)
         return -1;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("reference", reference));
+    reference_result = mh_train_result_default();
     mh_status status = mh_train(context, &options, &reference_result);
     if (status)
         fprintf(stderr, "%s\n", mh_error_message(context));
