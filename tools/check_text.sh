@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The text of the files: nothing that only holds on one machine (folders of a user, package
-# hosts), nothing left open, no tabs, no blanks at line ends, C laid out by .clang-format.
+# hosts), nothing left open, no tabs, no blanks at line ends, no page wider than 120 columns (160 in a
+# table, whose rows cannot be wrapped), C laid out by .clang-format.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -21,6 +22,8 @@ forbid "a folder of one machine" '(^|[^A-Za-z0-9_.$}*/-])/(home|root|work|Users)
 forbid "a package host" "$hosts|[A-Za-z0-9-]+[.](local|internal|lan)(:|/)" .
 forbid "something left open" '(^|[^A-Za-z])(TO[D]O|FIX[M]E|XX[X]|HAC[K])([^A-Za-z]|$)' .
 forbid "a blank at the end of a line" '[[:blank:]]$' . ':!*.tsv' ':!tests/cli/*.txt'
+LC_ALL=C.UTF-8 forbid "a line of more than 120 columns, or a table row of more than 160" \
+    '^([^|].{120,}|[|].{160,})$' '*.md'
 forbid "a tab" "$(printf '\t')" . ':!Makefile' ':!*.tsv'
 
 # Other versions lay out some lines in another way; 14 is Debian 12's.

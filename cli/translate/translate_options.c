@@ -66,7 +66,7 @@ static const struct argp_option option_table[] = {
     {"attention", KEY_PAGE, "FILE", 0,
      "write one HTML page with every view of every head; for one text", 0},
     {"trace-out", KEY_TRACE_OUT, "FILE", 0,
-     "write a trace (docs/trace-format.md) for 'multihead view'; for one text", 0},
+     "write a trace (docs/reference/trace-format.md) for 'multihead view'; for one text", 0},
     {"kind", KEY_KIND, "KIND", 0, "what is shown: encoder, decoder or cross. Default: cross", 0},
     {"layer", KEY_VIEW_LAYER, "N", 0,
      "from 0. Default: the last in heatmaps, an overview in the page", 0},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A trace from a safetensors file; docs/trace-format.md describes it. The tensors are views of the
-// mapped file; the token lists are JSON in the file's metadata, owned by jansson.
+// A trace from a safetensors file; docs/reference/trace-format.md describes it. The tensors are
+// views of the mapped file; the token lists are JSON in the file's metadata, owned by jansson.
 //
 // A list is scanned before jansson sees it, because jansson's tree takes many times the size of the
 // text: a list that is not flat, or has more members than a sequence of the file has tokens, is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A trace to a safetensors file, as docs/trace-format.md describes it.
+// A trace to a safetensors file, as docs/reference/trace-format.md describes it.
 #include <stdio.h>
 
 #include <multihead/io.h>

@@ -14,7 +14,7 @@
 // enter() and leave(). Tile products treat denormals as 0, whatever the floating-point environment.
 //
 // f32 stays with AVX-512 FMAs: split into three bf16 parts per element, six products, it was more
-// accurate but no faster; docs/kernels.md has the figures.
+// accurate but no faster; docs/tuning/tuning-log.md has the figures.
 #include "kernels/amx/tiles_amx.h"
 #include "kernels/avx512/simd_avx512.h"
 #include "kernels/levels.h"

@@ -8,7 +8,8 @@
 
 #define MH_NAME(f) f##_avx2
 enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 registers
-enum { QUERY_ROWS = 24, ROW_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
+// for caches of 32 KiB and 512 KiB: docs/tuning/tuning-log.md
+enum { QUERY_ROWS = 24, ROW_GROUP = 96 };
 enum { PANEL = NV * VL }; // of the KV cache: read in memory order for any number of rows
 enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 #include "kernels/generic/table.inc"
