@@ -7,7 +7,7 @@
 //     mh_attention_cached(context, &options, &q, cache, &out);
 //
 // Results are bitwise identical to mh_attention_forward over all keys and values, whether the
-// prompt is prefilled at once, in chunks or token by token.
+// prompt is prefilled at once, in segments or token by token.
 #ifndef MULTIHEAD_KV_CACHE_H
 #define MULTIHEAD_KV_CACHE_H
 

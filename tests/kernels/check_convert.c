@@ -17,7 +17,7 @@ typedef struct format {
 static bool format_agrees(const format *f)
 {
     enum { BATCH = 997 };
-    uint16_t *halves = check_halves(BATCH);
+    uint16_t *halves = check_u16(BATCH);
     float *floats = check_floats(BATCH);
     bool same = true;
     for (uint32_t first = 0; first < 65536; first += BATCH) {

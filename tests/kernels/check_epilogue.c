@@ -81,7 +81,7 @@ check_result check_reduce_rows(const check_run *run)
                 expected[j] += x[i * ldx + j];
         run->kernels->reduce_rows(M, n, x, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
-        uint16_t *narrow = check_halves((M - 1) * ldx + n);
+        uint16_t *narrow = check_u16((M - 1) * ldx + n);
         for (size_t i = 0; i < (M - 1) * ldx + n; i++)
             narrow[i] = mh_float_to_bf16(x[i]);
         for (size_t i = 0; i < M; i++)

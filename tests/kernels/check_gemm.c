@@ -221,8 +221,8 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
                  last_b = (k - 1) * o.ldb + n;
     float *transposed_a = check_floats((k - 1) * lda + m),
           *transposed_b = check_floats((n - 1) * ldb + k);
-    uint16_t *narrow_a = check_halves(last_a), *narrow_b = check_halves(last_b);
-    uint16_t *narrow_transposed = check_halves((k - 1) * lda + m);
+    uint16_t *narrow_a = check_u16(last_a), *narrow_b = check_u16(last_b);
+    uint16_t *narrow_transposed = check_u16((k - 1) * lda + m);
     uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
     for (size_t l = 0; l < k; l++) {
         for (size_t i = 0; i < m; i++)
@@ -251,7 +251,7 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
 
 // bf16 values: most are about 1, some denormal or so small that their products are, and a few huge,
 // inf or NaN.
-static void fill_odd_halves(size_t n, uint32_t seed, uint16_t *x)
+static void fill_odd_bf16(size_t n, uint32_t seed, uint16_t *x)
 {
     for (size_t i = 0; i < n; i++) {
         const uint32_t bits = ((uint32_t)i + seed) * UINT32_C(2654435761) >> 8;
@@ -275,12 +275,12 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
 {
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, gemm->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
-    uint16_t *a = check_halves((m - 1) * lda + k), *b = check_halves((k - 1) * ldb + n);
+    uint16_t *a = check_u16((m - 1) * lda + k), *b = check_u16((k - 1) * ldb + n);
     uint8_t *packed_a = check_bytes(gemm->group * depth * gemm->a_size);
     uint8_t *packed_b = check_bytes(depth * columns * gemm->b_size);
     float *expected = check_floats(gemm->group * columns), *found = check_floats(m * n);
-    fill_odd_halves((m - 1) * lda + k, 1, a);
-    fill_odd_halves((k - 1) * ldb + n, 77, b);
+    fill_odd_bf16((m - 1) * lda + k, 1, a);
+    fill_odd_bf16((k - 1) * ldb + n, 77, b);
     gemm->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
     gemm->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
     gemm->gemm(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected, columns,

@@ -20,7 +20,7 @@ static typed_rows make_rows(mh_row_type type, size_t k, size_t n, size_t ld, siz
     const size_t last = k ? (k - 1) * ld + n : 0;
     typed_rows b = {.type = type, .ld = ld, .columns = mh_round_up(n, lanes)};
     float *numbers = check_floats(last);
-    uint16_t *halves = check_halves(last);
+    uint16_t *halves = check_u16(last);
     check_fill(last, 1, numbers);
     for (size_t i = 0; i < last; i++) {
         halves[i] = type == MH_ROW_F16 ? mh_float_to_f16(numbers[i]) : mh_float_to_bf16(numbers[i]);

@@ -146,8 +146,8 @@ static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF :
 
 // Two times 16 elements as bf16: they are bf16 already if `narrow`, else f32 to be rounded to
 // nearest even (NaN stays NaN).
-MH_ALWAYS_INLINE __m512i two_halves(const bool narrow, __mmask16 n_low, const void *low,
-                                    __mmask16 n_high, const void *high)
+MH_ALWAYS_INLINE __m512i load_two_bf16(const bool narrow, __mmask16 n_low, const void *low,
+                                       __mmask16 n_high, const void *high)
 {
     if (!narrow)
         return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(n_high, high),
@@ -164,7 +164,7 @@ MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, 
     const size_t half = SIDE * (narrow ? sizeof(uint16_t) : sizeof(float));
     for (size_t i = 0; i < SIDE; i++, from += i < rows ? stride : 0)
         words[i] =
-            i < rows ? two_halves(narrow, low, from, high, from + half) : _mm512_setzero_si512();
+            i < rows ? load_two_bf16(narrow, low, from, high, from + half) : _mm512_setzero_si512();
 }
 
 // Up to 32 rows of up to 16 elements: rows 2i and 2i + 1 interleaved element by element.
@@ -179,8 +179,9 @@ MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers,
     for (size_t i = 0; i < SIDE; i++) {
         const char *even = from + (2 * i < rows ? (ptrdiff_t)(2 * i) * stride : 0);
         const char *odd = from + (2 * i + 1 < rows ? (ptrdiff_t)(2 * i + 1) * stride : 0);
-        words[i] = _mm512_permutexvar_epi16(order, two_halves(narrow, 2 * i < rows ? all : 0, even,
-                                                              2 * i + 1 < rows ? all : 0, odd));
+        words[i] =
+            _mm512_permutexvar_epi16(order, load_two_bf16(narrow, 2 * i < rows ? all : 0, even,
+                                                          2 * i + 1 < rows ? all : 0, odd));
     }
 }
 
