@@ -24,7 +24,7 @@ enum { RATIO_MAX = 100, RATIO_FROM = 1 << 20 };
 static size_t available(const mh_byte_stream *s) { return s->end - s->begin; }
 
 // Reads until `wanted` (a few) bytes are available or the input ends.
-static mh_status fill(mh_byte_stream *s, size_t wanted)
+static mh_status stream_fill(mh_byte_stream *s, size_t wanted)
 {
     while (available(s) < wanted && !s->at_end) {
         size_t kept = available(s), got;
@@ -61,7 +61,7 @@ static mh_status begin_member(mh_byte_stream *s)
 
 static mh_status read_start(mh_byte_stream *s)
 {
-    mh_status status = fill(s, MAGIC_SIZE);
+    mh_status status = stream_fill(s, MAGIC_SIZE);
     if (!status && at_gzip(s))
         return begin_member(s);
     s->state = MH_STREAM_PLAIN;
@@ -70,7 +70,7 @@ static mh_status read_start(mh_byte_stream *s)
 
 static mh_status read_plain(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = fill(s, 1);
+    mh_status status = stream_fill(s, 1);
     if (status)
         return status;
     *got = mh_smaller(size, available(s));
@@ -103,7 +103,7 @@ static mh_status check_ratio(mh_byte_stream *s, size_t in, size_t out)
 
 static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = fill(s, 1);
+    mh_status status = stream_fill(s, 1);
     if (status)
         return status;
     unsigned in = (unsigned)mh_smaller(available(s), MOST), out = (unsigned)mh_smaller(size, MOST);
@@ -129,7 +129,8 @@ static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t siz
 static mh_status read_between(mh_byte_stream *s, bool *ended)
 {
     mh_status status;
-    while ((status = fill(s, MAGIC_SIZE)) == MH_OK && available(s) > 0 && s->input[s->begin] == 0)
+    while ((status = stream_fill(s, MAGIC_SIZE)) == MH_OK && available(s) > 0 &&
+           s->input[s->begin] == 0)
         s->begin++;
     if (status)
         return status;

@@ -101,7 +101,7 @@ static bool is_text(const mh_source *source)
     return true;
 }
 
-static mh_status refuse_text(const mh_source *source)
+static mh_status file_kind_refuse_text(const mh_source *source)
 {
     const char first = (char)source->bytes[0];
     const size_t size = source->size < 512 ? source->size : 512;
@@ -130,5 +130,5 @@ mh_status mh_refuse_known_kind(const mh_source *source)
             return mh_source_fail(source, MH_ERROR_FORMAT, "is %s, " EXPECTED, kinds[i].kind);
     if (is_onnx(source))
         return mh_source_fail(source, MH_ERROR_FORMAT, "is ONNX, " EXPECTED);
-    return is_text(source) ? refuse_text(source) : MH_OK;
+    return is_text(source) ? file_kind_refuse_text(source) : MH_OK;
 }
