@@ -37,7 +37,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
 // ---- tokens -------------------------------------------------------------------------------
 
 // The slot that holds the token of these bytes, or the free one where it would be.
-static size_t find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
+static size_t token_find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
 {
     size_t mask = t->by_bytes_size - 1, slot = (size_t)mh_hash_bytes(t->seed, bytes, size) & mask;
     for (; t->by_bytes[slot] != 0; slot = (slot + 1) & mask) {
@@ -52,7 +52,7 @@ size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size)
 {
     if (t->by_bytes_size == 0)
         return SIZE_MAX;
-    uint32_t found = t->by_bytes[find_slot(t, bytes, size)];
+    uint32_t found = t->by_bytes[token_find_slot(t, bytes, size)];
     return found ? found - 1 : SIZE_MAX;
 }
 
@@ -71,7 +71,7 @@ static bool widen_by_bytes(mh_context *context, mh_tokenizer *t)
     t->by_bytes_size = size;
     for (size_t id = 0; id < t->count; id++)
         if (t->tokens[id].kind == MH_TOKEN_TEXT)
-            slots[find_slot(t, mh_token_bytes(t, id), t->tokens[id].size)] = (uint32_t)id + 1;
+            slots[token_find_slot(t, mh_token_bytes(t, id), t->tokens[id].size)] = (uint32_t)id + 1;
     return true;
 }
 
@@ -84,7 +84,7 @@ bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, 
         !mh_text_append(context, &t->bytes, bytes, size))
         return false;
     if (kind == MH_TOKEN_TEXT) {
-        t->by_bytes[find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
+        t->by_bytes[token_find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
         t->by_bytes_used++;
         if (size == 1)
             t->byte_ids[(unsigned char)bytes[0]] = (uint32_t)t->count;
