@@ -56,8 +56,8 @@ static const mh_page_sink json_sink = {json_description, json_chunk};
 
 // ---- both ---------------------------------------------------------------------------------
 
-static mh_status check_call(mh_context *context, const mh_trace *trace, const char *out_name,
-                            mh_bytes *out)
+static mh_status page_check_call(mh_context *context, const mh_trace *trace, const char *out_name,
+                                 mh_bytes *out)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
@@ -80,7 +80,7 @@ mh_status mh_view_page(mh_context *context, const mh_view_options *options, cons
     const mh_view_options defaults = mh_view_options_default();
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "page", page);
+    mh_status status = page_check_call(context, trace, "page", page);
     if (status != MH_OK)
         return status;
     options = options ? options : &defaults;
@@ -98,7 +98,7 @@ mh_status mh_view_data(mh_context *context, const mh_view_options *options, cons
 {
     const mh_view_options defaults = mh_view_options_default();
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "json", json);
+    mh_status status = page_check_call(context, trace, "json", json);
     if (status == MH_OK)
         status = mh_need(context, trace, "trace");
     if (status != MH_OK)

@@ -9,7 +9,7 @@
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // The length of the valid UTF-8 sequence at text, 0 if there is none; its code point.
-static size_t decode(const char *text, utf8proc_int32_t *code)
+static size_t token_decode(const char *text, utf8proc_int32_t *code)
 {
     utf8proc_ssize_t length =
         utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)strnlen(text, 4), code);
@@ -20,7 +20,7 @@ void mh_append_utf8(mh_appender *to, const char *text)
 {
     utf8proc_int32_t code;
     while (*text) {
-        size_t length = decode(text, &code);
+        size_t length = token_decode(text, &code);
         if (length != 0)
             mh_append(to, text, length);
         else
@@ -107,7 +107,7 @@ int mh_next_shown(const char **text, char shown[5])
     utf8proc_int32_t code = 0;
     if (!**text)
         return -1;
-    size_t length = decode(*text, &code);
+    size_t length = token_decode(*text, &code);
     const char *instead = length == 0 ? replacement : stand_in(code);
     if (instead != NULL)
         memcpy(shown, instead, 4);
