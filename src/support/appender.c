@@ -19,7 +19,7 @@ void mh_bytes_free(mh_context *context, mh_bytes *bytes)
 }
 
 // Reserves room for `size` more bytes and a terminating 0.
-static bool reserve(mh_appender *to, size_t size)
+static bool appender_reserve(mh_appender *to, size_t size)
 {
     mh_bytes *b = &to->bytes;
     size_t needed, capacity;
@@ -50,7 +50,7 @@ static bool reserve(mh_appender *to, size_t size)
 
 void mh_append(mh_appender *to, const void *bytes, size_t size)
 {
-    if (!reserve(to, size))
+    if (!appender_reserve(to, size))
         return;
     if (size != 0)
         memcpy(to->bytes.data + to->bytes.size, bytes, size);
@@ -76,7 +76,8 @@ void mh_append_format(mh_appender *to, const char *format, ...)
 void mh_append_base64(mh_appender *to, const unsigned char *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (!reserve(to, (size / 3 + 1) * 4)) // size < 3/4 SIZE_MAX: the source is in memory too
+    if (!appender_reserve(to,
+                          (size / 3 + 1) * 4)) // size < 3/4 SIZE_MAX: the source is in memory too
         return;
     char *at = to->bytes.data + to->bytes.size;
     for (size_t i = 0; i < size; i += 3) {
