@@ -22,7 +22,7 @@ const choice precision_choices[] = {
 
 // ---- errors ---------------------------------------------------------------------------
 
-static _Noreturn void refuse(const char *format, va_list arguments)
+static _Noreturn void argument_refuse(const char *format, va_list arguments)
 {
     complain_list(format, arguments);
     fprintf(stderr, "Try '%s --help' for more information.\n", get_message_name());
@@ -33,7 +33,7 @@ void refuse_usage(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    refuse(format, arguments);
+    argument_refuse(format, arguments);
 }
 
 // Replaces the C library's, which adds two lines of advice and prints control characters unescaped.
@@ -42,7 +42,7 @@ void argp_error(const struct argp_state *state, const char *format, ...)
     (void)state;
     va_list arguments;
     va_start(arguments, format);
-    refuse(format, arguments);
+    argument_refuse(format, arguments);
 }
 
 // ---- numbers and choices --------------------------------------------------------------

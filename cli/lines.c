@@ -25,7 +25,7 @@ mh_text skip_byte_order_mark(mh_text line)
     return marked ? (mh_text){line.bytes + sizeof mark, line.size - sizeof mark} : line;
 }
 
-static int split(lines *l, size_t size)
+static int lines_split(lines *l, size_t size)
 {
     size_t most = 1;
     for (size_t i = 0; i < size; i++)
@@ -55,7 +55,7 @@ int lines_read(const char *path, lines *l)
         complain("%s: is compressed by gzip, expected text: pipe it through zcat", l->name);
         return EXIT_INPUT;
     }
-    return code == EXIT_DONE ? split(l, size) : code;
+    return code == EXIT_DONE ? lines_split(l, size) : code;
 }
 
 void lines_free(lines *l)

@@ -86,7 +86,7 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
                                       {"cross", MH_TRACE_CROSS},
                                       {NULL, 0}};
 
-static void check_options(struct argp_state *state, translate *t)
+static void translate_check_options(struct argp_state *state, translate *t)
 {
     mh_translate_options *o = &t->options;
     if (t->input_path && t->text_count > 0)
@@ -194,7 +194,7 @@ static error_t parse_attention(int key, char *argument, struct argp_state *state
     }
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t translate_parse_option(int key, char *argument, struct argp_state *state)
 {
     translate *t = state->input;
     switch (key) {
@@ -206,7 +206,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         t->text_count = (size_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_END:
-        check_options(state, t);
+        translate_check_options(state, t);
         return 0;
     case 'm':
         t->model_name = argument;
@@ -235,7 +235,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 const struct argp translate_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = translate_parse_option,
     .args_doc = "[-m MODEL] [OPTION...] [TEXT...]",
     .doc = "Translates sentences by beam search: each TEXT, or by default each line of --input or "
            "of standard input, as it arrives. A text too long for the model is translated sentence "

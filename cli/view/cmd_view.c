@@ -113,7 +113,7 @@ static void check_sense(struct argp_state *state, const view *v)
                    v->tokens.path ? "--tokens" : "--key-tokens");
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t view_parse_option(int key, char *argument, struct argp_state *state)
 {
     view *v = state->input;
     switch (key) {
@@ -185,7 +185,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp view_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = view_parse_option,
     .children = children,
     .args_doc = "(--weights FILE | --trace FILE | RUN) [-o FILE] [OPTION...]",
     .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
@@ -204,7 +204,7 @@ static const struct argp view_argp = {
 
 // ---- the terminal -----------------------------------------------------------------------
 
-static int print_text(view *v)
+static int view_print_text(view *v)
 {
     mh_bytes text = {0};
     v->options.colour =
@@ -219,7 +219,7 @@ static int print_text(view *v)
 
 // ---- control flow ----------------------------------------------------------------------
 
-static int run(view *v)
+static int view_attention(view *v)
 {
     int code = view_read_inputs(v);
     const bool files = outputs_wanted(v->files, 0, FILE_COUNT);
@@ -227,7 +227,7 @@ static int run(view *v)
         code = view_files_save(v->context, &v->options, &v->trace, &v->files[FILE_PAGE],
                                &v->files[FILE_TRACE]);
     if (code == EXIT_DONE && (v->text || !files))
-        code = print_text(v);
+        code = view_print_text(v);
     return code;
 }
 
@@ -247,7 +247,7 @@ static int run_view(int argc, char **argv)
     if (code == EXIT_DONE)
         code = open_context(&v.common, &v.context);
     if (code == EXIT_DONE)
-        code = v.run_directory ? view_run(&v) : run(&v);
+        code = v.run_directory ? view_run(&v) : view_attention(&v);
     view_close_inputs(&v);
     mh_context_free(v.context);
     return code;
