@@ -52,7 +52,7 @@ int lines_read(const char *path, lines *l)
     *l = (lines){.name = input_name(path)};
     int code = whole_file_read(NULL, path, SIZE_MAX, &l->bytes, &size);
     if (code == EXIT_DONE && size >= 2 && memcmp(l->bytes, "\x1f\x8b", 2) == 0) {
-        complain("%s: is compressed by gzip, expected text: pipe it through zcat", l->name);
+        complain("%s: is gzip-compressed, expected text: pipe it through zcat", l->name);
         return EXIT_INPUT;
     }
     return code == EXIT_DONE ? lines_split(l, size) : code;

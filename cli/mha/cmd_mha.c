@@ -143,7 +143,9 @@ static void check_module(struct argp_state *state, const mha *m)
     if (m->no_verify && !m->model)
         argp_error(state, "--no-verify is for --model, which is missing");
     if (m->preset && (m->model || c->embed_dim || c->num_heads))
-        argp_error(state, "--preset sets all sizes: not with --model, --embed-dim or --heads");
+        argp_error(
+            state,
+            "--preset sets all sizes and cannot be combined with --model, --embed-dim or --heads");
     if (!m->preset && !m->model && !c->embed_dim)
         argp_error(state, "--embed-dim is missing (or --preset, or --model)");
     if (!m->preset && !m->model && !c->num_heads)
@@ -152,7 +154,7 @@ static void check_module(struct argp_state *state, const mha *m)
         argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
                    c->embed_dim);
     if (m->preset && c->kv_heads)
-        argp_error(state, "--preset sets all sizes: not with --kv-heads");
+        argp_error(state, "--preset sets all sizes and cannot be combined with --kv-heads");
     if (c->kv_heads && m->heads_given && c->num_heads % c->kv_heads)
         argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
                    c->num_heads);

@@ -50,8 +50,7 @@ enum {
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
-    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are not read",
-     0},
+    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are ignored", 0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
     {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not trained on", 0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},

@@ -99,11 +99,11 @@ static void translate_check_options(struct argp_state *state, translate *t)
     if (o->alignment_layer >= 0 && t->printing.alignment == ALIGNMENT_NONE)
         argp_error(state, "--alignment-layer is for --alignment, which is missing");
     if (t->attention.shows && t->printing.json)
-        argp_error(state, "--show-attention: not with --json");
+        argp_error(state, "--show-attention cannot be combined with --json");
     const mh_view_options *v = &t->attention.options;
     if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
         !t->attention.page.path)
-        argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
+        argp_error(state, "--kind, --layer and --head are for --show-attention or --attention");
     if (v->width && !t->attention.shows)
         argp_error(state, "--width is for --show-attention, which is missing");
     if ((t->attention.page.path || t->attention.trace.path) && t->text_count != 1)

@@ -102,7 +102,7 @@ static mh_status checksum_compare(const mh_verified *v, size_t index, uint64_t f
     if (parse_digits(digits, &saved) && saved == found)
         return MH_OK;
     return mh_source_fail(v->source, MH_ERROR_FORMAT,
-                          "was changed after saving: the data of tensor %s have the checksum "
+                          "was changed after saving: the data of tensor %s has the checksum "
                           "%016" PRIx64 ", expected %016" PRIx64 "; %s",
                           mh_quote_string(mh_tensor_file_name(v->file, index)).text, found, saved,
                           v->advice);

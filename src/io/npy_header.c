@@ -154,7 +154,7 @@ static mh_status read_descr(cursor *c, mh_npy_header *header)
     span descr;
     if (accept(c, '['))
         return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                              "structured dtype: save each field as a file of its own, for example "
+                              "structured dtype: save each field in its own file, for example "
                               "x['field'].astype('<f4')");
     mh_status status = read_string(c, "a dtype such as '<f4'", &descr);
     if (status != MH_OK)
@@ -169,7 +169,7 @@ static mh_status read_descr(cursor *c, mh_npy_header *header)
     if (order == '<' || order == '=' || order == '>' || (one_byte && order == '|'))
         return MH_OK;
     return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                          "dtype %s: expected '<' or '>' (the order of bytes) in front; save it "
+                          "dtype %s: expected '<' or '>' (byte order) in front; save it "
                           "with astype('<%.2s')",
                           quoted.text, descr.text + 1);
 }

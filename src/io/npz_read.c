@@ -57,7 +57,7 @@ static mh_status refuse_archive(const mh_source *source, bool pickle)
     if (pickle)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "is a PyTorch file (torch.save: a Python pickle in a ZIP archive), "
-                              "which is never run; save it with safetensors.torch.save_file");
+                              "which is never executed; save it with safetensors.torch.save_file");
     return mh_source_fail(source, MH_ERROR_FORMAT,
                           "is a ZIP archive without arrays, expected .npz (numpy.savez): members "
                           "NAME.npy");
@@ -68,7 +68,7 @@ static mh_status refuse_archive(const mh_source *source, bool pickle)
 static mh_status fail_inflating(const mh_source *source, int code)
 {
     if (code == Z_MEM_ERROR)
-        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for decompressing");
+        return mh_source_fail(source, MH_ERROR_MEMORY, "out of memory while decompressing");
     return mh_source_fail(source, MH_ERROR_FORMAT,
                           "the compressed data is damaged, or not as long as the directory says");
 }

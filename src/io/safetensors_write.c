@@ -62,7 +62,7 @@ static mh_status check_text(const job *j, const char *what, const char *text)
 
 static mh_status header_no_memory(const job *j)
 {
-    return mh_source_fail(&j->target, MH_ERROR_MEMORY, "no memory for the header");
+    return mh_source_fail(&j->target, MH_ERROR_MEMORY, "out of memory for the header");
 }
 
 static mh_status header_add_metadata(const job *j, json_t *root)
@@ -80,12 +80,13 @@ static mh_status header_add_metadata(const job *j, json_t *root)
         if (status != MH_OK)
             return status;
         if (json_object_get(object, key) != NULL)
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "two metadata keys %s",
+            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "duplicate metadata key %s",
                                   mh_quote_string(key).text);
         if (mh_is_checksum(key, value))
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT,
-                                  "metadata key %s: a checksum, which the writer makes itself",
-                                  mh_quote_string(key).text);
+            return mh_source_fail(
+                &j->target, MH_ERROR_ARGUMENT,
+                "metadata key %s: reserved for the checksum, which the writer computes",
+                mh_quote_string(key).text);
         if (json_object_set_new(object, key, json_string(value)) != 0)
             return header_no_memory(j);
     }
@@ -260,7 +261,7 @@ static mh_status check_job(const job *j)
                               j->tensors || !j->tensor_count ? "metadata" : "tensors");
     for (size_t i = 0; i < j->tensor_count; i++)
         if (mh_safetensors_type(j->tensors[i].tensor.dtype) == NULL)
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "tensor %zu: %d is no dtype", i,
+            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "tensor %zu: %d is not a dtype", i,
                                   (int)j->tensors[i].tensor.dtype);
     return MH_OK;
 }

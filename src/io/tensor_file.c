@@ -20,7 +20,7 @@ static void *tensor_file_take(mh_context *context, size_t count, size_t size)
     size_t bytes;
     if (mh_multiply_sizes(count, size, &bytes))
         return mh_alloc(context, bytes);
-    mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu items of %zu bytes", count, size);
+    mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu items of %zu bytes", count, size);
     return NULL;
 }
 

@@ -107,8 +107,9 @@ static mh_status choose(mh_context *context, search *s)
             continue;
         mh_beam_advance(beam, s->next + row, s->parents + rows);
         if (!beam->live && !beam->finished)
-            return mh_fail(context, MH_ERROR_FORMAT,
-                           "translate: the model's logits are no numbers, its weights are broken");
+            return mh_fail(
+                context, MH_ERROR_FORMAT,
+                "translate: the logits are NaN or infinite, the model's weights are damaged");
         for (size_t i = 0; i < beam->live; i++) {
             s->parents[rows + i] += row;
             s->tokens[rows + i] = beam->hypotheses[i].ids[beam->length - 1];

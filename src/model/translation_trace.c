@@ -77,8 +77,8 @@ static mh_status check_length(const pass *p, const char *name, size_t found)
     const size_t most = p->t->config.max_length - 1;
     return found <= most ? MH_OK
                          : mh_fail(p->context, MH_ERROR_ARGUMENT,
-                                   "%s: found %zu tokens, expected at most %zu, as many as the "
-                                   "model takes at once",
+                                   "%s: found %zu tokens, expected at most %zu, the model's "
+                                   "limit",
                                    name, found, most);
 }
 

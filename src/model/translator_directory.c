@@ -42,7 +42,7 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
     if (status || found >= expected)
         return status;
     return mh_fail(context, MH_ERROR_FORMAT,
-                   "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
+                   "%.700s: found %.0f elements, expected at least %.0f for the sizes in "
                    "config.json",
                    path, found, expected);
 }

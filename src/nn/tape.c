@@ -58,7 +58,7 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
         if (generous <= needed || !allocate(tape, generous))
             allocate(tape, needed);
         if (!tape->memory)
-            return mh_fail(context, MH_ERROR_MEMORY, "tape: no memory for %zu bytes", needed);
+            return mh_fail(context, MH_ERROR_MEMORY, "tape: out of memory for %zu bytes", needed);
     }
     *arena = (mh_arena){.base = tape->memory, .size = tape->size};
     return MH_OK;

@@ -57,7 +57,8 @@ static mh_status check_masks(mh_context *context, const mh_transformer *t,
     mh_status status = MH_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
         if (all[i].mask && o->sequences)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not for a packed batch", all[i].name);
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not supported in a packed batch",
+                           all[i].name);
         status = mh_mask_check(context, all[i].name, all[i].mask, all[i].padding, B, H, all[i].rows,
                                all[i].columns);
     }

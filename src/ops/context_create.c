@@ -92,7 +92,7 @@ static mh_status choose_isa(mh_context *draft, const char *option, mh_kernels *k
     return mh_fail(draft, MH_ERROR_UNSUPPORTED, "%s: \"%.64s\" %s; these levels work: %s",
                    option ? "isa" : "$MH_ISA", name ? name : "",
                    name && is_known_level(name) ? "is a level this CPU or its system lacks"
-                                                : "is no level",
+                                                : "is not a level",
                    working);
 }
 

@@ -193,7 +193,7 @@ static mh_status keep_permissions(mh_file_writer *writer, const struct stat *old
         return file_write_fail(writer, errno, "the temporary file cannot be examined");
     if ((made.st_uid != old->st_uid || made.st_gid != old->st_gid) &&
         fchown(writer->fd, old->st_uid, old->st_gid) != 0)
-        mh_log(writer->context, MH_LOG_DEBUG, PATH ": the owner changes: %s", writer->path,
+        mh_log(writer->context, MH_LOG_DEBUG, PATH ": the owner cannot be kept: %s", writer->path,
                strerror(errno));
     mode_t mode = old->st_mode & 0777;
     if ((made.st_mode & 0777) != mode && fchmod(writer->fd, mode) != 0)
@@ -317,8 +317,9 @@ static mh_status rename_temporary(mh_file_writer *writer)
         return file_write_fail(writer, errno, "cannot be replaced");
     writer->temporary[0] = '\0';
     const int error = writer->directory_synced ? mh_sync(writer->directory) : 0;
-    return error ? file_write_fail(writer, error, "is written, but may not survive a power failure")
-                 : MH_OK;
+    return error
+               ? file_write_fail(writer, error, "was written, but may not survive a power failure")
+               : MH_OK;
 }
 
 static mh_status commit(mh_file_writer *writer)

@@ -207,7 +207,7 @@ mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const 
         if (!mh_tokenizer_token(t, ids[i], &text, &kind)) {
             out->size = 0;
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "decode: id %d at place %zu, expected 0 to %zu", ids[i], i,
+                           "decode: id %d at position %zu, expected 0 to %zu", ids[i], i,
                            t->count - 1);
         }
         if (kind == MH_TOKEN_TEXT && !mh_text_append(context, out, text.bytes, text.size)) {

@@ -217,7 +217,7 @@ static mh_status put_description(job *j, const mh_view_options *options, mh_trac
     json_t *root = page_describe(j, options, start);
     mh_bytes text = {0};
     if (root == NULL)
-        return mh_fail(j->context, MH_ERROR_MEMORY, "page: no memory for its description");
+        return mh_fail(j->context, MH_ERROR_MEMORY, "page: out of memory for its description");
     mh_status status = mh_json_print(j->context, root, &text);
     json_decref(root);
     if (status == MH_OK)

@@ -136,7 +136,7 @@ static mh_status read_lines(reading *r)
     if (status == MH_OK && r->line == 0)
         status = mh_source_fail(
             &r->lines.stream.source, MH_ERROR_FORMAT,
-            "has no complete line yet: a run logs its losses now and then, and every validation");
+            "has no complete line yet: a run logs losses at intervals, and every validation");
     return status;
 }
 

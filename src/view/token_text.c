@@ -35,7 +35,7 @@ json_t *mh_json_text(mh_context *context, const char *text)
     mh_append_utf8(&buffer, text);
     json_t *string = buffer.failed ? NULL : json_string(buffer.bytes.data ? buffer.bytes.data : "");
     if (string == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for a text of %zu bytes", strlen(text));
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for a text of %zu bytes", strlen(text));
     mh_bytes_free(context, &buffer.bytes);
     return string;
 }
@@ -49,7 +49,7 @@ json_t *mh_json_tokens(mh_context *context, mh_trace_tokens tokens)
             list = NULL;
         }
     if (list == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu tokens", tokens.count);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu tokens", tokens.count);
     return list;
 }
 
@@ -62,7 +62,7 @@ json_t *mh_json_starts(mh_context *context, mh_trace_tokens tokens)
             list = NULL;
         }
     if (list == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu tokens", tokens.count);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu tokens", tokens.count);
     return list;
 }
 
@@ -78,7 +78,7 @@ mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text)
         return MH_OK;
     }
     mh_bytes_free(context, text);
-    return mh_fail(context, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
+    return mh_fail(context, MH_ERROR_MEMORY, "out of memory for JSON of %zu bytes", size);
 }
 
 // The replacement of a character that must not reach a terminal; NULL if it may.

@@ -101,7 +101,7 @@ static mh_status trace_check_weights(mh_context *context, const char *group, con
         if (w->shape[d] == 0)
             return trace_refuse(context, group, "", w, "no dimension of 0");
     if (!mh_multiply_all(4, w->shape, &count) || !mh_multiply_sizes(count, 8, &bytes))
-        return trace_refuse(context, group, "", w, "a shape whose bytes can be counted");
+        return trace_refuse(context, group, "", w, "a shape whose size fits in memory");
     if (!mh_strides_fit(w->rank, w->shape, w->stride, mh_dtype_size(w->dtype)))
         return trace_refuse(context, group, "", w, "strides that stay within what memory can hold");
     return MH_OK;
@@ -140,7 +140,7 @@ static mh_status check_taps(mh_context *context, const char *name, const mh_trac
     const size_t *s = g->weights.shape;
     mh_status status = MH_OK;
     if ((g->q.data != NULL) != (g->k.data != NULL) || (g->q.data != NULL) != (g->v.data != NULL))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: q, k and v come only together", name);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: q, k and v must be given together", name);
     if (!isfinite(g->scale) || g->scale < 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: scale %g, expected a positive number", name,
                        g->scale);

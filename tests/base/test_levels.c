@@ -194,7 +194,8 @@ static void unknown_names(void **state)
             char error[200] = "", expected[100];
             assert_int_equal(create(names[i], variable, &context, error), MH_ERROR_UNSUPPORTED);
             assert_null(context);
-            snprintf(expected, sizeof expected, "%s: \"%s\" is no level; these levels work: scalar",
+            snprintf(expected, sizeof expected,
+                     "%s: \"%s\" is not a level; these levels work: scalar",
                      variable ? "$MH_ISA" : "isa", names[i]);
             assert_memory_equal(error, expected, strlen(expected));
         }

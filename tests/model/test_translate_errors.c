@@ -44,7 +44,7 @@ static void nonsense_is_refused(void **state)
     mh_translations_free(NULL);
     spoil_translator(t);
     test_refused(context, mh_translate(context, t, NULL, some_texts, 1, &r), MH_ERROR_FORMAT,
-                 "no numbers");
+                 "NaN or infinite");
     mh_translator_free(t);
     mh_context_free(context);
 }

@@ -298,7 +298,7 @@ static void caches_and_further_keys(void **state)
     o.heads = H;
     o.key_width = D / H;
     test_ok(*state, mh_kv_cache_create(*state, &o, &cache));
-    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward through a cache");
+    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward pass through a cache");
     // Keys that a call has appended before it failed are gone again.
     REFUSE_FORWARD((c.options.cache = cache, c.options.tape = NULL, c.weights_or_none = &c.weights,
                     c.weights.shape[2] = S + 1),

@@ -171,8 +171,8 @@ static void packed_batches(void **state)
            c.options.tgt_starts = negative, MH_ERROR_ARGUMENT, "tgt_starts[1]: found -2");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = good, MH_ERROR_ARGUMENT, "src_starts[2]");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = NULL, MH_ERROR_ARGUMENT, "src");
-    REFUSE(MH_TRANSFORMER, PACK;
-           c.options.src_mask = &mask, MH_ERROR_ARGUMENT, "src_mask: not for a packed batch");
+    REFUSE(MH_TRANSFORMER, PACK; c.options.src_mask = &mask, MH_ERROR_ARGUMENT,
+                                 "src_mask: not supported in a packed batch");
     REFUSE(MH_TRANSFORMER, c.options.sequences = 2, MH_ERROR_ARGUMENT, "src");
 #undef PACK
 }

@@ -191,7 +191,7 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
     mh_gemm_layout(job, &size);
     void *memory = size.overflow ? NULL : mh_context_scratch(context, size.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "matmul: no memory for the packed operands");
+        return mh_fail(context, MH_ERROR_MEMORY, "matmul: out of memory for the packed operands");
     mh_arena arena = {.base = memory, .size = size.used};
     mh_gemm_layout(job, &arena);
     mh_fpenv saved = mh_fpenv_enter();

@@ -26,8 +26,8 @@ static mh_status check_vector(mh_context *context, const char *name, const mh_te
     mh_status status = mh_check_f32(context, name, t, 1);
     if (!status && (t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu numbers, %td apart, expected %zu without gaps", name,
-                         t->shape[0], t->stride[0], n);
+                         "%s: found %zu elements with stride %td, expected %zu contiguous ones",
+                         name, t->shape[0], t->stride[0], n);
     return status;
 }
 
@@ -50,7 +50,7 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
     mh_status status = mh_check_float(context, "x", x, 2);
     if (!status && x->shape[1] != K)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "x: found %s, expected (M, %zu) beside weight (%zu, %zu)",
+                         "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
                          mh_tensor_describe(x, text, sizeof text), K, N, K);
     return status ? status : check_shape(context, y_name, y, x->shape[0], N);
 }
@@ -69,7 +69,8 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
 {
     const mh_packed_matrix *packed = options->packed;
     if (weight)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "weight: expected NULL together with options.packed");
     if (packed->isa != context->isa)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "packed: found a matrix packed at level %s, expected this context's, %s",

@@ -228,8 +228,8 @@ static mh_status find_losses(mh_context *context, entropy_job *job, double *loss
         layout(job, &arena, context->threads);
         void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
         if (!memory)
-            return mh_fail(context, MH_ERROR_MEMORY, "logits: no memory for rows of %zu numbers",
-                           job->V);
+            return mh_fail(context, MH_ERROR_MEMORY,
+                           "logits: out of memory for rows of %zu elements", job->V);
         arena = (mh_arena){memory, arena.used, 0, false};
         layout(job, &arena, context->threads);
         if (job->weight)

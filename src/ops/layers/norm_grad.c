@@ -102,7 +102,7 @@ static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *w
     layout(job, &arena, context->threads, weight);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for %zu rows of %zu numbers",
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu rows of %zu elements",
                        job->rows, job->D);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(job, &arena, context->threads, weight);

@@ -36,7 +36,8 @@ static mh_status check_array(mh_context *context, const char *name, size_t n, co
     if (n > PTRDIFF_MAX / sizeof(float))
         return mh_fail(context, MH_ERROR_ARGUMENT, "n: found %zu, which no array can have", n);
     if (n > 0 && !array)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu numbers", name, n);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu elements", name,
+                       n);
     return MH_OK;
 }
 
@@ -150,7 +151,8 @@ mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t
     if (!status)
         status = check_number(context, "momentum", o.momentum, INFINITY);
     if (!status && o.nesterov && o.momentum == 0)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "nesterov: found true, expected momentum too");
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "nesterov: found true without momentum, expected both");
     if (!status)
         status = check_array(context, "gradient", n, gradient);
     if (!status)

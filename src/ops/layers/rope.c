@@ -189,7 +189,7 @@ static mh_status check_caches(mh_context *context, rope_job *job)
         if (!status && (given[i]->rank < 1 || given[i]->shape[given[i]->rank - 1] != job->pairs ||
                         (i && !mh_tensor_same_shape(given[0], given[1]))))
             status = mh_fail(context, MH_ERROR_ARGUMENT,
-                             "%s: found %s, expected width/2 = %zu numbers a row, both alike", name,
+                             "%s: found %s, expected width/2 = %zu elements per row in both", name,
                              mh_tensor_describe(given[i], text, sizeof text), job->pairs);
         if (!status && !job->o.positions)
             status = broadcast(context, name, given[i], job->x->rank, shape, wide[i]);
@@ -247,7 +247,8 @@ mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_
     layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for %zu positions", job.positions);
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu positions",
+                       job.positions);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(&job, &arena, context->threads);
     if (job.table) {

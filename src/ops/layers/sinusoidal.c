@@ -69,7 +69,7 @@ mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scal
     layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "y: no memory for rows of %zu numbers",
+        return mh_fail(context, MH_ERROR_MEMORY, "y: out of memory for rows of %zu elements",
                        y->shape[1]);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(&job, &arena, context->threads);
