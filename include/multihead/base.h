@@ -62,6 +62,8 @@ typedef struct mh_allocator {
     void *(*alloc)(void *user, size_t size, size_t alignment);
     void (*release)(void *user, void *memory, size_t size);
     void *user;
+    bool thread_safe; // several threads may call both at once, as they may the C library's; if not,
+                      // work that allocates in each of its threads is done by one thread
 } mh_allocator;
 
 typedef enum mh_log_level { MH_LOG_DEBUG, MH_LOG_INFO, MH_LOG_WARNING } mh_log_level;
@@ -124,6 +126,7 @@ MH_API const char *mh_error_message(const mh_context *context);
 
 MH_API size_t mh_context_threads(const mh_context *context);
 MH_API const char *mh_context_isa(const mh_context *context);
+MH_API mh_allocator mh_context_allocator(const mh_context *context); // the C library's by default
 
 // The levels built into this library, slowest first, NULL-terminated.
 MH_API const char *const *mh_isa_levels(void);
@@ -155,6 +158,13 @@ MH_API void mh_free(mh_context *context, void *memory, size_t size);
 // default floating-point environment, and the call returns when all have finished.
 // Called from within an iteration, it is that serial loop.
 MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg);
+
+// A new context of one thread with the level and the allocator of `context` and no log, for one
+// worker of a parallel loop whose iterations call the library themselves. The caller frees it with
+// mh_context_free(). It is created and freed outside of the loop; used in the loop, it allocates
+// concurrently with others, so that the allocator must be thread_safe. On failure *serial is NULL;
+// errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY, with the message in `context`.
+MH_API mh_status mh_context_create_serial(mh_context *context, mh_context **serial);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,8 @@ size_t mh_context_threads(const mh_context *context) { return context->threads; 
 
 const char *mh_context_isa(const mh_context *context) { return context->isa; }
 
+mh_allocator mh_context_allocator(const mh_context *context) { return context->allocator; }
+
 // ---- memory -----------------------------------------------------------------------------
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -80,7 +82,10 @@ static void libc_release(void *user, void *memory, size_t size)
     free(memory);
 }
 
-mh_allocator mh_default_allocator(void) { return (mh_allocator){libc_alloc, libc_release, NULL}; }
+mh_allocator mh_default_allocator(void)
+{
+    return (mh_allocator){libc_alloc, libc_release, NULL, .thread_safe = true};
+}
 
 // An allocator may return NULL for 0 bytes, which would look like a failure.
 static size_t at_least_one(size_t size) { return size ? size : 1; }
@@ -192,18 +197,4 @@ void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *a
         run_serial(count, task, arg);
     }
     context->in_parallel = false;
-}
-
-void mh_context_branch(const mh_context *context, mh_context *branch)
-{
-    *branch = (mh_context){.allocator = context->allocator,
-                           .threads = 1,
-                           .isa = context->isa,
-                           .kernels = context->kernels};
-}
-
-void mh_context_branch_end(mh_context *branch)
-{
-    mh_context_free_scratch(branch);
-    *branch = (mh_context){0};
 }

@@ -80,13 +80,7 @@ void *mh_context_module_scratch(mh_context *context, size_t size);
 // Frees both.
 void mh_context_free_scratch(mh_context *context);
 
-// A single-threaded context for an iteration of a parallel loop, with the same allocator and level;
-// `context` must outlive it. Memory is then allocated by several threads: for the C library's
-// allocator only.
-MH_API void mh_context_branch(const mh_context *context, mh_context *branch);
-MH_API void mh_context_branch_end(mh_context *branch);
-
 // The C library's allocator, for callers that pass none.
-MH_API mh_allocator mh_default_allocator(void);
+mh_allocator mh_default_allocator(void);
 
 #endif

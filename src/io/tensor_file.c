@@ -147,7 +147,8 @@ static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_fi
         mh_file_unmap(&mapping);
         return MH_ERROR_MEMORY;
     }
-    *file = (mh_tensor_file){.allocator = source->context->allocator, .mapping = mapping};
+    *file =
+        (mh_tensor_file){.allocator = mh_context_allocator(source->context), .mapping = mapping};
     mh_status status = read_source(source, file);
     if (status != MH_OK) {
         mh_tensor_file_free(file);

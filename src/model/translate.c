@@ -70,7 +70,8 @@ static mh_translations *make_translations(mh_context *context, size_t count, siz
     size_t entries;
     if (!t)
         return NULL;
-    *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
+    *t = (mh_translations){
+        .store.allocator = mh_context_allocator(context), .count = count, .n_best = n_best};
     if (!mh_multiply_sizes(count, n_best, &entries))
         entries = SIZE_MAX; // the store then fails with a message
     t->sources = mh_result_take(context, &t->store, count, sizeof *t->sources);

@@ -272,8 +272,8 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
     mh_translation_trace *made = mh_alloc(context, sizeof *made);
     if (!made)
         return MH_ERROR_MEMORY;
-    *made =
-        (mh_translation_trace){.store.allocator = context->allocator, .trace = mh_trace_default()};
+    *made = (mh_translation_trace){.store.allocator = mh_context_allocator(context),
+                                   .trace = mh_trace_default()};
     pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = fill(&p, disabled_heads, source, target, count);

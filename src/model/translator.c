@@ -80,7 +80,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
         mh_tokenizer_free(tokenizer);
         return status ? status : MH_ERROR_MEMORY;
     }
-    *t = (mh_translator){.allocator = context->allocator,
+    *t = (mh_translator){.allocator = mh_context_allocator(context),
                          .config = *config,
                          .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer,

@@ -32,7 +32,7 @@ mh_status mh_loss_memory_create(mh_context *context, mh_loss_memory **memory)
     *memory = mh_alloc(context, sizeof **memory);
     if (!*memory)
         return MH_ERROR_MEMORY;
-    **memory = (mh_loss_memory){.allocator = context->allocator};
+    **memory = (mh_loss_memory){.allocator = mh_context_allocator(context)};
     mh_status status = mh_tape_create(context, &(*memory)->tape);
     if (status) {
         mh_loss_memory_free(*memory);

@@ -151,6 +151,22 @@ mh_status mh_context_create(const mh_context_options *options, mh_context **cont
     return status;
 }
 
+mh_status mh_context_create_serial(mh_context *context, mh_context **serial)
+{
+    if (mh_need(context, serial, "serial"))
+        return MH_ERROR_ARGUMENT;
+    context_block *block = mh_alloc(context, sizeof *block);
+    *serial = block ? &block->context : NULL;
+    if (!block)
+        return MH_ERROR_MEMORY;
+    block->kernels = *context->kernels;
+    block->context = (mh_context){.allocator = context->allocator,
+                                  .threads = 1,
+                                  .isa = context->isa,
+                                  .kernels = &block->kernels};
+    return MH_OK;
+}
+
 void mh_context_free(mh_context *context)
 {
     if (!context)

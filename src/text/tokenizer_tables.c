@@ -14,7 +14,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     mh_tokenizer *t = mh_alloc(context, sizeof *t);
     if (t) {
         memset(t, 0, sizeof *t);
-        t->allocator = context->allocator;
+        t->allocator = mh_context_allocator(context);
         t->seed = mh_entropy();
         t->pad = t->bos = t->eos = -1;
     }

@@ -239,7 +239,7 @@ static mh_status trace_take(mh_context *context, const char *name, mh_tensor_fil
         return MH_ERROR_MEMORY;
     }
     *f = (mh_trace_file){
-        .allocator = context->allocator, .file = tensors, .trace = mh_trace_default()};
+        .allocator = mh_context_allocator(context), .file = tensors, .trace = mh_trace_default()};
     mh_status status = read_all(f, &source);
     if (status == MH_OK)
         status = blame_file(&source, mh_trace_check(context, &f->trace));

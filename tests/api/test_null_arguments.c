@@ -98,6 +98,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
         __VA_ARGS__                                                                                \
     }
 #define CALLS(FUNCTION)                                                                            \
+    FUNCTION(mh_context_create_serial, "serial", ARGS(&made_context),                              \
+             mh_context_create_serial(c, p[0]), mh_context_free(made_context))                     \
     FUNCTION(mh_attention_forward, "options? q k v out",                                           \
              ARGS(&attention, heads(0), heads(1), heads(2), heads(3)),                             \
              mh_attention_forward(c, p[0], p[1], p[2], p[3], p[4]), )                              \
@@ -621,6 +623,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_error_message",
                                      "mh_context_threads",
                                      "mh_context_isa",
+                                     "mh_context_allocator",
                                      "mh_isa_levels",
                                      "mh_isa_supported",
                                      "mh_cpu_features",

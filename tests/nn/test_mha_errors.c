@@ -271,7 +271,7 @@ static void tape_of_the_dead(void **state)
     static reuse r;
     mh_context_options options = mh_context_options_default();
     options.threads = 1;
-    options.allocator = (mh_allocator){take_again, keep, &r};
+    options.allocator = (mh_allocator){take_again, keep, &r, false};
     mh_context *context;
     assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
     const mh_mha_config config = nn_mha_config(D, H);
