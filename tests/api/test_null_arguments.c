@@ -31,6 +31,7 @@ static mh_kv_cache_options cache_options;
 static mh_dropout_options dropout;
 static mh_rope_options rope;
 static mh_cross_entropy_options entropy;
+static mh_topk_options topk;
 static mh_linear_options linear;
 static mh_adamw_options adamw;
 static mh_sgd_options sgd;
@@ -83,6 +84,9 @@ static void *each(int i) { return &tensors[EACH + i]; }     // (N), 3
 static void *heads(int i) { return &tensors[HEADS + i]; }   // (1, H, N, E), 6
 static void *id(void) { return &tensors[IDS]; }             // (N) i32
 
+static int32_t few_ids[N * 2];
+static double few_values[N * 2];
+static mh_tensor top_ids, top_values; // (N, 2)
 static mh_tensor modules[12], lse;
 static void *batch(int i) { return &modules[i]; }     // (1, N, W), 6
 static void *first(int i) { return &modules[6 + i]; } // (N, 1, W), 6
@@ -170,6 +174,9 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_cross_entropy, "options? logits targets loss count? dlogits?",                     \
              ARGS(&entropy, rows(0), id(), &number, &counter, rows(1)),                            \
              mh_cross_entropy(c, p[0], p[1], p[2], p[3], p[4], p[5]), )                            \
+    FUNCTION(mh_log_softmax_topk, "options? logits ids log_probabilities",                         \
+             ARGS(&topk, rows(0), &top_ids, &top_values),                                          \
+             mh_log_softmax_topk(c, p[0], p[1], p[2], p[3]), )                                     \
     FUNCTION(mh_parameters_load, "parameters path options?",                                       \
              ARGS(constant(mh_mha_parameters(o.mha)), paths[2], &parameters_options),              \
              mh_parameters_load(c, p[0], p[1], p[2]), )                                            \
@@ -400,6 +407,8 @@ static void make_tensors(void)
     for (size_t i = 0; i < N; i++)
         ((int32_t *)tensors[IDS].data)[i] = (int32_t)i;
     arrays[0] = data[0];
+    top_ids = mh_tensor_2d(few_ids, MH_I32, N, 2);
+    top_values = mh_tensor_2d(few_values, MH_F64, N, 2);
 }
 
 static void make_options(void)
@@ -413,6 +422,7 @@ static void make_options(void)
     dropout = mh_dropout_options_default();
     rope = mh_rope_options_default();
     entropy = mh_cross_entropy_options_default();
+    topk = mh_topk_options_default();
     linear = mh_linear_options_default();
     adamw = mh_adamw_options_default();
     sgd = mh_sgd_options_default();
