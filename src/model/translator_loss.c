@@ -11,7 +11,6 @@
 #include "model/translator_loss.h"
 #include "base/context.h"
 #include "model/translator_internal.h"
-#include "ops/gemm/gemm_internal.h"
 #include <math.h>
 
 enum {

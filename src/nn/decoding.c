@@ -158,10 +158,14 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
                                     const mh_packed_weights *packed, const mh_tensor *memory,
                                     const int64_t *lengths, size_t copies, mh_decoding **decoding)
 {
+    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
+        return MH_ERROR_ARGUMENT;
     *decoding = NULL;
     memory_call m = {0};
     mh_decoding *d = NULL;
-    mh_status status = check_memory(context, transformer, memory, lengths, copies, &m.batch);
+    mh_status status = mh_check_packed_weights(context, transformer, packed);
+    if (!status)
+        status = check_memory(context, transformer, memory, lengths, copies, &m.batch);
     if (!status)
         status = make(context, transformer, packed, m.batch.sequences * copies, &d);
     if (status)

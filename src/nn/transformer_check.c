@@ -4,8 +4,8 @@
 #include "base/context.h"
 #include "nn/flatten.h"
 #include "nn/transformer_call.h"
-#include "ops/gemm/gemm_internal.h"
 #include "ops/tensor_check.h"
+#include <multihead/ops.h>
 
 static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
                             size_t sequences, const int64_t *starts, mh_batch *batch)

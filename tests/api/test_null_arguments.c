@@ -68,6 +68,7 @@ static mh_mha *made_mha;
 static mh_transformer *made_transformer;
 static mh_decoding *made_decoding;
 static mh_packed_matrix *made_packed;
+static mh_packed_weights *made_packed_weights;
 static mh_tokenizer *made_tokenizer;
 static mh_translator *made_translator;
 static mh_translations *made_translations;
@@ -215,6 +216,17 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_decoding_create, "transformer memory lengths? decoding",                           \
              ARGS(o.transformer, batch(0), counts, &made_decoding),                                \
              mh_decoding_create(c, p[0], p[1], p[2], 1, p[3]), mh_decoding_free(made_decoding))    \
+    FUNCTION(mh_packed_weights_create, "transformer packed",                                       \
+             ARGS(o.transformer, &made_packed_weights),                                            \
+             mh_packed_weights_create(c, p[0], true, p[1]),                                        \
+             mh_packed_weights_free(made_packed_weights))                                          \
+    FUNCTION(mh_transformer_encode_packed, "transformer packed? options? src memory",              \
+             ARGS(o.transformer, o.packed_weights, NULL_OPTIONS, batch(0), batch(1)),              \
+             mh_transformer_encode_packed(c, p[0], p[1], p[2], p[3], p[4]), )                      \
+    FUNCTION(mh_decoding_create_packed, "transformer packed? memory lengths? decoding",            \
+             ARGS(o.transformer, o.packed_weights, batch(0), counts, &made_decoding),              \
+             mh_decoding_create_packed(c, p[0], p[1], p[2], p[3], 1, p[4]),                        \
+             mh_decoding_free(made_decoding))                                                      \
     FUNCTION(mh_decoding_create_causal, "transformer decoding",                                    \
              ARGS(o.language_model, &made_decoding), mh_decoding_create_causal(c, p[0], 1, p[1]),  \
              mh_decoding_free(made_decoding))                                                      \
@@ -355,6 +367,7 @@ static void forget_results(void)
 {
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
+    made_packed_weights = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -664,6 +677,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_decoding_free",
                                      "mh_decoding_disable_heads",
                                      "mh_packed_matrix_free",
+                                     "mh_packed_weights_free",
+                                     "mh_operand_dtype",
                                      "mh_clip_factor",
                                      "mh_dtype_name",
                                      "mh_dtype_size",
@@ -715,6 +730,7 @@ static void freeing_null(void **state)
     mh_transformer_free(NULL);
     mh_decoding_free(NULL);
     mh_packed_matrix_free(NULL);
+    mh_packed_weights_free(NULL);
     mh_text_buffer_free(context, NULL);
     mh_tokenizer_free(NULL);
     mh_tokens_free(context, NULL);

@@ -265,6 +265,12 @@ static void decodings(void **state)
     test_refused(*state, CREATE(c.module, &c.src, lengths[1], 1), MH_ERROR_ARGUMENT,
                  "lengths[0]: found 6, expected 0 to 5");
     test_refused(*state, CREATE(c.module, &c.src, lengths[2], 1), MH_ERROR_ARGUMENT, "lengths[1]");
+    mh_packed_weights *packed;
+    test_ok(*state, mh_packed_weights_create(*state, encoder.module, true, &packed));
+    test_refused(*state, mh_decoding_create_packed(*state, c.module, packed, &c.src, NULL, 1, &d),
+                 MH_ERROR_ARGUMENT, "packed: found weights of another Transformer");
+    assert_null(d);
+    mh_packed_weights_free(packed);
     test_ok(*state, CREATE(c.module, &c.src, lengths[0], 1));
 #undef CREATE
     mh_tensor tgt = c.tgt, out = c.out;

@@ -112,13 +112,6 @@ void mh_gemm_plan(const mh_context *context, mh_gemm_job *job);
 // The tasks' workspace, from an arena.
 void mh_gemm_layout(mh_gemm_job *job, mh_arena *arena);
 
-// The dtype to store values in that are only operands of such products: bf16 where they are rounded
-// to that anyway. The products are bitwise identical.
-static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
-{
-    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_a ? MH_BF16 : MH_F32;
-}
-
 // The shapes of a product: a (M, K), b (K, N), c (M, N).
 mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
                         const mh_tensor *c);
