@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/overflow.h"
+#include "base/release.h"
 
 // ---- building -----------------------------------------------------------------------
 

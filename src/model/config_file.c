@@ -3,7 +3,6 @@
 // read different models from it. The config.json of other programs is parsed far enough to name its
 // origin.
 #include "model/config_file.h"
-#include "base/context.h"
 #include "support/file.h"
 #include "support/json_load.h"
 #include "support/plain_numbers.h"

@@ -2,7 +2,7 @@
 // Translation: texts are split into segments, segments of similar length are batched, and
 // translations are joined in the order of the texts. Results do not depend on the other segments of
 // a batch, so segments are ordered for speed.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "base/size_math.h"

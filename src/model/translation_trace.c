@@ -6,7 +6,7 @@
 //     <s>, target tokens   -> decoder -- decoder.self, cross
 //
 // Taps write directly into the tensors of the trace, each into its layer.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "model/result_arena.h"

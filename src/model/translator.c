@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
 #include <math.h>

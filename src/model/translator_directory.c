@@ -6,7 +6,7 @@
 //     model.safetensors   embedding.weight, and nn.Transformer's parameters under PyTorch's names
 #include <multihead/io.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
 #include "model/parameters_file.h"

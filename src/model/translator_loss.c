@@ -9,7 +9,6 @@
 // one pair of products instead of one per block, each of which would stream the embedding and its
 // gradients again.
 #include "model/translator_loss.h"
-#include "base/context.h"
 #include "model/translator_internal.h"
 #include <math.h>
 

@@ -2,6 +2,7 @@
 // Tapes: memory that grows and is kept.
 #include "nn/tape.h"
 #include "base/context.h"
+#include <stdatomic.h>
 
 mh_status mh_tape_create(mh_context *context, mh_tape **tape)
 {
@@ -12,6 +13,12 @@ mh_status mh_tape_create(mh_context *context, mh_tape **tape)
         return MH_ERROR_MEMORY;
     **tape = (mh_tape){.allocator = context->allocator};
     return MH_OK;
+}
+
+uint64_t mh_new_identity(void)
+{
+    static atomic_uint_least64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
 }
 
 static void empty(mh_tape *tape)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
 #include "base/context.h"
-#include "base/entropy.h"
+#include "nn/tape.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     if (!t)
         return MH_ERROR_MEMORY;
     *t = (mh_transformer){
-        .allocator = context->allocator, .identity = mh_entropy() | 1, .config = *config};
+        .allocator = context->allocator, .identity = mh_new_identity(), .config = *config};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
     if (!(t->layers = mh_alloc(context, layer_bytes(t))))

@@ -2,7 +2,7 @@
 // Directories with a lock. The lock is on the directory itself, so there is no lock file.
 #include "support/directory.h"
 
-#include "base/sync.h"
+#include "support/sync.h"
 
 #include <dirent.h>
 #include <errno.h>

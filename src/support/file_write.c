@@ -13,9 +13,8 @@
 // length. A rename does not preserve hard links to the old file and its ACLs.
 #include "support/file.h"
 
-#include "base/context.h"
-#include "base/entropy.h"
-#include "base/sync.h"
+#include "support/entropy.h"
+#include "support/sync.h"
 
 #include <errno.h>
 #include <fcntl.h>

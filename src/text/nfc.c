@@ -9,7 +9,7 @@
 //     C ' e s t  t r e ̀ s  b o n          one by one: copied if below U+0300; what is above is
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
 //                  segment
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 

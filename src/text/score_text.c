@@ -4,7 +4,7 @@
 // character is "not a digit" just as the whole character, so it works on bytes.
 #include "text/score_text.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/utf8.h"
 
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)

@@ -8,7 +8,7 @@
 //
 // Each byte is merged away at most once and each merge adds at most two pairs, so that a word of
 // a megabyte takes no longer than a megabyte of words. Words that are a token are looked up.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
 

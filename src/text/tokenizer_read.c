@@ -2,7 +2,7 @@
 // Reads a tokenizer.json, which is untrusted: ids must be 0 .. n - 1, each once; a token is special
 // or made of byte-level characters; all 256 bytes are present; a merge joins two tokens to a third,
 // and no merge produces a special token, so that no text can.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"

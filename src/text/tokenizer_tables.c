@@ -4,8 +4,8 @@
 // seeded per tokenizer, because a file whose tokens all collide would take minutes to read.
 #include "text/tokenizer.h"
 
-#include "base/context.h"
-#include "base/entropy.h"
+#include "base/release.h"
+#include "support/entropy.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
 

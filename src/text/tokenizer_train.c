@@ -6,7 +6,7 @@
 //     Ġ t h e r e      merge t h:   Ġ th e r e      less: (Ġ,t) (h,e)   more: (Ġ,th) (th,e)
 //
 // 161,312 pairs of sentences (11 MB) and 8,000 merges take 0.3 to 0.6 s.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "text/train_pairs.h"

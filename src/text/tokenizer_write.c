@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes tokenizer.json for Hugging Face's tokenizers, one token or merge per line. Merges are
 // "left right", the syntax that every version reads.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"

@@ -7,8 +7,8 @@
 // If a run is interrupted in between, the last checkpoint records the remaining steps.
 #include <multihead/train.h>
 
+#include "base/argument_check.h"
 #include "base/clock.h"
-#include "base/context.h"
 #include "base/fpenv.h"
 #include "train/model_card.h"
 #include "train/run_internal.h"

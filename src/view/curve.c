@@ -2,7 +2,7 @@
 // The curve of a run: reads its log and draws an image or text.
 #include "view/curve.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "view/chart_axis.h"
 

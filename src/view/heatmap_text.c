@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/overflow.h"
 #include "view/token_text.h"
 #include "view/trace.h"

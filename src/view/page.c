@@ -8,7 +8,7 @@
 // close an element and inject markup.
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "view/page_data.h"
 #include "view/page_template.h"

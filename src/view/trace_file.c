@@ -10,7 +10,8 @@
 
 #include <multihead/io.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/release.h"
 #include "support/json_load.h"
 #include "support/source.h"
 #include "view/trace.h"

@@ -10,6 +10,7 @@
 #include "base/overflow.h"
 #include "base/philox.h"
 #include "base/pool.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <setjmp.h>
