@@ -35,6 +35,10 @@ struct mh_context {
     char error[1024];
 };
 
+// Memory that replaces `before` bytes and is kept: mh_grown_size(), or `needed` bytes if there is
+// no memory for more; *size receives which. NULL, without a message, if there is not even that.
+void *mh_alloc_grown(const mh_allocator *allocator, size_t before, size_t needed, size_t *size);
+
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
 // message if there is no memory; the old scratch is then still valid.
 void *mh_context_scratch(mh_context *context, size_t size);

@@ -9,6 +9,7 @@
 // one pair of products instead of one per block, each of which would stream the embedding and its
 // gradients again.
 #include "model/translator_loss.h"
+#include "base/size_math.h"
 #include "model/translator_internal.h"
 #include <math.h>
 
@@ -59,9 +60,7 @@ void mh_loss_memory_free(mh_loss_memory *m)
 static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
-        // At least a quarter more than before: batches differ by less, and new memory is slow.
-        if (floats < m->capacity + m->capacity / 4)
-            floats = m->capacity + m->capacity / 4;
+        floats = mh_grown_size(m->capacity, floats);
         release_floats(m);
         m->floats = mh_alloc(context, floats * sizeof(float));
         m->capacity = m->floats ? floats : 0;

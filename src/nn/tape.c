@@ -30,13 +30,6 @@ static void empty(mh_tape *tape)
     tape->owner = 0;
 }
 
-static bool allocate(mh_tape *tape, size_t size)
-{
-    tape->memory = tape->allocator.alloc(tape->allocator.user, size, MH_ARENA_ALIGNMENT);
-    tape->size = tape->memory ? size : 0;
-    return tape->memory;
-}
-
 void mh_tape_free(mh_tape *tape)
 {
     if (!tape)
@@ -59,13 +52,13 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
     }
     tape->owner = 0;
     if (tape->size < needed) {
-        // A quarter more than before: batches differ by less, and fresh memory is slow.
-        const size_t generous = tape->size + tape->size / 4;
-        empty(tape);
-        if (generous <= needed || !allocate(tape, generous))
-            allocate(tape, needed);
+        const size_t before = tape->size;
+        size_t size;
+        empty(tape); // first: both at once might not fit
+        tape->memory = mh_alloc_grown(&tape->allocator, before, needed, &size);
         if (!tape->memory)
             return mh_fail(context, MH_ERROR_MEMORY, "tape: out of memory for %zu bytes", needed);
+        tape->size = size;
     }
     *arena = (mh_arena){.base = tape->memory, .size = tape->size};
     return MH_OK;
