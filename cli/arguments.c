@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 1024 };
-
 const choice dtype_choices[] = {
     {F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {F16_NAMES, MH_F16}, {NULL, 0}};
 const choice precision_choices[] = {
@@ -201,7 +199,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
     common_options *options = state->input;
     switch (key) {
     case KEY_THREADS:
-        options->threads = (size_t)parse_integer(state, "--threads", argument, 1, MOST_THREADS);
+        options->threads = (size_t)parse_integer(state, "--threads", argument, 1, MH_MAX_THREADS);
         return 0;
     case KEY_ISA:
         check_level(state, argument);

@@ -92,6 +92,8 @@ typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_
 // object may be used with any other context; a packed matrix, with one of the same level.
 typedef struct mh_context mh_context;
 
+enum { MH_MAX_THREADS = 4096 }; // of a context
+
 typedef struct mh_context_options {
     size_t struct_size;              // sizeof(mh_context_options)
     size_t threads;                  // 0: all CPUs available to this process; 1: starts no threads
