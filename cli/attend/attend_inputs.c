@@ -52,8 +52,9 @@ static int check_shapes(const attend *a)
                               plural(groups, "head", "heads"), heads, q->spec);
     for (const array *const *in = (const array *[]){q, v, NULL}; *in; in++) {
         const size_t width = (*in)->tensor.shape[3];
-        if (width > 1024)
-            return array_complain(*in, "heads of width %zu, expected 1 to 1024", width);
+        if (width > MH_MAX_HEAD_DIM)
+            return array_complain(*in, "heads of width %zu, expected 1 to %d", width,
+                                  MH_MAX_HEAD_DIM);
     }
     return EXIT_DONE;
 }

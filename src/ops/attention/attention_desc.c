@@ -70,9 +70,10 @@ static mh_status check_tensors(mh_context *context, mh_attention_desc *p)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "heads: found %zu in q and %zu in k, expected a multiple", p->H, p->G);
     p->heads_per_group = p->G ? p->H / p->G : 0;
-    if (p->E < 1 || p->E > 1024 || p->Ev < 1 || p->Ev > 1024)
+    if (p->E < 1 || p->E > MH_MAX_HEAD_DIM || p->Ev < 1 || p->Ev > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "head width: found %zu in q and %zu in v, expected 1 to 1024", p->E, p->Ev);
+                       "head width: found %zu in q and %zu in v, expected 1 to %d", p->E, p->Ev,
+                       MH_MAX_HEAD_DIM);
     return MH_OK;
 }
 

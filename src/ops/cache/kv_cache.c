@@ -24,10 +24,10 @@ static mh_status check_options(mh_context *context, const mh_kv_cache_options *o
                        "kv_cache: found %zu sequences and %zu heads, expected at least 1, and at "
                        "most %d heads",
                        o->sequences, o->heads, MOST_HEADS);
-    if (o->key_width < 1 || o->key_width > 1024 || value_width > 1024)
+    if (o->key_width < 1 || o->key_width > MH_MAX_HEAD_DIM || value_width > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: found widths %zu and %zu, expected 1 to 1024", o->key_width,
-                       value_width);
+                       "kv_cache: found widths %zu and %zu, expected 1 to %d", o->key_width,
+                       value_width, MH_MAX_HEAD_DIM);
     if (o->window < -1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "window: found %lld, expected -1 or more",
                        (long long)o->window);

@@ -10,7 +10,7 @@
 #include "ops/row_io.h"
 #include <string.h>
 
-enum { VECTOR = MH_MAX_LANES, MOST_WIDTH = 1024 };
+enum { VECTOR = MH_MAX_LANES };
 
 mh_kv_layout mh_kv_layout_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
                              size_t value_width)
@@ -108,7 +108,7 @@ static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, 
                          const mh_panels *values)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    uint16_t row[MOST_WIDTH], *to = element_of(layout, keys, 0, place);
+    uint16_t row[MH_MAX_HEAD_DIM], *to = element_of(layout, keys, 0, place);
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
     for (size_t e = 0; e < E && place % VECTOR == 0; e++)
         memset(to + e * keys->width, 0, VECTOR * sizeof *to);
@@ -129,7 +129,7 @@ static bool write_operand(const mh_kv_layout *layout, const mh_kernels *kernels,
                           const float *k, const float *v, void *tile)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    uint16_t row[MOST_WIDTH];
+    uint16_t row[MH_MAX_HEAD_DIM];
     if (place == 0)
         memset(tile, 0, mh_kv_layout_bytes(layout, MH_KEY_TILE));
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
@@ -157,7 +157,7 @@ bool mh_kv_layout_write(const mh_kv_layout *layout, const mh_kernels *kernels, s
                         const void *v, size_t slots, void *tile)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    float key[MOST_WIDTH], value[MOST_WIDTH];
+    float key[MH_MAX_HEAD_DIM], value[MH_MAX_HEAD_DIM];
     const mh_panels all_keys = keys_of(layout, slots, tile);
     const mh_panels all_values = values_of(layout, slots, tile);
     if (layout->dtype == MH_F32 && is_plain(keys) && is_plain(values)) {
