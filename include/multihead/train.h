@@ -97,7 +97,7 @@ typedef struct mh_train_options {
     size_t merges;         // 8000: of a tokenizer that is trained
 
     mh_translator_config model; // its defaults; sentences longer than max_length are skipped
-    mh_precision precision;     // MH_PRECISION_AUTO: bf16 at level amx, else f32
+    mh_precision precision;     // MH_PRECISION_AUTO: bf16 where it is native, else f32
     mh_dtype weights;           // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;           // 1

@@ -60,8 +60,8 @@ static inline mh_translator_config mh_translator_config_default(void)
 typedef struct mh_translator mh_translator;
 
 // A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_AUTO is bf16
-// at level amx and f32 at others. Takes ownership of the tokenizer, also on failure.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// where that is native (mh_context_native_bf16), else f32. Takes ownership of the tokenizer, also
+// on failure. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
                                       mh_precision precision, mh_tokenizer *tokenizer,
                                       mh_translator **translator);

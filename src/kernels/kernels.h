@@ -205,6 +205,8 @@ typedef struct mh_kernels {
     // products.
     mh_gemm f32, bf16;
 
+    bool native_bf16; // bf16 has packed operands for a matrix engine; else it is f32 itself
+
     size_t lanes; // floats per vector
 
     // FMA path of attention: query rows that go through the scores, softmax and values of a key

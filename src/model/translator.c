@@ -62,7 +62,7 @@ mh_precision mh_translator_precision(const mh_context *context, mh_precision pre
 {
     if (precision != MH_PRECISION_AUTO)
         return precision;
-    return strcmp(mh_context_isa(context), "amx") == 0 ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    return mh_context_native_bf16(context) ? MH_PRECISION_BF16 : MH_PRECISION_F32;
 }
 
 mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,

@@ -19,6 +19,8 @@ typedef struct context_block {
 
 const char *const *mh_isa_levels(void) { return mh_isa_names; }
 
+bool mh_context_native_bf16(const mh_context *context) { return context->kernels->native_bf16; }
+
 bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
 
 // A caller that was compiled with an older header passes a shorter struct: members it lacks keep

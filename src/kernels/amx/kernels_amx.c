@@ -415,5 +415,6 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .gemv = mh_gemv_amx,
                             .softmax_tile = mh_softmax_tile_amx,
                             .gemm_softmax = gemm_softmax};
+    table->native_bf16 = true;
     table->bf16_peak = bf16_peak;
 }

@@ -66,7 +66,7 @@ static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precis
 
 mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
 {
-    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_a ? MH_BF16 : MH_F32;
+    return precision == MH_PRECISION_BF16 && context->kernels->native_bf16 ? MH_BF16 : MH_F32;
 }
 
 static mh_status check_packed(mh_context *context, const mh_linear_options *options,
