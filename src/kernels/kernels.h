@@ -122,13 +122,13 @@ typedef struct mh_sgd_map {
 // in place.
 //
 // Each element of C depends on its row of A and its column of B alone, and is summed in one order
-// of k for any m and n. Layouts round up sizes: rows of A to `group`, k to `step` (both operands
-// are padded with 0), n and the columns of B to whole vectors. Rows of C up to the next multiple of
-// `group` are written too, with unspecified values.
+// of k for any m and n. Layouts round up sizes: rows of A to `micro_panel`, k to `step` (both
+// operands are padded with 0), n and the columns of B to whole vectors. Rows of C up to the next
+// multiple of `micro_panel` are written too, with unspecified values.
 typedef struct mh_gemm {
-    size_t rows;  // of a call, at most: a row block. f32.gemm alone takes any number
-    size_t group; // rows of A that are packed together; row blocks start at multiples of it
-    size_t step;  // k is rounded up to it
+    size_t rows;        // of a call, at most: a row block. f32.gemm alone takes any number
+    size_t micro_panel; // rows of A that are packed together; row blocks start at multiples of it
+    size_t step;        // k is rounded up to it
     size_t block; // rows of A to pack at a time: whole row blocks that, one kc block deep, fit in
                   // the L2
     size_t prefetch_bytes; // of the next panel, per k and row block: after 192 or 256 rows the
@@ -142,7 +142,7 @@ typedef struct mh_gemm {
     void (*leave)(void);
     void (*keep_warm)(void);
 
-    // Packs A from a (m x k, row stride lda). Row r, a multiple of group, is then at byte
+    // Packs A from a (m x k, row stride lda). Row r, a multiple of micro_panel, is then at byte
     // r * round_up(k, step) * a_size.
     void (*pack_a)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
 

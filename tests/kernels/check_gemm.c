@@ -40,14 +40,14 @@ static operands make_operands(const mh_gemm *gemm, size_t m, size_t n, size_t k)
 {
     operands o = {gemm, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * o.lda + k, b_size = k ? (k - 1) * o.ldb + n : 0;
-    const size_t c_size = (mh_round_up(m, gemm->group) - 1) * o.ldc + n;
+    const size_t c_size = (mh_round_up(m, gemm->micro_panel) - 1) * o.ldc + n;
     const size_t depth = mh_round_up(k, gemm->step);
     o.a = check_floats(a_size), o.b = check_floats(b_size), o.c = check_floats(c_size);
     fill(gemm, a_size, o.a);
     fill(gemm, b_size, o.b);
     check_fill(c_size, 1, o.c);
     if (gemm->pack_a)
-        o.packed_a = check_bytes(mh_round_up(m, gemm->group) * depth * gemm->a_size);
+        o.packed_a = check_bytes(mh_round_up(m, gemm->micro_panel) * depth * gemm->a_size);
     if (gemm->pack_b)
         o.packed_b = check_bytes(depth * n * gemm->b_size);
     pack(&o);
@@ -98,8 +98,8 @@ static bool rows_alone_agree(const operands *o)
     bool same = true;
     operands alone = *o;
     alone.m = 1;
-    alone.c = check_floats((o->gemm->group - 1) * o->ldc + o->n);
-    memset(alone.c, 0, ((o->gemm->group - 1) * o->ldc + o->n) * sizeof(float));
+    alone.c = check_floats((o->gemm->micro_panel - 1) * o->ldc + o->n);
+    memset(alone.c, 0, ((o->gemm->micro_panel - 1) * o->ldc + o->n) * sizeof(float));
     for (size_t i = 0; i < o->m; i++, alone.a += o->lda) {
         pack(&alone);
         run_gemm(&alone, false);
@@ -215,7 +215,7 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
 {
     const operands o = make_operands(gemm, m, n, k);
     const size_t depth = mh_round_up(k, gemm->step);
-    const size_t left = mh_round_up(m, gemm->group) * depth * gemm->a_size;
+    const size_t left = mh_round_up(m, gemm->micro_panel) * depth * gemm->a_size;
     const size_t right = depth * n * gemm->b_size;
     const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
                  last_b = (k - 1) * o.ldb + n;
@@ -276,9 +276,9 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, gemm->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
     uint16_t *a = check_u16((m - 1) * lda + k), *b = check_u16((k - 1) * ldb + n);
-    uint8_t *packed_a = check_bytes(gemm->group * depth * gemm->a_size);
+    uint8_t *packed_a = check_bytes(gemm->micro_panel * depth * gemm->a_size);
     uint8_t *packed_b = check_bytes(depth * columns * gemm->b_size);
-    float *expected = check_floats(gemm->group * columns), *found = check_floats(m * n);
+    float *expected = check_floats(gemm->micro_panel * columns), *found = check_floats(m * n);
     fill_odd_bf16((m - 1) * lda + k, 1, a);
     fill_odd_bf16((k - 1) * ldb + n, 77, b);
     gemm->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);

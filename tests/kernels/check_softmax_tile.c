@@ -93,7 +93,7 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
 {
     const mh_gemm *gemm = w->gemm;
     const size_t deep = mh_round_up(DEPTH, gemm->step);
-    const size_t rows = mh_round_up(w->rows, gemm->group);
+    const size_t rows = mh_round_up(w->rows, gemm->micro_panel);
     float numbers[MH_KEY_TILE * DEPTH];
     check_fill(sizeof numbers / sizeof *numbers, 1, numbers);
     void *left = check_bytes(rows * deep * gemm->a_size);
@@ -119,18 +119,18 @@ static void softmax_tile(weighing *w, bool dropout)
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        const mh_softmax_tile step = {.m = w->rows,
-                                      .n = keys_of(w, tile),
-                                      .scale = w->scale,
-                                      .scores = scores,
-                                      .max = w->max,
-                                      .sum = w->sum,
-                                      .weights = (char *)w->weights +
-                                                 tile * MH_KEY_TILE * gemm->group * gemm->a_size,
-                                      .columns = KEYS,
-                                      .before = tile * MH_KEY_TILE,
-                                      .keep = dropout ? w->keep[tile] : NULL,
-                                      .keep_scale = keep_scale};
+        const mh_softmax_tile step = {
+            .m = w->rows,
+            .n = keys_of(w, tile),
+            .scale = w->scale,
+            .scores = scores,
+            .max = w->max,
+            .sum = w->sum,
+            .weights = (char *)w->weights + tile * MH_KEY_TILE * gemm->micro_panel * gemm->a_size,
+            .columns = KEYS,
+            .before = tile * MH_KEY_TILE,
+            .keep = dropout ? w->keep[tile] : NULL,
+            .keep_scale = keep_scale};
         if ((w->last / 2 + tile) % 2)
             softmax_tile_interleaved(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
@@ -195,8 +195,8 @@ check_result check_softmax_tile(const check_run *run)
         const bool dropout = n % 2;
         w = (weighing){.gemm = gemm, .rows = 1 + n % gemm->rows, .last = n, .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
-        w.weights = check_bytes(mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
-        memset(w.weights, 0, mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
+        w.weights = check_bytes(mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);
+        memset(w.weights, 0, mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);
         make_scores(&w);
         softmax_tile(&w, dropout);
         expect(&w);

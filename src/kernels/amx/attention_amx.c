@@ -252,14 +252,15 @@ void mh_softmax_tile_amx(const mh_softmax_tile *step)
     finish(&s);
 }
 
-// A step of k with its loads, for two groups and two blocks, with a softmax row after each product.
+// A step of k with its loads, for two micro-panels and two blocks, with a softmax row after each
+// product.
 MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
 {
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
     _tile_dpbf16ps(0, 4, 6);
     softmax_tile_next(s);
-    LOAD_TILE(5, o->a + o->group);
+    LOAD_TILE(5, o->a + o->micro_panel);
     _tile_dpbf16ps(2, 5, 6);
     softmax_tile_next(s);
     STREAM_TILE(7, o->b + TILE);

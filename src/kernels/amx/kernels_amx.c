@@ -3,7 +3,7 @@
 // into 16 x 16 f32 sums: 16 times the throughput of AVX-512 FMAs.
 //
 //     A operand                             B operand
-//     groups of 16 rows; in each,           steps of 32 k; in each,
+//     micro-panels of 16 rows; in each,     steps of 32 k; in each,
 //     steps of 32 k:                        blocks of 16 columns:
 //
 //     row 0   k0 k1 k2 .. k31  bf16         pair 0    c0: k0 k1 | c1: k0 k1 | .. c15
@@ -55,49 +55,50 @@ MH_ALWAYS_INLINE void prefetch_next(mh_gemm_prefetch *prefetch)
         prefetch->rows--, prefetch->target += prefetch->stride;
 }
 
-MH_ALWAYS_INLINE void gemm_steps(const int groups, const int blocks, size_t steps, operands o,
+MH_ALWAYS_INLINE void gemm_steps(const int micro_panels, const int blocks, size_t steps, operands o,
                                  mh_gemm_prefetch *prefetch)
 {
-    load_operands(groups, blocks, &o);
+    load_operands(micro_panels, blocks, &o);
     for (size_t i = 0; i + 1 < steps; i++) {
         prefetch_next(prefetch);
-        if (groups == 1)
+        if (micro_panels == 1)
             prefetch_b(blocks, o.b);
         o.a += TILE;
         o.b += o.right_step;
-        gemm_step(groups, blocks, &o);
+        gemm_step(micro_panels, blocks, &o);
     }
     prefetch_next(prefetch);
-    gemm_step(groups, blocks, NULL);
+    gemm_step(micro_panels, blocks, NULL);
 }
 
-MH_ALWAYS_INLINE void gemm_block(const int groups, const int blocks, size_t steps, operands o,
+MH_ALWAYS_INLINE void gemm_block(const int micro_panels, const int blocks, size_t steps, operands o,
                                  float *c, size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
 {
     if (accumulate)
-        load_sums(groups, blocks, c, ldc);
+        load_sums(micro_panels, blocks, c, ldc);
     else
         clear_sums();
     if (steps)
-        gemm_steps(groups, blocks, steps, o, prefetch);
-    store_sums(groups, blocks, c, ldc);
+        gemm_steps(micro_panels, blocks, steps, o, prefetch);
+    store_sums(micro_panels, blocks, c, ldc);
 }
 
 // All columns over `steps` steps of k.
-MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, operands o, float *c,
-                                   size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
+MH_ALWAYS_INLINE void gemm_columns(const int micro_panels, size_t n, size_t steps, operands o,
+                                   float *c, size_t ldc, bool accumulate,
+                                   mh_gemm_prefetch *prefetch)
 {
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
-        gemm_block(groups, 2, steps, o, c, ldc, accumulate, prefetch);
+        gemm_block(micro_panels, 2, steps, o, c, ldc, accumulate, prefetch);
     if (n)
-        gemm_block(groups, 1, steps, o, c, ldc, accumulate, prefetch);
+        gemm_block(micro_panels, 1, steps, o, c, ldc, accumulate, prefetch);
 }
 
-// K is split so that A, 32 KiB of two groups, stays in the L1 from one block of columns to the
-// next. Storing and reloading sums in between costs less.
-MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
-                                  ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
-                                  bool accumulate, mh_gemm_prefetch prefetch)
+// K is split so that A, 32 KiB of two micro-panels, stays in the L1 from one block of columns to
+// the next. Storing and reloading sums in between costs less.
+MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, size_t n, size_t k, const void *a,
+                                        ptrdiff_t lda, const void *b, size_t ldb, float *c,
+                                        size_t ldc, bool accumulate, mh_gemm_prefetch prefetch)
 {
     enum { STAY = 16 };
     const size_t steps = (k + STEP - 1) / STEP;
@@ -105,7 +106,7 @@ MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const vo
     operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
-        gemm_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &prefetch);
+        gemm_columns(micro_panels, n, part, o, c, ldc, accumulate || i > 0, &prefetch);
         o.a += part * TILE;
         o.b += part * o.right_step;
     }
@@ -116,9 +117,9 @@ static void gemm_prefetch(size_t m, size_t n, size_t k, const void *a, ptrdiff_t
                           const mh_gemm_prefetch *prefetch)
 {
     if (m <= SIDE)
-        gemm_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+        gemm_micro_panels(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
     else
-        gemm_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+        gemm_micro_panels(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
 }
 
 static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
@@ -237,12 +238,12 @@ MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const
                                     ptrdiff_t lda, char *to)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
-    const size_t group = (k + STEP - 1) / STEP * TILE;
+    const size_t micro_panel = (k + STEP - 1) / STEP * TILE;
     for (size_t j = 0; j < k; j += STEP, to += TILE)
         for (size_t i = 0; i < m; i += SIDE)
             pack_any_tile(narrow, true, true, k - j, m - i,
                           (const char *)a + (ptrdiff_t)i * size + (ptrdiff_t)j * stride, stride,
-                          to + i / SIDE * group);
+                          to + i / SIDE * micro_panel);
 }
 
 MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size_t k, size_t n,
@@ -390,7 +391,7 @@ static double bf16_peak(size_t iterations, float *sink)
 void mh_kernels_fill_amx(mh_kernels *table)
 {
     table->bf16 = (mh_gemm){.rows = ROWS,
-                            .group = SIDE,
+                            .micro_panel = SIDE,
                             .step = STEP,
                             .block = 512,
                             .prefetch_bytes = PREFETCH_BYTES,

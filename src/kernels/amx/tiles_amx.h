@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // AMX tiles as the bf16 GEMM uses them; kernels_amx.c draws the layouts of the operands. Tiles 0 to
-// 3 are sums: `groups` of 16 rows x `blocks` of 16 columns, 1 or 2 each; 4 and 5 are groups of A,
-// 6 and 7 blocks of B.
+// 3 are sums: `micro_panels` of 16 rows x `blocks` of 16 columns, 1 or 2 each; 4 and 5 are
+// micro-panels of A, 6 and 7 blocks of B.
 #ifndef MH_TILES_AMX_H
 #define MH_TILES_AMX_H
 
@@ -16,10 +16,11 @@
 
 enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };
 
-// The first tiles of A and B, and the distances in bytes to the next group of A and step of B.
+// The first tiles of A and B, and the distances in bytes to the next micro-panel of A and step of
+// B.
 typedef struct operands {
     const char *a, *b;
-    size_t group, right_step;
+    size_t micro_panel, right_step;
 } operands;
 
 MH_ALWAYS_INLINE void clear_sums(void)
@@ -30,27 +31,28 @@ MH_ALWAYS_INLINE void clear_sums(void)
     _tile_zero(3);
 }
 
-MH_ALWAYS_INLINE void load_sums(const int groups, const int blocks, const float *c, size_t ldc)
+MH_ALWAYS_INLINE void load_sums(const int micro_panels, const int blocks, const float *c,
+                                size_t ldc)
 {
     const size_t bytes = ldc * sizeof *c;
     _tile_loadd(0, c, bytes);
     if (blocks > 1)
         _tile_loadd(1, c + SIDE, bytes);
-    if (groups > 1)
+    if (micro_panels > 1)
         _tile_loadd(2, c + SIDE * ldc, bytes);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         _tile_loadd(3, c + SIDE * ldc + SIDE, bytes);
 }
 
-MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, size_t ldc)
+MH_ALWAYS_INLINE void store_sums(const int micro_panels, const int blocks, float *c, size_t ldc)
 {
     const size_t bytes = ldc * sizeof *c;
     _tile_stored(0, c, bytes);
     if (blocks > 1)
         _tile_stored(1, c + SIDE, bytes);
-    if (groups > 1)
+    if (micro_panels > 1)
         _tile_stored(2, c + SIDE * ldc, bytes);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
 }
 
@@ -84,35 +86,35 @@ MH_ALWAYS_INLINE void space_issue(void) { __asm__ volatile("nop;nop;nop;nop;nop;
         space_issue();                                                                             \
     } while (0)
 
-MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const operands *o)
+MH_ALWAYS_INLINE void load_operands(const int micro_panels, const int blocks, const operands *o)
 {
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
-    if (groups > 1)
-        LOAD_TILE(5, o->a + o->group);
+    if (micro_panels > 1)
+        LOAD_TILE(5, o->a + o->micro_panel);
     if (blocks > 1)
         STREAM_TILE(7, o->b + TILE);
 }
 
 // One step of k, whose operands are loaded: sums += a b. Each tile of the next step is loaded right
 // after the last product that uses its register. Streaming loads of B bypass the L1, where A stays.
-MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operands *next)
+MH_ALWAYS_INLINE void gemm_step(const int micro_panels, const int blocks, const operands *next)
 {
     GEMM_TILES(0, 4, 6);
     if (blocks > 1)
         GEMM_TILES(1, 4, 7);
     if (next)
         LOAD_TILE(4, next->a);
-    if (groups > 1)
+    if (micro_panels > 1)
         GEMM_TILES(2, 5, 6);
     if (next)
         STREAM_TILE(6, next->b);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         GEMM_TILES(3, 5, 7);
     if (next && blocks > 1)
         STREAM_TILE(7, next->b + TILE);
-    if (next && groups > 1)
-        LOAD_TILE(5, next->a + next->group);
+    if (next && micro_panels > 1)
+        LOAD_TILE(5, next->a + next->micro_panel);
 }
 
 // See gemv_amx.c: mh_gemm.gemv.

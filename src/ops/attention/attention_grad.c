@@ -9,12 +9,12 @@
 
 // ---- GEMMs -----------------------------------------------------------------------------------
 
-// c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->group rows, where c
-// may hold other data: then the sums go through `sums`.
+// c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->micro_panel rows,
+// where c may hold other data: then the sums go through `sums`.
 static void add_row_block(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_operand packed,
                           const void *operand, size_t width, float *c, float *sums)
 {
-    const bool apart = rows % gemm->group != 0;
+    const bool apart = rows % gemm->micro_panel != 0;
     if (apart)
         memcpy(sums, c, rows * width * sizeof(float));
     gemm->gemm(rows, width, inner, packed.data, packed.stride, operand, width, apart ? sums : c,

@@ -136,7 +136,7 @@ typedef struct mh_attention_scratch {
     float *keys_f32, *values_f32; // one tile of each before it is packed
     float *clean;                 // (64, value_width): non-finite values with dead rows set to 0
     void *clean_b;                // the same as a B operand
-    float *sums;                  // (group, value_width)
+    float *sums;                  // (micro_panel, value_width)
     float *staging;               // (64, max(E, Ev)): rows converted from or to another dtype
     float *scores;                // (2, mr, 64)
     void *weights;                // (mr, split_tiles * 64): softmax of the scores as an A operand

@@ -364,11 +364,11 @@ static void add_tile_nonfinite(const mma_pass *p, size_t tile)
             if (!(p->live[tile][r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
         const void *values = mh_b_pack(gemm, keys, width, scratch->clean, width, scratch->clean_b);
-        const size_t row = r % gemm->group;
+        const size_t row = r % gemm->micro_panel;
         const mh_a_operand weights = mh_a_from_row(gemm, weights_from(p, tile), r - row);
         float *acc = p->block->state.acc + r * width, *sums = scratch->sums + row * width;
-        memcpy(sums, acc, width * sizeof(float)); // as a GEMM writes whole groups of rows
-        gemm->gemm(gemm->group, width, keys, weights.data, weights.stride, values, width,
+        memcpy(sums, acc, width * sizeof(float)); // as a GEMM writes whole micro-panels
+        gemm->gemm(gemm->micro_panel, width, keys, weights.data, weights.stride, values, width,
                    scratch->sums, width, true);
         memcpy(acc, sums, width * sizeof(float));
     }

@@ -134,7 +134,7 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean_b = mh_b_take_packed(gemm, arena, MH_KEY_TILE, job->value_width);
-    s.sums = mh_arena_take(arena, gemm->group * job->value_width, sizeof(float));
+    s.sums = mh_arena_take(arena, gemm->micro_panel * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
     const size_t mr = mh_larger(job->mr, job->kernels->query_rows);
     s.scores = mh_arena_take(arena, 2 * mr * MH_KEY_TILE, sizeof(float));

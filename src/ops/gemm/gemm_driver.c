@@ -95,8 +95,8 @@ static void gemm_block(void *arg, size_t index, size_t worker)
 {
     const mh_gemm_job *job = arg;
     const mh_gemm_scratch *scratch = &job->scratch[worker];
-    const size_t K = job->a.shape[1], row = index / job->groups * job->rows;
-    const size_t begin = index % job->groups * job->panels;
+    const size_t K = job->a.shape[1], row = index / job->column_blocks * job->rows;
+    const size_t begin = index % job->column_blocks * job->panels;
     const size_t end = mh_smaller(begin + job->panels, mh_panels_of(job->c.shape[1]));
     const size_t at_once = mh_gemm_at_once(job);
     const mh_gemm_part task = {.row = row,
@@ -197,7 +197,7 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
     mh_fpenv saved = mh_fpenv_enter();
     if (job->packed_b)
         run(context, job, mh_panels_of(job->c.shape[1]), mh_gemm_pack_panel);
-    run(context, job, job->blocks * job->groups, job->gemv ? gemv : gemm_block);
+    run(context, job, job->blocks * job->column_blocks, job->gemv ? gemv : gemm_block);
     mh_fpenv_leave(saved);
     return MH_OK;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The GEMM behind mh_matmul and mh_linear: C = A B with an epilogue.
 //
-//     for each block of rows of A and group of 64-column panels of B         one task
+//     for each block of rows of A and column block of panels of B            one task
 //         for each kc block of 1024
 //             pack A's block
 //             for each few panels
@@ -66,10 +66,10 @@ typedef struct mh_gemm_job {
     bool relu;                      // it is ReLU
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
-    size_t rows, panels;      // of a task
-    size_t blocks, groups;    // of rows and panels in all
-    char *packed_b;           // B prepacked, or NULL: each task packs what it needs
-    mh_gemm_scratch *scratch; // (workers)
+    size_t rows, panels;          // of a task
+    size_t blocks, column_blocks; // of rows, and of `panels` panels, in all
+    char *packed_b;               // B prepacked, or NULL: each task packs what it needs
+    mh_gemm_scratch *scratch;     // (workers)
 } mh_gemm_job;
 
 // Sums x of a part of C, or of C^T.

@@ -37,7 +37,7 @@ static inline void *mh_a_take(const mh_gemm *gemm, mh_arena *arena, size_t m, si
 {
     if (!gemm->pack_a)
         return NULL;
-    return mh_arena_take(arena, mh_round_up(m, gemm->group) * mh_round_up(k, gemm->step),
+    return mh_arena_take(arena, mh_round_up(m, gemm->micro_panel) * mh_round_up(k, gemm->step),
                          gemm->a_size);
 }
 
@@ -69,7 +69,7 @@ static inline bool mh_gemm_exact(const mh_gemm *gemm, size_t k, size_t rows)
     return k == rows || k % gemm->step == 0;
 }
 
-// The operand from `row` on, a multiple of gemm->group.
+// The operand from `row` on, a multiple of gemm->micro_panel.
 static inline mh_a_operand mh_a_from_row(const mh_gemm *gemm, mh_a_operand a, size_t row)
 {
     const ptrdiff_t size = (ptrdiff_t)gemm->a_size;
@@ -79,7 +79,7 @@ static inline mh_a_operand mh_a_from_row(const mh_gemm *gemm, mh_a_operand a, si
 // The operand from column k on, a multiple of gemm->step.
 static inline mh_a_operand mh_a_from_k(const mh_gemm *gemm, mh_a_operand a, size_t k)
 {
-    return (mh_a_operand){(const char *)a.data + k * gemm->group * gemm->a_size, a.stride};
+    return (mh_a_operand){(const char *)a.data + k * gemm->micro_panel * gemm->a_size, a.stride};
 }
 
 // Where to write f32 rows that will be a B operand in `buffer`: there, or into `staging` if they
