@@ -30,7 +30,7 @@ static void read_memory(void *arg, size_t index, size_t worker)
 {
     const measurement *m = arg;
     (void)worker;
-    m->kernels->read_sum(m->floats, m->data + index * m->floats);
+    m->kernels->rowwise.sum(m->floats, m->data + index * m->floats);
 }
 
 enum { ROUNDS = 6 }; // at least: the first ones warm up caches and page tables
@@ -85,16 +85,16 @@ mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprin
                        "struct_size: found %zu, expected %zu as mh_limits_default() sets it", given,
                        sizeof found);
     const mh_kernels *kernels = context->kernels;
-    const bool one_unit = kernels->bf16_peak == kernels->fma_peak;
+    const bool one_unit = kernels->peak.bf16 == kernels->peak.fma;
     const double share = seconds / (1 + !one_unit + (footprint > 0));
     mh_status status = read_gbps(context, footprint, share, &found.read_gbps);
     if (status != MH_OK)
         return status;
     found.struct_size = given;
     found.footprint = footprint;
-    found.fma_gflops = peak_gflops(context, kernels->fma_peak, share);
+    found.fma_gflops = peak_gflops(context, kernels->peak.fma, share);
     found.bf16_gflops =
-        one_unit ? found.fma_gflops : peak_gflops(context, kernels->bf16_peak, share);
+        one_unit ? found.fma_gflops : peak_gflops(context, kernels->peak.bf16, share);
     memcpy(limits, &found, given);
     return MH_OK;
 }

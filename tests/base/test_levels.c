@@ -140,7 +140,7 @@ static void levels_build_on_each_other(void **state)
     assert_true(avx512.bf16.gemm == avx512.f32.gemm);
     assert_null(avx512.f32.enter);
     assert_true(amx.f32.gemm != amx.bf16.gemm);
-    assert_true(amx.f32.gemm == avx512.f32.gemm && amx.gelu == avx512.gelu);
+    assert_true(amx.f32.gemm == avx512.f32.gemm && amx.activation.gelu == avx512.activation.gelu);
 }
 #else
 static void tiles_may_be_refused(void **state) { (void)state, skip(); }

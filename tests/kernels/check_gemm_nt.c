@@ -32,8 +32,8 @@ static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k, s
 static void gemm_rows(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->gemm_nt(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb, f->c,
-                        (ptrdiff_t)f->ldc);
+    f->kernels->matrix.gemm_nt(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb,
+                               f->c, (ptrdiff_t)f->ldc);
 }
 
 // b transposed: (k, n in whole vectors).
@@ -73,8 +73,8 @@ static bool agrees(const gemm *f)
     bool same = true;
     for (size_t first = 0; first < f->m; first += rows) {
         const size_t count = f->m - first < rows ? f->m - first : rows;
-        f->kernels->gemm_interleaved(count, n, f->k, f->a + first * f->lda, (ptrdiff_t)f->lda,
-                                     columns, n, found, n);
+        f->kernels->matrix.gemm_interleaved(count, n, f->k, f->a + first * f->lda,
+                                            (ptrdiff_t)f->lda, columns, n, found, n);
         for (size_t r = 0; r < count; r++) {
             add_chains(f, first + r, columns, a, b, chain, expected);
             same &= !memcmp(expected, found + r * n, n * sizeof *expected);

@@ -79,7 +79,8 @@ static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, si
     kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
     const void *next =
         type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 also without prefetch
-    kernels->gemm_stream(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate, next);
+    kernels->matrix.gemm_stream(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate,
+                                next);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }

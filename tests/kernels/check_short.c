@@ -26,15 +26,15 @@ static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k)
 static void score(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->short_scores(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->c,
-                             (ptrdiff_t)f->ldc);
+    f->kernels->attention.short_scores(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb,
+                                       f->c, (ptrdiff_t)f->ldc);
 }
 
 static void output(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->short_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
-                              f->c, (ptrdiff_t)f->ldc);
+    f->kernels->attention.short_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb,
+                                        f->factors, f->c, (ptrdiff_t)f->ldc);
 }
 
 static bool rows_agree(const gemm *f, bool scaled)
@@ -45,7 +45,7 @@ static bool rows_agree(const gemm *f, bool scaled)
         f->kernels->f32.gemm(1, f->n, f->k, f->a + i * f->lda, (ptrdiff_t)f->lda, f->b, f->ldb, row,
                              f->n, false);
         if (scaled)
-            f->kernels->scale_row(f->n, row, f->factors[i], row);
+            f->kernels->elementwise.scale_row(f->n, row, f->factors[i], row);
         same &= !memcmp(row, f->c + i * f->ldc, f->n * sizeof *row);
     }
     return same;
@@ -75,11 +75,11 @@ static bool softmax_agrees(const mh_kernels *kernels, size_t m, size_t n)
     memset(step_sum, 0, m * lanes * sizeof *step_sum);
     for (size_t r = 0; r < m; r++)
         step_max[r] = -INFINITY;
-    kernels->softmax_step(m, n, 0.7f, expected, 0, step_max, step_sum, acc, 0);
-    kernels->short_softmax(m, n, 0.7f, s, max, sum);
+    kernels->attention.softmax_step(m, n, 0.7f, expected, 0, step_max, step_sum, acc, 0);
+    kernels->attention.short_softmax(m, n, 0.7f, s, max, sum);
     bool same = !memcmp(max, step_max, m * sizeof *max);
     for (size_t r = 0; r < m; r++) {
-        const float all = kernels->sum_lanes(step_sum + r * lanes);
+        const float all = kernels->attention.sum_lanes(step_sum + r * lanes);
         same &= !memcmp(&all, &sum[r], sizeof all);
         same &= !memcmp(expected + r * MH_KEY_TILE, s + r * MH_KEY_TILE, n * sizeof *s);
     }

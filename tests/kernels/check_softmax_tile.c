@@ -16,6 +16,7 @@ enum habit { PLAIN, SOME_DEAD, ALL_DEAD, RISING, ENORMOUS, NOT_A_NUMBER, HABITS 
 
 typedef struct weighing {
     const mh_gemm *gemm;
+    const mh_attention_kernels *attention;
     size_t rows, last; // keys of the last tile
     float scale;
     float scores[TILES][MOST_ROWS][MH_KEY_TILE];
@@ -104,8 +105,8 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
     gemm->pack_b(DEPTH, columns, numbers, columns, right, columns);
     gemm->gemm(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone, columns,
                false);
-    gemm->gemm_softmax(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, beside,
-                       columns, step);
+    w->attention->gemm_softmax(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns,
+                               beside, columns, step);
     gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
@@ -134,7 +135,7 @@ static void softmax_tile(weighing *w, bool dropout)
         if ((w->last / 2 + tile) % 2)
             softmax_tile_interleaved(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
-            gemm->softmax_tile(&step);
+            w->attention->softmax_tile(&step);
     }
 }
 
@@ -155,7 +156,7 @@ static void read_weights(weighing *w)
 
 static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, bool dropout)
 {
-    const double sum = kernels->sum_lanes(w->sum + r * kernels->lanes);
+    const double sum = kernels->attention.sum_lanes(w->sum + r * kernels->lanes);
     if (r % HABITS == NOT_A_NUMBER)
         return isnan(sum) ? 0 : INFINITY;
     double worst = check_error(w->max[r], w->top[r], 1e-30), total = 0;
@@ -174,14 +175,14 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
 static void weigh_once(void *arg)
 {
     weighing *w = arg;
-    w->gemm->softmax_tile(&(mh_softmax_tile){.m = w->rows,
-                                             .n = MH_KEY_TILE,
-                                             .scale = w->scale,
-                                             .scores = &w->scores[0][0][0],
-                                             .max = w->max,
-                                             .sum = w->sum,
-                                             .weights = w->weights,
-                                             .columns = KEYS});
+    w->attention->softmax_tile(&(mh_softmax_tile){.m = w->rows,
+                                                  .n = MH_KEY_TILE,
+                                                  .scale = w->scale,
+                                                  .scores = &w->scores[0][0][0],
+                                                  .max = w->max,
+                                                  .sum = w->sum,
+                                                  .weights = w->weights,
+                                                  .columns = KEYS});
 }
 
 check_result check_softmax_tile(const check_run *run)
@@ -189,11 +190,16 @@ check_result check_softmax_tile(const check_run *run)
     check_result result = {.ok = true, .unit = "Gelem/s"};
     static weighing w;
     const mh_gemm *gemm = &run->kernels->bf16;
-    if (!gemm->softmax_tile) // this level uses softmax_step
+    const mh_attention_kernels *attention = &run->kernels->attention;
+    if (!attention->softmax_tile) // this level uses softmax_step
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;
-        w = (weighing){.gemm = gemm, .rows = 1 + n % gemm->rows, .last = n, .same = true};
+        w = (weighing){.gemm = gemm,
+                       .attention = attention,
+                       .rows = 1 + n % gemm->rows,
+                       .last = n,
+                       .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
         w.weights = check_bytes(mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);
         memset(w.weights, 0, mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);

@@ -413,9 +413,9 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .unpack_b = unpack_b,
                             .gemm = gemm,
                             .gemm_prefetch = gemm_prefetch,
-                            .gemv = mh_gemv_amx,
-                            .softmax_tile = mh_softmax_tile_amx,
-                            .gemm_softmax = gemm_softmax};
+                            .gemv = mh_gemv_amx};
+    table->attention.softmax_tile = mh_softmax_tile_amx;
+    table->attention.gemm_softmax = gemm_softmax;
     table->native_bf16 = true;
-    table->bf16_peak = bf16_peak;
+    table->peak.bf16 = bf16_peak;
 }

@@ -79,6 +79,6 @@ static void narrow_bf16_pairs(size_t n, const float *x, uint16_t *y)
 void mh_kernels_fill_avx2(mh_kernels *table)
 {
     fill_avx2(table);
-    table->dropout_mask = dropout_mask_packed;
-    table->narrow_bf16 = narrow_bf16_pairs;
+    table->elementwise.dropout_mask = dropout_mask_packed;
+    table->elementwise.narrow_bf16 = narrow_bf16_pairs;
 }

@@ -22,7 +22,8 @@ static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequ
     const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
                                        tile->count, p->Ev, scratch->staging, &stride);
     const size_t width = job->value_width;
-    const bool finite = job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, width);
+    const bool finite =
+        job->kernels->matrix.pack_rows(tile->count, p->Ev, rows, stride, values, width);
     return (mh_kv_tile){{keys, p->E, MH_KEY_TILE, MH_KEY_TILE},
                         {values, MH_KEY_TILE, width, width},
                         finite,
@@ -108,9 +109,9 @@ static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t f
     for (size_t j = first; j < n; j += part.columns) {
         part = mh_panel_from(b, j, n, size);
         if (next)
-            kernels->gemm_stream(type, m, part.columns, k, a.data, a.stride, part.data, part.stride,
-                                 c + j, ldc, accumulate,
-                                 find_prefetch(type, m, n, b, j, part.data, next));
+            kernels->matrix.gemm_stream(type, m, part.columns, k, a.data, a.stride, part.data,
+                                        part.stride, c + j, ldc, accumulate,
+                                        find_prefetch(type, m, n, b, j, part.data, next));
         else
             kernels->f32.gemm(m, part.columns, k, a.data, a.stride, part.data, part.stride, c + j,
                               ldc, accumulate);
@@ -148,15 +149,15 @@ static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
             mh_score_map map =
                 mh_attention_score_map(job, block->sequence, &scratch->rows[block->first + r],
                                        tile->begin, live[r], bias + r * MH_KEY_TILE);
-            kernels->score_row(&map, used, scores + r * MH_KEY_TILE);
+            kernels->attention.score_row(&map, used, scores + r * MH_KEY_TILE);
         }
         scale = 1;
     }
-    kernels->softmax_step(rows, used, scale, scores, width, block->state.max, block->state.sum,
-                          block->state.acc, width);
+    kernels->attention.softmax_step(rows, used, scale, scores, width, block->state.max,
+                                    block->state.sum, block->state.acc, width);
     for (size_t r = 0; r < rows && job->desc->options.dropout > 0; r++) {
         float *row = scores + r * MH_KEY_TILE;
-        kernels->dropout_row(
+        kernels->elementwise.dropout_row(
             mh_attention_keep(job, block->sequence, &scratch->rows[block->first + r], tile->begin),
             job->keep_scale, used, row, row);
     }

@@ -59,8 +59,8 @@ static void add_product(const mh_attention_grad_job *job, size_t rows, size_t in
 static const float *transpose_tile(const mh_attention_grad_job *job, size_t rows, size_t columns,
                                    const float *a, mh_attention_grad_scratch *scratch)
 {
-    job->forward.kernels->transpose(rows, columns, a, MH_KEY_TILE, scratch->transposed,
-                                    MH_KEY_TILE);
+    job->forward.kernels->matrix.transpose(rows, columns, a, MH_KEY_TILE, scratch->transposed,
+                                           MH_KEY_TILE);
     return scratch->transposed;
 }
 
@@ -124,7 +124,8 @@ void mh_attention_grad_write_rows(const mh_attention_grad_job *job, const mh_ten
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1;
     for (size_t r = 0; r < rows; r++) {
         void *to = (void *)mh_element(t, 3, (size_t[]){at[0], at[1], at[2] + r});
-        job->forward.kernels->scale_row(n, from + r * width, factor, plain ? to : staging);
+        job->forward.kernels->elementwise.scale_row(n, from + r * width, factor,
+                                                    plain ? to : staging);
         if (!plain)
             mh_row_write(job->forward.kernels, t->dtype, to, t->stride[3], n, staging);
     }
@@ -170,8 +171,8 @@ static void grad_split(const mh_attention_grad_job *job, const mh_sequence *sequ
             for (size_t i = 0; i < tiles; i++)
                 if (mh_attention_grad_block_tile(job, sequence, &scratch->tiles[i], false, scratch))
                     add_tile(job, &scratch->tiles[i], i, scratch);
-            job->forward.kernels->add_row(rows * width, scratch->dq,
-                                          dq + (head * sequence->T + first) * width);
+            job->forward.kernels->elementwise.add_row(rows * width, scratch->dq,
+                                                      dq + (head * sequence->T + first) * width);
         }
     }
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
@@ -250,9 +251,9 @@ static void add_wave_rows(void *arg, size_t index, size_t worker)
     const size_t first = index * MH_GRAD_ROWS, rows = mh_smaller(job->rows - first, MH_GRAD_ROWS);
     (void)worker;
     for (size_t i = 0; i < wave->count; i++)
-        job->forward.kernels->add_row(rows * job->key_width,
-                                      wave_share(wave, 1 + i) + first * job->key_width,
-                                      wave_share(wave, 0) + first * job->key_width);
+        job->forward.kernels->elementwise.add_row(rows * job->key_width,
+                                                  wave_share(wave, 1 + i) + first * job->key_width,
+                                                  wave_share(wave, 0) + first * job->key_width);
 }
 
 static void grad_head_in_waves(mh_context *context, const mh_attention_grad_job *job, size_t b,

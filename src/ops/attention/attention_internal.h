@@ -118,8 +118,8 @@ enum { MH_KEEP_WARM_ROWS = 16 };
 enum { MH_SHORT_KEYS = 16 };
 
 // In heads wider than this the scores of a sequence's first MH_SHORT_KEYS keys are summed in
-// interleaved partial sums (mh_kernels.gemm_nt), so that short sequences need not transpose their
-// keys; results depend on it bitwise, too.
+// interleaved partial sums (mh_matrix_kernels.gemm_nt), so that short sequences need not transpose
+// their keys; results depend on it bitwise, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
@@ -164,6 +164,7 @@ typedef struct mh_attention_job {
     const mh_attention_desc *desc;
     const mh_kernels *kernels;
     const mh_gemm *gemm;
+    bool mma;           // the MMA path: gemm is bf16, and the level has softmax_tile
     size_t mr;          // rows of a row block: gemm->rows
     size_t value_width; // Ev rounded up to whole vectors
     size_t split_tiles; // key tiles of a KV split, or fewer if there are fewer keys
@@ -339,7 +340,7 @@ void mh_attend_tile(const mh_attention_job *job, const mh_row_block *row_group,
                     mh_attention_scratch *scratch);
 
 // A row group against all tiles of a KV split; max and sum of its state have been reset. The MMA
-// path is for levels with job->gemm->softmax_tile.
+// path is for jobs with `mma`.
 void mh_attend_fma(const mh_attention_job *job, const mh_row_block *row_group, mh_key_tile *tiles,
                    size_t count, mh_attention_scratch *scratch);
 void mh_attend_mma(const mh_attention_job *job, const mh_row_block *row_group, mh_key_tile *tiles,

@@ -217,7 +217,8 @@ static void pack_tile(const mma_pass *p, mh_key_tile *tile)
     const size_t numbers = mh_round_up(tile->count, p->job->gemm->step) * p->job->value_width;
     tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
     tile->rows = tile->count;
-    tile->finite = p->job->kernels->all_finite_16bit(numbers, MH_BF16_EXPONENT, tile->values.data);
+    tile->finite =
+        p->job->kernels->elementwise.all_finite_16bit(numbers, MH_BF16_EXPONENT, tile->values.data);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
@@ -237,8 +238,9 @@ static void gemm_keys(const mma_pass *p, size_t tile, float *scores, const mh_so
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
     const mh_a_operand queries = mh_a_from_row(job->gemm, p->scratch->queries, p->block->first);
     if (before)
-        job->gemm->gemm_softmax(p->block->rows, used, job->desc->E, queries.data, queries.stride,
-                                p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, before);
+        job->kernels->attention.gemm_softmax(p->block->rows, used, job->desc->E, queries.data,
+                                             queries.stride, p->tiles[tile].keys.data, MH_KEY_TILE,
+                                             scores, MH_KEY_TILE, before);
     else
         job->gemm->gemm(p->block->rows, used, job->desc->E, queries.data, queries.stride,
                         p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
@@ -253,7 +255,8 @@ static void map_scores(const mma_pass *p, size_t tile, float *scores, bool only_
             p->job, block->sequence, &p->scratch->rows[block->first + r], p->tiles[tile].begin,
             p->live[tile][r], bias_of(p, tile) + r * MH_KEY_TILE);
         map.scale = only_mask ? 1 : map.scale;
-        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]), scores + r * MH_KEY_TILE);
+        p->job->kernels->attention.score_row(&map, mh_tile_used(p->any[tile]),
+                                             scores + r * MH_KEY_TILE);
     }
 }
 
@@ -289,7 +292,6 @@ static mh_softmax_tile weight_step(const mma_pass *p, size_t tile, float *scores
 // are any.
 static bool weigh_tiles(const mma_pass *p)
 {
-    const mh_gemm *gemm = p->job->gemm;
     float *scores[2] = {p->scratch->scores, p->scratch->scores + p->job->mr * MH_KEY_TILE};
     uint64_t keep[MH_MAX_ROW_BLOCK];
     mh_softmax_tile step;
@@ -306,7 +308,7 @@ static bool weigh_tiles(const mma_pass *p)
         found++;
     }
     if (found > 0)
-        gemm->softmax_tile(&step);
+        p->job->kernels->attention.softmax_tile(&step);
     return found > 0;
 }
 

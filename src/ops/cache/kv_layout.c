@@ -19,7 +19,7 @@ mh_kv_layout mh_kv_layout_of(const mh_kernels *kernels, mh_dtype dtype, size_t k
     layout.value_stride = mh_round_up(value_width, VECTOR);
     layout.element = mh_dtype_size(dtype);
     layout.key_rows = key_width;
-    layout.panel = kernels->panel;
+    layout.panel = kernels->attention.panel;
     if (dtype == MH_BF16 && kernels->bf16.set_b_column) {
         layout.gemm = kernels->bf16;
         layout.key_rows = mh_round_up(key_width, layout.gemm.step);
@@ -71,7 +71,7 @@ static void write_keys(const mh_kv_layout *layout, const mh_kernels *kernels, si
         float *to = element_of(layout, keys, 0, first + i);
         run = (first + i) % VECTOR ? 1 : mh_smaller(count - i, VECTOR);
         if ((first + i) % VECTOR == 0)
-            kernels->transpose(run, E, k, stride, to, keys->width);
+            kernels->matrix.transpose(run, E, k, stride, to, keys->width);
         for (size_t e = 0; e < E && (first + i) % VECTOR; e++)
             to[e * keys->width] = k[e];
     }
@@ -88,7 +88,7 @@ static bool write_values(const mh_kv_layout *layout, const mh_kernels *kernels, 
         float *to = element_of(layout, values, first, c);
         for (size_t i = 0; i < count && written < width; i++)
             memset(to + i * width + written, 0, (width - written) * sizeof *to);
-        finite &= kernels->pack_rows(count, columns, v + c, stride, to, width);
+        finite &= kernels->matrix.pack_rows(count, columns, v + c, stride, to, width);
     }
     return finite;
 }
@@ -99,7 +99,7 @@ static bool all_finite(const mh_kv_layout *layout, const mh_kernels *kernels, si
                        const uint16_t *x)
 {
     const uint16_t exponent = layout->dtype == MH_BF16 ? MH_BF16_EXPONENT : MH_F16_EXPONENT;
-    return kernels->all_finite_16bit(n, exponent, x);
+    return kernels->elementwise.all_finite_16bit(n, exponent, x);
 }
 
 // One token.

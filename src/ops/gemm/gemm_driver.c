@@ -87,7 +87,7 @@ static void reduce_rows(const mh_gemm_job *job, size_t row, size_t rows, size_t 
     if (k + depth < job->a.shape[1])
         return;
     if (job->options.accumulate)
-        job->kernels->add_row(rows, job->row_sums + row, sums);
+        job->kernels->elementwise.add_row(rows, job->row_sums + row, sums);
     memcpy(job->row_sums + row, sums, rows * sizeof *sums);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands of a matrix product (kernels.h) in the layout of its kernel: sizes, addresses and
+// Operands of a matrix product (gemm_kernels.h) in the layout of its kernel: sizes, addresses and
 // packing. A GEMM without packing functions reads f32 rows in place.
 #ifndef MH_OPS_GEMM_KERNEL_H
 #define MH_OPS_GEMM_KERNEL_H

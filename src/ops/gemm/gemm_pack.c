@@ -38,7 +38,7 @@ mh_a_operand mh_gemm_load_block(const mh_gemm_job *job, size_t first, size_t row
         return pack_block(job, from, rows, depth, scratch->packed_a);
     const size_t stride = mh_round_up(depth, job->kernels->lanes);
     if (a->dtype == MH_F32 && mh_runs_along(a, 0))
-        job->kernels->transpose(depth, rows, from, a->stride[1], scratch->rows, stride);
+        job->kernels->matrix.transpose(depth, rows, from, a->stride[1], scratch->rows, stride);
     else
         for (size_t i = 0; i < rows; i++)
             mh_row_read(job->kernels, a->dtype, mh_element(a, 2, (size_t[]){first + i, k}),
@@ -55,7 +55,7 @@ static void transpose_columns(const mh_gemm_job *job, size_t column, size_t colu
     const float *rows = mh_rows_as_f32(job->kernels, &transposed, 0,
                                        mh_element(&transposed, 2, (size_t[]){column, k}), columns,
                                        depth, staging, &stride);
-    job->kernels->transpose(columns, depth, rows, stride, to, MH_PANEL);
+    job->kernels->matrix.transpose(columns, depth, rows, stride, to, MH_PANEL);
 }
 
 // Packs a B operand directly if the rows of B, or its columns, are contiguous.

@@ -178,7 +178,7 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     (void)worker;
     mh_rows_reduce(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
     if (job->accumulate)
-        job->kernels->add_row(columns, job->dbias + column, sums);
+        job->kernels->elementwise.add_row(columns, job->dbias + column, sums);
     memcpy(job->dbias + column, sums, columns * sizeof *sums);
 }
 

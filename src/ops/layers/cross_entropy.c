@@ -35,7 +35,7 @@ typedef struct entropy_job {
 static double mean_logit(const entropy_job *job, const float *x)
 {
     if (!job->weight)
-        return (double)job->kernels->read_sum(job->V, x) / (double)job->V;
+        return (double)job->kernels->rowwise.sum(job->V, x) / (double)job->V;
     double sum = 0;
     for (size_t v = 0; v < job->V; v++)
         sum += job->weight[v] > 0 ? (double)job->weight[v] * (double)x[v] : 0;
@@ -49,7 +49,7 @@ static void gradient_row(const entropy_job *job, size_t target, float *y)
     if (!job->weight) {
         const mh_norm_map map = {.mean = (float)each, .rstd = job->scale};
         y[target] -= (float)(1 - smoothing);
-        job->kernels->norm_row(&map, job->V, y, y); // (y - smoothing / V) * scale
+        job->kernels->rowwise.norm_row(&map, job->V, y, y); // (y - smoothing / V) * scale
         return;
     }
     const double wanted = (1 - smoothing) * (double)job->weight[target];
@@ -82,7 +82,7 @@ static void one_row(const entropy_job *job, size_t n, float *staging)
     const double share = job->weight ? job->weight_sum / (double)V : 1;
     const bool smooth = smoothing > 0 && share > 0;
     const double mean = smooth ? mean_logit(job, x) : 0;
-    const mh_softmax_norm norm = k->softmax_row(V, x, y);
+    const mh_softmax_norm norm = k->rowwise.softmax_row(V, x, y);
     const double max = (double)norm.max, log_sum = (double)norm.log_sum;
     if (weight > 0)
         job->losses[n] = (1 - smoothing) * weight * ((max - wanted) + log_sum);

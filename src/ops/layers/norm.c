@@ -83,11 +83,11 @@ static void norm_rows(void *arg, size_t index, size_t worker)
         mh_norm_map map = {.weight = job->weight, .bias = job->bias};
         float variance;
         if (job->rms)
-            variance = k->mean_square(job->D, x);
+            variance = k->rowwise.mean_square(job->D, x);
         else
-            k->moments(job->D, x, &map.mean, &variance);
+            k->rowwise.moments(job->D, x, &map.mean, &variance);
         map.rstd = 1 / sqrtf(variance + job->epsilon);
-        k->norm_row(&map, job->D, x, y);
+        k->rowwise.norm_row(&map, job->D, x, y);
         mh_row_written(k, &job->y, row, y, staging + job->D);
         put(job->mean, row, map.mean);
         put(job->rstd, row, map.rstd);

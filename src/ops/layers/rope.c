@@ -40,7 +40,8 @@ static void fill_table(void *arg, size_t index, size_t worker)
         int64_t position =
             job->o.positions ? mh_index_get(job->o.positions, p) : job->o.first + (int64_t)p;
         float *row = job->table + p * 2 * job->pairs;
-        job->kernels->sin_cos(job->pairs, (double)position, job->frequency, row + job->pairs, row);
+        job->kernels->rowwise.sin_cos(job->pairs, (double)position, job->frequency,
+                                      row + job->pairs, row);
     }
 }
 
@@ -95,9 +96,9 @@ static void rotate_rows(void *arg, size_t index, size_t worker)
         float *y = mh_row_output(job->y, row, to);
         angles_of_row(job, row, to + job->E, &cosine, &sine);
         if (job->o.interleaved)
-            k->rope_interleaved(job->pairs, cosine, sine, sign, x, y);
+            k->rowwise.rope_interleaved(job->pairs, cosine, sine, sign, x, y);
         else
-            k->rope_half(job->pairs, cosine, sine, sign, x, y);
+            k->rowwise.rope_half(job->pairs, cosine, sine, sign, x, y);
         memmove(y + width, x + width, (job->E - width) * sizeof *y);
         mh_row_written(k, job->y, row, y, to);
     }

@@ -45,7 +45,7 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
         slice_index(&job->x, i, at);
         mh_row_read(job->kernels, job->x.dtype, mh_element(&job->x, last, at), job->x.stride[last],
                     n, x);
-        mh_softmax_norm norm = job->kernels->softmax_row(n, x, y);
+        mh_softmax_norm norm = job->kernels->rowwise.softmax_row(n, x, y);
         if (job->logarithm)
             log_row(n, norm, x, y);
         mh_row_write(job->kernels, job->y.dtype, (void *)mh_element(&job->y, last, at),
