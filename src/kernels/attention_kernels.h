@@ -3,7 +3,7 @@
 #ifndef MH_ATTENTION_KERNELS_H
 #define MH_ATTENTION_KERNELS_H
 
-#include "kernels/kernel_types.h"
+#include "kernels/gemm_kernels.h"
 
 // Query rows of a call on the short-sequence path; and mh_attention_kernels.panel where it is all
 // columns.
@@ -19,6 +19,23 @@ typedef struct mh_score_map {
     float slope, distance; // distance: the query's position minus that of the tile's first key
     uint64_t live;
 } mh_score_map;
+
+// One step of the online softmax. For each of m rows, with t = scale * s over n keys (rounded up to
+// whole vectors; the excess counts as masked, whatever it holds):
+//     if some t > max + 8: sum and acc are multiplied by exp(max - new), max = new = max t;
+//     s = exp(t - max);  sum += s, lane by lane.
+// max is thus not always the largest score, but exp(t - max) < 3000. After the first tile it rarely
+// changes, which avoids most rescaling. Initially max = -inf, sum = 0, acc = 0. A NaN score makes
+// sum NaN.
+typedef struct mh_softmax_step {
+    size_t m, n;
+    float scale;
+    float *s;         // (m, 64): scores, then weights
+    float *max, *sum; // (m), (m, lanes)
+    float *acc;       // (m, width), row stride ldacc
+    size_t width;     // in whole vectors
+    size_t ldacc;
+} mh_softmax_step;
 
 // One online softmax step of the MMA path over a tile of keys: as softmax_step, for scale > 0, but
 //   - the weights become the next 64 columns of an A operand, 0 from n on;
@@ -63,16 +80,8 @@ typedef struct mh_attention_kernels {
     // mh_score_map.
     void (*score_row)(const mh_score_map *map, size_t n, float *x);
 
-    // One step of the online softmax. For each of m rows, with t = scale * s over n keys (rounded
-    // up to whole vectors; the excess counts as masked, whatever it holds):
-    //     if some t > max + 8: sum and acc are multiplied by exp(max - new), max = new = max t;
-    //     s = exp(t - max);  sum += s, lane by lane.
-    // max is thus not always the largest score, but exp(t - max) < 3000. After the first tile it
-    // rarely changes, which avoids most rescaling. s (m x 64), max (m), sum (m x lanes), acc
-    // (m x width, row stride lda), width in whole vectors. Initially max = -inf, sum = 0, acc = 0.
-    // A NaN score makes sum NaN.
-    void (*softmax_step)(size_t m, size_t n, float scale, float *s, size_t width, float *max,
-                         float *sum, float *acc, size_t lda);
+    // One step of the online softmax; see mh_softmax_step.
+    void (*softmax_step)(const mh_softmax_step *step);
 
     // Merges the state of later keys (max_b, sum_b, acc_b) into a row's state.
     void (*softmax_merge)(size_t width, float *max, float *sum, float *acc, float max_b,
@@ -87,10 +96,9 @@ typedef struct mh_attention_kernels {
     // Attention weights written as A operands of the bf16 product; NULL: use softmax_step.
     void (*softmax_tile)(const mh_softmax_tile *step);
 
-    // C = A B, interleaved with a softmax_tile of other scores. Neither depends on the other, so
-    // that the matrix engine and the vector units work at the same time.
-    void (*gemm_softmax)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step);
+    // bf16.gemm interleaved with a softmax_tile of other scores. Neither depends on the other, so
+    // that the matrix engine and the vector units work at the same time. No accumulation.
+    void (*gemm_softmax)(const mh_gemm_args *args, const mh_softmax_tile *step);
 
     // Softmax backward over n keys of a tile, rounded up to whole vectors, for m rows of stride ld;
     // see mh_grad_map.
@@ -101,13 +109,10 @@ typedef struct mh_attention_kernels {
     void (*softcap_slope)(size_t n, float scale, float cap, uint64_t live, const float *x,
                           float *y);
 
-    // Products of the short-sequence path, m <= MH_SHORT_ROWS, bitwise identical to f32.gemm.
-    // short_outputs also multiplies each row by its factor, as scale_row does.
-    void (*short_scores)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                         const float *b, size_t ldb, float *c, ptrdiff_t ldc);
-    void (*short_outputs)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                          const float *b, size_t ldb, const float *factors, float *c,
-                          ptrdiff_t ldc);
+    // Products of the short-sequence path, m <= MH_SHORT_ROWS, bitwise identical to f32.gemm; no
+    // accumulation. short_outputs also multiplies each row by its factor, as scale_row does.
+    void (*short_scores)(const mh_gemm_args *args); // n <= 16
+    void (*short_outputs)(const mh_gemm_args *args, const float *factors);
 
     // softmax_step for m <= MH_SHORT_ROWS, n <= 16, from max = -inf and sum = 0, followed by
     // sum_lanes; bitwise identical to these. s (m x 64), max (m), sum (m).

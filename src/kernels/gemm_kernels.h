@@ -8,14 +8,38 @@
 // The most rows of a GEMV.
 enum { MH_GEMV_ROWS = 3 };
 
-// What mh_gemm.gemm_prefetch prefetches: mh_gemm.prefetch_bytes * k bytes of the next panel into
-// the L2, so that successive row blocks bring all of it; and the part of C that the sums go to.
+// What a gemm prefetches: mh_gemm.prefetch_bytes * k bytes of the next panel into the L2, so that
+// successive row blocks bring all of it; and the part of C that the sums go to.
 typedef struct mh_gemm_prefetch {
     const char *next;   // NULL: nothing
     const char *target; // `rows` rows of `bytes`, `stride` bytes apart
     size_t rows, bytes;
     ptrdiff_t stride;
 } mh_gemm_prefetch;
+
+// The arguments of a product C (m x n) = A (m x k) B (k x n); members that are not named in an
+// initialiser are 0.
+typedef struct mh_gemm_args {
+    size_t m, n, k;
+    const void *a; // plain f32 rows, or packed
+    ptrdiff_t lda; // row stride of A; of a packed A, k rounded up as it was packed
+    const void *b;
+    ptrdiff_t ldb; // row stride of B; of a packed B, its columns
+    float *c;
+    ptrdiff_t ldc;
+    bool accumulate;                  // C += A B
+    mh_row_type b_type;               // of an unpacked B; other than f32 for gemv and gemm_stream
+    const mh_gemm_prefetch *prefetch; // gemm: what is needed next, or NULL
+} mh_gemm_args;
+
+// The matrix that an operand is packed from: rows of f32 or bf16. If `transposed`, they are the
+// rows of the operand's transpose.
+typedef struct mh_pack_source {
+    const void *data;
+    ptrdiff_t stride; // of rows
+    mh_row_type type; // MH_ROW_F32 or MH_ROW_BF16
+    bool transposed;
+} mh_pack_source;
 
 // A matrix product: C (m x n) = A (m x k) B (k x n), or C += A B. pack_a and pack_b bring A and B
 // into layouts that are private to the product; where they are NULL, operands are plain f32 rows
@@ -42,23 +66,13 @@ typedef struct mh_gemm {
     void (*leave)(void);
     void (*keep_warm)(void);
 
-    // Packs A from a (m x k, row stride lda). Row r, a multiple of micro_panel, is then at byte
+    // Packs A (m x k). Row r, a multiple of micro_panel, is then at byte
     // r * round_up(k, step) * a_size.
-    void (*pack_a)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
+    void (*pack_a)(size_t m, size_t k, const mh_pack_source *a, void *to);
 
-    // Packs B from b (k x n, row stride ldb), n <= columns. Row r, a multiple of step, is then at
-    // byte r * columns * b_size.
-    void (*pack_b)(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns);
-
-    // The same layouts from the transposes, a (k x m) and b (n x k), and from bf16 rows.
-    void (*pack_a_t)(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to);
-    void (*pack_b_t)(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns);
-    void (*pack_a_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
-    void (*pack_a_t_bf16)(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to);
-    void (*pack_b_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                        size_t columns);
-    void (*pack_b_t_bf16)(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                          size_t columns);
+    // Packs B (k x n), n <= columns. Row r, a multiple of step, is then at byte
+    // r * columns * b_size.
+    void (*pack_b)(size_t k, size_t n, const mh_pack_source *b, void *to, size_t columns);
 
     // Writes one column (k elements, padded with 0 up to the next step) or one row (n elements) of
     // a packed B from bf16 elements, with the bits that pack_b would write. unpack_b reads the
@@ -67,25 +81,17 @@ typedef struct mh_gemm {
     void (*set_b_row)(size_t n, const uint16_t *b, size_t row, void *to, size_t columns);
     void (*unpack_b)(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb);
 
-    // C = A B, or C += A B if `accumulate`. lda is the row stride of A if it is plain f32, else k
-    // rounded up as A was packed, of which the first k are used; ldb the columns of B.
-    void (*gemm)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                 size_t ldb, float *c, size_t ldc, bool accumulate);
+    // C = A B. Of a packed A, the first k are used.
+    void (*gemm)(const mh_gemm_args *args);
 
-    // The same, prefetching what is needed next; see mh_gemm_prefetch.
-    void (*gemm_prefetch)(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                          size_t ldb, float *c, size_t ldc, bool accumulate,
-                          const mh_gemm_prefetch *prefetch);
+    // gemm for m <= MH_GEMV_ROWS rows and an unpacked b (k x n, row stride ldb) of any type, which
+    // is read in long runs. Bitwise identical to gemm with b packed, except for the bits of a NaN.
+    // A product with packed layouts takes bf16 rows only.
+    void (*gemv)(const mh_gemm_args *args);
 
-    // gemm for m <= MH_GEMV_ROWS rows and an unpacked b (k x n, row stride ldb), which is read in
-    // long runs. Bitwise identical to gemm with b packed, except for the bits of a NaN. A product
-    // with packed layouts takes bf16 rows only.
-    void (*gemv)(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
-
-    // gemm with A transposed, in f32 rows a (k x m, row stride lda); NULL where there is pack_a_t.
-    void (*gemm_tn)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const void *b,
-                    size_t ldb, float *c, size_t ldc, bool accumulate);
+    // gemm with A transposed, in f32 rows a (k x m, row stride lda), m <= rows; NULL where A is
+    // packed.
+    void (*gemm_tn)(const mh_gemm_args *args);
 } mh_gemm;
 
 #endif

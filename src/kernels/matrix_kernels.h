@@ -4,7 +4,7 @@
 #ifndef MH_MATRIX_KERNELS_H
 #define MH_MATRIX_KERNELS_H
 
-#include "kernels/kernel_types.h"
+#include "kernels/gemm_kernels.h"
 
 // How the sums x of a matrix product become its results y:
 //     y = x + bias;  y = max(y, 0) if relu;  y = y * keep_scale where keep has a 1, else 0;
@@ -22,18 +22,14 @@ typedef struct mh_matrix_kernels {
     // f32.gemm, m <= f32.rows, for a B operand that is read once, such as keys by one query: rows
     // of any type. As many bytes of `next` as are read of b are prefetched into the L2. `next` may
     // be NULL if rows are f32: no prefetch.
-    void (*gemm_stream)(mh_row_type type, size_t m, size_t n, size_t k, const float *a,
-                        ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
-                        bool accumulate, const void *next);
+    void (*gemm_stream)(const mh_gemm_args *args, const void *next);
 
     // Interleaved partial sums: `lanes` of them, sum l over every lanes-th k from l on, reduced
-    // from first to last. gemm_interleaved takes the operands of f32.gemm, m <= f32.rows. gemm_nt
-    // takes any number of rows of a (m x k) and of b (n x k) and is bitwise identical; it writes n
-    // rounded up to whole vectors, with unspecified values in the excess.
-    void (*gemm_interleaved)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda,
-                             const float *b, size_t ldb, float *c, size_t ldc);
-    void (*gemm_nt)(size_t m, size_t n, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                    ptrdiff_t ldb, float *c, ptrdiff_t ldc);
+    // from first to last; no accumulation. gemm_interleaved takes the operands of f32.gemm,
+    // m <= f32.rows. gemm_nt takes any number of rows of a (m x k) and of b (n x k) and is bitwise
+    // identical; it writes n rounded up to whole vectors, with unspecified values in the excess.
+    void (*gemm_interleaved)(const mh_gemm_args *args);
+    void (*gemm_nt)(const mh_gemm_args *args);
 
     // Results y (m x n, row stride ldy) from sums x (m x n, row stride ldx), n <= 64; see
     // mh_epilogue. y may be x or the residual.

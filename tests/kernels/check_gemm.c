@@ -30,9 +30,11 @@ static void fill(const mh_gemm *gemm, size_t n, float *x)
 static void pack(operands *o)
 {
     if (o->gemm->pack_a)
-        o->gemm->pack_a(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
+        o->gemm->pack_a(o->m, o->k, &(mh_pack_source){o->a, (ptrdiff_t)o->lda, MH_ROW_F32, false},
+                        o->packed_a);
     if (o->gemm->pack_b)
-        o->gemm->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
+        o->gemm->pack_b(o->k, o->n, &(mh_pack_source){o->b, (ptrdiff_t)o->ldb, MH_ROW_F32, false},
+                        o->packed_b, o->n);
 }
 
 // A guard page follows the last element of each operand: reading its last row by stride faults.
@@ -65,11 +67,17 @@ static void run_gemm(const operands *o, bool accumulate)
                                        .rows = o->m,
                                        .bytes = o->n * sizeof *o->c,
                                        .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
-    if (o->m % 2) // the two give the same sums
-        p->gemm(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
-    else
-        p->gemm_prefetch(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
-                         &prefetch);
+    p->gemm(&(mh_gemm_args){.m = o->m,
+                            .n = o->n,
+                            .k = o->k,
+                            .a = a,
+                            .lda = (ptrdiff_t)lda,
+                            .b = b,
+                            .ldb = (ptrdiff_t)ldb,
+                            .c = o->c,
+                            .ldc = (ptrdiff_t)o->ldc,
+                            .accumulate = accumulate,
+                            .prefetch = o->m % 2 ? NULL : &prefetch}); // the same sums
 }
 
 static void gemm_stream(void *arg) { run_gemm(arg, false); }
@@ -123,8 +131,16 @@ static bool transposed_agrees(const operands *o, const float *before)
         memcpy(o->c, before, bytes);
         memcpy(c, before, bytes);
         run_gemm(o, accumulate);
-        o->gemm->gemm_tn(o->m, o->n, o->k, transposed, (ptrdiff_t)lda, o->b, o->ldb, c, o->ldc,
-                         accumulate);
+        o->gemm->gemm_tn(&(mh_gemm_args){.m = o->m,
+                                         .n = o->n,
+                                         .k = o->k,
+                                         .a = transposed,
+                                         .lda = (ptrdiff_t)lda,
+                                         .b = o->b,
+                                         .ldb = (ptrdiff_t)o->ldb,
+                                         .c = c,
+                                         .ldc = (ptrdiff_t)o->ldc,
+                                         .accumulate = accumulate});
         same &= !memcmp(o->c, c, bytes);
     }
     return same;
@@ -236,15 +252,16 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
     for (size_t i = 0; i < (k - 1) * lda + m; i++)
         narrow_transposed[i] = mh_float_to_bf16(transposed_a[i]);
-    gemm->pack_a_t(m, k, transposed_a, (ptrdiff_t)lda, to_a);
-    gemm->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
+    gemm->pack_a(m, k, &(mh_pack_source){transposed_a, (ptrdiff_t)lda, MH_ROW_F32, true}, to_a);
+    gemm->pack_b(k, n, &(mh_pack_source){transposed_b, (ptrdiff_t)ldb, MH_ROW_F32, true}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
-    gemm->pack_a_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
-    gemm->pack_b_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
+    gemm->pack_a(m, k, &(mh_pack_source){narrow_a, (ptrdiff_t)o.lda, MH_ROW_BF16, false}, to_a);
+    gemm->pack_b(k, n, &(mh_pack_source){narrow_b, (ptrdiff_t)o.ldb, MH_ROW_BF16, false}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left);
-    gemm->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
+    gemm->pack_a(m, k, &(mh_pack_source){narrow_transposed, (ptrdiff_t)lda, MH_ROW_BF16, true},
+                 to_a);
     result->ok &= !memcmp(to_a, o.packed_a, left);
     check_release();
 }
@@ -281,12 +298,27 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
     float *expected = check_floats(gemm->micro_panel * columns), *found = check_floats(m * n);
     fill_odd_bf16((m - 1) * lda + k, 1, a);
     fill_odd_bf16((k - 1) * ldb + n, 77, b);
-    gemm->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
-    gemm->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
-    gemm->gemm(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected, columns,
-               false);
-    gemm->gemv(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb, found, n,
-               false);
+    gemm->pack_a(m, k, &(mh_pack_source){a, (ptrdiff_t)lda, MH_ROW_BF16, false}, packed_a);
+    gemm->pack_b(k, n, &(mh_pack_source){b, (ptrdiff_t)ldb, MH_ROW_BF16, false}, packed_b, columns);
+    gemm->gemm(&(mh_gemm_args){.m = m,
+                               .n = columns,
+                               .k = k,
+                               .a = packed_a,
+                               .lda = (ptrdiff_t)depth,
+                               .b = packed_b,
+                               .ldb = (ptrdiff_t)columns,
+                               .c = expected,
+                               .ldc = (ptrdiff_t)columns});
+    gemm->gemv(&(mh_gemm_args){.b_type = MH_ROW_BF16,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .a = packed_a,
+                               .lda = (ptrdiff_t)depth,
+                               .b = b,
+                               .ldb = (ptrdiff_t)ldb,
+                               .c = found,
+                               .ldc = (ptrdiff_t)n});
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
             result->ok &= same_or_nan(found[i * n + j], expected[i * columns + j]);

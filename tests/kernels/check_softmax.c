@@ -94,8 +94,15 @@ static double step_error(const mh_kernels *kernels, size_t n, float scale, row_s
     }
     if (max <= old_max + 8)
         max = old_max;
-    kernels->attention.softmax_step(1, n, scale, s, WIDTH, &state->max, state->sum, state->acc,
-                                    WIDTH);
+    kernels->attention.softmax_step(&(mh_softmax_step){.m = 1,
+                                                       .n = n,
+                                                       .scale = scale,
+                                                       .s = s,
+                                                       .width = WIDTH,
+                                                       .max = &state->max,
+                                                       .sum = state->sum,
+                                                       .acc = state->acc,
+                                                       .ldacc = WIDTH});
     if (habit == 4) { // NaN in, NaN out: nothing else is specified
         double total = kernels->attention.sum_lanes(state->sum);
         *state = empty_state();
@@ -124,8 +131,15 @@ typedef struct step_timing {
 static void step(void *arg)
 {
     step_timing *t = arg;
-    t->kernels->attention.softmax_step(t->kernels->f32.rows, MH_KEY_TILE, -0.5f, t->s, 64, t->max,
-                                       t->sum, t->acc, 64);
+    t->kernels->attention.softmax_step(&(mh_softmax_step){.m = t->kernels->f32.rows,
+                                                          .n = MH_KEY_TILE,
+                                                          .scale = -0.5f,
+                                                          .s = t->s,
+                                                          .width = 64,
+                                                          .max = t->max,
+                                                          .sum = t->sum,
+                                                          .acc = t->acc,
+                                                          .ldacc = 64});
 }
 
 check_result check_softmax_step(const check_run *run)

@@ -101,12 +101,28 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
     void *right = check_bytes(deep * columns * gemm->b_size);
     float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
     gemm->enter();
-    gemm->pack_a(w->rows, DEPTH, numbers, DEPTH, left);
-    gemm->pack_b(DEPTH, columns, numbers, columns, right, columns);
-    gemm->gemm(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone, columns,
-               false);
-    w->attention->gemm_softmax(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns,
-                               beside, columns, step);
+    gemm->pack_a(w->rows, DEPTH, &(mh_pack_source){.data = numbers, .stride = DEPTH}, left);
+    gemm->pack_b(DEPTH, columns, &(mh_pack_source){.data = numbers, .stride = (ptrdiff_t)columns},
+                 right, columns);
+    gemm->gemm(&(mh_gemm_args){.m = w->rows,
+                               .n = columns,
+                               .k = DEPTH,
+                               .a = left,
+                               .lda = (ptrdiff_t)deep,
+                               .b = right,
+                               .ldb = (ptrdiff_t)columns,
+                               .c = alone,
+                               .ldc = (ptrdiff_t)columns});
+    w->attention->gemm_softmax(&(mh_gemm_args){.m = w->rows,
+                                               .n = columns,
+                                               .k = DEPTH,
+                                               .a = left,
+                                               .lda = (ptrdiff_t)deep,
+                                               .b = right,
+                                               .ldb = (ptrdiff_t)columns,
+                                               .c = beside,
+                                               .ldc = (ptrdiff_t)columns},
+                               step);
     gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
@@ -148,8 +164,16 @@ static void read_weights(weighing *w)
         ones[i][i] = 1;
     void *right = check_bytes(KEYS * KEYS * gemm->b_size);
     gemm->enter();
-    gemm->pack_b(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
-    gemm->gemm(w->rows, KEYS, KEYS, w->weights, KEYS, right, KEYS, &rows[0][0], KEYS, false);
+    gemm->pack_b(KEYS, KEYS, &(mh_pack_source){.data = &ones[0][0], .stride = KEYS}, right, KEYS);
+    gemm->gemm(&(mh_gemm_args){.m = w->rows,
+                               .n = KEYS,
+                               .k = KEYS,
+                               .a = w->weights,
+                               .lda = KEYS,
+                               .b = right,
+                               .ldb = KEYS,
+                               .c = &rows[0][0],
+                               .ldc = KEYS});
     gemm->leave();
     memcpy(w->found, rows, sizeof rows);
 }

@@ -270,19 +270,19 @@ MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
     softmax_tile_next(s);
 }
 
-bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
+bool mh_gemm_softmax_amx(const mh_gemm_args *args, const mh_softmax_tile *step)
 {
-    if (m <= SIDE || n % (2 * SIDE) || !is_plain(step))
+    const mh_gemm_args x = *args;
+    if (x.m <= SIDE || x.n % (2 * SIDE) || !is_plain(step))
         return false;
-    const char *tile = b;
+    operands block = operands_of(&x);
     with_softmax s = start(step);
-    for (size_t column = 0; column < n; column += 2 * SIDE, tile += 2 * TILE) {
-        operands o = {a, tile, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    for (size_t column = 0; column < x.n; column += 2 * SIDE, block.b += 2 * TILE) {
+        operands o = block;
         clear_sums();
-        for (size_t i = 0; i < k; i += STEP, o.a += TILE, o.b += o.right_step)
+        for (size_t i = 0; i < x.k; i += STEP, o.a += TILE, o.b += o.right_step)
             gemm_softmax(&o, &s);
-        store_sums(2, 2, c + column, ldc);
+        store_sums(2, 2, x.c + column, (size_t)x.ldc);
     }
     finish(&s);
     return true;

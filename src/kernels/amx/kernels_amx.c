@@ -84,10 +84,12 @@ MH_ALWAYS_INLINE void gemm_block(const int micro_panels, const int blocks, size_
 }
 
 // All columns over `steps` steps of k.
-MH_ALWAYS_INLINE void gemm_columns(const int micro_panels, size_t n, size_t steps, operands o,
-                                   float *c, size_t ldc, bool accumulate,
-                                   mh_gemm_prefetch *prefetch)
+MH_ALWAYS_INLINE void gemm_columns(const int micro_panels, const mh_gemm_args *x, size_t steps,
+                                   operands o, bool accumulate, mh_gemm_prefetch *prefetch)
 {
+    const size_t ldc = (size_t)x->ldc;
+    float *c = x->c;
+    size_t n = x->n;
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
         gemm_block(micro_panels, 2, steps, o, c, ldc, accumulate, prefetch);
     if (n)
@@ -96,44 +98,35 @@ MH_ALWAYS_INLINE void gemm_columns(const int micro_panels, size_t n, size_t step
 
 // K is split so that A, 32 KiB of two micro-panels, stays in the L1 from one block of columns to
 // the next. Storing and reloading sums in between costs less.
-MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, size_t n, size_t k, const void *a,
-                                        ptrdiff_t lda, const void *b, size_t ldb, float *c,
-                                        size_t ldc, bool accumulate, mh_gemm_prefetch prefetch)
+MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, const mh_gemm_args *x)
 {
     enum { STAY = 16 };
-    const size_t steps = (k + STEP - 1) / STEP;
+    const size_t steps = (x->k + STEP - 1) / STEP;
     const size_t parts = steps > STAY ? (steps + STAY - 1) / STAY : 1;
-    operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    mh_gemm_prefetch prefetch = x->prefetch ? *x->prefetch : (mh_gemm_prefetch){0};
+    operands o = operands_of(x);
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
-        gemm_columns(micro_panels, n, part, o, c, ldc, accumulate || i > 0, &prefetch);
+        gemm_columns(micro_panels, x, part, o, x->accumulate || i > 0, &prefetch);
         o.a += part * TILE;
         o.b += part * o.right_step;
     }
 }
 
-static void gemm_prefetch(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                          size_t ldb, float *c, size_t ldc, bool accumulate,
-                          const mh_gemm_prefetch *prefetch)
+static void gemm(const mh_gemm_args *args)
 {
-    if (m <= SIDE)
-        gemm_micro_panels(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+    const mh_gemm_args x = *args;
+    if (x.m <= SIDE)
+        gemm_micro_panels(1, &x);
     else
-        gemm_micro_panels(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+        gemm_micro_panels(2, &x);
 }
 
-static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                 size_t ldb, float *c, size_t ldc, bool accumulate)
+static void gemm_softmax(const mh_gemm_args *args, const mh_softmax_tile *step)
 {
-    gemm_prefetch(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_gemm_prefetch){0});
-}
-
-static void gemm_softmax(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
-{
-    if (mh_gemm_softmax_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
+    if (mh_gemm_softmax_amx(args, step))
         return;
-    gemm(m, n, k, a, lda, b, ldb, c, ldc, false);
+    gemm(args);
     mh_softmax_tile_amx(step);
 }
 
@@ -258,34 +251,17 @@ MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size
                           step + j / SIDE * TILE);
 }
 
-static void pack_a(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
+static void pack_a(size_t m, size_t k, const mh_pack_source *a, void *to)
 {
-    pack_a_from(false, m, k, a, lda, to);
-}
-
-static void pack_a_t(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
-{
-    pack_a_t_from(false, m, k, a, lda, to);
-}
-
-static void pack_a_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
-{
-    pack_a_from(true, m, k, a, lda, to);
-}
-
-static void pack_a_t_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
-{
-    pack_a_t_from(true, m, k, a, lda, to);
-}
-
-static void pack_b(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
-{
-    pack_b_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
-}
-
-static void pack_b_t(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns)
-{
-    pack_b_from(false, true, k, n, b, ldb, to, columns);
+    const bool narrow = a->type == MH_ROW_BF16;
+    if (narrow && a->transposed)
+        pack_a_t_from(true, m, k, a->data, a->stride, to);
+    else if (narrow)
+        pack_a_from(true, m, k, a->data, a->stride, to);
+    else if (a->transposed)
+        pack_a_t_from(false, m, k, a->data, a->stride, to);
+    else
+        pack_a_from(false, m, k, a->data, a->stride, to);
 }
 
 // Up to 32 columns of two rows, a whole cache line each, as one row of two adjacent tiles. Masks
@@ -319,10 +295,17 @@ static void pack_b_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, vo
     }
 }
 
-static void pack_b_t_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                          size_t columns)
+static void pack_b(size_t k, size_t n, const mh_pack_source *b, void *to, size_t columns)
 {
-    pack_b_from(true, true, k, n, b, ldb, to, columns);
+    const bool narrow = b->type == MH_ROW_BF16;
+    if (narrow && b->transposed)
+        pack_b_from(true, true, k, n, b->data, b->stride, to, columns);
+    else if (narrow)
+        pack_b_bf16(k, n, b->data, b->stride, to, columns);
+    else if (b->transposed)
+        pack_b_from(false, true, k, n, b->data, b->stride, to, columns);
+    else
+        pack_b_from(false, false, k, n, b->data, b->stride, to, columns);
 }
 
 // Elements of a column are stored in pairs.
@@ -402,17 +385,10 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .keep_warm = keep_warm,
                             .pack_a = pack_a,
                             .pack_b = pack_b,
-                            .pack_a_t = pack_a_t,
-                            .pack_b_t = pack_b_t,
-                            .pack_a_bf16 = pack_a_bf16,
-                            .pack_a_t_bf16 = pack_a_t_bf16,
-                            .pack_b_bf16 = pack_b_bf16,
-                            .pack_b_t_bf16 = pack_b_t_bf16,
                             .set_b_column = set_b_column,
                             .set_b_row = set_b_row,
                             .unpack_b = unpack_b,
                             .gemm = gemm,
-                            .gemm_prefetch = gemm_prefetch,
                             .gemv = mh_gemv_amx};
     table->attention.softmax_tile = mh_softmax_tile_amx;
     table->attention.gemm_softmax = gemm_softmax;

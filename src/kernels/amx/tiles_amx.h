@@ -23,6 +23,11 @@ typedef struct operands {
     size_t micro_panel, right_step;
 } operands;
 
+MH_ALWAYS_INLINE operands operands_of(const mh_gemm_args *x)
+{
+    return (operands){x->a, x->b, (size_t)x->lda / STEP * TILE, (size_t)x->ldb / SIDE * TILE};
+}
+
 MH_ALWAYS_INLINE void clear_sums(void)
 {
     _tile_zero(0);
@@ -118,13 +123,11 @@ MH_ALWAYS_INLINE void gemm_step(const int micro_panels, const int blocks, const 
 }
 
 // See gemv_amx.c: mh_gemm.gemv.
-void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
+void mh_gemv_amx(const mh_gemm_args *args);
 
-// See attention_amx.c. The second does mh_gemm.gemm_softmax where interleaving pays, and returns
-// whether it did.
+// See attention_amx.c. The second does gemm_softmax where interleaving pays, and returns whether it
+// did.
 void mh_softmax_tile_amx(const mh_softmax_tile *step);
-bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step);
+bool mh_gemm_softmax_amx(const mh_gemm_args *args, const mh_softmax_tile *step);
 
 #endif

@@ -17,8 +17,16 @@ static void add_row_block(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_o
     const bool apart = rows % gemm->micro_panel != 0;
     if (apart)
         memcpy(sums, c, rows * width * sizeof(float));
-    gemm->gemm(rows, width, inner, packed.data, packed.stride, operand, width, apart ? sums : c,
-               width, true);
+    gemm->gemm(&(mh_gemm_args){.m = rows,
+                               .n = width,
+                               .k = inner,
+                               .a = packed.data,
+                               .lda = packed.stride,
+                               .b = operand,
+                               .ldb = (ptrdiff_t)width,
+                               .c = apart ? sums : c,
+                               .ldc = (ptrdiff_t)width,
+                               .accumulate = true});
     if (apart)
         memcpy(c, sums, rows * width * sizeof(float));
 }
@@ -72,15 +80,25 @@ static void add_product_tn(const mh_attention_grad_job *job, size_t columns, siz
     const mh_gemm *gemm = job->forward.gemm;
     mh_a_operand packed = {scratch->packed_a, (ptrdiff_t)mh_round_up(inner, gemm->step)};
     if (gemm->pack_a)
-        gemm->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->packed_a);
+        gemm->pack_a(columns, inner,
+                     &(mh_pack_source){.data = a, .stride = MH_KEY_TILE, .transposed = true},
+                     scratch->packed_a);
     for (size_t first = 0, rows; first < columns; first += rows) {
         rows = mh_smaller(columns - first, gemm->rows);
         if (gemm->pack_a)
             add_row_block(gemm, rows, inner, mh_a_from_row(gemm, packed, first), b, width,
                           c + first * width, scratch->sums);
         else
-            gemm->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width, c + first * width,
-                          width, true);
+            gemm->gemm_tn(&(mh_gemm_args){.m = rows,
+                                          .n = width,
+                                          .k = inner,
+                                          .a = a + first,
+                                          .lda = MH_KEY_TILE,
+                                          .b = b,
+                                          .ldb = (ptrdiff_t)width,
+                                          .c = c + first * width,
+                                          .ldc = (ptrdiff_t)width,
+                                          .accumulate = true});
     }
 }
 

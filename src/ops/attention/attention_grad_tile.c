@@ -173,8 +173,15 @@ static void row_block_tile(const mh_attention_grad_job *job, const mh_sequence *
     const mh_a_operand douts = mh_a_from_row(gemm, scratch->block.douts, first);
     const mh_panels keys = {tile->keys_t, p->E, MH_KEY_TILE, MH_KEY_TILE};
     mh_attention_gemm_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
-    gemm->gemm(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE, scores,
-               MH_KEY_TILE, false);
+    gemm->gemm(&(mh_gemm_args){.m = count,
+                               .n = columns,
+                               .k = p->Ev,
+                               .a = douts.data,
+                               .lda = douts.stride,
+                               .b = tile->values_t,
+                               .ldb = MH_KEY_TILE,
+                               .c = scores,
+                               .ldc = MH_KEY_TILE});
     if (job->forward.modified)
         map_scores(job, sequence, tile, first, count, columns, scratch);
     map_gradients(job, sequence, tile, first, count, columns, scratch);

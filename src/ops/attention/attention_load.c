@@ -43,9 +43,15 @@ size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, 
     const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_SHORT_KEYS), sizeof(float));
     for (size_t r = 0; r < m; r += gemm->rows) {
         const mh_a_operand rows = mh_a_from_row(gemm, queries, r);
-        job->kernels->matrix.gemm_interleaved(mh_smaller(m - r, gemm->rows), part.columns,
-                                              job->desc->E, rows.data, rows.stride, part.data,
-                                              part.stride, scores + r * MH_KEY_TILE, MH_KEY_TILE);
+        job->kernels->matrix.gemm_interleaved(&(mh_gemm_args){.m = mh_smaller(m - r, gemm->rows),
+                                                              .n = part.columns,
+                                                              .k = job->desc->E,
+                                                              .a = rows.data,
+                                                              .lda = rows.stride,
+                                                              .b = part.data,
+                                                              .ldb = (ptrdiff_t)part.stride,
+                                                              .c = scores + r * MH_KEY_TILE,
+                                                              .ldc = MH_KEY_TILE});
     }
     return part.columns;
 }
@@ -60,8 +66,15 @@ void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m,
         j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
     for (; j < n; j += part.columns) {
         part = mh_panel_from(keys, j, n, sizeof(float));
-        gemm->gemm(m, part.columns, job->desc->E, queries.data, queries.stride, part.data,
-                   part.stride, scores + j, MH_KEY_TILE, false);
+        gemm->gemm(&(mh_gemm_args){.m = m,
+                                   .n = part.columns,
+                                   .k = job->desc->E,
+                                   .a = queries.data,
+                                   .lda = queries.stride,
+                                   .b = part.data,
+                                   .ldb = (ptrdiff_t)part.stride,
+                                   .c = scores + j,
+                                   .ldc = MH_KEY_TILE});
     }
 }
 

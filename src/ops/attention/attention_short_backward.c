@@ -67,8 +67,15 @@ static void gemm(const mh_attention_grad_job *job, size_t rows, size_t columns, 
 {
     const mh_gemm *gemm = job->forward.gemm;
     for (size_t i = 0; i < rows; i += gemm->rows)
-        gemm->gemm(mh_smaller(rows - i, gemm->rows), columns, inner,
-                   a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc, false);
+        gemm->gemm(&(mh_gemm_args){.m = mh_smaller(rows - i, gemm->rows),
+                                   .n = columns,
+                                   .k = inner,
+                                   .a = a.data + (ptrdiff_t)i * a.stride,
+                                   .lda = a.stride,
+                                   .b = b,
+                                   .ldb = (ptrdiff_t)ldb,
+                                   .c = c + i * ldc,
+                                   .ldc = (ptrdiff_t)ldc});
 }
 
 // c (rows x columns, row stride 16) = a b, a (rows x inner), b (inner x columns, row stride 16).
@@ -76,9 +83,15 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
                   whole_rows a, const float *b, float *c)
 {
     for (size_t i = 0; i < rows; i += MH_SHORT_ROWS)
-        kernels->attention.short_scores(mh_smaller(rows - i, MH_SHORT_ROWS), columns, inner,
-                                        a.data + (ptrdiff_t)i * a.stride, a.stride, b,
-                                        MH_SHORT_KEYS, c + i * MH_SHORT_KEYS, MH_SHORT_KEYS);
+        kernels->attention.short_scores(&(mh_gemm_args){.m = mh_smaller(rows - i, MH_SHORT_ROWS),
+                                                        .n = columns,
+                                                        .k = inner,
+                                                        .a = a.data + (ptrdiff_t)i * a.stride,
+                                                        .lda = a.stride,
+                                                        .b = b,
+                                                        .ldb = MH_SHORT_KEYS,
+                                                        .c = c + i * MH_SHORT_KEYS,
+                                                        .ldc = MH_SHORT_KEYS});
 }
 
 // c (keys x width) = or += a^T b, a (rows x keys, row stride 16), b (rows x width).
@@ -87,8 +100,16 @@ static void gemm_tn(const mh_attention_grad_job *job, size_t keys, size_t rows, 
 {
     const mh_gemm *gemm = job->forward.gemm;
     for (size_t i = 0; i < keys; i += gemm->rows)
-        gemm->gemm_tn(mh_smaller(keys - i, gemm->rows), width, rows, a + i, MH_SHORT_KEYS, b.data,
-                      (size_t)b.stride, c + i * width, width, accumulate);
+        gemm->gemm_tn(&(mh_gemm_args){.m = mh_smaller(keys - i, gemm->rows),
+                                      .n = width,
+                                      .k = rows,
+                                      .a = a + i,
+                                      .lda = MH_SHORT_KEYS,
+                                      .b = b.data,
+                                      .ldb = b.stride,
+                                      .c = c + i * width,
+                                      .ldc = (ptrdiff_t)width,
+                                      .accumulate = accumulate});
 }
 
 // W and dS of a block of rows, (rows, 16) each.
@@ -112,8 +133,15 @@ static void weigh(const mh_attention_grad_job *job, const short_keys *x, const s
     if (p->E <= MH_WIDE_HEAD)
         score(kernels, rows, columns, p->E, queries, x->keys_t, scratch->weights);
     else
-        kernels->matrix.gemm_nt(rows, keys, p->E, queries.data, queries.stride, x->keys.data,
-                                x->keys.stride, scratch->weights, MH_SHORT_KEYS);
+        kernels->matrix.gemm_nt(&(mh_gemm_args){.m = rows,
+                                                .n = keys,
+                                                .k = p->E,
+                                                .a = queries.data,
+                                                .lda = queries.stride,
+                                                .b = x->keys.data,
+                                                .ldb = x->keys.stride,
+                                                .c = scratch->weights,
+                                                .ldc = MH_SHORT_KEYS});
     score(kernels, rows, columns, p->Ev, douts, x->values_t, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};

@@ -95,8 +95,9 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
     if (has_layout) {
-        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
-                          scratch->keys[0], MH_KEY_TILE);
+        const mh_pack_source rows = {.data = keys.data, .stride = (ptrdiff_t)keys.columns};
+        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), &rows, scratch->keys[0],
+                          MH_KEY_TILE);
         keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
     }
     return keys;

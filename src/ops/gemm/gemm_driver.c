@@ -46,9 +46,17 @@ static void gemm_row_block(const mh_gemm_job *job, const kc_block *s, const mh_g
     const size_t offset = i * s->depth * gemm->prefetch_bytes;
     prefetch.next = offset < mh_panel_bytes(gemm, s->depth) ? panel.next + offset : NULL;
     const mh_a_operand a = mh_a_from_row(gemm, s->block, row);
-    gemm->gemm_prefetch(block.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
-                        a.stride, panel.data, panel.columns, block.x, block.ldx, !s->first,
-                        &prefetch);
+    gemm->gemm(&(mh_gemm_args){.m = block.rows,
+                               .n = mh_round_up(p->columns, job->kernels->lanes),
+                               .k = s->depth,
+                               .a = a.data,
+                               .lda = a.stride,
+                               .b = panel.data,
+                               .ldb = (ptrdiff_t)panel.columns,
+                               .c = block.x,
+                               .ldc = (ptrdiff_t)block.ldx,
+                               .accumulate = !s->first,
+                               .prefetch = &prefetch});
     if (epilogue && !direct)
         mh_gemm_epilogue(job, &block);
 }
@@ -128,9 +136,17 @@ static void gemv(void *arg, size_t index, size_t worker)
     for (size_t k = 0; k < K || k == 0; k += MH_GEMM_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_GEMM_DEPTH);
         const mh_a_operand a = mh_gemm_load_block(job, 0, M, k, depth, scratch);
-        job->gemm->gemv(mh_row_type_of(job->b.dtype), M, columns, depth, a.data, a.stride,
-                        mh_element(&job->b, 2, (size_t[]){k, column}), job->b.stride[0],
-                        scratch->sums, columns, k > 0);
+        job->gemm->gemv(&(mh_gemm_args){.b_type = mh_row_type_of(job->b.dtype),
+                                        .m = M,
+                                        .n = columns,
+                                        .k = depth,
+                                        .a = a.data,
+                                        .lda = a.stride,
+                                        .b = mh_element(&job->b, 2, (size_t[]){k, column}),
+                                        .ldb = job->b.stride[0],
+                                        .c = scratch->sums,
+                                        .ldc = (ptrdiff_t)columns,
+                                        .accumulate = k > 0});
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
         mh_gemm_epilogue(job, &(mh_gemm_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),

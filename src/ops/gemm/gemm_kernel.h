@@ -58,7 +58,7 @@ static inline mh_a_operand mh_a_pack(const mh_gemm *gemm, size_t m, size_t k, co
 {
     if (!gemm->pack_a)
         return (mh_a_operand){a, lda};
-    gemm->pack_a(m, k, a, lda, buffer);
+    gemm->pack_a(m, k, &(mh_pack_source){.data = a, .stride = lda}, buffer);
     return (mh_a_operand){buffer, (ptrdiff_t)mh_round_up(k, gemm->step)};
 }
 
@@ -95,7 +95,7 @@ static inline const void *mh_b_pack(const mh_gemm *gemm, size_t k, size_t n, con
 {
     if (!gemm->pack_b)
         return b;
-    gemm->pack_b(k, n, b, columns, buffer, columns);
+    gemm->pack_b(k, n, &(mh_pack_source){.data = b, .stride = (ptrdiff_t)columns}, buffer, columns);
     return buffer;
 }
 

@@ -58,11 +58,10 @@ static void count_score(const mh_score_map *map, size_t n, float *x)
     real->attention.score_row(map, n, x);
 }
 
-static void count_step(size_t m, size_t n, float scale, float *s, size_t width, float *max,
-                       float *sum, float *acc, size_t lda)
+static void count_step(const mh_softmax_step *step)
 {
-    count_pass(m);
-    real->attention.softmax_step(m, n, scale, s, width, max, sum, acc, lda);
+    count_pass(step->m);
+    real->attention.softmax_step(step);
 }
 
 static void count_short(size_t m, size_t n, float scale, float *s, float *max, float *sum)
