@@ -111,7 +111,7 @@ typedef struct mh_attention_kernels {
 
     // Products of the short-sequence path, m <= MH_SHORT_ROWS, bitwise identical to f32.gemm; no
     // accumulation. short_outputs also multiplies each row by its factor, as scale_row does.
-    void (*short_scores)(const mh_gemm_args *args); // n <= 16
+    void (*short_scores)(const mh_gemm_args *args);
     void (*short_outputs)(const mh_gemm_args *args, const float *factors);
 
     // softmax_step for m <= MH_SHORT_ROWS, n <= 16, from max = -inf and sum = 0, followed by

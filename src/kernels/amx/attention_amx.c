@@ -211,6 +211,8 @@ typedef struct with_softmax {
 
 MH_ALWAYS_INLINE with_softmax start(const mh_softmax_tile *step)
 {
+    MH_CONTRACT(step->m <= ROWS && step->n >= 1 && step->n <= MH_KEY_TILE && step->scale > 0);
+    MH_CONTRACT(step->columns % STEP == 0 && step->before % STEP == 0);
     start_max(step);
     return (with_softmax){step, load_constants(step->scale), 0, 0};
 }
@@ -273,6 +275,8 @@ MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
 bool mh_gemm_softmax_amx(const mh_gemm_args *args, const mh_softmax_tile *step)
 {
     const mh_gemm_args x = *args;
+    check_operands(args);
+    MH_CONTRACT(!x.accumulate);
     if (x.m <= SIDE || x.n % (2 * SIDE) || !is_plain(step))
         return false;
     operands block = operands_of(&x);

@@ -81,6 +81,7 @@ MH_ALWAYS_INLINE void leave_flushing(uint32_t saved)
 void mh_gemv_amx(const mh_gemm_args *args)
 {
     const mh_gemm_args x = *args;
+    MH_CONTRACT(x.m >= 1 && x.m <= MH_GEMV_ROWS && x.b_type == MH_ROW_BF16);
     const uint32_t saved = enter_flushing();
     const char *tile = x.a;
     for (size_t i = 0; i < x.m && !x.accumulate; i++)

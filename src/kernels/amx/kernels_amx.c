@@ -116,6 +116,7 @@ MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, const mh_gemm_ar
 static void gemm(const mh_gemm_args *args)
 {
     const mh_gemm_args x = *args;
+    check_operands(args);
     if (x.m <= SIDE)
         gemm_micro_panels(1, &x);
     else
@@ -254,6 +255,7 @@ MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size
 static void pack_a(size_t m, size_t k, const mh_pack_source *a, void *to)
 {
     const bool narrow = a->type == MH_ROW_BF16;
+    MH_CONTRACT(a->type != MH_ROW_F16);
     if (narrow && a->transposed)
         pack_a_t_from(true, m, k, a->data, a->stride, to);
     else if (narrow)
@@ -298,6 +300,7 @@ static void pack_b_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, vo
 static void pack_b(size_t k, size_t n, const mh_pack_source *b, void *to, size_t columns)
 {
     const bool narrow = b->type == MH_ROW_BF16;
+    MH_CONTRACT(b->type != MH_ROW_F16 && n <= columns && columns % SIDE == 0);
     if (narrow && b->transposed)
         pack_b_from(true, true, k, n, b->data, b->stride, to, columns);
     else if (narrow)

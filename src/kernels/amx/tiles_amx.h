@@ -23,6 +23,16 @@ typedef struct operands {
     size_t micro_panel, right_step;
 } operands;
 
+// The contract of a product of packed operands: whole steps of A, whole blocks of B and C.
+MH_ALWAYS_INLINE void check_operands(const mh_gemm_args *x)
+{
+    MH_CONTRACT(x->m <= ROWS && x->n % SIDE == 0);
+    MH_CONTRACT(x->lda % STEP == 0 && (size_t)x->lda >= x->k);
+    MH_CONTRACT(x->ldb % SIDE == 0 && (size_t)x->ldb >= x->n);
+    MH_CONTRACT(x->ldc >= 0 && (size_t)x->ldc >= x->n);
+    (void)x;
+}
+
 MH_ALWAYS_INLINE operands operands_of(const mh_gemm_args *x)
 {
     return (operands){x->a, x->b, (size_t)x->lda / STEP * TILE, (size_t)x->ldb / SIDE * TILE};
