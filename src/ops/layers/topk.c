@@ -110,7 +110,7 @@ static void one_row(const topk_job *job, size_t row, float *staging)
     fill_rest(&s, job->K);
     if (job->V == 0)
         return;
-    const mh_softmax_norm norm = job->kernels->softmax_row(job->V, x, NULL);
+    const mh_softmax_norm norm = job->kernels->rowwise.softmax_row(job->V, x, NULL);
     const double max = (double)norm.max, log_sum = (double)norm.log_sum;
     for (size_t i = 0; i < s.count; i++)
         *value_at(&s, i) = (*value_at(&s, i) - max) - log_sum;
