@@ -35,7 +35,7 @@ int attention_check(const attention *a, const mh_translator_config *config)
     return EXIT_USAGE;
 }
 
-static int show(const attention *a, mh_context *context, const mh_trace *trace, FILE *to)
+static int attention_show(const attention *a, mh_context *context, const mh_trace *trace, FILE *to)
 {
     mh_view_options options = a->options;
     mh_buffer text = {0};
@@ -67,7 +67,7 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
     trace.model = name;
     int code = view_files_save(context, &a->options, &trace, &a->page, &a->trace);
     if (code == EXIT_DONE && a->shows)
-        code = show(a, context, &trace, to);
+        code = attention_show(a, context, &trace, to);
     mh_translation_trace_free(made);
     free(name);
     return code;

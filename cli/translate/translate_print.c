@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static int no_memory(void)
+static int print_no_memory(void)
 {
     complain("out of memory for a translation");
     return EXIT_MEMORY;
@@ -19,7 +19,7 @@ static int no_memory(void)
 // ---- lines ------------------------------------------------------------------------------
 
 // A line break inside a translation would make two lines of it.
-static void print_line(FILE *to, mh_text text)
+static void translation_print_line(FILE *to, mh_text text)
 {
     for (size_t i = 0; i < text.size; i++)
         putc(text.bytes[i] == '\n' || text.bytes[i] == '\r' ? ' ' : text.bytes[i], to);
@@ -41,16 +41,16 @@ static void print_soft(FILE *to, const alignment *a)
     putc('\n', to);
 }
 
-static int print_text(const printing *p, const mh_translation *r, size_t number)
+static int translation_print_text(const printing *p, const mh_translation *r, size_t number)
 {
     alignment a = {0};
     if (p->alignment && !alignment_create(r, &a))
-        return no_memory();
+        return print_no_memory();
     if (p->n_best > 1)
         fprintf(p->to, "%zu\t", number);
     if (p->scores)
         fprintf(p->to, "%.4f\t", r->score);
-    print_line(p->to, r->text);
+    translation_print_line(p->to, r->text);
     if (p->alignment == ALIGNMENT_HARD)
         print_hard(p->to, &a);
     putc('\n', p->to);
@@ -100,7 +100,7 @@ static int put_alignment(const printing *p, const mh_translation *r)
 {
     alignment a;
     if (!alignment_create(r, &a))
-        return no_memory();
+        return print_no_memory();
     fputs(", \"alignment\": [", p->to);
     if (p->alignment == ALIGNMENT_HARD)
         put_pairs(p->to, &a);
@@ -138,7 +138,7 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
             break;
         if (p->json && rank)
             fputs(", ", p->to);
-        code = p->json ? put_object(p, context, r) : print_text(p, r, number);
+        code = p->json ? put_object(p, context, r) : translation_print_text(p, r, number);
     }
     if (p->json)
         fputs("]}\n", p->to);

@@ -88,14 +88,14 @@ int view_run(view *v)
     if (code != EXIT_DONE)
         return code;
     char *log = join_path(v->run_directory, "log.jsonl");
-    char *beside = join_path(v->run_directory, "loss.svg");
-    code = log && beside ? EXIT_DONE : EXIT_MEMORY;
-    const char *path = v->files[FILE_PAGE].path ? v->files[FILE_PAGE].path : beside;
+    char *default_path = join_path(v->run_directory, "loss.svg");
+    code = log && default_path ? EXIT_DONE : EXIT_MEMORY;
+    const char *path = v->files[FILE_PAGE].path ? v->files[FILE_PAGE].path : default_path;
     if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
         code = print_curve(v, log);
     if (code == EXIT_DONE)
         code = write_curve(v, log, path);
     free(log);
-    free(beside);
+    free(default_path);
     return code;
 }

@@ -18,6 +18,9 @@
 extern "C" {
 #endif
 
+// The widest head, E or Ev.
+enum { MH_MAX_HEAD_DIM = 1024 };
+
 typedef struct mh_attention_options mh_attention_options;
 
 // out = softmax(scale * q k^T) v, for each batch and head:

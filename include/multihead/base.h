@@ -91,6 +91,8 @@ typedef struct mh_allocator {
     void *(*alloc)(void *user, size_t size, size_t alignment);
     void (*release)(void *user, void *memory, size_t size);
     void *user;
+    bool thread_safe; // several threads may call both at once, as they may the C library's; if not,
+                      // work that allocates in each of its threads is done by one thread
 } mh_allocator;
 
 typedef enum mh_log_level { MH_LOG_DEBUG = 0, MH_LOG_INFO = 1, MH_LOG_WARNING = 2 } mh_log_level;
@@ -118,6 +120,8 @@ typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_
 // allocator, never the context itself. Object and context may be freed in either order, and the
 // object may be used with any other context; a packed matrix, with one of the same level.
 typedef struct mh_context mh_context;
+
+enum { MH_MAX_THREADS = 4096 }; // of a context
 
 typedef struct mh_context_options {
     size_t struct_size;              // sizeof(mh_context_options)
@@ -154,6 +158,12 @@ MH_API const char *mh_error_message(const mh_context *context);
 
 MH_API size_t mh_context_threads(const mh_context *context);
 MH_API const char *mh_context_isa(const mh_context *context);
+MH_API mh_allocator mh_context_allocator(const mh_context *context); // the C library's by default
+
+// Whether the context's level multiplies bf16 natively, on a matrix engine (AMX). If so, bf16
+// operands are much faster than f32, and denormal ones count as 0; else bf16 operands are widened
+// to f32, which saves memory only.
+MH_API bool mh_context_native_bf16(const mh_context *context);
 
 // The levels built into this library, slowest first, NULL-terminated.
 MH_API const char *const *mh_isa_levels(void);
@@ -196,6 +206,13 @@ MH_API void mh_buffer_free(mh_context *context,
 // default floating-point environment, and the call returns when all have finished.
 // Called from within an iteration, it is that serial loop.
 MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg);
+
+// A new context of one thread with the level and the allocator of `context` and no log, for one
+// worker of a parallel loop whose iterations call the library themselves. The caller frees it with
+// mh_context_free(). It is created and freed outside of the loop; used in the loop, it allocates
+// concurrently with others, so that the allocator must be thread_safe. On failure *serial is NULL;
+// errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY, with the message in `context`.
+MH_API MH_MUST_CHECK mh_status mh_context_create_serial(mh_context *context, mh_context **serial);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 //     mh_attention_cached(context, &options, &q, cache, &out);
 //
 // Results are bitwise identical to mh_attention_forward over all keys and values, whether the
-// prompt is prefilled at once, in chunks or token by token.
+// prompt is prefilled at once, in segments or token by token.
 //
 // Stability: stable (base.h).
 #ifndef MULTIHEAD_KV_CACHE_H
@@ -26,7 +26,7 @@ typedef struct mh_kv_cache_options {
     size_t struct_size; // sizeof(mh_kv_cache_options)
     size_t sequences;   // B: no default
     size_t heads;       // G: no default
-    size_t key_width;   // E, 1 to 1024: no default
+    size_t key_width;   // E, 1 to MH_MAX_HEAD_DIM: no default
     size_t value_width; // Ev: 0 means key_width
     mh_dtype dtype;     // MH_F32; or MH_BF16, MH_F16: half the memory, rounded when stored
     int64_t window;     // -1: keep everything; else keys more than this before the next token may

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multihead/layers.h: the layers of a Transformer besides attention and matrix products, each with
 // forward and backward: norms, activations, embedding, positions, dropout, the residual sum and the
-// loss.
+// loss; and the likeliest tokens of a row of logits.
 //
 // Common to all: tensors are f32, bf16 or f16, independently per tensor, with any strides (a
 // contiguous last dimension is fastest); arithmetic is f32; results are bitwise identical for any
@@ -200,6 +200,35 @@ MH_API MH_MUST_CHECK mh_status mh_cross_entropy(mh_context *context,
                                                 const mh_cross_entropy_options *options,
                                                 const mh_tensor *logits, const mh_tensor *targets,
                                                 double *loss, size_t *count, mh_tensor *dlogits);
+
+// ---- the likeliest tokens ---------------------------------------------------------------------
+
+typedef struct mh_topk_options {
+    size_t struct_size;        // sizeof(mh_topk_options)
+    const mh_tensor *excluded; // NULL; (X) i32 or i64: ids that are not selected
+    // NULL; (M) i32 or i64: ids whose log-probabilities are wanted in any case, excluded or not,
+    // such as that of </s>, and (N, M) f64: receives them. Both or neither.
+    const mh_tensor *wanted;
+    mh_tensor *wanted_log_probabilities;
+} mh_topk_options;
+
+static inline mh_topk_options mh_topk_options_default(void)
+{
+    mh_topk_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    return options;
+}
+
+// The K largest elements of each row of log softmax(logits), the largest first, equal ones by
+// ascending id: the candidates for the next token. logits (N, V); ids (N, K) i32; log_probabilities
+// (N, K) f64, (logit - max) - log(sum exp(logit - max)). Excluded ids count in the sum. NaN and
+// -inf are never selected; where a row has fewer than K others, the rest is -1 with -inf. options
+// NULL: the defaults. An id outside 0..V-1 is MH_ERROR_ARGUMENT, with its index in the message.
+MH_API MH_MUST_CHECK mh_status mh_log_softmax_topk(mh_context *context,
+                                                   const mh_topk_options *options,
+                                                   const mh_tensor *logits, mh_tensor *ids,
+                                                   mh_tensor *log_probabilities);
 
 #ifdef __cplusplus
 }

@@ -375,6 +375,30 @@ MH_API MH_MUST_CHECK mh_status mh_decoding_create_causal(mh_context *context,
                                                          const mh_transformer *transformer,
                                                          size_t sequences, mh_decoding **decoding);
 
+// Experimental: the weights of a Transformer packed as operands of matrix products, for many
+// decodings of the same model. A step multiplies few rows, so that packing takes longer than the
+// product; mh_decoding_create packs for itself each time. Products with packed weights are bitwise
+// identical. It is a copy of the parameters' values at the time, immutable: any thread may read it.
+typedef struct mh_packed_weights mh_packed_weights;
+
+// Packs the weights of a decoding step, of the decoder or of an encoder alone; with `whole`, also
+// those that encode and project the memory. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_packed_weights_create(mh_context *context,
+                                                        const mh_transformer *transformer,
+                                                        bool whole, mh_packed_weights **packed);
+MH_API void mh_packed_weights_free(mh_packed_weights *packed); // NULL is allowed
+
+// mh_transformer_encode and mh_decoding_create with `packed` of this Transformer, or else
+// MH_ERROR_ARGUMENT; borrowed until the decoding is freed. NULL: weights are not packed at all,
+// which is best for a single step of many rows. Those packed for another level than the context's
+// are not used.
+MH_API MH_MUST_CHECK mh_status mh_transformer_encode_packed(
+    mh_context *context, const mh_transformer *transformer, const mh_packed_weights *packed,
+    const mh_transformer_options *options, const mh_tensor *src, mh_tensor *memory);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create_packed(
+    mh_context *context, const mh_transformer *transformer, const mh_packed_weights *packed,
+    const mh_tensor *memory, const int64_t *lengths, size_t copies, mh_decoding **decoding);
+
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
 // the memory; bitwise identical to a forward over all tokens so far; output may be tgt. `taps` (or
 // NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so

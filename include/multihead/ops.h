@@ -32,6 +32,11 @@ MH_API MH_MUST_CHECK mh_status mh_matrix_pack(mh_context *context, mh_precision 
                                               const mh_tensor *b, mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 
+// The dtype in which to store values that are only operands of products in this precision: bf16
+// where they are rounded to that anyway, so that the bits are the same and the memory is half; else
+// f32.
+MH_API mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision);
+
 // c = a b, bitwise identical to mh_matmul or, if b was packed for another precision than
 // MH_PRECISION_WEIGHTS would choose, to mh_linear with that precision.
 MH_API MH_MUST_CHECK mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a,

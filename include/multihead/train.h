@@ -104,7 +104,7 @@ typedef struct mh_train_options {
 
     const mh_translator_config *model; // NULL: the defaults; sentences longer than max_length are
                                        // skipped
-    mh_precision precision;            // MH_PRECISION_NATIVE: bf16 at level amx, else f32
+    mh_precision precision;            // MH_PRECISION_NATIVE: bf16 where it is native, else f32
     mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;           // 1

@@ -61,9 +61,10 @@ static inline mh_translator_config mh_translator_config_default(void)
 // Immutable once it is loaded or trained: any number of threads may share it.
 typedef struct mh_translator mh_translator;
 
-// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_NATIVE is
-// bf16 at level amx and f32 at others, as MH_PRECISION_AUTO always is: parameters are f32. Takes
-// ownership of the tokenizer, also on failure. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_NATIVE is bf16
+// where that is native (mh_context_native_bf16), else f32, as MH_PRECISION_AUTO always is:
+// parameters are f32. Takes ownership of the tokenizer, also on failure.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_translator_create(mh_context *context,
                                                     const mh_translator_config *config,
                                                     mh_precision precision, mh_tokenizer *tokenizer,

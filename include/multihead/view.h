@@ -2,12 +2,12 @@
 // multihead/view.h: visualise attention, and the curves of a training run.
 //
 //     mh_trace                  attention weights of a run, its tokens, and what else was tapped
-//       <- mh_trace_file_open   from a safetensors file (docs/trace-format.md)
+//       <- mh_trace_file_open   from a safetensors file (docs/reference/trace-format.md)
 //       -> mh_trace_write       to such a file
 //       -> mh_view_page         one offline HTML page with every view
 //       -> mh_view_text         heatmaps for a terminal
 //
-//     log.jsonl of a run        one JSON object per line (docs/viewer.md)
+//     log.jsonl of a run        one JSON object per line (docs/guide/viewer.md)
 //       -> mh_view_curve        losses and BLEU as a chart
 //       -> mh_view_curve_text   the same for a terminal
 //
@@ -90,7 +90,7 @@ MH_API MH_MUST_CHECK mh_status mh_trace_check(mh_context *context, const mh_trac
 // An open trace file, mapped read-only. Immutable: any thread may read it.
 typedef struct mh_trace_file mh_trace_file;
 
-// Opens a trace; docs/trace-format.md describes the file. Errors:
+// Opens a trace; docs/reference/trace-format.md describes the file. Errors:
 // MH_ERROR_FILE, MH_ERROR_FORMAT (with the file's name, what was found and expected),
 // MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_trace_file_open(mh_context *context, const char *path,

@@ -95,14 +95,14 @@ mh_status mh_verify_header(const mh_verified *v)
                           v->advice);
 }
 
-static mh_status compare(const mh_verified *v, size_t index, uint64_t found)
+static mh_status checksum_compare(const mh_verified *v, size_t index, uint64_t found)
 {
     uint64_t saved = 0;
     const char *digits = v->file->checksum + MARK + (index + 1) * MH_CHECKSUM_DIGITS;
     if (parse_digits(digits, &saved) && saved == found)
         return MH_OK;
     return mh_source_fail(v->source, MH_ERROR_FORMAT,
-                          "was changed after saving: the data of tensor %s have the checksum "
+                          "was changed after saving: the data of tensor %s has the checksum "
                           "%016" PRIx64 ", expected %016" PRIx64 "; %s",
                           mh_quote_string(mh_tensor_file_name(v->file, index)).text, found, saved,
                           v->advice);
@@ -141,5 +141,5 @@ mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *fr
     if (status)
         return status;
     const char *rest = (const char *)entry->tensor.data + hash.size;
-    return compare(v, index, mh_xxh64_end(&hash, rest, entry->size - (size_t)hash.size));
+    return checksum_compare(v, index, mh_xxh64_end(&hash, rest, entry->size - (size_t)hash.size));
 }

@@ -42,12 +42,12 @@ static mh_status check_file(mh_match *m)
         return mh_source_fail(&m->source, MH_ERROR_FORMAT, "%s", m->text);
     if (all && !m->found)
         return mh_source_fail(&m->source, MH_ERROR_FORMAT,
-                              "none of the %zu parameters is there, such as %s", all,
+                              "has none of the %zu parameters, such as %s", all,
                               mh_quote_string(m->parameters->list[0].name).text);
     if (m->missing || m->surplus)
         mh_log(m->source.context, MH_LOG_WARNING,
-               "%s: %zu of %zu parameters are not there and stay as they are; %zu other tensors "
-               "are not read",
+               "%s: %zu of %zu parameters are missing and left unchanged; %zu other tensors "
+               "are ignored",
                m->source.name, m->missing, all, m->surplus);
     return MH_OK;
 }

@@ -2,7 +2,7 @@
 // Translation: texts are split into segments, segments of similar length are batched, and
 // translations are joined in the order of the texts. Results do not depend on the other segments of
 // a batch, so segments are ordered for speed.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "base/size_math.h"
@@ -67,7 +67,8 @@ static mh_translations *make_translations(mh_context *context, size_t count, siz
     size_t entries;
     if (!t)
         return NULL;
-    *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
+    *t = (mh_translations){
+        .store.allocator = mh_context_allocator(context), .count = count, .n_best = n_best};
     if (!mh_multiply_sizes(count, n_best, &entries))
         entries = SIZE_MAX; // the store then fails with a message
     t->sources = mh_result_take(context, &t->store, count, sizeof *t->sources);

@@ -6,7 +6,7 @@
 //     <s>, target tokens   -> decoder -- decoder.self, cross
 //
 // Taps write directly into the tensors of the trace, each into its layer.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "model/result_arena.h"
@@ -77,8 +77,8 @@ static mh_status check_length(const pass *p, const char *name, size_t found)
     const size_t most = p->t->config.max_length - 1;
     return found <= most ? MH_OK
                          : mh_fail(p->context, MH_ERROR_ARGUMENT,
-                                   "%s: found %zu tokens, expected at most %zu, as many as the "
-                                   "model takes at once",
+                                   "%s: found %zu tokens, expected at most %zu, the model's "
+                                   "limit",
                                    name, found, most);
 }
 
@@ -273,8 +273,8 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
     mh_translation_trace *made = mh_alloc(context, sizeof *made);
     if (!made)
         return MH_ERROR_MEMORY;
-    *made =
-        (mh_translation_trace){.store.allocator = context->allocator, .trace = mh_trace_default()};
+    *made = (mh_translation_trace){.store.allocator = mh_context_allocator(context),
+                                   .trace = mh_trace_default()};
     pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = fill(&p, disabled_heads, source, target, count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/sized_struct.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
@@ -68,7 +68,7 @@ mh_precision mh_translator_precision(const mh_context *context, mh_precision pre
         return MH_PRECISION_F32;
     if (precision != MH_PRECISION_NATIVE)
         return precision;
-    return strcmp(mh_context_isa(context), "amx") == 0 ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    return mh_context_native_bf16(context) ? MH_PRECISION_BF16 : MH_PRECISION_F32;
 }
 
 mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
@@ -87,7 +87,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
         mh_tokenizer_free(tokenizer);
         return status ? status : MH_ERROR_MEMORY;
     }
-    *t = (mh_translator){.allocator = context->allocator,
+    *t = (mh_translator){.allocator = mh_context_allocator(context),
                          .config = own,
                          .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer,

@@ -6,7 +6,7 @@
 //     model.safetensors   embedding.weight, and nn.Transformer's parameters under PyTorch's names
 #include <multihead/io.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/sized_struct.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
@@ -43,7 +43,7 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
     if (status || found >= expected)
         return status;
     return mh_fail(context, MH_ERROR_FORMAT,
-                   "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
+                   "%.700s: found %.0f elements, expected at least %.0f for the sizes in "
                    "config.json",
                    path, found, expected);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tokenises a text as mh_translate does: normalised, trimmed, encoded.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"

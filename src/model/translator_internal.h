@@ -3,7 +3,6 @@
 #ifndef MH_MODEL_TRANSLATOR_INTERNAL_H
 #define MH_MODEL_TRANSLATOR_INTERNAL_H
 
-#include "nn/packed_weights.h"
 #include <multihead/ops.h>
 #include <multihead/translator.h>
 

@@ -9,9 +9,8 @@
 // one pair of products instead of one per block, each of which would stream the embedding and its
 // gradients again.
 #include "model/translator_loss.h"
-#include "base/context.h"
+#include "base/size_math.h"
 #include "model/translator_internal.h"
-#include "ops/gemm/gemm_internal.h"
 #include <math.h>
 
 enum {
@@ -32,7 +31,7 @@ mh_status mh_loss_memory_create(mh_context *context, mh_loss_memory **memory)
     *memory = mh_alloc(context, sizeof **memory);
     if (!*memory)
         return MH_ERROR_MEMORY;
-    **memory = (mh_loss_memory){.allocator = context->allocator};
+    **memory = (mh_loss_memory){.allocator = mh_context_allocator(context)};
     mh_status status = mh_tape_create(context, &(*memory)->tape);
     if (status) {
         mh_loss_memory_free(*memory);
@@ -61,9 +60,7 @@ void mh_loss_memory_free(mh_loss_memory *m)
 static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
-        // At least a quarter more than before: batches differ by less, and new memory is slow.
-        if (floats < m->capacity + m->capacity / 4)
-            floats = m->capacity + m->capacity / 4;
+        floats = mh_grown_size(m->capacity, floats);
         release_floats(m);
         m->floats = mh_alloc(context, floats * sizeof(float));
         m->capacity = m->floats ? floats : 0;

@@ -2,7 +2,6 @@
 // The multi-head attention module, a superset of nn.MultiheadAttention. Its inputs become rows
 // here; attention_layer_run.c computes.
 #include "base/context.h"
-#include "base/entropy.h"
 #include "base/sized_struct.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
@@ -34,7 +33,7 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     mh_mha *m = mh_alloc(context, sizeof *m);
     if (!m)
         return MH_ERROR_MEMORY;
-    *m = (mh_mha){.allocator = context->allocator, .identity = mh_entropy() | 1, .layer = layer};
+    *m = (mh_mha){.allocator = context->allocator, .identity = mh_new_identity(), .layer = layer};
     status = mh_parameters_create(context, declare, &m->layer, &m->parameters);
     if (status) {
         mh_mha_free(m);

@@ -36,14 +36,16 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
                        attention->masks ? "" : " at NULL", MH_OWN_MASKS);
     const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
     if (extra && (counts_keys(attention) || mha->layer.config.alibi))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "attention: lengths, prefixes, documents, masks and ALiBi are not for a "
-                       "module with add_bias_kv or add_zero_attn; use attn_mask");
+        return mh_fail(
+            context, MH_ERROR_UNSUPPORTED,
+            "attention: lengths, prefixes, documents, masks and ALiBi are not supported in a "
+            "module with add_bias_kv or add_zero_attn; use attn_mask");
     if (own->cache && extra)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "cache: not for a module with add_bias_kv or add_zero_attn");
+                       "cache: not supported in a module with add_bias_kv or add_zero_attn");
     if (own->cache && own->tape)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "cache: there is no backward through a cache");
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "cache: there is no backward pass through a cache");
     return MH_OK;
 }
 
@@ -115,7 +117,7 @@ static size_t all_keys(const mh_mha_options *options, const mh_attention_call *c
 static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, size_t S)
 {
     if ((unsigned)causal > MH_CAUSAL_OFFSET)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, expected an mh_causal",
                        (int)causal);
     if (causal == MH_CAUSAL && T != S)
         return mh_fail(context, MH_ERROR_ARGUMENT,

@@ -25,7 +25,7 @@ static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3]
         if (mh_first_like(inputs, i) < i)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "%s: found a tensor, expected NULL: its input is the same as %s's, "
-                           "where both gradients are added up",
+                           "where both gradients are summed",
                            names[i], names[mh_first_like(inputs, i)]);
         mh_status status =
             mh_check_like(context, names[i], gradients[i], input_names[i], inputs[i]);

@@ -214,6 +214,8 @@ mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer
 {
     mh_transformer_options own;
     mh_status status = mh_transformer_check_options(context, transformer, options, &own);
+    if (!status)
+        status = mh_check_packed_weights(context, transformer, packed);
     if (!status && !mh_has_encoder(transformer))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "transformer: expected one with an encoder");
     if (!status && own.tape)

@@ -6,8 +6,8 @@
 #include "nn/flatten.h"
 #include "nn/taps.h"
 #include "nn/transformer_call.h"
-#include "ops/gemm/gemm_internal.h"
 #include "ops/tensor_check.h"
+#include <multihead/ops.h>
 
 static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
                             size_t sequences, const int64_t *starts, mh_batch *batch)
@@ -59,7 +59,8 @@ static mh_status check_masks(mh_context *context, const mh_transformer *t,
     mh_status status = MH_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
         if (all[i].mask && o->sequences)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not for a packed batch", all[i].name);
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not supported in a packed batch",
+                           all[i].name);
         status = mh_mask_check(context, all[i].name, all[i].mask, all[i].padding, B, H, all[i].rows,
                                all[i].columns);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
 #include "base/context.h"
-#include "base/entropy.h"
 #include "base/sized_struct.h"
+#include "nn/tape.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     if (!t)
         return MH_ERROR_MEMORY;
     *t = (mh_transformer){
-        .allocator = context->allocator, .identity = mh_entropy() | 1, .config = own};
+        .allocator = context->allocator, .identity = mh_new_identity(), .config = own};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
     if (!(t->layers = mh_alloc(context, layer_bytes(t))))

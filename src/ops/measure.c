@@ -31,7 +31,7 @@ static void read_memory(void *arg, size_t index, size_t worker)
 {
     const measurement *m = arg;
     (void)worker;
-    m->kernels->read_sum(m->floats, m->data + index * m->floats);
+    m->kernels->rowwise.sum(m->floats, m->data + index * m->floats);
 }
 
 enum { ROUNDS = 6 }; // at least: the first ones warm up caches and page tables
@@ -84,15 +84,15 @@ mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprin
     if (status)
         return status;
     const mh_kernels *kernels = context->kernels;
-    const bool one_unit = kernels->bf16_peak == kernels->fma_peak;
+    const bool one_unit = kernels->peak.bf16 == kernels->peak.fma;
     const double share = seconds / (1 + !one_unit + (footprint > 0));
     status = read_gbps(context, footprint, share, &found.read_gbps);
     if (status != MH_OK)
         return status;
     found.footprint = footprint;
-    found.fma_gflops = peak_gflops(context, kernels->fma_peak, share);
+    found.fma_gflops = peak_gflops(context, kernels->peak.fma, share);
     found.bf16_gflops =
-        one_unit ? found.fma_gflops : peak_gflops(context, kernels->bf16_peak, share);
+        one_unit ? found.fma_gflops : peak_gflops(context, kernels->peak.bf16, share);
     mh_write_struct(&found, sizeof found, limits);
     return MH_OK;
 }

@@ -11,15 +11,16 @@ static mh_status check_data(mh_context *context, const char *name, const mh_tens
     char text[128];
     if (size == 0 || count > PTRDIFF_MAX / size)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "%s: found %s, which is no tensor or has too many elements", name,
+                       "%s: found %s, which is not a tensor or has too many elements", name,
                        mh_tensor_describe(t, text, sizeof text));
     if (count == 0)
         return MH_OK;
     if (!t->data)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
     if ((uintptr_t)t->data % size != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is not aligned to its %zu bytes of %s",
-                       name, size, mh_dtype_name(t->dtype));
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: data is not aligned to %zu bytes, the size of %s", name, size,
+                       mh_dtype_name(t->dtype));
     if (!mh_strides_fit(t->rank, t->shape, t->stride, size))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "%s: found %s with strides that reach beyond what memory can hold", name,

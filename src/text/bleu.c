@@ -65,8 +65,8 @@ static size_t nearer(size_t length, size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static bool add_segment(bleu *b, mh_text hypothesis, const mh_text *references, size_t step,
-                        size_t reference_count)
+static bool bleu_add_segment(bleu *b, mh_text hypothesis, const mh_text *references, size_t step,
+                             size_t reference_count)
 {
     if (!mh_ngrams_reset(&b->words) || !mh_ngrams_reset(&b->grams) || !take_words(b, hypothesis) ||
         !mh_ngrams_count(&b->grams, b->symbols.items, b->symbols.count, MH_BLEU_ORDER, true))
@@ -91,7 +91,7 @@ static bool add_segment(bleu *b, mh_text hypothesis, const mh_text *references, 
 
 static double floored_log(double x) { return x == 0 ? -9999999999.0 : log(x); }
 
-static void compute(const bleu *b, mh_bleu_score *score)
+static void bleu_compute(const bleu *b, mh_bleu_score *score)
 {
     double hypothesis = (double)b->hypothesis_length, reference = (double)b->reference_length;
     double smoothing = 1, sum = 0;
@@ -131,11 +131,11 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
               .words = {.context = context},
               .grams = {.context = context}};
     for (size_t i = 0; i < count && status == MH_OK; i++)
-        if (!add_segment(&b, hypotheses[i], references + i, count, reference_count))
+        if (!bleu_add_segment(&b, hypotheses[i], references + i, count, reference_count))
             status = MH_ERROR_MEMORY;
     mh_bleu_score own;
     if (status == MH_OK) {
-        compute(&b, &own);
+        bleu_compute(&b, &own);
         mh_write_struct(&own, sizeof own, score);
     }
     mh_ngrams_free(&b.words);

@@ -42,7 +42,7 @@ static bool add_split_word(chrf *c, mh_text word)
             mh_symbols_add_word(&c->words, word.bytes + length, word.size - length, &c->symbols));
 }
 
-static bool count_words(chrf *c, bool is_hypothesis)
+static bool chrf_count_words(chrf *c, bool is_hypothesis)
 {
     mh_text word;
     c->symbols.count = 0;
@@ -72,7 +72,7 @@ static bool count_text(chrf *c, mh_text text, bool is_hypothesis)
                        : mh_buffer_append(c->context, &c->text, text.bytes, text.size)))
         return false;
     return count_characters(c, is_hypothesis) &&
-           (c->word_order == 0 || count_words(c, is_hypothesis));
+           (c->word_order == 0 || chrf_count_words(c, is_hypothesis));
 }
 
 // Sums the n-grams of a tree, and resets those of the reference.
@@ -111,8 +111,8 @@ static double f_score(const counts *s, size_t orders)
     return 100 * score;
 }
 
-static bool add_segment(chrf *c, mh_text hypothesis, const mh_text *references, size_t step,
-                        size_t reference_count, counts *sums)
+static bool chrf_add_segment(chrf *c, mh_text hypothesis, const mh_text *references, size_t step,
+                             size_t reference_count, counts *sums)
 {
     const size_t orders = CHARACTER_ORDER + c->word_order;
     counts best = {0};
@@ -161,7 +161,7 @@ mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text 
               .word_grams = {.context = context}};
     counts sums = {0};
     for (size_t i = 0; i < count && status == MH_OK; i++)
-        if (!add_segment(&c, hypotheses[i], references + i, count, reference_count, &sums))
+        if (!chrf_add_segment(&c, hypotheses[i], references + i, count, reference_count, &sums))
             status = MH_ERROR_MEMORY;
     if (status == MH_OK)
         *score = f_score(&sums, CHARACTER_ORDER + word_order);

@@ -64,7 +64,7 @@ enum { RELATIVES = sizeof relatives / sizeof *relatives, NONE = RELATIVES };
 _Static_assert(RELATIVES <= 64, "a bit each");
 
 // The relative whose character the text begins with.
-static size_t find(const char *text, size_t size)
+static size_t plain_find(const char *text, size_t size)
 {
     for (size_t i = 0; i < RELATIVES; i++) {
         const char *character = relatives[i].character;
@@ -87,7 +87,7 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
             continue;
         for (size_t i = 0; i < token.size; i++) {
             const size_t r =
-                is_ascii(token.bytes[i]) ? NONE : find(token.bytes + i, token.size - i);
+                is_ascii(token.bytes[i]) ? NONE : plain_find(token.bytes + i, token.size - i);
             if (r != NONE)
                 foreign &= ~(UINT64_C(1) << r);
         }
@@ -102,7 +102,7 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
     *length = 1;
     if (is_ascii(*text))
         return *text >= '\t' && *text <= '\r' ? " " : NULL; // tabs and line breaks
-    const size_t r = find(text, size);
+    const size_t r = plain_find(text, size);
     if (r == NONE || !(foreign >> r & 1))
         return NULL;
     *length = strlen(relatives[r].character);

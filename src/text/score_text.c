@@ -5,7 +5,7 @@
 #include "text/score_text.h"
 #include "support/buffer.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/utf8.h"
 
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
@@ -38,7 +38,7 @@ static void replace_all(mh_buffer *text, const char *from, const char *to)
     text->size = kept;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool score_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_stop(char c) { return c == '.' || c == ','; }
 
 static bool stands_alone(char c) // [\{-\~\[-\` -\&\(-\+\:-\@\/]
@@ -57,13 +57,13 @@ static const char *rule_alone(char a, char b)
 
 static const char *rule_stop_after(char a, char b)
 {
-    return !is_digit(a) && is_stop(b) ? "1 2 " : "";
+    return !score_is_digit(a) && is_stop(b) ? "1 2 " : "";
 }
 static const char *rule_stop_before(char a, char b)
 {
-    return is_stop(a) && !is_digit(b) ? " 1 2" : "";
+    return is_stop(a) && !score_is_digit(b) ? " 1 2" : "";
 }
-static const char *rule_dash(char a, char b) { return is_digit(a) && b == '-' ? "1 2 " : ""; }
+static const char *rule_dash(char a, char b) { return score_is_digit(a) && b == '-' ? "1 2 " : ""; }
 
 static bool apply(mh_context *context, const char *(*rule)(char, char), bool needs_two,
                   mh_buffer *text, mh_buffer *out)
@@ -111,8 +111,8 @@ bool mh_tokenize_13a(mh_context *context, mh_buffer *text, mh_buffer *spare)
            apply(context, rule_dash, true, text, spare);
 }
 
-static mh_status check_texts(mh_context *context, const char *what, const mh_text *texts,
-                             size_t count)
+static mh_status score_check_texts(mh_context *context, const char *what, const mh_text *texts,
+                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!texts[i].bytes && texts[i].size > 0)
@@ -136,6 +136,6 @@ mh_status mh_score_check(mh_context *context, const mh_text *hypotheses, const m
     if (reference_count == 0 || !mh_multiply_sizes(count, reference_count, &total))
         return mh_fail(context, MH_ERROR_ARGUMENT, "score: %zu references, expected at least 1",
                        reference_count);
-    mh_status status = check_texts(context, "hypothesis", hypotheses, count);
-    return status == MH_OK ? check_texts(context, "reference", references, total) : status;
+    mh_status status = score_check_texts(context, "hypothesis", hypotheses, count);
+    return status == MH_OK ? score_check_texts(context, "reference", references, total) : status;
 }

@@ -8,7 +8,7 @@
 //
 // Each byte is merged away at most once and each merge adds at most two pairs, so that a word of
 // a megabyte takes no longer than a megabyte of words. Words that are a token are looked up.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/buffer.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
@@ -67,7 +67,7 @@ static void push_pair(const mh_tokenizer *t, const symbol *s, int32_t left, heap
         heap_push(h, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
-static void merge_pairs(const mh_tokenizer *t, symbol *s, heap *h)
+static void encode_merge_pairs(const mh_tokenizer *t, symbol *s, heap *h)
 {
     while (h->count > 0) {
         uint64_t key = heap_pop(h);
@@ -96,7 +96,7 @@ size_t mh_word_encode(const mh_tokenizer *t, const char *word, size_t size, void
                         i + 1 < size ? (int32_t)i + 1 : NONE};
     for (size_t i = 0; i + 1 < size; i++)
         push_pair(t, s, (int32_t)i, &h);
-    merge_pairs(t, s, &h);
+    encode_merge_pairs(t, s, &h);
     size_t count = 0;
     for (int32_t at = 0; at != NONE; at = s[at].after)
         ids[count++] = (int32_t)s[at].id;
@@ -106,7 +106,7 @@ size_t mh_word_encode(const mh_tokenizer *t, const char *word, size_t size, void
 // ---- a text -----------------------------------------------------------------------------------
 
 // Reserves room for more ids: both arrays grow together.
-static bool reserve(mh_context *context, mh_tokens *tokens, size_t more)
+static bool encode_reserve(mh_context *context, mh_tokens *tokens, size_t more)
 {
     size_t ids_capacity = tokens->capacity, ends_capacity = tokens->capacity;
     if (tokens->count + more <= tokens->capacity)
@@ -130,13 +130,13 @@ static bool add_word(mh_context *context, const mh_tokenizer *t, const char *wor
 {
     size_t id = mh_tokenizer_find(t, word, size);
     if (id != SIZE_MAX && t->tokens[id].whole) {
-        if (!reserve(context, tokens, 1))
+        if (!encode_reserve(context, tokens, 1))
             return false;
         tokens->ids[tokens->count++] = (int32_t)id;
         return true;
     }
     char *scratch = tokens->scratch;
-    bool room = reserve(context, tokens, size) &&
+    bool room = encode_reserve(context, tokens, size) &&
                 mh_grow(context, &scratch, &tokens->scratch_size, mh_word_scratch(size), 1);
     tokens->scratch = scratch;
     if (room)
@@ -208,7 +208,7 @@ mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const 
         if (!mh_tokenizer_token(t, ids[i], &text, &kind)) {
             out->size = 0;
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "decode: id %d at place %zu, expected 0 to %zu", ids[i], i,
+                           "decode: id %d at position %zu, expected 0 to %zu", ids[i], i,
                            t->count - 1);
         }
         if (kind == MH_TOKEN_TEXT && !mh_buffer_append(context, out, text.bytes, text.size)) {

@@ -2,7 +2,7 @@
 // Reads a tokenizer.json, which is untrusted: ids must be 0 .. n - 1, each once; a token is special
 // or made of byte-level characters; all 256 bytes are present; a merge joins two tokens to a third,
 // and no merge produces a special token, so that no text can.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/buffer.h"
 #include "support/file.h"
 #include "text/byte_level.h"
@@ -124,7 +124,7 @@ static mh_status decode_name(reader *r, const char *name, size_t size, mh_buffer
     return MH_OK;
 }
 
-static mh_status add_token(reader *r, size_t id)
+static mh_status vocabulary_add_token(reader *r, size_t id)
 {
     const token_name *n = &r->names[id];
     if (!n->name)
@@ -141,10 +141,10 @@ static mh_status add_token(reader *r, size_t id)
                : MH_ERROR_MEMORY;
 }
 
-static mh_status add_tokens(reader *r)
+static mh_status vocabulary_add_tokens(reader *r)
 {
     for (size_t id = 0; id < r->name_count; id++) {
-        mh_status status = add_token(r, id);
+        mh_status status = vocabulary_add_token(r, id);
         if (status != MH_OK)
             return status;
     }
@@ -242,7 +242,7 @@ static mh_status add_merges(reader *r)
 
 // ---- the whole ------------------------------------------------------------------------------
 
-static mh_status finish(reader *r)
+static mh_status vocabulary_finish(reader *r)
 {
     mh_status status = mh_tokenizer_finish(r->context, r->tokenizer);
     if (status != MH_ERROR_FORMAT)
@@ -270,12 +270,12 @@ static mh_status read_tree(reader *r, json_t *root)
     r->tokenizer = mh_tokenizer_create(r->context);
     status = r->tokenizer ? place_names(r) : MH_ERROR_MEMORY;
     if (status == MH_OK)
-        status = add_tokens(r);
+        status = vocabulary_add_tokens(r);
     if (status == MH_OK)
         status = find_specials(r);
     if (status == MH_OK)
         status = add_merges(r);
-    return status == MH_OK ? finish(r) : status;
+    return status == MH_OK ? vocabulary_finish(r) : status;
 }
 
 static mh_status load_tree(const mh_source *source, json_t **root)

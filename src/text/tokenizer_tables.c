@@ -5,8 +5,8 @@
 #include "support/buffer.h"
 #include "text/tokenizer.h"
 
-#include "base/context.h"
-#include "base/entropy.h"
+#include "base/release.h"
+#include "support/entropy.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
 
@@ -15,7 +15,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     mh_tokenizer *t = mh_alloc(context, sizeof *t);
     if (t) {
         memset(t, 0, sizeof *t);
-        t->allocator = context->allocator;
+        t->allocator = mh_context_allocator(context);
         t->seed = mh_entropy();
         t->pad = t->bos = t->eos = -1;
     }
@@ -38,7 +38,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
 // ---- tokens -------------------------------------------------------------------------------
 
 // The slot that holds the token of these bytes, or the free one where it would be.
-static size_t find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
+static size_t token_find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
 {
     size_t mask = t->by_bytes_size - 1, slot = (size_t)mh_hash_bytes(t->seed, bytes, size) & mask;
     for (; t->by_bytes[slot] != 0; slot = (slot + 1) & mask) {
@@ -53,7 +53,7 @@ size_t mh_tokenizer_find(const mh_tokenizer *t, const char *bytes, size_t size)
 {
     if (t->by_bytes_size == 0)
         return SIZE_MAX;
-    uint32_t found = t->by_bytes[find_slot(t, bytes, size)];
+    uint32_t found = t->by_bytes[token_find_slot(t, bytes, size)];
     return found ? found - 1 : SIZE_MAX;
 }
 
@@ -72,7 +72,7 @@ static bool widen_by_bytes(mh_context *context, mh_tokenizer *t)
     t->by_bytes_size = size;
     for (size_t id = 0; id < t->count; id++)
         if (t->tokens[id].kind == MH_TOKEN_TEXT)
-            slots[find_slot(t, mh_token_bytes(t, id), t->tokens[id].size)] = (uint32_t)id + 1;
+            slots[token_find_slot(t, mh_token_bytes(t, id), t->tokens[id].size)] = (uint32_t)id + 1;
     return true;
 }
 
@@ -85,7 +85,7 @@ bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, 
         !mh_buffer_append(context, &t->bytes, bytes, size))
         return false;
     if (kind == MH_TOKEN_TEXT) {
-        t->by_bytes[find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
+        t->by_bytes[token_find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
         t->by_bytes_used++;
         if (size == 1)
             t->byte_ids[(unsigned char)bytes[0]] = (uint32_t)t->count;

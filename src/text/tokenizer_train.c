@@ -6,7 +6,7 @@
 //     Ġ t h e r e      merge t h:   Ġ th e r e      less: (Ġ,t) (h,e)   more: (Ġ,th) (th,e)
 //
 // 161,312 pairs of sentences (11 MB) and 8,000 merges take 0.3 to 0.6 s.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/sized_struct.h"
 #include "support/buffer.h"
 #include "text/byte_level.h"
@@ -28,7 +28,7 @@ static uint64_t key_of(uint32_t left, uint32_t right) { return (uint64_t)left <<
 
 // ---- from texts to pairs ------------------------------------------------------------------
 
-static mh_status count_words(trainer *tr, const mh_text *texts, size_t count)
+static mh_status tokenizer_count_words(trainer *tr, const mh_text *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         mh_text text = texts[i];
@@ -157,7 +157,7 @@ static mh_status merge_pair(trainer *tr, size_t pair)
     return MH_OK;
 }
 
-static mh_status merge_pairs(trainer *tr, const mh_tokenizer_options *options)
+static mh_status tokenizer_learn_merges(trainer *tr, const mh_tokenizer_options *options)
 {
     uint64_t least = options->min_frequency > 0 ? options->min_frequency : 1;
     mh_status status = MH_OK;
@@ -187,21 +187,21 @@ static bool add_first_tokens(mh_context *context, mh_tokenizer *t)
     return true;
 }
 
-static mh_status train(trainer *tr, const mh_tokenizer_options *options, const mh_text *texts,
-                       size_t count)
+static mh_status tokenizer_learn(trainer *tr, const mh_tokenizer_options *options,
+                                 const mh_text *texts, size_t count)
 {
     tr->tokenizer = mh_tokenizer_create(tr->context);
     if (!tr->tokenizer || !add_first_tokens(tr->context, tr->tokenizer))
         return MH_ERROR_MEMORY;
-    mh_status status = count_words(tr, texts, count);
+    mh_status status = tokenizer_count_words(tr, texts, count);
     if (status == MH_OK)
         status = count_pairs(tr);
     if (status == MH_OK)
-        status = merge_pairs(tr, options);
+        status = tokenizer_learn_merges(tr, options);
     return status == MH_OK ? mh_tokenizer_finish(tr->context, tr->tokenizer) : status;
 }
 
-static mh_status check_options(mh_context *context, const mh_tokenizer_options *options)
+static mh_status tokenizer_check_options(mh_context *context, const mh_tokenizer_options *options)
 {
     const size_t most = MH_TOKENS_MAX - 256 - MH_SPECIAL_COUNT;
     if (options->merges > most)
@@ -220,11 +220,11 @@ mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *op
     mh_tokenizer_options own = mh_tokenizer_options_default();
     mh_status status = MH_READ_STRUCT(context, mh_tokenizer_options, options, &own);
     if (status == MH_OK)
-        status = check_options(context, &own);
+        status = tokenizer_check_options(context, &own);
     if (status != MH_OK)
         return status;
     trainer tr = {.context = context};
-    status = train(&tr, &own, texts, count);
+    status = tokenizer_learn(&tr, &own, texts, count);
     mh_train_words_free(context, &tr.words);
     mh_train_pairs_free(context, &tr.pairs);
     mh_shrink(context, &tr.ids, &tr.ids_capacity, sizeof *tr.ids);

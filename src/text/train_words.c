@@ -5,7 +5,7 @@
 
 #include "text/words.h"
 
-static size_t find_slot(const mh_train_words *w, const char *word, size_t size)
+static size_t word_find_slot(const mh_train_words *w, const char *word, size_t size)
 {
     size_t mask = w->slot_count - 1, slot = (size_t)mh_hash_bytes(0, word, size) & mask;
     for (; w->slots[slot] != 0; slot = (slot + 1) & mask) {
@@ -16,7 +16,7 @@ static size_t find_slot(const mh_train_words *w, const char *word, size_t size)
     return slot;
 }
 
-static bool widen(mh_context *context, mh_train_words *w)
+static bool word_widen(mh_context *context, mh_train_words *w)
 {
     if (2 * (w->count + 1) <= w->slot_count)
         return true;
@@ -29,15 +29,16 @@ static bool widen(mh_context *context, mh_train_words *w)
     w->slots = slots;
     w->slot_count = size;
     for (size_t i = 0; i < w->count; i++)
-        slots[find_slot(w, w->bytes.data + w->words[i].begin, w->words[i].size)] = (uint32_t)i + 1;
+        slots[word_find_slot(w, w->bytes.data + w->words[i].begin, w->words[i].size)] =
+            (uint32_t)i + 1;
     return true;
 }
 
 static mh_status count_word(mh_context *context, mh_train_words *w, const char *word, size_t size)
 {
-    if (!widen(context, w))
+    if (!word_widen(context, w))
         return MH_ERROR_MEMORY;
-    size_t slot = find_slot(w, word, size), begin = w->bytes.size;
+    size_t slot = word_find_slot(w, word, size), begin = w->bytes.size;
     if (w->slots[slot] != 0) {
         w->words[w->slots[slot] - 1].count++;
         return MH_OK;

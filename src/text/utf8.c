@@ -3,7 +3,7 @@
 // bytes that follow and the range of the first of these.
 #include "text/utf8.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/buffer.h"
 #include "support/grow.h"
 

@@ -73,9 +73,9 @@ static mh_status check_durations(mh_context *context, const mh_train_options *o)
 static mh_status check_sources(mh_context *context, const mh_train_options *o)
 {
     if (!o->directory)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected where the run is kept");
+        return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected the directory of the run");
     if (!o->data == !o->example)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or else an example");
+        return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or an example");
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
@@ -111,7 +111,7 @@ static mh_status open_directory(mh_run *run)
     if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
         !mh_directory_has(&run->directory, MH_LOG_NAME))
         return mh_fail(run->context, MH_ERROR_FILE,
-                       "%.700s: has a model but is no training run; training would replace it",
+                       "%.700s: has a model but is not a training run; training would replace it",
                        run->options->directory);
     return MH_OK;
 }

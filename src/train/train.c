@@ -7,8 +7,8 @@
 // If a run is interrupted in between, the last checkpoint records the remaining steps.
 #include <multihead/train.h>
 
+#include "base/argument_check.h"
 #include "base/clock.h"
-#include "base/context.h"
 #include "base/fpenv.h"
 #include "base/sized_struct.h"
 #include "train/model_card.h"
@@ -139,7 +139,7 @@ static mh_status update(mh_run *run)
     if (!isfinite(loss) || !isfinite(norm))
         return mh_fail(run->context, MH_ERROR_DIVERGED,
                        "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
-                       "checkpoint stands. Try a lower learning rate or a longer warm-up",
+                       "checkpoint is kept. Try a lower learning rate or a longer warm-up",
                        p->update + 1, fabs(loss) / (double)tokens, fabs(norm)); // no "-nan"
     status = step(run, norm);
     p->update++;

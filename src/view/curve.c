@@ -2,7 +2,7 @@
 // The curve of a run: reads its log and draws an image or text.
 #include "view/curve.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "view/chart_axis.h"
 
@@ -26,8 +26,8 @@ void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, i
     mh_append_string(to, ")");
 }
 
-static mh_status check_call(mh_context *context, const char *path, const char *out_name,
-                            mh_buffer *out)
+static mh_status curve_check_call(mh_context *context, const char *path, const char *out_name,
+                                  mh_buffer *out)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
@@ -38,7 +38,7 @@ static mh_status check_call(mh_context *context, const char *path, const char *o
 mh_status mh_view_curve(mh_context *context, const char *path, mh_buffer *svg)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, "svg", svg);
+    mh_status status = curve_check_call(context, path, "svg", svg);
     if (status == MH_OK)
         status = mh_run_history_read(context, path, &history);
     if (status != MH_OK)
@@ -51,7 +51,7 @@ mh_status mh_view_curve(mh_context *context, const char *path, mh_buffer *svg)
 mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width, mh_buffer *text)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, "text", text);
+    mh_status status = curve_check_call(context, path, "text", text);
     if (status == MH_OK && (width < MH_CURVE_WIDTH_MIN || width > MH_CURVE_WIDTH_MAX))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d", width,
                          MH_CURVE_WIDTH_MIN, MH_CURVE_WIDTH_MAX);

@@ -8,7 +8,7 @@
 // close an element and inject markup.
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/sized_struct.h"
 #include "support/file.h"
 #include "view/page_data.h"
@@ -63,8 +63,9 @@ typedef struct call {
     mh_trace trace;
 } call;
 
-static mh_status read_call(mh_context *context, const mh_view_options *options,
-                           const mh_trace *trace, const char *out_name, mh_buffer *out, call *own)
+static mh_status page_read_call(mh_context *context, const mh_view_options *options,
+                                const mh_trace *trace, const char *out_name, mh_buffer *out,
+                                call *own)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
@@ -89,7 +90,7 @@ mh_status mh_view_page(mh_context *context, const mh_view_options *options, cons
     call own;
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
     mh_appender to = {.context = context};
-    mh_status status = read_call(context, options, trace, "page", page, &own);
+    mh_status status = page_read_call(context, options, trace, "page", page, &own);
     if (status != MH_OK)
         return status;
     append_until(&to, &from, end, "{{connect}}");
@@ -106,7 +107,7 @@ mh_status mh_view_data(mh_context *context, const mh_view_options *options, cons
 {
     call own;
     mh_appender to = {.context = context};
-    mh_status status = read_call(context, options, trace, "json", json, &own);
+    mh_status status = page_read_call(context, options, trace, "json", json, &own);
     if (status == MH_OK)
         status = mh_need(context, trace, "trace");
     if (status != MH_OK)

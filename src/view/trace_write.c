@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A trace to a safetensors file, as docs/trace-format.md describes it.
+// A trace to a safetensors file, as docs/reference/trace-format.md describes it.
 #include <stdio.h>
 
 #include <multihead/io.h>
@@ -28,7 +28,7 @@ typedef struct output {
     mh_status status;
 } output;
 
-static void add_tensor(output *o, const char *group, const char *tap, const mh_tensor *tensor)
+static void trace_add_tensor(output *o, const char *group, const char *tap, const mh_tensor *tensor)
 {
     if (tensor->data == NULL)
         return;
@@ -37,13 +37,13 @@ static void add_tensor(output *o, const char *group, const char *tap, const mh_t
     o->tensors[o->tensor_count++] = (mh_named_tensor){name, *tensor};
 }
 
-static void add_metadata(output *o, const char *key, const char *value)
+static void trace_add_metadata(output *o, const char *key, const char *value)
 {
     o->metadata[o->metadata_count++] = (mh_metadata){key, value};
 }
 
 // Adds the caller's text, repaired to valid UTF-8.
-static void add_text(output *o, const char *key, const char *text)
+static void trace_add_text(output *o, const char *key, const char *text)
 {
     if (text == NULL || o->status != MH_OK)
         return;
@@ -53,7 +53,7 @@ static void add_text(output *o, const char *key, const char *text)
     mh_buffer *bytes = &o->owned[o->owned_count++];
     o->status = mh_append_finish(&value, MH_OK, bytes);
     if (o->status == MH_OK)
-        add_metadata(o, key, bytes->data);
+        trace_add_metadata(o, key, bytes->data);
 }
 
 // Adds a list as JSON, and takes ownership of it.
@@ -63,10 +63,11 @@ static void add_list(output *o, const char *key, json_t *list)
     o->status = list ? mh_json_print(o->context, list, text) : MH_ERROR_MEMORY;
     json_decref(list);
     if (o->status == MH_OK)
-        add_metadata(o, key, text->data);
+        trace_add_metadata(o, key, text->data);
 }
 
-static void add_tokens(output *o, const char *key, const char *starts_key, mh_trace_tokens tokens)
+static void trace_add_tokens(output *o, const char *key, const char *starts_key,
+                             mh_trace_tokens tokens)
 {
     if (tokens.count == 0 || o->status != MH_OK)
         return;
@@ -78,29 +79,29 @@ static void add_tokens(output *o, const char *key, const char *starts_key, mh_tr
 static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind)
 {
     const char *name = mh_trace_kind_name(kind);
-    add_tensor(o, name, "", &group->weights);
+    trace_add_tensor(o, name, "", &group->weights);
     for (int tap = 0; tap < MH_TRACE_TENSORS; tap++)
-        add_tensor(o, name, mh_trace_tensor_names[tap], mh_trace_tensor_const(group, tap));
+        trace_add_tensor(o, name, mh_trace_tensor_names[tap], mh_trace_tensor_const(group, tap));
     if (group->sequences && group->weights.data != NULL) {
         snprintf(o->axes_keys[kind], NAME_MAX_BYTES, "%s.axes", name);
-        add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
+        trace_add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
     }
     if (group->scale > 0 && group->weights.data != NULL) {
         o->scales[kind] = group->scale;
         mh_tensor scale = mh_tensor_view(&o->scales[kind], MH_F64, 0, NULL);
-        add_tensor(o, name, "scale", &scale);
+        trace_add_tensor(o, name, "scale", &scale);
     }
 }
 
 static mh_status collect_and_write(output *o, const char *path, const mh_trace *trace)
 {
-    add_metadata(o, "trace", "1");
-    add_text(o, "title", trace->title);
-    add_text(o, "model", trace->model);
-    add_tokens(o, "source.tokens", "source.words", trace->source);
-    add_tokens(o, "target.tokens", "target.words", trace->target);
+    trace_add_metadata(o, "trace", "1");
+    trace_add_text(o, "title", trace->title);
+    trace_add_text(o, "model", trace->model);
+    trace_add_tokens(o, "source.tokens", "source.words", trace->source);
+    trace_add_tokens(o, "target.tokens", "target.words", trace->target);
     if (mh_trace_has(trace, MH_TRACE_DECODER))
-        add_tokens(o, "given.tokens", "given.words", trace->given);
+        trace_add_tokens(o, "given.tokens", "given.words", trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
         add_group(o, &trace->groups[kind], (mh_trace_kind)kind);
     if (o->status == MH_OK)

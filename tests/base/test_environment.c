@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A caller that rounds otherwise gets the same bits, also of what is no parallel loop: factors of
 // losses and steps, norms, slopes, initial values. test_bits has attention, test_train a whole run.
-#include "base/philox.h"
+#include "base/random.h"
 #include "support.h"
 
 #include <multihead/attention.h>

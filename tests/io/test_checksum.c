@@ -241,7 +241,7 @@ static void test_reserved(void **state)
     const mh_metadata reserved[] = {{MH_CHECKSUM_KEY, "x"}, {"x", MH_CHECKSUM_MARK "0"}};
     for (size_t i = 0; i < 2; i++)
         test_refused(context, mh_safetensors_write(context, path, NULL, 0, &reserved[i], 1),
-                     MH_ERROR_ARGUMENT, "which the writer makes itself");
+                     MH_ERROR_ARGUMENT, "which the writer computes");
 }
 
 int main(void)

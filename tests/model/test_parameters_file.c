@@ -420,7 +420,7 @@ static void refusals(void **state)
     o.prefix = "model.";
     check_refused(&file, &o, "missing \"model.in_proj_weight\"");
     o.strict = false;
-    check_refused(&file, &o, "none of the 4 parameters is there");
+    check_refused(&file, &o, "has none of the 4 parameters");
 
     mh_mha *mha = make_mha(H, MH_QKV_STACKED);
     const mh_parameters *p = mh_mha_parameters(mha);

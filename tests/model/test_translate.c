@@ -266,7 +266,7 @@ static void batches_side_by_side(void **state)
     spoil_translator(t);
     o.progress = NULL;
     test_refused(context, mh_translate(context, t, &o, texts, 100, &some), MH_ERROR_FORMAT,
-                 "no numbers");
+                 "NaN or infinite");
     assert_null(some);
     mh_translator_free(t);
     mh_context_free(context);

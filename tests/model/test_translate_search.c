@@ -244,15 +244,11 @@ enum { END = 2, BEAM = 2, LONGEST = 40 };
 // token is so unlikely that it never matters.
 static void advance_by(mh_beam *beam, double step, double end)
 {
-    mh_candidate candidates[BEAM][BEAM];
-    mh_next next[BEAM];
+    int32_t ids[] = {10, 11, 10, 11};
+    double log_probabilities[] = {step, -50, -50, -50}, ends[] = {end, -60};
+    const mh_candidates candidates = {ids, log_probabilities, ends};
     size_t parents[BEAM];
-    for (size_t i = 0; i < beam->live; i++) {
-        candidates[i][0] = (mh_candidate){10, i == 0 ? step : -50};
-        candidates[i][1] = (mh_candidate){11, -50};
-        next[i] = (mh_next){candidates[i], BEAM, i == 0 ? end : -60};
-    }
-    mh_beam_advance(beam, next, parents);
+    mh_beam_advance(beam, &candidates, parents);
 }
 
 // Two poor hypotheses are finished while the likely one still needs a token and </s>.

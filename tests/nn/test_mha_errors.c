@@ -276,7 +276,7 @@ static void tape_of_the_dead(void **state)
     static reuse r;
     mh_context_options options = mh_context_options_default();
     options.threads = 1;
-    options.allocator = (mh_allocator){take_again, keep, &r};
+    options.allocator = (mh_allocator){take_again, keep, &r, false};
     mh_context *context;
     assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
     const mh_mha_config config = nn_mha_config(D, H);
@@ -303,7 +303,7 @@ static void caches_and_further_keys(void **state)
     o.heads = H;
     o.key_width = D / H;
     test_ok(*state, mh_kv_cache_create(*state, &o, &cache));
-    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward through a cache");
+    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward pass through a cache");
     // Keys that a call has appended before it failed are gone again.
     REFUSE_FORWARD((c.options.cache = cache, c.options.tape = NULL, c.weights_or_none = &c.weights,
                     c.weights.shape[2] = S + 1),

@@ -171,8 +171,8 @@ static void packed_batches(void **state)
            c.options.tgt_starts = negative, MH_ERROR_ARGUMENT, "tgt_starts[1]: found -2");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = good, MH_ERROR_ARGUMENT, "src_starts[2]");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = NULL, MH_ERROR_ARGUMENT, "src");
-    REFUSE(MH_TRANSFORMER, PACK;
-           c.options.src_mask = &mask, MH_ERROR_ARGUMENT, "src_mask: not for a packed batch");
+    REFUSE(MH_TRANSFORMER, PACK; c.options.src_mask = &mask, MH_ERROR_ARGUMENT,
+                                 "src_mask: not supported in a packed batch");
     REFUSE(MH_TRANSFORMER, c.options.sequences = 2, MH_ERROR_ARGUMENT, "src");
 #undef PACK
 }
@@ -267,6 +267,12 @@ static void decodings(void **state)
     test_refused(*state, CREATE(c.module, &c.src, lengths[1], 1), MH_ERROR_ARGUMENT,
                  "lengths[0]: found 6, expected 0 to 5");
     test_refused(*state, CREATE(c.module, &c.src, lengths[2], 1), MH_ERROR_ARGUMENT, "lengths[1]");
+    mh_packed_weights *packed;
+    test_ok(*state, mh_packed_weights_create(*state, encoder.module, true, &packed));
+    test_refused(*state, mh_decoding_create_packed(*state, c.module, packed, &c.src, NULL, 1, &d),
+                 MH_ERROR_ARGUMENT, "packed: found weights of another Transformer");
+    assert_null(d);
+    mh_packed_weights_free(packed);
     test_ok(*state, CREATE(c.module, &c.src, lengths[0], 1));
 #undef CREATE
     mh_tensor tgt = c.tgt, out = c.out;

@@ -4,7 +4,7 @@
 // noticed and becomes a decision. Inputs come from Philox counters: the same everywhere.
 //
 // MH_GOLDEN_UPDATE=1 prints the lines for golden_hashes.h instead of comparing.
-#include "base/philox.h"
+#include "base/random.h"
 #include "golden_hashes.h"
 #include "ref/ref_tensor.h"
 #include "support.h"

@@ -44,7 +44,7 @@ static void place_on(mh_context *context, const api_call *f, size_t o, size_t p)
         refused(context, f, t, later || !other->output ? output->name : other->name,
                 later || !other->output ? other->name : output->name);
     api_call_tensors(f, t);
-    t[o].data = (float *)t[p].data + 1;
+    t[o].data = (char *)t[p].data + mh_dtype_size(output->dtype);
     refused(context, f, t, later || !other->output ? output->name : other->name,
             later || !other->output ? other->name : output->name);
 }

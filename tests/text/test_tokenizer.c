@@ -293,7 +293,7 @@ static void test_encode_refused(void **state)
     test_refused(context, mh_tokenizer_encode(context, NULL, "", 0, &tokens), MH_ERROR_ARGUMENT,
                  "NULL");
     test_refused(context, mh_tokenizer_decode(context, t, bad, 2, &out), MH_ERROR_ARGUMENT,
-                 "id 417 at place 1, expected 0 to 416");
+                 "id 417 at position 1, expected 0 to 416");
     test_refused(context, mh_tokenizer_decode(context, t, negative, 1, &out), MH_ERROR_ARGUMENT,
                  "id -1");
     test_ok(context, mh_tokenizer_decode(context, t, special, 3, &out));
@@ -362,8 +362,8 @@ static void test_files_refused(void **state)
          "unk_token: found \"null\", expected null"},
         {"\"truncation\": null", "\"truncation\": {}", "truncation: found an object"},
         {"\"1.0\"", "\"2.0\"", "version: found \"2.0\", expected \"1.0\""},
-        {"\"version\"", "\"vision\"", "\"vision\" is not known"},
-        {"\"fuse_unk\"", "\"fuse\": 1, \"fuse_unk\"", "model.\"fuse\" is not known"},
+        {"\"version\"", "\"vision\"", "\"vision\" is unknown"},
+        {"\"fuse_unk\"", "\"fuse\": 1, \"fuse_unk\"", "model.\"fuse\" is unknown"},
         {"\"lstrip\": false", "\"lstrip\": true", "added_tokens[0].lstrip: found true"},
         {"\"special\": true", "\"special\": false", "special: found false, expected true"},
         {"\"content\": \"<s>\"", "\"content\": 7", "content: found an integer, expected a string"},
@@ -391,7 +391,7 @@ static void test_files_refused(void **state)
          "merge 0: \"<s\" is not a token of text"},
         {"\"merges\": [", "\"merges\": [\" a\",", "merge 0: \"\" is not a token of text"},
         {"\"merges\": [", "\"merges\": {", "not valid JSON"},
-        {"\"vocab\": {", "\"vocab\": 1, \"x\": {", "\"x\" is not known"},
+        {"\"vocab\": {", "\"vocab\": 1, \"x\": {", "\"x\" is unknown"},
         // JSON
         {"{", "", "not valid JSON"},
         {"null", "[[[[[[[[[", "nesting deeper than 8 levels"},

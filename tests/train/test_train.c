@@ -392,7 +392,7 @@ static void test_other_settings(void **state)
     options = train_place_options(&place, reference);
     options.data = place.valid;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT,
-                 "data: the run was begun with other sentences");
+                 "data: the run was started with other sentences");
     options = train_place_options(&place, reference);
     mh_translator_config model = *options.model;
     model.d_model = 32;
@@ -456,7 +456,7 @@ static void test_model_is_not_replaced(void **state)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "no training run");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "not a training run");
     mh_context_free(context);
 }
 
@@ -506,7 +506,7 @@ static void test_nothing_is_inherited(void **state)
     mh_context_free(context);
 }
 
-// A rate that no training survives: the checkpoint of before stands.
+// A rate that no training survives: the previous checkpoint is kept.
 static void test_diverged(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void test_diverged(void **state)
     o.clip = 0;
     o.save_every.count = 1;
     o.valid = NULL;
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_DIVERGED, "checkpoint stands");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_DIVERGED, "checkpoint is kept");
     test_ok(context, mh_directory_open(context, directory, &opened));
     assert_true(mh_directory_has(&opened, "checkpoint.safetensors"));
     assert_true(mh_directory_has(&opened, "model.safetensors"));

@@ -231,7 +231,7 @@ static void test_refusals(void **state)
     refused(&t, "target: token 1 is NULL"), t = good_trace();
     t.groups[MH_TRACE_DECODER].k = g->k;
     refused(&t, "decoder.self: tensors without weights"), t = good_trace();
-    g->v.data = NULL, refused(&t, "only together"), t = good_trace();
+    g->v.data = NULL, refused(&t, "must be given together"), t = good_trace();
     g->k.shape[1] = 3, refused(&t, "divides"), t = good_trace();
     g->q.shape[3] = 1, refused(&t, "cross.k"), t = good_trace();
     g->out.rank = 2, refused(&t, "(2, 3, n)"), t = good_trace();

@@ -26,8 +26,8 @@ static mh_status check_vector(mh_context *context, const char *name, const mh_te
     mh_status status = mh_check_f32(context, name, t, 1);
     if (!status && (t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu numbers, %td apart, expected %zu without gaps", name,
-                         t->shape[0], t->stride[0], n);
+                         "%s: found %zu elements with stride %td, expected %zu contiguous ones",
+                         name, t->shape[0], t->stride[0], n);
     return status;
 }
 
@@ -50,7 +50,7 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
     mh_status status = mh_check_float(context, "x", x, 2);
     if (!status && x->shape[1] != K)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "x: found %s, expected (M, %zu) beside weight (%zu, %zu)",
+                         "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
                          mh_tensor_describe(x, text, sizeof text), K, N, K);
     return status ? status : check_shape(context, y_name, y, x->shape[0], N);
 }
@@ -68,12 +68,18 @@ static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precis
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
 
+mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
+{
+    return precision == MH_PRECISION_BF16 && context->kernels->native_bf16 ? MH_BF16 : MH_F32;
+}
+
 static mh_status check_packed(mh_context *context, const mh_linear_options *options,
                               const mh_tensor *weight)
 {
     const mh_packed_matrix *packed = options->packed;
     if (weight)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "weight: expected NULL together with options.packed");
     if (packed->isa != context->isa)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "packed: found a matrix packed at level %s, expected this context's, %s",
@@ -177,7 +183,7 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     (void)worker;
     mh_rows_reduce(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
     if (job->accumulate)
-        job->kernels->add_row(columns, job->dbias + column, sums);
+        job->kernels->elementwise.add_row(columns, job->dbias + column, sums);
     memcpy(job->dbias + column, sums, columns * sizeof *sums);
 }
 

@@ -30,10 +30,10 @@ mh_status mh_check_activation(mh_context *context, mh_activation kind)
 mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind)
 {
     const mh_activation_fn functions[] = {
-        [MH_RELU] = kernels->relu,
-        [MH_GELU] = kernels->gelu,
-        [MH_GELU_TANH] = kernels->gelu_tanh,
-        [MH_SILU] = kernels->silu,
+        [MH_RELU] = kernels->activation.relu,
+        [MH_GELU] = kernels->activation.gelu,
+        [MH_GELU_TANH] = kernels->activation.gelu_tanh,
+        [MH_SILU] = kernels->activation.silu,
     };
     return functions[kind];
 }
@@ -67,16 +67,16 @@ static void backward_part(const mh_kernels *kernels, const void *arg, size_t fir
     (void)first;
     switch (*(const mh_activation *)arg) {
     case MH_RELU:
-        kernels->relu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.relu_grad(n, t[0], t[1], t[2]);
         break;
     case MH_GELU:
-        kernels->gelu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.gelu_grad(n, t[0], t[1], t[2]);
         break;
     case MH_GELU_TANH:
-        kernels->gelu_tanh_grad(n, t[0], t[1], t[2]);
+        kernels->activation.gelu_tanh_grad(n, t[0], t[1], t[2]);
         break;
     case MH_SILU:
-        kernels->silu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.silu_grad(n, t[0], t[1], t[2]);
         break;
     }
 }
@@ -105,7 +105,7 @@ static void swiglu_part(const mh_kernels *kernels, const void *arg, size_t first
                         float *const *t)
 {
     (void)arg, (void)first;
-    kernels->swiglu(n, t[0], t[1], t[2]);
+    kernels->activation.swiglu(n, t[0], t[1], t[2]);
 }
 
 mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up, mh_tensor *y)
@@ -127,7 +127,7 @@ static void swiglu_grad_part(const mh_kernels *kernels, const void *arg, size_t 
                              float *const *t)
 {
     (void)arg, (void)first;
-    kernels->swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
+    kernels->activation.swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
 }
 
 mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
@@ -151,7 +151,7 @@ static void add_part(const mh_kernels *kernels, const void *arg, size_t first, s
                      float *const *t)
 {
     (void)arg, (void)first;
-    kernels->add_rows(n, t[0], t[1], t[2]);
+    kernels->elementwise.add_rows(n, t[0], t[1], t[2]);
 }
 
 mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *y)

@@ -20,7 +20,7 @@ static uint64_t dropout_mask_of_block(const mh_kernels *kernels, const mh_dropou
     const uint64_t counter = block * (MH_KEY_TILE / 8);
     const uint32_t key[2] = {(uint32_t)o->seed, (uint32_t)(o->seed >> 32) ^ 0x44524F50u};
     const uint32_t at[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), o->step, o->stream};
-    return kernels->dropout_mask((uint16_t)(o->probability * 0x1p16f), key, at);
+    return kernels->elementwise.dropout_mask((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
 uint64_t mh_dropout_mask(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first,
@@ -46,7 +46,7 @@ static void dropout_part(const mh_kernels *kernels, const void *arg, size_t firs
         const size_t skip = (size_t)(index % MH_KEY_TILE);
         width = mh_smaller(MH_KEY_TILE - skip, n - j);
         const uint64_t keep = dropout_mask_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
-        kernels->dropout_row(keep, scale, width, x + j, y + j);
+        kernels->elementwise.dropout_row(keep, scale, width, x + j, y + j);
     }
 }
 

@@ -40,7 +40,7 @@ static void gather_rows(void *arg, size_t index, size_t worker)
             mh_row_read(job->kernels, table->dtype, part_of_row(table, id, first), table->stride[1],
                         n, part);
             if (job->scale != 1)
-                job->kernels->scale_row(n, part, job->scale, part);
+                job->kernels->elementwise.scale_row(n, part, job->scale, part);
             mh_row_write(job->kernels, y->dtype, part_of_row(y, i, first), y->stride[y->rank - 1],
                          n, part);
         }
@@ -66,10 +66,10 @@ static void add_columns(void *arg, size_t index, size_t worker)
             x = from;
         }
         if (dtable->stride[1] == 1) {
-            job->kernels->axpy(n, job->scale, x, to);
+            job->kernels->elementwise.axpy(n, job->scale, x, to);
         } else {
             mh_row_read(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
-            job->kernels->axpy(n, job->scale, x, sum);
+            job->kernels->elementwise.axpy(n, job->scale, x, sum);
             mh_row_write(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
         }
     }

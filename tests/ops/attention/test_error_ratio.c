@@ -4,7 +4,8 @@
 // batches, scores from 0.1 to some hundred. Prints the distribution over problems, by the largest
 // score, for each level.
 //
-//     MH_TEST_CASES=6000 build/tests/test_error_ratio      the figures in docs/numerics.md
+//     MH_TEST_CASES=6000 build/tests/test_error_ratio      the figures in
+//     docs/reference/numerics.md
 //
 // Left out: dropout, outputs that are rounded to bf16 or f16, and problems in which the plain loop
 // is (almost) exact, as for rows of one key.

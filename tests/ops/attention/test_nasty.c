@@ -426,7 +426,7 @@ static void denormals(mh_context *context, mh_dtype dtype)
     test_fill_constant(&f.k.view, tiny);
     test_fill_constant(&f.v.view, 8 * tiny);
     run(&f);
-    const bool flushed = dtype == MH_BF16 && !strcmp(mh_context_isa(context), "amx");
+    const bool flushed = dtype == MH_BF16 && mh_context_native_bf16(context);
     for (size_t i = 0; i < 5; i++) {
         near(out_at(&f, i, 0), 8 * tiny,
              flushed ? 8 * tiny : 0x1p-147 + test_rounding(dtype, 8 * tiny));

@@ -56,13 +56,14 @@ static void wrong_operands(void **state)
     make_operands(&p);
     test_ok(context, mh_linear(context, &p.options, &p.x, &p.weight, &p.y));
     p.x = mh_tensor_2d(p.numbers, MH_F32, 3, 6);
-    expect(&p, MH_ERROR_ARGUMENT, "x: found f32 (3, 6), expected (M, 5) beside weight (4, 5)");
+    expect(&p, MH_ERROR_ARGUMENT, "x: found f32 (3, 6), expected (M, 5) for weight (4, 5)");
     p.y = mh_tensor_2d(p.numbers, MH_F32, 4, 3);
     expect(&p, MH_ERROR_ARGUMENT, "y: found f32 (4, 3), expected (3, 4)");
     p.bias = mh_tensor_1d(p.numbers, MH_F32, 5);
-    expect(&p, MH_ERROR_ARGUMENT, "bias: found 5 numbers, 1 apart, expected 4 without gaps");
+    expect(&p, MH_ERROR_ARGUMENT,
+           "bias: found 5 elements with stride 1, expected 4 contiguous ones");
     p.bias.stride[0] = 2;
-    expect(&p, MH_ERROR_ARGUMENT, "bias: found 4 numbers, 2 apart");
+    expect(&p, MH_ERROR_ARGUMENT, "bias: found 4 elements with stride 2");
     p.residual = mh_tensor_2d(p.numbers, MH_F32, 3, 5);
     expect(&p, MH_ERROR_ARGUMENT, "residual: found f32 (3, 5), expected (3, 4)");
     p.relu = mh_tensor_2d(p.numbers, MH_F32, 4, 4);
@@ -117,7 +118,7 @@ static void wrong_packed(void **state)
     mh_tensor transposed = mh_tensor_swap(p.weight, 0, 1);
     test_ok(context, mh_matrix_pack(context, MH_PRECISION_AUTO, &transposed, &packed));
     p.options.packed = packed;
-    expect(&p, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
+    expect(&p, MH_ERROR_ARGUMENT, "weight: expected NULL together with options.packed");
     p.options.packed = packed;
     for (size_t i = 1; test_level(i); i++) {
         mh_context *other = test_context(test_level(i), 1);
@@ -165,7 +166,7 @@ static void wrong_gradients(void **state)
                  MH_ERROR_UNSUPPORTED, "dweight: found dtype bf16, expected f32");
     db.shape[0] = 3;
     test_refused(context, mh_linear_backward(context, NULL, &p.x, &p.weight, &p.y, NULL, NULL, &db),
-                 MH_ERROR_ARGUMENT, "dbias: found 3 numbers");
+                 MH_ERROR_ARGUMENT, "dbias: found 3 elements");
     test_refused(context, mh_linear_backward(context, NULL, &p.x, &p.weight, &p.x, NULL, NULL, &db),
                  MH_ERROR_ARGUMENT, "dy: found f32 (3, 5), expected (3, 4)");
 }

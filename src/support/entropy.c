@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/entropy.h"
+#include "support/entropy.h"
 #include <stdatomic.h>
 #include <sys/random.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // fsync() of files and directories.
-#ifndef MH_BASE_SYNC_H
-#define MH_BASE_SYNC_H
+#ifndef MH_SUPPORT_SYNC_H
+#define MH_SUPPORT_SYNC_H
 
 #include <errno.h>
 #include <unistd.h>
