@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ratios of bench/compare.py as Markdown, for docs/performance.md."""
+"""The ratios of bench/compare.py as Markdown, for docs/tuning/performance.md."""
 
 
 def cell(row, peer, ours):

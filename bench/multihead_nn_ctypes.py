@@ -13,7 +13,7 @@ import ctypes
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_double, c_float, c_int
 from ctypes import c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
-from multihead_ctypes import TENSOR, AttentionOptions, declare, default_options
+from multihead_ctypes import TENSOR, declare, default_options
 
 PRECISION_F32, PRECISION_BF16 = 1, 2          # mh_precision
 ACTIVATIONS = {"relu": 0, "gelu": 1}          # mh_activation
@@ -77,7 +77,7 @@ class MhaOptions(ctypes.Structure):
         ("key_padding_mask", c_void_p),
         ("attn_mask", c_void_p),
         ("per_head_weights", c_bool),
-        ("attention", AttentionOptions),
+        ("attention", c_void_p),
         ("cache", c_void_p),
         ("first", c_int64),
         ("training", c_bool),
@@ -203,7 +203,8 @@ class MultiheadAttention(Module):
 
     def forward(self, attention, x, out):
         """out = self-attention of x; `attention` are the options of the engine."""
-        options = default_options(MhaOptions, attention=attention)
+        options = default_options(MhaOptions, attention=ctypes.addressof(attention))
+        options.keeps = attention  # which it points to
         return self.context.call("mha_forward", self.pointer, options, x, x, x, out, None)
 
 

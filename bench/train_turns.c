@@ -51,9 +51,9 @@ static bool on_event(void *user, const mh_train_event *e)
 static bool parse_precision(const char *name, mh_precision *precision)
 {
     static const char *const names[] = {
-        [MH_PRECISION_AUTO] = "auto", [MH_PRECISION_F32] = "f32", [MH_PRECISION_BF16] = "bf16"};
+        [MH_PRECISION_NATIVE] = "auto", [MH_PRECISION_F32] = "f32", [MH_PRECISION_BF16] = "bf16"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) {
+        if (names[i] && !strcmp(name, names[i])) {
             *precision = (mh_precision)i;
             return true;
         }
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     o.after = (mh_duration){1000000, MH_UPDATES};
     o.event = on_event;
     o.user = &t;
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     const mh_status status = mh_train(t.context, &o, &result);
     if (status)
         fprintf(stderr, "train_turns: %s\n", mh_error_message(t.context));

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 1024 };
-
 const choice dtype_choices[] = {
     {F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {F16_NAMES, MH_F16}, {NULL, 0}};
 const choice precision_choices[] = {
@@ -22,7 +20,7 @@ const choice precision_choices[] = {
 
 // ---- errors ---------------------------------------------------------------------------
 
-static _Noreturn void refuse(const char *format, va_list arguments)
+static _Noreturn void argument_refuse(const char *format, va_list arguments)
 {
     complain_list(format, arguments);
     fprintf(stderr, "Try '%s --help' for more information.\n", get_message_name());
@@ -33,7 +31,7 @@ void refuse_usage(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    refuse(format, arguments);
+    argument_refuse(format, arguments);
 }
 
 // Replaces the C library's, which adds two lines of advice and prints control characters unescaped.
@@ -42,7 +40,7 @@ void argp_error(const struct argp_state *state, const char *format, ...)
     (void)state;
     va_list arguments;
     va_start(arguments, format);
-    refuse(format, arguments);
+    argument_refuse(format, arguments);
 }
 
 // ---- numbers and choices --------------------------------------------------------------
@@ -201,7 +199,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
     common_options *options = state->input;
     switch (key) {
     case KEY_THREADS:
-        options->threads = (size_t)parse_integer(state, "--threads", argument, 1, MOST_THREADS);
+        options->threads = (size_t)parse_integer(state, "--threads", argument, 1, MH_MAX_THREADS);
         return 0;
     case KEY_ISA:
         check_level(state, argument);

@@ -40,7 +40,7 @@ static size_t path_length(const char *spec)
 }
 
 // "a, b, c ..." - as many names as fit.
-static const char *list_names(const mh_tensor_file *file, char *text, size_t size)
+static const char *array_list_names(const mh_tensor_file *file, char *text, size_t size)
 {
     size_t used = 0, count = mh_tensor_file_count(file);
     text[0] = 0;
@@ -55,7 +55,7 @@ static const char *list_names(const mh_tensor_file *file, char *text, size_t siz
     return text;
 }
 
-static int find_tensor(array *a, const char *path, const char *name)
+static int array_find_tensor(array *a, const char *path, const char *name)
 {
     char names[400];
     size_t count = mh_tensor_file_count(a->file);
@@ -64,7 +64,7 @@ static int find_tensor(array *a, const char *path, const char *name)
         return EXIT_DONE;
     if (name && mh_tensor_file_find(a->file, name, &a->tensor))
         return EXIT_DONE;
-    list_names(a->file, names, sizeof names);
+    array_list_names(a->file, names, sizeof names);
     if (!name)
         complain("%s %s: holds %zu tensors, expected %s:NAME with one of: %s", a->option, path,
                  count, path, names);
@@ -76,7 +76,7 @@ static int find_tensor(array *a, const char *path, const char *name)
     return EXIT_INPUT;
 }
 
-static int open_file(mh_context *context, array *a, const char *path)
+static int array_open_file(mh_context *context, array *a, const char *path)
 {
     mh_status status;
     if (is_stream(path)) {
@@ -100,9 +100,9 @@ int array_open(mh_context *context, array *a)
         return EXIT_MEMORY;
     }
     const char *name = a->spec[length] == ':' ? a->spec + length + 1 : NULL;
-    int code = open_file(context, a, path);
+    int code = array_open_file(context, a, path);
     if (code == EXIT_DONE)
-        code = find_tensor(a, path, name);
+        code = array_find_tensor(a, path, name);
     a->found = a->tensor;
     free(path);
     return code;

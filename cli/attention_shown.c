@@ -35,10 +35,10 @@ int attention_check(const attention *a, const mh_translator_config *config)
     return EXIT_USAGE;
 }
 
-static int show(const attention *a, mh_context *context, const mh_trace *trace, FILE *to)
+static int attention_show(const attention *a, mh_context *context, const mh_trace *trace, FILE *to)
 {
     mh_view_options options = a->options;
-    mh_bytes text = {0};
+    mh_buffer text = {0};
     if (options.width == 0)
         options.width = terminal_width(STDOUT_FILENO);
     options.colour = to == stdout && terminal_has_colours();
@@ -47,7 +47,7 @@ static int show(const attention *a, mh_context *context, const mh_trace *trace, 
         return complain_status(context, status, NULL);
     fwrite(text.data, 1, text.size, to);
     fputc('\n', to); // translations are lines: an empty one ends the heatmaps
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
     return EXIT_DONE;
 }
 
@@ -67,7 +67,7 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
     trace.model = name;
     int code = view_files_save(context, &a->options, &trace, &a->page, &a->trace);
     if (code == EXIT_DONE && a->shows)
-        code = show(a, context, &trace, to);
+        code = attention_show(a, context, &trace, to);
     mh_translation_trace_free(made);
     free(name);
     return code;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a sub-command is. main.c holds the one table of them; each cmd_<name>.c defines one.
+// What a sub-command is, and the one list of them, COMMANDS; each <name>/cmd_<name>.c defines one.
 //
 // A command's options are one `struct argp`: it parses them, and help.c and manpage.c print
 // them, so the three cannot disagree.
@@ -26,8 +26,14 @@ typedef struct command {
     int (*run)(int argc, char **argv); // argv[0] is "multihead NAME"; returns an exit code
 } command;
 
-extern const command attend_command, bench_command, info_command, mha_command, score_command,
-    serve_command, train_command, translate_command, view_command;
+// The commands a user sees, in the order of `multihead --help`. Command(name) is expanded for each.
+#define COMMANDS(Command)                                                                          \
+    Command(attend) Command(bench) Command(info) Command(mha) Command(score) Command(serve)        \
+        Command(train) Command(translate) Command(view)
+
+#define DECLARE_COMMAND(name) extern const command name##_command;
+COMMANDS(DECLARE_COMMAND)
+#undef DECLARE_COMMAND
 
 // An alias of the option above it in a table, hidden from help: the name that PyTorch or Hugging
 // Face uses.
@@ -36,8 +42,7 @@ extern const command attend_command, bench_command, info_command, mha_command, s
         name, 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0                                       \
     }
 
-// The commands a user sees, ended by NULL.
-extern const command *const commands[];
+extern const command *const commands[]; // the same, ended by NULL
 
 extern const char program_summary[]; // what multihead is, one line
 

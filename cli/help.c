@@ -10,7 +10,7 @@
 
 enum { PAGE_WIDTH = 79, TEXT_COLUMN = 28 };
 
-static void put_spaces(FILE *to, int count)
+static void help_put_spaces(FILE *to, int count)
 {
     for (int i = 0; i < count; i++)
         putc(' ', to);
@@ -26,7 +26,7 @@ static void put_wrapped(FILE *to, const char *text, size_t length, int column, i
         int size = (int)((space ? space : end) - text);
         if (!first && column + 1 + size > PAGE_WIDTH) {
             putc('\n', to);
-            put_spaces(to, indent);
+            help_put_spaces(to, indent);
             column = indent;
         } else if (!first) {
             putc(' ', to);
@@ -55,7 +55,7 @@ static void put_text(FILE *to, const char *text, size_t length)
     }
 }
 
-static void put_option(FILE *to, const struct argp_option *option)
+static void help_put_option(FILE *to, const struct argp_option *option)
 {
     bool has_short = option->key > ' ' && option->key < 0x7f;
     int column = has_short ? fprintf(to, "  -%c, ", option->key) : fprintf(to, "      ");
@@ -66,11 +66,11 @@ static void put_option(FILE *to, const struct argp_option *option)
         putc('\n', to);
         column = 0;
     }
-    put_spaces(to, TEXT_COLUMN - column);
+    help_put_spaces(to, TEXT_COLUMN - column);
     put_wrapped(to, option->doc, strlen(option->doc), TEXT_COLUMN, TEXT_COLUMN);
 }
 
-static void put_group(FILE *to, const char *title) { fprintf(to, "\n%s:\n", title); }
+static void help_put_group(FILE *to, const char *title) { fprintf(to, "\n%s:\n", title); }
 
 void put_options(FILE *to, const struct argp *argp, const option_style *style)
 {
@@ -99,7 +99,7 @@ void print_command_help(FILE *to, const command *c)
     const char *doc = c->argp->doc;
     const char *after = strchr(doc, '\v');
     put_text(to, doc, after ? (size_t)(after - doc) : strlen(doc));
-    put_options(to, c->argp, &(option_style){put_option, put_group});
+    put_options(to, c->argp, &(option_style){help_put_option, help_put_group});
     if (after) {
         putc('\n', to);
         put_text(to, after + 1, strlen(after + 1));

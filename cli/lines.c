@@ -25,7 +25,7 @@ mh_text skip_byte_order_mark(mh_text line)
     return marked ? (mh_text){line.bytes + sizeof mark, line.size - sizeof mark} : line;
 }
 
-static int split(lines *l, size_t size)
+static int lines_split(lines *l, size_t size)
 {
     size_t most = 1;
     for (size_t i = 0; i < size; i++)
@@ -52,10 +52,10 @@ int lines_read(const char *path, lines *l)
     *l = (lines){.name = input_name(path)};
     int code = whole_file_read(NULL, path, SIZE_MAX, &l->bytes, &size);
     if (code == EXIT_DONE && size >= 2 && memcmp(l->bytes, "\x1f\x8b", 2) == 0) {
-        complain("%s: is compressed by gzip, expected text: pipe it through zcat", l->name);
+        complain("%s: is gzip-compressed, expected text: pipe it through zcat", l->name);
         return EXIT_INPUT;
     }
-    return code == EXIT_DONE ? split(l, size) : code;
+    return code == EXIT_DONE ? lines_split(l, size) : code;
 }
 
 void lines_free(lines *l)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead: finds the sub-command and runs it. The table below is the one list of commands;
-// a new one is a file cmd_<name>.c and a line here.
+// multihead: finds the sub-command in the list of command.h and runs it.
 #include "arguments.h"
 #include "command.h"
 #include "messages.h"
@@ -12,9 +11,9 @@
 
 const char program_summary[] = "multi-head attention on CPUs, from the shell";
 
-const command *const commands[] = {
-    &attend_command, &bench_command, &info_command,      &mha_command,  &score_command,
-    &serve_command,  &train_command, &translate_command, &view_command, NULL};
+#define ADDRESS(name) &name##_command,
+const command *const commands[] = {COMMANDS(ADDRESS) NULL};
+#undef ADDRESS
 
 static const command *find_command(const char *name)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Text with troff's special characters escaped.
-static void put_escaped(FILE *to, const char *text, size_t length)
+static void man_put_escaped(FILE *to, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (text[i] == '\\')
@@ -21,9 +21,9 @@ static void put_escaped(FILE *to, const char *text, size_t length)
     }
 }
 
-static void put_line(FILE *to, const char *text)
+static void man_put_line(FILE *to, const char *text)
 {
-    put_escaped(to, text, strlen(text));
+    man_put_escaped(to, text, strlen(text));
     putc('\n', to);
 }
 
@@ -42,7 +42,7 @@ static void put_paragraphs(FILE *to, const char *text, size_t length)
             fputs(".PP\n", to);
         literal = indented;
         if (size > 0) {
-            put_escaped(to, text, size);
+            man_put_escaped(to, text, size);
             putc('\n', to);
         }
         text += size + 1;
@@ -51,32 +51,32 @@ static void put_paragraphs(FILE *to, const char *text, size_t length)
         fputs(".fi\n", to);
 }
 
-static void put_option(FILE *to, const struct argp_option *option)
+static void man_put_option(FILE *to, const struct argp_option *option)
 {
     fputs(".TP\n", to);
     if (option->key > ' ' && option->key < 0x7f)
         fprintf(to, "\\fB\\-%c\\fR, ", option->key);
     fputs("\\fB\\-\\-", to);
-    put_escaped(to, option->name, strlen(option->name));
+    man_put_escaped(to, option->name, strlen(option->name));
     fputs("\\fR", to);
     if (option->arg)
         fprintf(to, option->flags & OPTION_ARG_OPTIONAL ? "[=\\fI%s\\fR]" : "=\\fI%s\\fR",
                 option->arg);
     putc('\n', to);
-    put_line(to, option->doc);
+    man_put_line(to, option->doc);
 }
 
-static void put_group(FILE *to, const char *title) { fprintf(to, ".PP\n\\fI%s\\fR\n", title); }
+static void man_put_group(FILE *to, const char *title) { fprintf(to, ".PP\n\\fI%s\\fR\n", title); }
 
 static void put_command(FILE *to, const command *c)
 {
     fprintf(to, ".SS \"multihead %s\"\n", c->name);
     fprintf(to, "\\fBmultihead %s\\fR ", c->name);
-    put_line(to, c->argp->args_doc);
+    man_put_line(to, c->argp->args_doc);
     const char *doc = c->argp->doc;
     const char *after = strchr(doc, '\v');
     put_paragraphs(to, doc, after ? (size_t)(after - doc) : strlen(doc));
-    put_options(to, c->argp, &(option_style){put_option, put_group});
+    put_options(to, c->argp, &(option_style){man_put_option, man_put_group});
     if (after)
         put_paragraphs(to, after + 1, strlen(after + 1));
 }
@@ -104,7 +104,7 @@ void print_man_page(FILE *to)
 {
     fprintf(to, ".TH MULTIHEAD 1 \"\" \"multihead %s\" \"User Commands\"\n", MH_VERSION_STRING);
     fputs(".SH NAME\nmultihead \\- ", to);
-    put_line(to, program_summary);
+    man_put_line(to, program_summary);
     fputs(".SH SYNOPSIS\n\\fBmultihead\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n", to);
     fputs(".SH DESCRIPTION\nResults go to standard output or to the named files, "
           "messages and progress to standard error. Output files are written atomically.\n"

@@ -25,7 +25,7 @@ bool outputs_wanted(const output *outputs, int from, int count)
 
 // Resolves symbolic links in the last component of a path: the file that is written, which need not
 // exist yet.
-static void follow_links(const char *path, char target[PATH_MAX])
+static void output_follow_links(const char *path, char target[PATH_MAX])
 {
     enum { MOST_LINKS = 40 };
     char link[PATH_MAX];
@@ -48,8 +48,8 @@ static bool same_file(const char *path_a, const char *path_b)
 {
     struct stat sa, sb;
     char a[PATH_MAX], b[PATH_MAX];
-    follow_links(path_a, a);
-    follow_links(path_b, b);
+    output_follow_links(path_a, a);
+    output_follow_links(path_b, b);
     if (strcmp(a, b) == 0)
         return true;
     if (stat(a, &sa) == 0 && stat(b, &sb) == 0)

@@ -20,7 +20,7 @@ bool is_stream(const char *path)
 const char *input_name(const char *path) { return is_standard(path) ? "standard input" : path; }
 
 // Prints "OPTION: PATH: WHAT: REASON", without missing parts, and returns the exit code.
-static int refuse(const char *option, const char *path, const char *what, int error)
+static int whole_file_refuse(const char *option, const char *path, const char *what, int error)
 {
     complain("%s%s%s: %s%s%s", option ? option : "", option ? ": " : "", input_name(path), what,
              error ? ": " : "", error ? strerror(error) : "");
@@ -32,10 +32,11 @@ static FILE *open_stream(const char *option, const char *path, int *code)
     static bool standard_taken;
     if (!is_standard(path)) {
         FILE *stream = fopen(path, "rb");
-        *code = stream ? EXIT_DONE : refuse(option, path, "cannot be opened", errno);
+        *code = stream ? EXIT_DONE : whole_file_refuse(option, path, "cannot be opened", errno);
         return stream;
     }
-    *code = standard_taken ? refuse(option, path, "can be read only once", 0) : EXIT_DONE;
+    *code =
+        standard_taken ? whole_file_refuse(option, path, "can be read only once", 0) : EXIT_DONE;
     if (*code != EXIT_DONE)
         return NULL;
     standard_taken = true;
@@ -53,17 +54,17 @@ int whole_file_read(const char *option, const char *path, size_t most, char **by
             capacity = capacity ? 2 * capacity : 1 << 16;
             char *bigger = capacity > used ? realloc(*bytes, capacity) : NULL;
             if (!bigger) {
-                code = refuse(option, path, "cannot be read", ENOMEM);
+                code = whole_file_refuse(option, path, "cannot be read", ENOMEM);
                 break;
             }
             *bytes = bigger;
         }
         used += fread(*bytes + used, 1, capacity - used - 1, stream);
         if (used > most)
-            code = refuse(option, path, "is too large", 0);
+            code = whole_file_refuse(option, path, "is too large", 0);
     }
     if (code == EXIT_DONE && ferror(stream))
-        code = refuse(option, path, "cannot be read", errno);
+        code = whole_file_refuse(option, path, "cannot be read", errno);
     if (stream && stream != stdin)
         fclose(stream);
     if (code == EXIT_DONE)

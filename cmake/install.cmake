@@ -58,10 +58,11 @@ endif()
 
 install(TARGETS ${libraries} EXPORT multihead)
 install(DIRECTORY include/multihead DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# The pages name each other, the examples and docs/NAME.md as in the source tree.
+# The pages name each other, the examples and docs/SHELF/NAME.md as in the source tree.
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c")
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.c" PATTERN "*.md")
 if(MH_BUILD_MODEL)
   install(DIRECTORY models/fr-en DESTINATION ${CMAKE_INSTALL_DATADIR}/multihead/models)
 endif()

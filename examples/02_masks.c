@@ -85,7 +85,7 @@ static void show_sequences(mh_context *context)
 static void show_own_mask(mh_context *context)
 {
     uint8_t keep[S] = {1, 0, 1, 0, 1, 0, 1, 0};
-    mh_mask every_other = {MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, S)};
+    mh_mask every_other = mh_mask_make(MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, S));
     mh_attention_options options = mh_attention_options_default();
     options.masks = &every_other;
     options.mask_count = 1;

@@ -129,7 +129,7 @@ int main(void)
     options.threads = THREADS;
     options.parallel_for = my_parallel_for;
     options.parallel_for_user = &calls;
-    options.allocator = (mh_allocator){my_alloc, my_release, &memory};
+    options.allocator = (mh_allocator){my_alloc, my_release, &memory, false};
     attend(&options, as_guest);
 
     printf("  parallel loops run on our own threads: %zu\n", calls);

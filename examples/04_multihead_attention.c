@@ -96,7 +96,9 @@ static void weights_of_each_head(void)
     mh_tensor weights = mh_tensor_4d(w, MH_F32, B, H, T, T);
     mh_mha_options options = mh_mha_options_default();
     options.per_head_weights = true;
-    options.attention.causal = MH_CAUSAL; // no mask tensor needed
+    mh_attention_options attention = mh_attention_options_default();
+    attention.causal = MH_CAUSAL; // no mask tensor needed
+    options.attention = &attention;
     must(mh_mha_forward(context, mha, &options, &query, &query, &query, &out, &weights));
     printf("  batch first, causal, weights of each head\n");
     print("x", &query);

@@ -64,7 +64,8 @@ int main(void)
     // Padded, with a tap on the last layer's heads.
     mh_tensor x = mh_tensor_3d(src, MH_F32, B, S, D), y = mh_tensor_3d(out, MH_F32, B, S, D);
     mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, B, S);
-    mh_tap tap = {.kind = MH_TAP_ENCODER,
+    mh_tap tap = {.struct_size = sizeof(mh_tap),
+                  .kind = MH_TAP_ENCODER,
                   .layer = LAYERS - 1,
                   .weights = mh_tensor_4d(weights, MH_F32, B, H, S, S)};
     mh_transformer_options options = mh_transformer_options_default();

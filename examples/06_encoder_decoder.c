@@ -46,8 +46,10 @@ static int decode(const mh_transformer *whole)
     mh_tensor s = mh_tensor_3d(src, MH_F32, S, B, D), m = mh_tensor_3d(memory, MH_F32, S, B, D);
     must(mh_transformer_encode(context, whole, NULL, &s, &m));
     must(mh_decoding_create(context, whole, &m, NULL, 1, &decoding));
-    const mh_tap tap = {
-        .kind = MH_TAP_CROSS, .layer = 1, .weights = mh_tensor_4d(cross, MH_F32, B, H, 1, S)};
+    const mh_tap tap = {.struct_size = sizeof(mh_tap),
+                        .kind = MH_TAP_CROSS,
+                        .layer = 1,
+                        .weights = mh_tensor_4d(cross, MH_F32, B, H, 1, S)};
     int same = 0;
     for (size_t t = 0; t < T; t++) {
         mh_tensor token = mh_tensor_3d(&tgt[t * B * D], MH_F32, 1, B, D);

@@ -109,38 +109,38 @@ static double step_once(const mh_mha *mha, const mh_mha_options *options, learne
                         learned *rest, double *right)
 {
     const mh_tensor id = mh_tensor_1d(ids, MH_I64, ROWS), at = mh_tensor_1d(places, MH_I64, ROWS);
-    const mh_tensor rows = mh_tensor_2d(x, MH_F32, ROWS, D);
-    const mh_tensor where = mh_tensor_2d(place, MH_F32, ROWS, D);
+    mh_tensor rows = mh_tensor_2d(x, MH_F32, ROWS, D);
+    mh_tensor where = mh_tensor_2d(place, MH_F32, ROWS, D);
     const mh_tensor tokens = own(rest, TOKENS, false), positions = own(rest, POSITIONS, false);
     must(mh_embedding(context, &tokens, &id, 1, &rows));
     must(mh_embedding(context, &positions, &at, 1, &where));
     must(mh_add(context, &rows, &where, &rows));
 
-    const mh_tensor xt = mh_tensor_3d(x, MH_F32, B, T, D), yt = mh_tensor_3d(y, MH_F32, B, T, D);
+    mh_tensor xt = mh_tensor_3d(x, MH_F32, B, T, D), yt = mh_tensor_3d(y, MH_F32, B, T, D);
     must(mh_mha_forward(context, mha, options, &xt, &xt, &xt, &yt, NULL));
 
     const mh_tensor found = mh_tensor_2d(y, MH_F32, ROWS, D);
     const mh_tensor read = own(rest, READ, false), bias = own(rest, READ_BIAS, false);
-    const mh_tensor answers = mh_tensor_2d(logits, MH_F32, ROWS, ANSWERS * V);
+    mh_tensor answers = mh_tensor_2d(logits, MH_F32, ROWS, ANSWERS * V);
     mh_linear_options linear = mh_linear_options_default();
     linear.bias = &bias;
     must(mh_linear(context, &linear, &found, &read, &answers));
     *right = count_correct();
 
     double loss;
-    const mh_tensor each = mh_tensor_2d(logits, MH_F32, ROWS * ANSWERS, V);
+    mh_tensor each = mh_tensor_2d(logits, MH_F32, ROWS * ANSWERS, V);
     const mh_tensor target = mh_tensor_1d(targets, MH_I64, ROWS * ANSWERS);
     must(mh_cross_entropy(context, NULL, &each, &target, &loss, NULL, &each));
 
-    const mh_tensor dfound = mh_tensor_2d(dy, MH_F32, ROWS, D);
-    const mh_tensor dread = own(rest, READ, true), dbias = own(rest, READ_BIAS, true);
+    mh_tensor dfound = mh_tensor_2d(dy, MH_F32, ROWS, D);
+    mh_tensor dread = own(rest, READ, true), dbias = own(rest, READ_BIAS, true);
     must(mh_linear_backward(context, NULL, &found, &read, &answers, &dfound, &dread, &dbias));
     const mh_tensor dyt = mh_tensor_3d(dy, MH_F32, B, T, D);
-    const mh_tensor dxt = mh_tensor_3d(dx, MH_F32, B, T, D);
+    mh_tensor dxt = mh_tensor_3d(dx, MH_F32, B, T, D);
     must(mh_mha_backward(context, mha, options, &xt, &xt, &xt, &dyt, attention->gradients, &dxt,
                          NULL, NULL));
     const mh_tensor drows = mh_tensor_2d(dx, MH_F32, ROWS, D);
-    const mh_tensor dtokens = own(rest, TOKENS, true), dpositions = own(rest, POSITIONS, true);
+    mh_tensor dtokens = own(rest, TOKENS, true), dpositions = own(rest, POSITIONS, true);
     must(mh_embedding_backward(context, &id, 1, -1, &drows, &dtokens));
     must(mh_embedding_backward(context, &at, 1, -1, &drows, &dpositions));
     return loss;

@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     const char *directory = argc > 1 ? argv[1] : mkdtemp(temporary);
     char error[256];
     if (!directory || mh_context_create(NULL, &context, error, sizeof error) != MH_OK) {
-        fprintf(stderr, "08_files: %s\n", directory ? error : "no temporary folder");
+        fprintf(stderr, "08_files: %s\n", directory ? error : "no temporary directory");
         return EXIT_FAILURE;
     }
     write_files(directory);

@@ -51,10 +51,10 @@ int main(int argc, char **argv)
     options.weights = &group->weights;
     must(mh_attention_forward(context, &options, &group->q, &group->k, &group->v, &result));
 
-    mh_bytes text;
+    mh_buffer text;
     must(mh_view_text(context, NULL, &trace, &text));
     fputs(text.data, stdout);
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
     if (argc > 1)
         must(mh_view_page_write(context, NULL, &trace, argv[1]));
     mh_context_free(context);

@@ -47,7 +47,7 @@ static void show_alignment(const mh_translation *translation)
         printf("            ");
         show_token(translation->text.bytes, translation->ends, t);
         printf(" from ");
-        show_token(source->text.bytes, source->ends, strongest(translation, t));
+        show_token(source->text.data, source->ends, strongest(translation, t));
         printf("\n");
     }
 }
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     mh_translator *translator; // may be shared by any number of threads, each with its own context
-    must(mh_translator_load(context, directory, MH_PRECISION_AUTO, &translator));
+    must(mh_translator_load(context, directory, MH_PRECISION_NATIVE, &translator));
 
     mh_translate_options options = mh_translate_options_default();
     options.n_best = BEST;

@@ -40,7 +40,7 @@ static void embed(const mh_transformer *model, size_t n, size_t length, size_t f
 {
     const mh_tensor letters = table(model, mh_transformer_parameters(model)->values);
     const mh_tensor id = mh_tensor_2d(ids, MH_I32, n / length, length);
-    const mh_tensor rows = mh_tensor_3d(x, MH_F32, n / length, length, D);
+    mh_tensor rows = mh_tensor_3d(x, MH_F32, n / length, length, D);
     const mh_tensor place = mh_tensor_2d(positions + first * D, MH_F32, length, D);
     must(mh_embedding(context, &letters, &id, 1, &rows));
     must(mh_add(context, &rows, &place, &rows));
@@ -50,7 +50,7 @@ static void embed(const mh_transformer *model, size_t n, size_t length, size_t f
 static void read_out(const mh_transformer *model, size_t n)
 {
     const mh_tensor letters = table(model, mh_transformer_parameters(model)->values);
-    const mh_tensor rows = mh_tensor_2d(y, MH_F32, n, D), out = mh_tensor_2d(logits, MH_F32, n, V);
+    mh_tensor rows = mh_tensor_2d(y, MH_F32, n, D), out = mh_tensor_2d(logits, MH_F32, n, V);
     must(mh_linear(context, NULL, &rows, &letters, &out));
 }
 
@@ -65,23 +65,21 @@ static double step_once(const mh_transformer *model, const mh_transformer_option
             targets[b * T + t] = verse[from + t + 1];
         }
     }
-    const mh_tensor xt = mh_tensor_3d(x, MH_F32, B, T, D), yt = mh_tensor_3d(y, MH_F32, B, T, D);
+    mh_tensor xt = mh_tensor_3d(x, MH_F32, B, T, D), yt = mh_tensor_3d(y, MH_F32, B, T, D);
     embed(model, ROWS, T, 0);
     must(mh_transformer_forward(context, model, options, &xt, NULL, &yt));
     read_out(model, ROWS);
 
     double loss;
     const mh_tensor target = mh_tensor_1d(targets, MH_I32, ROWS);
-    const mh_tensor out = mh_tensor_2d(logits, MH_F32, ROWS, V); // and its gradient
+    mh_tensor out = mh_tensor_2d(logits, MH_F32, ROWS, V); // and its gradient
     must(mh_cross_entropy(context, NULL, &out, &target, &loss, NULL, &out));
 
     const mh_tensor letters = table(model, mh_transformer_parameters(model)->values);
-    const mh_tensor dletters = table(model, gradients), id = mh_tensor_1d(ids, MH_I32, ROWS);
-    const mh_tensor rows = mh_tensor_2d(y, MH_F32, ROWS, D),
-                    drows = mh_tensor_2d(dy, MH_F32, ROWS, D);
+    mh_tensor dletters = table(model, gradients), id = mh_tensor_1d(ids, MH_I32, ROWS);
+    mh_tensor rows = mh_tensor_2d(y, MH_F32, ROWS, D), drows = mh_tensor_2d(dy, MH_F32, ROWS, D);
     must(mh_linear_backward(context, NULL, &rows, &letters, &out, &drows, &dletters, NULL));
-    const mh_tensor dyt = mh_tensor_3d(dy, MH_F32, B, T, D),
-                    dxt = mh_tensor_3d(dx, MH_F32, B, T, D);
+    mh_tensor dyt = mh_tensor_3d(dy, MH_F32, B, T, D), dxt = mh_tensor_3d(dx, MH_F32, B, T, D);
     must(mh_transformer_backward(context, model, options, &xt, NULL, &dyt, gradients, &dxt, NULL));
     const mh_tensor dembedded = mh_tensor_2d(dx, MH_F32, ROWS, D);
     must(mh_embedding_backward(context, &id, 1, -1, &dembedded, &dletters));
@@ -121,7 +119,7 @@ static void recite(const mh_transformer *model, size_t prompt, char text[T + 1])
             ids[i] = text[done + i];
         embed(model, count, count, done);
         const mh_tensor in = mh_tensor_3d(x, MH_F32, 1, count, D);
-        const mh_tensor out = mh_tensor_3d(y, MH_F32, 1, count, D);
+        mh_tensor out = mh_tensor_3d(y, MH_F32, 1, count, D);
         must(mh_decoding_step(context, decoding, NULL, 0, &in, &out));
         read_out(model, count);
         const float *last = logits + (count - 1) * V;
@@ -142,7 +140,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "11_language_model: %s\n", steps ? error : "STEPS: expected a number");
         return EXIT_FAILURE;
     }
-    const mh_tensor places = mh_tensor_2d(positions, MH_F32, T, D);
+    mh_tensor places = mh_tensor_2d(positions, MH_F32, T, D);
     must(mh_positions_sinusoidal(context, 0, 1, &places));
     mh_transformer_config config = mh_transformer_config_default();
     config.kind = MH_ENCODER;

@@ -102,8 +102,9 @@ def broken_c(text):
     for piece in pieces_of_c(text):
         program = piece if "int main" in piece else f"{PRELUDE}void piece(void)\n{{\n{piece}\n}}\n"
         compiler = subprocess.run(
-            ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Iinclude",
-             "-fsyntax-only", "-xc", "-"], cwd=ROOT, input=program, capture_output=True, text=True)
+            ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-unused-result",
+             "-Iinclude", "-fsyntax-only", "-xc", "-"], cwd=ROOT, input=program, capture_output=True,
+            text=True)
         if compiler.returncode != 0:
             yield f"C that does not compile:\n{piece}\n{compiler.stderr}"
 

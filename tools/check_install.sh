@@ -18,13 +18,13 @@ make -s install BUILD="$build" PREFIX=/opt/mh DESTDIR="$tmp/stage" >"$tmp/log" 2
 root=$tmp/stage/opt/mh
 libdir=$(dirname "$(find "$root" -name libmultihead.so)")
 for file in bin/multihead share/man/man1/multihead.1 include/multihead/multihead.h \
-    share/doc/multihead/LICENSE share/doc/multihead/README.md share/doc/multihead/docs/mha.md \
+    share/doc/multihead/LICENSE share/doc/multihead/README.md share/doc/multihead/docs/guide/mha.md \
     share/doc/multihead/docs/images/overview.png share/doc/multihead/examples/01_attention.c \
     share/multihead/models/fr-en/model.safetensors; do
     [ -f "$root/$file" ] || fail "$file was not installed"
 done
-# what the command's help and messages call docs/NAME.md
-for page in $(grep -ohE 'docs/[a-z-]+[.]md' cli/*.c | sort -u); do
+# what the command's help and messages call docs/SHELF/NAME.md
+for page in $(grep -rohE 'docs/[a-z/-]+[.]md' cli | sort -u); do
     [ -f "$root/share/doc/multihead/$page" ] || fail "the command names $page, which was not installed"
 done
 mkdir "$tmp/empty"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_symbols.sh BUILD
-# The shared libraries export only what is declared with MH_API, all of it beginning with mh_;
-# and instructions of a level stay in that level's folder: a vector register that an old CPU
+# The shared libraries export exactly what the public headers declare with MH_API, all of it
+# beginning with mh_; and instructions of a level stay in that level's folder: a vector register that an old CPU
 # lacks, or a function the linker could share between levels, is found in no other object.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,17 +10,21 @@ build=${1:?usage: check_symbols.sh BUILD}
 failed=0
 complain() { echo "symbols: $*" >&2; failed=1; }
 
-exported=0
-for library in "$build"/libmultihead.so "$build"/libmultihead-model.so; do
-    for symbol in $(nm -D --defined-only "$library" | awk '{ print $3 }'); do
-        exported=$((exported + 1))
-        case $symbol in
-        mh_*) ;;
-        *) complain "$library exports $symbol, which does not begin with mh_" ;;
-        esac
-        grep -qE "^MH_API .*[ *]$symbol\(" include/multihead/*.h src/base/*.h src/ops/*.h src/nn/*.h ||
-            complain "$library exports $symbol, which no header declares with MH_API"
-    done
+# Declarations may span lines: one per line, then the name before the first parenthesis.
+declared=$(sed 's,//.*,,; /^#/d' include/multihead/*.h | tr '\n' ' ' | tr ';' '\n' |
+    sed -n 's/.*MH_API [^(]*[ *]\([a-z0-9_]*\)(.*/\1/p' | sort)
+exported=$(nm -D --defined-only "$build"/libmultihead.so "$build"/libmultihead-model.so |
+    awk 'NF == 3 { print $3 }' | sort)
+for symbol in $exported; do
+    case $symbol in
+    mh_*) ;;
+    *) complain "exported: $symbol, which does not begin with mh_" ;;
+    esac
+    echo "$declared" | grep -qx "$symbol" ||
+        complain "exported: $symbol, which no public header declares with MH_API"
+done
+for symbol in $declared; do
+    echo "$exported" | grep -qx "$symbol" || complain "declared, but not exported: $symbol"
 done
 
 # An instruction set's object defines nothing weak: of two such definitions the linker keeps
@@ -42,5 +46,5 @@ for object in $files; do
 done
 [ -n "$files" ] || complain "no objects in $objects"
 
-[ $failed -eq 0 ] && echo "symbols: $exported exported, all declared; levels kept apart"
+[ $failed -eq 0 ] && echo "symbols: $(echo "$exported" | wc -l) exported, all declared; levels kept apart"
 exit $failed

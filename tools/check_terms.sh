@@ -27,6 +27,17 @@ multiply_few|few_rows                           gemv
 multiply_ahead|\bmh_ahead\b                     gemm_prefetch
 add_up_|_add_up                                 reduce
 '
+# The same for names in code only: files (an extended regular expression on the path), name, instead.
+names='
+.                           mh_strip                row block
+.                           mh_piece                segment
+.                           mh_folder               directory
+.                           \bmh_kept\b             dropout mask
+.                           [a-z]_halves\b          bf16, f16, u16
+.                           \bpassage               tile state
+^src/                       \bstretch\b             kc block, interval
+^src/ops/(attention|cache)/ [Cc]hunk|CHUNK          KV split (512 keys), KV block (64 slots)
+'
 files=${*:-$(git ls-files src include cli tests/kernels tests/ref bench examples docs tools \
     README.md CONTRIBUTING.md CHANGELOG.md | grep -vE 'tools/check_terms.sh|docs/glossary.md|\.png$')}
 found=0
@@ -41,5 +52,16 @@ while IFS= read -r line; do
     fi
 done <<END
 $terms
+END
+code=$(printf '%s\n' $files | grep -E '[.](c|h|inc)$' || true)
+while read -r path name instead; do
+    [ -n "$path" ] || continue
+    # shellcheck disable=SC2086
+    if hits=$(printf '%s\n' $code | grep -E "$path" | xargs grep -nHE "$name" /dev/null 2>/dev/null); then
+        printf '%s\n' "$hits" | sed "s/\$/    <- write: $instead/" >&2
+        found=1
+    fi
+done <<END
+$names
 END
 [ $found -eq 0 ] || { echo "check_terms: see docs/glossary.md" >&2; exit 1; }

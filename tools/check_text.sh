@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The text of the files: nothing that only holds on one machine (folders of a user, package
-# hosts), nothing left open, no tabs, no blanks at line ends, C laid out by .clang-format.
+# The text of the files: nothing that only holds on one machine (directories of a user, package
+# hosts), nothing left open, no tabs, no whitespace at line ends, no page wider than 120 columns (160 in a
+# table, whose rows cannot be wrapped), C formatted by .clang-format.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -17,23 +18,25 @@ forbid()
     fi
 }
 hosts='pypi[.]org|pythonhosted[.]org|deb[.]debian[.]org|npmjs[.](org|com)|docker[.]io|ghcr[.]io'
-forbid "a folder of one machine" '(^|[^A-Za-z0-9_.$}*/-])/(home|root|work|Users)/[A-Za-z]' .
+forbid "a directory of one machine" '(^|[^A-Za-z0-9_.$}*/-])/(home|root|work|Users)/[A-Za-z]' .
 forbid "a package host" "$hosts|[A-Za-z0-9-]+[.](local|internal|lan)(:|/)" .
 forbid "something left open" '(^|[^A-Za-z])(TO[D]O|FIX[M]E|XX[X]|HAC[K])([^A-Za-z]|$)' .
-forbid "a blank at the end of a line" '[[:blank:]]$' . ':!*.tsv' ':!tests/cli/*.txt'
+forbid "whitespace at the end of a line" '[[:blank:]]$' . ':!*.tsv' ':!tests/cli/*.txt'
+LC_ALL=C.UTF-8 forbid "a line of more than 120 columns, or a table row of more than 160" \
+    '^([^|].{120,}|[|].{160,})$' '*.md'
 forbid "a tab" "$(printf '\t')" . ':!Makefile' ':!*.tsv'
 
-# Other versions lay out some lines in another way; 14 is Debian 12's.
+# Other versions format some lines differently; 14 is Debian 12's.
 files=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.inc')
 if clang-format --version 2>/dev/null | grep -q 'version 14[.]'; then
     for file in $files; do
         clang-format --dry-run -Werror "$file" 2>/dev/null || {
-            echo "text: $file is not laid out as .clang-format says; run: make format" >&2
+            echo "text: $file is not formatted as .clang-format says; run: make format" >&2
             failed=1
         }
     done
 else
-    echo "text: layout not checked, clang-format is not version 14" >&2
+    echo "text: format not checked, clang-format is not version 14" >&2
 fi
 [ $failed -eq 0 ] && echo "text: clean"
 exit $failed

@@ -52,13 +52,14 @@ static int check_shapes(const attend *a)
                               plural(groups, "head", "heads"), heads, q->spec);
     for (const array *const *in = (const array *[]){q, v, NULL}; *in; in++) {
         const size_t width = (*in)->tensor.shape[3];
-        if (width > 1024)
-            return array_complain(*in, "heads of width %zu, expected 1 to 1024", width);
+        if (width > MH_MAX_HEAD_DIM)
+            return array_complain(*in, "heads of width %zu, expected 1 to %d", width,
+                                  MH_MAX_HEAD_DIM);
     }
     return EXIT_DONE;
 }
 
-static int read_mask(attend *a, const size_t shape[4])
+static int attend_read_mask(attend *a, const size_t shape[4])
 {
     array *in = &a->inputs[INPUT_MASK];
     int code = array_open(a->context, in);
@@ -76,7 +77,7 @@ static int read_mask(attend *a, const size_t shape[4])
         return array_complain(in, "only a float mask has a gradient for --dmask");
     code = is_float ? array_to_added_mask(a->context, in, "to keep must be bool or integer")
                     : array_convert(a->context, in, MH_BOOL, false);
-    a->mask = (mh_mask){is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor};
+    a->mask = mh_mask_make(is_float ? MH_MASK_ADD : MH_MASK_KEEP, in->tensor);
     a->options.masks = &a->mask;
     a->options.mask_count = 1;
     return code;
@@ -124,7 +125,7 @@ static int read_grad_out(attend *a)
 }
 
 // Reports how many queries see no key, if options may be the reason: k without keys is no error.
-static void note_masked(const attend *a, const size_t shape[4])
+static void attend_note_masked(const attend *a, const size_t shape[4])
 {
     const mh_attention_options *o = &a->options;
     const array *mask = &a->inputs[INPUT_MASK];
@@ -165,7 +166,7 @@ int attend_read_inputs(attend *a)
     if (a->options.causal == MH_CAUSAL && q[2] != keys)
         return complain_alignment(q[2], keys);
     if (a->inputs[INPUT_MASK].spec)
-        code = read_mask(a, scores);
+        code = attend_read_mask(a, scores);
     if (code == EXIT_DONE && a->inputs[INPUT_LENGTHS].spec)
         code = read_lengths(a, q[0], keys);
     if (code == EXIT_DONE && a->inputs[INPUT_SINKS].spec) {
@@ -175,6 +176,6 @@ int attend_read_inputs(attend *a)
     if (code == EXIT_DONE && a->inputs[INPUT_GRAD_OUT].spec)
         code = read_grad_out(a);
     if (code == EXIT_DONE)
-        note_masked(a, scores);
+        attend_note_masked(a, scores);
     return code;
 }

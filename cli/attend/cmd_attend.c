@@ -91,7 +91,7 @@ static const struct argp_option option_table[] = {
 static const choice empty_row_choices[] = {
     {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
 
-static void check_options(struct argp_state *state, const attend *a)
+static void attend_check_options(struct argp_state *state, const attend *a)
 {
     const bool gradients = outputs_wanted(a->outputs, OUTPUT_DQ, OUTPUT_COUNT);
     for (int i = INPUT_Q; i <= INPUT_V; i++)
@@ -145,7 +145,7 @@ static float parse_dropout(struct argp_state *state, const char *text)
 }
 
 // An option that is a setting, not a file.
-static error_t parse_setting(int key, char *argument, struct argp_state *state, attend *a)
+static error_t attend_parse_setting(int key, char *argument, struct argp_state *state, attend *a)
 {
     mh_attention_options *o = &a->options;
     switch (key) {
@@ -190,7 +190,7 @@ static error_t parse_setting(int key, char *argument, struct argp_state *state, 
     }
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t attend_parse_option(int key, char *argument, struct argp_state *state)
 {
     attend *a = state->input;
     if (key == ARGP_KEY_INIT)
@@ -198,13 +198,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     else if (key == ARGP_KEY_ARG)
         return refuse_argument(state, argument);
     else if (key == ARGP_KEY_END)
-        check_options(state, a);
+        attend_check_options(state, a);
     else if (key >= KEY_INPUT && key < KEY_INPUT + INPUT_COUNT)
         a->inputs[key - KEY_INPUT].spec = argument;
     else if (key >= KEY_OUTPUT && key < KEY_OUTPUT + OUTPUT_COUNT)
         a->outputs[key - KEY_OUTPUT].path = output_path(argument);
     else
-        return parse_setting(key, argument, state, a);
+        return attend_parse_setting(key, argument, state, a);
     return 0;
 }
 
@@ -212,7 +212,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp attend_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = attend_parse_option,
     .children = children,
     .args_doc = "--q FILE --k FILE --v FILE --out FILE [OPTION...]",
     .doc = "Scaled dot-product attention: out = softmax(scale * q k^T) v for each batch and head.\n"
@@ -236,7 +236,7 @@ static const struct argp attend_argp = {
 
 static int explain(attend *a)
 {
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     mh_status status = mh_attention_explain(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
                                             &a->outputs[OUTPUT_OUT].tensor, &plan);
@@ -261,10 +261,10 @@ static int explain(attend *a)
     return EXIT_DONE;
 }
 
-static mh_status backward(attend *a)
+static mh_status attend_run_backward(attend *a)
 {
     mh_attention_gradients gradients = mh_attention_gradients_default();
-    const mh_tensor *dmask = &a->outputs[OUTPUT_DMASK].tensor;
+    mh_tensor *dmask = &a->outputs[OUTPUT_DMASK].tensor;
     if (a->outputs[OUTPUT_DQ].path)
         gradients.dq = &a->outputs[OUTPUT_DQ].tensor;
     if (a->outputs[OUTPUT_DK].path)
@@ -296,7 +296,7 @@ static int attend_files(attend *a)
                                             &a->outputs[OUTPUT_OUT].tensor);
     if (status == MH_OK && a->inputs[INPUT_GRAD_OUT].spec) {
         progress_text("computing gradients");
-        status = backward(a);
+        status = attend_run_backward(a);
     }
     progress_clear();
     if (status != MH_OK)

@@ -35,7 +35,7 @@ static mh_status backward_once(void *arg)
                                  &a->tensors[V], &a->tensors[OUT], &a->tensors[DOUT], &gradients);
 }
 
-static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, attention_case *a)
+static int attention_set_up(const bench *b, const bench_case *c, mh_dtype dtype, attention_case *a)
 {
     const size_t query[4] = {c->B, c->H, c->T, c->E}, key[4] = {c->B, c->G, c->S, c->E};
     const size_t *const shapes[TENSORS] = {[Q] = query,    [K] = key,    [V] = key,  [OUT] = query,
@@ -56,7 +56,7 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, attention
 
 static int measure(bench *b, const bench_case *c, int pass, attention_case *a)
 {
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     const bool backward = pass == PASS_BACKWARD;
     a->options.lse = backward ? &a->lse : NULL;
     mh_status status = mh_attention_explain(b->context, &a->options, &a->tensors[Q], &a->tensors[K],
@@ -75,11 +75,11 @@ static int measure(bench *b, const bench_case *c, int pass, attention_case *a)
     return bench_measure(b, backward ? backward_once : forward_once, a, &result);
 }
 
-static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
+static int attention_run_case(bench *b, const bench_case *c, mh_dtype dtype)
 {
     attention_case a;
     memset(&a, 0, sizeof a);
-    int code = set_up(b, c, dtype, &a);
+    int code = attention_set_up(b, c, dtype, &a);
     if (code == EXIT_DONE && b->passes & PASS_FORWARD)
         code = measure(b, c, PASS_FORWARD, &a);
     if (code == EXIT_DONE && b->passes & PASS_BACKWARD)
@@ -90,7 +90,7 @@ static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
     return code;
 }
 
-static double flops(const bench_case *c)
+static double attention_flops(const bench_case *c)
 {
     return (c->causal ? 2 : 4) * (double)(c->B * c->H) * (double)(c->T * c->S) * (double)c->E;
 }
@@ -103,6 +103,6 @@ const suite attention_suite = {
     .word = "causal",
     .limit = "FMA peak measured meanwhile",
     .passes = PASS_FORWARD | PASS_BACKWARD,
-    .flops = flops,
-    .run = run_case,
+    .flops = attention_flops,
+    .run = attention_run_case,
 };

@@ -122,7 +122,7 @@ static float next_number(uint32_t *state)
 }
 
 // Converts row by row, to avoid a second copy of the whole tensor.
-static mh_status fill(mh_context *context, const mh_tensor *t, uint32_t seed)
+static mh_status bench_fill(mh_context *context, const mh_tensor *t, uint32_t seed)
 {
     enum { ROW = 256 };
     float row[ROW];
@@ -148,6 +148,6 @@ int bench_tensor(const bench *b, const bench_case *c, mh_dtype dtype, int rank, 
         return code;
     if (seed == 0)
         memset(tensor->data, 0, *size); // so that its pages are mapped
-    mh_status status = seed ? fill(b->context, tensor, seed) : MH_OK;
+    mh_status status = seed ? bench_fill(b->context, tensor, seed) : MH_OK;
     return status == MH_OK ? EXIT_DONE : complain_status(b->context, status, c->name);
 }

@@ -46,7 +46,7 @@ static mh_status prefill(const bench_case *c, mh_dtype dtype, decode_case *d)
     return status;
 }
 
-static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, decode_case *d)
+static int decode_set_up(const bench *b, const bench_case *c, mh_dtype dtype, decode_case *d)
 {
     const size_t query[4] = {c->B, c->H, c->T, c->E};
     const size_t key[4] = {c->B, c->G, c->S < PIECE ? c->S : PIECE, c->E};
@@ -68,21 +68,21 @@ static double cached(const bench_case *c)
     return 2 * (double)(c->B * c->G) * (double)c->S * (double)c->E;
 }
 
-static double flops(const bench_case *c)
+static double decode_flops(const bench_case *c)
 {
     return 4 * (double)(c->B * c->H) * (double)(c->T * c->S) * (double)c->E;
 }
 
-static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
+static int decode_run_case(bench *b, const bench_case *c, mh_dtype dtype)
 {
     decode_case d;
     memset(&d, 0, sizeof d);
-    int code = set_up(b, c, dtype, &d);
+    int code = decode_set_up(b, c, dtype, &d);
     bench_result result = {.suite = &decode_suite,
                            .of = c,
                            .dtype = dtype,
                            .pass = "decode",
-                           .flops = flops(c),
+                           .flops = decode_flops(c),
                            .bytes = cached(c) * (double)mh_dtype_size(dtype)};
     result.footprint = (size_t)result.bytes;
     if (code == EXIT_DONE)
@@ -101,6 +101,6 @@ const suite decode_suite = {
     .word = "causal",
     .limit = "bandwidth of reading as much memory, measured meanwhile",
     .passes = PASS_DECODE,
-    .flops = flops,
-    .run = run_case,
+    .flops = decode_flops,
+    .run = decode_run_case,
 };

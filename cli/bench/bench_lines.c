@@ -21,7 +21,7 @@ void bench_print_heading(const bench *b, const suite *s)
     fflush(stdout);
 }
 
-static void print_line(const bench *b, const bench_result *r, double gflops, double gbps)
+static void bench_print_line(const bench *b, const bench_result *r, double gflops, double gbps)
 {
     const bench_case *c = r->of;
     if (is_matrix(r->suite))
@@ -65,6 +65,6 @@ void bench_print_result(const bench *b, const bench_result *r)
     if (b->json)
         print_json(b, r, gflops, gbps);
     else
-        print_line(b, r, gflops, gbps);
+        bench_print_line(b, r, gflops, gbps);
     fflush(stdout); // each line is visible as soon as it is complete
 }

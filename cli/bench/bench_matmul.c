@@ -29,9 +29,12 @@ static mh_status gemm_packed_stream(void *arg)
     return mh_matmul_packed(m->context, &m->tensors[A], m->packed, &m->tensors[C]);
 }
 
-static double flops(const bench_case *c) { return 2 * (double)c->T * (double)c->E * (double)c->S; }
+static double matmul_flops(const bench_case *c)
+{
+    return 2 * (double)c->T * (double)c->E * (double)c->S;
+}
 
-static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, matmul_case *m)
+static int matmul_set_up(const bench *b, const bench_case *c, mh_dtype dtype, matmul_case *m)
 {
     const size_t shapes[TENSORS][2] = {{c->T, c->E}, {c->E, c->S}, {c->T, c->S}};
     const uint32_t seeds[TENSORS] = {1, 2, 0};
@@ -45,16 +48,16 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, matmul_ca
     return status == MH_OK ? code : complain_status(b->context, status, c->name);
 }
 
-static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
+static int matmul_run_case(bench *b, const bench_case *c, mh_dtype dtype)
 {
     matmul_case m;
     memset(&m, 0, sizeof m);
-    int code = set_up(b, c, dtype, &m);
+    int code = matmul_set_up(b, c, dtype, &m);
     bench_result result = {.suite = &matmul_suite,
                            .of = c,
                            .dtype = dtype,
                            .pass = "forward",
-                           .flops = flops(c),
+                           .flops = matmul_flops(c),
                            .bytes = (double)m.sizes[A] + (double)m.sizes[B] + (double)m.sizes[C],
                            .footprint = c->T == 1 ? m.sizes[B] : 0};
     if (code == EXIT_DONE)
@@ -73,6 +76,6 @@ const suite matmul_suite = {
     .word = "packed",
     .limit = "FMA peak measured meanwhile; with one row, of the read bandwidth",
     .passes = PASS_FORWARD,
-    .flops = flops,
-    .run = run_case,
+    .flops = matmul_flops,
+    .run = matmul_run_case,
 };

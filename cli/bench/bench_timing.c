@@ -19,7 +19,7 @@ typedef struct effort {
 static const effort full_effort = {3, 0.03, 0.1, 0.01, 1.0};
 static const effort quick_effort = {2, 0.01, 0.02, 0.002, 0.1};
 
-static double now(void)
+static double bench_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -28,13 +28,13 @@ static double now(void)
 
 static mh_status repeat(mh_status (*work)(void *), void *arg, long count, double *seconds)
 {
-    double start = now();
+    double start = bench_now();
     for (long i = 0; i < count; i++) {
         mh_status status = work(arg);
         if (status != MH_OK)
             return status;
     }
-    *seconds = (now() - start) / (double)count;
+    *seconds = (bench_now() - start) / (double)count;
     return MH_OK;
 }
 
@@ -57,14 +57,14 @@ static mh_status measure_work(const effort *e, mh_status (*work)(void *), void *
                               bench_result *result)
 {
     mh_status status = MH_OK;
-    double end = now() + e->work;
+    double end = bench_now() + e->work;
     do {
         long count = 1 + (long)(e->repetition / (result->seconds + 1e-9));
         double seconds = 0;
         status = repeat(work, arg, count, &seconds);
         if (status == MH_OK && seconds < result->seconds)
             result->seconds = seconds;
-    } while (status == MH_OK && now() < end);
+    } while (status == MH_OK && bench_now() < end);
     return status;
 }
 
@@ -72,12 +72,12 @@ static mh_status measure_rounds(const bench *b, mh_status (*work)(void *), void 
                                 bench_result *result)
 {
     const effort *e = b->quick ? &quick_effort : &full_effort;
-    const double start = now(), enough = 2 * e->rounds * (e->work + e->limit);
+    const double start = bench_now(), enough = 2 * e->rounds * (e->work + e->limit);
     mh_status status = measure_limit(b, e, result); // before and after even the longest work
     if (status == MH_OK)
         status = repeat(work, arg, 1, &result->seconds); // warms up caches and threads
     for (int round = 0; round < e->rounds && status == MH_OK; round++) {
-        if (round > 0 && now() - start > enough)
+        if (round > 0 && bench_now() - start > enough)
             break; // one run alone is longer than a round
         status = measure_limit(b, e, result);
         if (status == MH_OK && result->seconds <= e->longest)

@@ -49,7 +49,7 @@ static void parse_suite(struct argp_state *state, const char *name, bench *b)
 }
 
 // Checks that need the whole command line.
-static void check_options(struct argp_state *state, const bench *b)
+static void bench_check_options(struct argp_state *state, const bench *b)
 {
     bench_check_shapes(state, b);
     if (b->filter && b->shape_count)
@@ -62,7 +62,7 @@ static void check_options(struct argp_state *state, const bench *b)
     }
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t bench_parse_option(int key, char *argument, struct argp_state *state)
 {
     bench *b = state->input;
     switch (key) {
@@ -73,7 +73,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         parse_suite(state, argument, b);
         return 0;
     case ARGP_KEY_END:
-        check_options(state, b);
+        bench_check_options(state, b);
         return 0;
     case KEY_CASE:
         b->filter = argument;
@@ -105,7 +105,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp bench_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = bench_parse_option,
     .children = children,
     .args_doc = "[attention|decode|matmul] [OPTION...]",
     .doc = "Measures attention, decoding from a cache and matrix products over shapes of "

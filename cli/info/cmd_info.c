@@ -24,7 +24,7 @@ typedef struct info {
     bool json, measure;
 } info;
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t info_parse_option(int key, char *argument, struct argp_state *state)
 {
     info *i = state->input;
     switch (key) {
@@ -48,7 +48,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp info_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = info_parse_option,
     .children = children,
     .args_doc = "[OPTION...]",
     .doc = "Shows the version, the CPU's features, the instruction-set levels that are built in "
@@ -123,7 +123,7 @@ static int report_tiles(report *r, mh_context *context)
     float data[2][LENGTH] = {{0}};
     mh_tensor x = mh_tensor_4d(data[0], MH_F32, 1, 1, LENGTH, 1);
     mh_tensor out = mh_tensor_4d(data[1], MH_F32, 1, 1, LENGTH, 1);
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     mh_status status = mh_attention_explain(context, NULL, &x, &x, &x, &out, &plan);
     if (status != MH_OK)
         return complain_status(context, status, NULL);
@@ -156,7 +156,7 @@ static int report_limits(report *r, mh_context *context)
     return status == MH_OK ? EXIT_DONE : complain_status(context, status, NULL);
 }
 
-static int show(const info *i, mh_context *context)
+static int info_show(const info *i, mh_context *context)
 {
     char cpu[256];
     read_cpu_name(cpu, sizeof cpu);
@@ -184,7 +184,7 @@ static int run_info(int argc, char **argv)
     if (code == EXIT_DONE)
         code = open_context(&i.common, &context);
     if (code == EXIT_DONE)
-        code = show(&i, context);
+        code = info_show(&i, context);
     mh_context_free(context);
     return code;
 }

@@ -143,7 +143,9 @@ static void check_module(struct argp_state *state, const mha *m)
     if (m->no_verify && !m->model)
         argp_error(state, "--no-verify is for --model, which is missing");
     if (m->preset && (m->model || c->embed_dim || c->num_heads))
-        argp_error(state, "--preset sets all sizes: not with --model, --embed-dim or --heads");
+        argp_error(
+            state,
+            "--preset sets all sizes and cannot be combined with --model, --embed-dim or --heads");
     if (!m->preset && !m->model && !c->embed_dim)
         argp_error(state, "--embed-dim is missing (or --preset, or --model)");
     if (!m->preset && !m->model && !c->num_heads)
@@ -152,7 +154,7 @@ static void check_module(struct argp_state *state, const mha *m)
         argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
                    c->embed_dim);
     if (m->preset && c->kv_heads)
-        argp_error(state, "--preset sets all sizes: not with --kv-heads");
+        argp_error(state, "--preset sets all sizes and cannot be combined with --kv-heads");
     if (c->kv_heads && m->heads_given && c->num_heads % c->kv_heads)
         argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
                    c->num_heads);
@@ -160,7 +162,7 @@ static void check_module(struct argp_state *state, const mha *m)
         argp_error(state, "--rope-base is for --rope, which is missing");
 }
 
-static void check_inputs(struct argp_state *state, mha *m)
+static void mha_check_given_inputs(struct argp_state *state, mha *m)
 {
     const array *in = m->inputs;
     if (m->random[0] && (in[INPUT_QUERY].spec || in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
@@ -177,7 +179,7 @@ static void check_inputs(struct argp_state *state, mha *m)
         argp_error(state, "--seed is for random parameters or inputs; both come from files");
 }
 
-static void check_outputs(struct argp_state *state, mha *m)
+static void mha_check_outputs(struct argp_state *state, mha *m)
 {
     m->shapes = !m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT);
     if (m->per_head && !m->outputs[OUTPUT_WEIGHTS].path && !m->shapes)
@@ -188,13 +190,13 @@ static void check_outputs(struct argp_state *state, mha *m)
     outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
 }
 
-static void check_options(struct argp_state *state, mha *m)
+static void mha_check_options(struct argp_state *state, mha *m)
 {
     if (m->list_presets)
         return;
     check_module(state, m);
-    check_inputs(state, m);
-    check_outputs(state, m);
+    mha_check_given_inputs(state, m);
+    mha_check_outputs(state, m);
 }
 
 // "30x5", or as a shape "30,5": the batch and the length.
@@ -210,7 +212,7 @@ static void parse_random(struct argp_state *state, char *text, int64_t random[2]
     random[1] = parse_integer(state, "--random, length", x + 1, 1, 1 << 30);
 }
 
-static size_t parse_size(struct argp_state *state, const char *option, const char *text)
+static size_t mha_parse_size(struct argp_state *state, const char *option, const char *text)
 {
     return (size_t)parse_integer(state, option, text, 1, 1 << 20);
 }
@@ -231,23 +233,23 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
         m->no_verify = true;
         return 0;
     case KEY_EMBED_DIM:
-        c->embed_dim = parse_size(state, "--embed-dim", argument);
+        c->embed_dim = mha_parse_size(state, "--embed-dim", argument);
         return 0;
     case KEY_HEADS:
-        c->num_heads = parse_size(state, "--heads", argument);
+        c->num_heads = mha_parse_size(state, "--heads", argument);
         m->heads_given = true;
         return 0;
     case KEY_KV_HEADS:
-        c->kv_heads = parse_size(state, "--kv-heads", argument);
+        c->kv_heads = mha_parse_size(state, "--kv-heads", argument);
         return 0;
     case KEY_INPUT_DIM:
-        c->input_dim = parse_size(state, "--input-dim", argument);
+        c->input_dim = mha_parse_size(state, "--input-dim", argument);
         return 0;
     case KEY_KDIM:
-        c->kdim = parse_size(state, "--kdim", argument);
+        c->kdim = mha_parse_size(state, "--kdim", argument);
         return 0;
     case KEY_VDIM:
-        c->vdim = parse_size(state, "--vdim", argument);
+        c->vdim = mha_parse_size(state, "--vdim", argument);
         return 0;
     case KEY_RANDOM:
         parse_random(state, argument, m->random);
@@ -261,7 +263,7 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
     }
 }
 
-static error_t parse_setting(int key, char *argument, struct argp_state *state, mha *m)
+static error_t mha_parse_setting(int key, char *argument, struct argp_state *state, mha *m)
 {
     switch (key) {
     case KEY_MODEL:
@@ -316,7 +318,7 @@ static error_t parse_setting(int key, char *argument, struct argp_state *state, 
     }
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t mha_parse_option(int key, char *argument, struct argp_state *state)
 {
     mha *m = state->input;
     if (key == ARGP_KEY_INIT)
@@ -324,13 +326,13 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     else if (key == ARGP_KEY_ARG)
         return refuse_argument(state, argument);
     else if (key == ARGP_KEY_END)
-        check_options(state, m);
+        mha_check_options(state, m);
     else if (key >= KEY_INPUT && key < KEY_INPUT + INPUT_COUNT)
         m->inputs[key - KEY_INPUT].spec = argument;
     else if (key >= KEY_OUTPUT && key < KEY_OUTPUT + OUTPUT_COUNT)
         m->outputs[key - KEY_OUTPUT].path = output_path(argument);
     else
-        return parse_setting(key, argument, state, m);
+        return mha_parse_setting(key, argument, state, m);
     return 0;
 }
 
@@ -338,7 +340,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp mha_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = mha_parse_option,
     .children = children,
     .args_doc = "(-m FILE | --embed-dim D --heads H | --preset NAME) "
                 "(--query FILE | --random BxT) [OPTION...]",
@@ -365,9 +367,9 @@ static const struct argp mha_argp = {
 
 // ---- control flow ----------------------------------------------------------------------------
 
-static int compute(mha *m)
+static int mha_compute(mha *m)
 {
-    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
     if (m->trace)
         return mha_trace(m);
     progress_text("computing");
@@ -382,7 +384,7 @@ static int compute(mha *m)
     return EXIT_DONE;
 }
 
-static int run_module(mha *m)
+static int mha_run_module(mha *m)
 {
     int code = mha_make_module(m);
     if (code == EXIT_DONE)
@@ -390,7 +392,7 @@ static int run_module(mha *m)
     if (code == EXIT_DONE)
         code = mha_allocate_outputs(m);
     if (code == EXIT_DONE)
-        code = compute(m);
+        code = mha_compute(m);
     if (code != EXIT_DONE)
         return code;
     const mh_tensor tensors[OUTPUT_COUNT] = {m->outputs[OUTPUT_OUT].tensor,
@@ -404,6 +406,7 @@ static int run_mha(int argc, char **argv)
         .common = {.command = &mha_command},
         .config = mh_mha_config_default(),
         .options = mh_mha_options_default(),
+        .attention = mh_attention_options_default(),
         .inputs = {[INPUT_QUERY] = {.option = "--query"},
                    [INPUT_KEY] = {.option = "--key"},
                    [INPUT_VALUE] = {.option = "--value"},
@@ -419,7 +422,7 @@ static int run_mha(int argc, char **argv)
     if (code == EXIT_DONE)
         code = open_context(&m.common, &m.context);
     if (code == EXIT_DONE)
-        code = run_module(&m);
+        code = mha_run_module(&m);
     for (int i = 0; m.context && i < INPUT_COUNT; i++)
         array_close(m.context, &m.inputs[i]);
     if (m.context)

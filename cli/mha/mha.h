@@ -52,7 +52,8 @@ typedef struct mha {
 
     mh_context *context;
     mh_mha *module;
-    mh_mha_options options; // points into inputs
+    mh_mha_options options;         // points into inputs
+    mh_attention_options attention; // options.attention
     mh_tensor query, key, value;
     const char *shown_step; // the last one, NULL: none yet
     bool batched;           // query has three dimensions

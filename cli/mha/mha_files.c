@@ -24,7 +24,7 @@ static bool is_directory(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-static bool is_file(const char *path)
+static bool mha_is_file(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && S_ISREG(s.st_mode);
@@ -63,7 +63,7 @@ static int refuse_directory(const char *directory)
                                           "model.pt", "model.pth", NULL};
     for (const char *const *name = pickles; *name; name++) {
         char *path = join_path(directory, *name);
-        const bool found = path && is_file(path);
+        const bool found = path && mha_is_file(path);
         free(path);
         if (found) {
             complain("--model %s: has no model.safetensors, only %s, a Python pickle, which is "
@@ -132,11 +132,11 @@ static int find_in_directory(mha *m)
     char *file = join_path(m->model, "model.safetensors");
     char *index = join_path(m->model, "model.safetensors.index.json");
     int code = file && index ? EXIT_DONE : EXIT_MEMORY;
-    if (code == EXIT_DONE && is_file(file)) {
+    if (code == EXIT_DONE && mha_is_file(file)) {
         m->model_file = file;
         file = NULL;
     } else if (code == EXIT_DONE) {
-        code = is_file(index) ? find_shard(m, index) : refuse_directory(m->model);
+        code = mha_is_file(index) ? find_shard(m, index) : refuse_directory(m->model);
     }
     free(file);
     free(index);
@@ -146,7 +146,7 @@ static int find_in_directory(mha *m)
 // ---- the number of heads ----------------------------------------------------------------------
 
 // A size in the config under the first of these names that it has; *size stays if it has none.
-static int read_size(json_t *config, const char *const *names, const char *path, size_t *size)
+static int mha_read_size(json_t *config, const char *const *names, const char *path, size_t *size)
 {
     for (const char *const *name = names; *name; name++) {
         json_t *value = json_object_get(config, *name);
@@ -164,7 +164,7 @@ static int read_size(json_t *config, const char *const *names, const char *path,
 }
 
 // Models of several parts have a nested config for each.
-static json_t *part_of(json_t *config, const char *prefix)
+static json_t *mha_part_of(json_t *config, const char *prefix)
 {
     json_t *part =
         json_object_get(config, strstr(prefix, "vision") ? "vision_config" : "text_config");
@@ -188,10 +188,10 @@ static int read_heads(mha *m, const char *path)
     json_t *root = read_json(path, CONFIG_LIMIT, &code);
     if (!root)
         return code;
-    json_t *config = part_of(root, prefix);
-    code = read_size(config, names, path, &m->config.num_heads);
+    json_t *config = mha_part_of(root, prefix);
+    code = mha_read_size(config, names, path, &m->config.num_heads);
     if (code == EXIT_DONE && !m->config.kv_heads)
-        code = read_size(config, kv_names, path, &m->config.kv_heads);
+        code = mha_read_size(config, kv_names, path, &m->config.kv_heads);
     if (code == EXIT_DONE && !m->config.num_heads) {
         complain("--heads is missing, and %s does not have it (num_attention_heads, n_head or the "
                  "like)",
@@ -216,7 +216,7 @@ static int find_heads(mha *m)
 {
     char *path = config_path(m->model_file);
     int code = path ? EXIT_DONE : EXIT_MEMORY;
-    if (path && is_file(path)) {
+    if (path && mha_is_file(path)) {
         code = read_heads(m, path);
     } else if (path) {
         complain("--heads is missing: it cannot be inferred from widths, and there is no %s", path);

@@ -14,7 +14,7 @@ static const char *layout_words(const mha *m)
 // ---- at random ----------------------------------------------------------------------------------
 
 // Standard normal values, drawn like a parameter; each input has its own seed.
-static void draw(const mh_tensor *t, uint64_t seed)
+static void mha_draw_random(const mh_tensor *t, uint64_t seed)
 {
     const size_t count = mh_tensor_count(t);
     const mh_parameter numbers = {
@@ -33,7 +33,7 @@ static int draw_input(mha *m, int i, size_t width)
     if (code != EXIT_DONE)
         return code;
     in->copy = in->tensor.data;
-    draw(&in->tensor, m->seed + 1 + (uint64_t)i);
+    mha_draw_random(&in->tensor, m->seed + 1 + (uint64_t)i);
     return EXIT_DONE;
 }
 
@@ -79,12 +79,12 @@ static size_t batch_of(const mha *m, const mh_tensor *t)
     return t->rank == 2 ? 1 : t->shape[m->config.batch_first ? 0 : 1];
 }
 
-static size_t length_of(const mha *m, const mh_tensor *t)
+static size_t mha_length_of(const mha *m, const mh_tensor *t)
 {
     return t->shape[t->rank == 3 && m->config.batch_first ? 1 : 0];
 }
 
-static int check_inputs(const mha *m)
+static int mha_check_inputs(const mha *m)
 {
     const array *query = &m->inputs[INPUT_QUERY];
     for (int i = INPUT_KEY; i <= INPUT_VALUE; i++) {
@@ -98,9 +98,9 @@ static int check_inputs(const mha *m)
             return array_complain(in, "batch %zu, expected %zu as in %s %s (arrays are %s)",
                                   batch_of(m, &in->tensor), m->B, query->option, query->spec,
                                   layout_words(m));
-        if (i == INPUT_VALUE && length_of(m, &in->tensor) != m->S)
+        if (i == INPUT_VALUE && mha_length_of(m, &in->tensor) != m->S)
             return array_complain(in, "length %zu, expected %zu as %s has",
-                                  length_of(m, &in->tensor), m->S,
+                                  mha_length_of(m, &in->tensor), m->S,
                                   before->spec ? before->option : query->option);
     }
     return EXIT_DONE;
@@ -109,7 +109,7 @@ static int check_inputs(const mha *m)
 // ---- masks --------------------------------------------------------------------------------------
 
 // Bool: true = may not attend; float: added. Integers could mean either and are rejected.
-static int read_mask(mha *m, array *in)
+static int mha_read_mask(mha *m, array *in)
 {
     int code = array_open(m->context, in);
     if (code != EXIT_DONE)
@@ -145,12 +145,12 @@ static int check_attn_mask(const mha *m, const array *in)
     return EXIT_DONE;
 }
 
-static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *in),
-                     const mh_tensor **mask)
+static int mha_take_mask(mha *m, array *in, int (*check)(const mha *m, const array *in),
+                         const mh_tensor **mask)
 {
     if (!in->spec)
         return EXIT_DONE;
-    int code = read_mask(m, in);
+    int code = mha_read_mask(m, in);
     if (code == EXIT_DONE)
         code = check(m, in);
     if (code == EXIT_DONE)
@@ -159,17 +159,17 @@ static int take_mask(mha *m, array *in, int (*check)(const mha *m, const array *
 }
 
 // Converts PyTorch's mask to the engine's, broadcast to (B, H, T, S).
-static mh_mask as_mask(const mh_tensor *tensor, mh_tensor wide)
+static mh_mask mha_as_mask(const mh_tensor *tensor, mh_tensor wide)
 {
-    return (mh_mask){tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide};
+    return mh_mask_make(tensor->dtype == MH_BOOL ? MH_MASK_DROP : MH_MASK_ADD, wide);
 }
 
 // Reports how many queries see no key. A learned key is seen by all.
-static void note_masked(const mha *m)
+static void mha_note_masked(const mha *m)
 {
     const array *padding = &m->inputs[INPUT_PADDING], *mask = &m->inputs[INPUT_MASK];
     const size_t shape[4] = {m->B, m->config.num_heads, m->T, m->S};
-    mh_attention_options o = m->options.attention;
+    mh_attention_options o = m->attention;
     mh_mask masks[2];
     bool has_bool = false;
     char where[64];
@@ -177,12 +177,12 @@ static void note_masked(const mha *m)
         return;
     if (padding->spec) {
         const mh_tensor *t = &padding->tensor;
-        masks[o.mask_count++] = as_mask(t, mh_tensor_4d(t->data, t->dtype, m->B, 1, 1, m->S));
+        masks[o.mask_count++] = mha_as_mask(t, mh_tensor_4d(t->data, t->dtype, m->B, 1, 1, m->S));
         has_bool |= t->dtype == MH_BOOL;
     }
     if (mask->spec) {
         const mh_tensor *t = &mask->tensor;
-        masks[o.mask_count++] = as_mask(t, t->rank == 3 ? mh_tensor_split(*t, 0, m->B) : *t);
+        masks[o.mask_count++] = mha_as_mask(t, t->rank == 3 ? mh_tensor_split(*t, 0, m->B) : *t);
         has_bool |= t->dtype == MH_BOOL;
     }
     o.masks = masks;
@@ -212,21 +212,22 @@ int mha_read_inputs(mha *m)
     m->value = m->inputs[INPUT_VALUE].tensor;
     m->batched = m->query.rank == 3;
     m->B = batch_of(m, &m->query);
-    m->T = length_of(m, &m->query);
-    m->S = length_of(m, &m->key);
+    m->T = mha_length_of(m, &m->query);
+    m->S = mha_length_of(m, &m->key);
     m->extra = m->config.add_bias_kv;
-    code = check_inputs(m);
+    code = mha_check_inputs(m);
     if (code == EXIT_DONE && m->causal == MH_CAUSAL && m->T != m->S)
         code = complain_alignment(m->T, m->S);
     if (code == EXIT_DONE)
-        code = take_mask(m, &m->inputs[INPUT_PADDING], check_padding_mask,
-                         &m->options.key_padding_mask);
+        code = mha_take_mask(m, &m->inputs[INPUT_PADDING], check_padding_mask,
+                             &m->options.key_padding_mask);
     if (code == EXIT_DONE)
-        code = take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
-    m->options.attention.causal = m->causal;
+        code = mha_take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
+    m->attention.causal = m->causal;
+    m->options.attention = &m->attention;
     m->options.per_head_weights = m->per_head;
     if (code == EXIT_DONE)
-        note_masked(m);
+        mha_note_masked(m);
     return code;
 }
 

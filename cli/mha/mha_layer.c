@@ -31,7 +31,7 @@ typedef struct layer_file {
     const char *prefix;
 } layer_file;
 
-static bool find(const layer_file *f, const char *name, mh_tensor *tensor)
+static bool mha_find_names(const layer_file *f, const char *name, mh_tensor *tensor)
 {
     char full[512];
     const int size = snprintf(full, sizeof full, "%s%s", f->prefix, name);
@@ -41,14 +41,14 @@ static bool find(const layer_file *f, const char *name, mh_tensor *tensor)
 static bool has(const layer_file *f, const char *name)
 {
     mh_tensor ignored;
-    return find(f, name, &ignored);
+    return mha_find_names(f, name, &ignored);
 }
 
 // The columns or rows (dim 1 or 0) of a matrix, 0 if it is missing.
 static size_t size_in(const layer_file *f, const char *name, int dim)
 {
     mh_tensor t;
-    bool found = name && find(f, name, &t) && t.rank == 2;
+    bool found = name && mha_find_names(f, name, &t) && t.rank == 2;
     return found ? t.shape[dim] : 0;
 }
 
@@ -83,7 +83,7 @@ static bool read_sizes(const layer_file *file, mh_mha_config *c)
 
 // Widths from an untrusted file may ask for any amount of memory: large ones must be backed by as
 // many elements in the file.
-static int check_numbers(const mha *m, const mh_tensor_file *file)
+static int mha_check_numbers(const mha *m, const mh_tensor_file *file)
 {
     const double little = 1 << 24;
     const mh_mha_config *c = &m->config;
@@ -144,7 +144,7 @@ static bool looks_like_attention(const char *name)
 
 typedef enum { LIST_PREFIXES, LIST_ATTENTION, LIST_ALL } list_what;
 
-static listing list_names(const mh_tensor_file *file, list_what what)
+static listing mha_list_names(const mh_tensor_file *file, list_what what)
 {
     listing l = {.used = 0};
     const char *name;
@@ -166,7 +166,7 @@ static int refuse_layer(const mha *m, const mh_tensor_file *file)
     listing l = {.count = 0};
     list_what what = LIST_PREFIXES;
     for (; what <= LIST_ALL && !l.count; what += !l.count)
-        l = list_names(file, what);
+        l = mha_list_names(file, what);
     if (l.count > MOST_LISTED)
         snprintf(more, sizeof more, " ... (%zu in all)", l.count);
     if (what == LIST_PREFIXES)
@@ -175,7 +175,7 @@ static int refuse_layer(const mha *m, const mh_tensor_file *file)
     else
         complain("--model %s: no attention layer%s%s by these names; expected in_proj_weight and "
                  "out_proj.weight as in PyTorch, or W_q, W_k, W_v, W_o or the like "
-                 "(docs/mha.md); found %s%s",
+                 "(docs/guide/mha.md); found %s%s",
                  m->model_file, behind, prefix, l.count ? l.text : "no tensors", more);
     return EXIT_INPUT;
 }
@@ -188,7 +188,7 @@ int mha_read_sizes(mha *m)
         return complain_status(m->context, status, "--model");
     const layer_file layer = {file, m->prefix ? m->prefix : ""};
     const bool found = read_sizes(&layer, &m->config);
-    int code = found || m->config.embed_dim ? check_numbers(m, file) : refuse_layer(m, file);
+    int code = found || m->config.embed_dim ? mha_check_numbers(m, file) : refuse_layer(m, file);
     mh_tensor_file_free(file);
     return code;
 }

@@ -167,8 +167,8 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
         return code;
     const double start = trace_now();
     bias = mh_tensor_4d(bias.data, MH_F32, 1, G, 1, E);
-    const mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
-    const mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
+    mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
+    mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
     mh_status status = mh_tensor_copy(m->context, heads, &first);
     if (status == MH_OK)
         status = mh_tensor_broadcast(m->context, &bias, 4, one, &wide);
@@ -183,7 +183,7 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
 }
 
 // RoPE, in place.
-static int rotate(trace *t)
+static int mha_rotate(trace *t)
 {
     mha *m = t->m;
     mh_rope_options o = mh_rope_options_default();
@@ -207,7 +207,7 @@ int trace_make_heads(trace *t)
     const bool same = m->query.data == m->key.data && m->key.data == m->value.data;
     int code = same ? project_together(t) : project_apart(t);
     if (code == EXIT_DONE && m->config.rope)
-        code = rotate(t);
+        code = mha_rotate(t);
     if (code == EXIT_DONE && m->extra)
         code = append(t, "k", "bias_k", &t->k);
     if (code == EXIT_DONE && m->extra)

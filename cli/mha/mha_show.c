@@ -21,7 +21,7 @@ static const char *shape_text(const mh_tensor *t, bool json, char *text, size_t 
     return text;
 }
 
-static const char *time_text(double seconds, char *text, size_t size)
+static const char *mha_time_text(double seconds, char *text, size_t size)
 {
     if (isnan(seconds))
         snprintf(text, size, "%s", "");
@@ -104,7 +104,7 @@ void show_step(mha *m, const char *step, const char *name, const mh_tensor *tens
     }
     printf("%-18s %-10s %-22s ", again ? "" : step, name, shape);
     if (!m->no_times)
-        printf("%-10s ", time_text(seconds, time, sizeof time));
+        printf("%-10s ", mha_time_text(seconds, time, sizeof time));
     printf(is_narrow() ? "\n    %s\n" : "%s\n", how);
     fflush(stdout);
 }
@@ -132,7 +132,7 @@ void show_module(const mha *m, double seconds, double difference)
         printf("equal up to rounding.\n");
     else
         printf("%s; largest difference from the steps above: %.1e\n",
-               time_text(seconds, time, sizeof time), difference);
+               mha_time_text(seconds, time, sizeof time), difference);
 }
 
 // ---- shapes alone -------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ int trace_take(trace *t, const char *what, int rank, const size_t *shape, mh_ten
     return EXIT_DONE;
 }
 
-static void release(trace *t)
+static void trace_release(trace *t)
 {
     while (t->buffer_count-- > 0)
         mh_free(t->m->context, t->buffers[t->buffer_count].data, t->buffers[t->buffer_count].size);
@@ -102,17 +102,17 @@ static size_t kv_head(const trace *t, size_t h)
     return h / (t->m->config.num_heads / t->m->config.kv_heads);
 }
 
-static mh_status score(const trace *t, size_t b, size_t h)
+static mh_status trace_score(const trace *t, size_t b, size_t h)
 {
     const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, kv_head(t, h));
-    const mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
+    mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
     return mh_matmul(t->m->context, &q, &kt, &scores);
 }
 
-static mh_status weigh(const trace *t, size_t b, size_t h)
+static mh_status trace_weigh(const trace *t, size_t b, size_t h)
 {
     const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, kv_head(t, h));
-    const mh_tensor o = head_of(&t->heads, b, h);
+    mh_tensor o = head_of(&t->heads, b, h);
     return mh_matmul(t->m->context, &p, &v, &o);
 }
 
@@ -190,7 +190,7 @@ static int mask_scores(trace *t)
     size_t count;
     const double start = trace_now();
     int code = gather_masks(t, masks, &count);
-    const mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
+    mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
     for (size_t i = 0; i < count && code == EXIT_DONE; i++)
         code = trace_check(t, mh_add(m->context, &scores, &masks[i], &scores), "mask");
     if (code == EXIT_DONE)
@@ -231,7 +231,7 @@ static mh_status softmax(trace *t)
     mh_tensor sinks = trace_parameter(m, "sinks"), wide;
     mh_status status = MH_OK;
     if (sinks.data) {
-        const mh_tensor column = mh_tensor_slice(t->rows, 3, S, 1);
+        mh_tensor column = mh_tensor_slice(t->rows, 3, S, 1);
         sinks = mh_tensor_4d(sinks.data, MH_F32, 1, H, 1, 1);
         status = mh_tensor_broadcast(m->context, &sinks, 4, column.shape, &wide);
         if (status == MH_OK)
@@ -240,7 +240,7 @@ static mh_status softmax(trace *t)
     return status == MH_OK ? mh_softmax(m->context, &t->rows, -1, &t->rows) : status;
 }
 
-static int attend(trace *t)
+static int trace_attend(trace *t)
 {
     mha *m = t->m;
     const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
@@ -256,7 +256,7 @@ static int attend(trace *t)
     t->heads = trace_split(m, trace_by_batch(m, t->merged.data, m->T, H * E), 0);
 
     double start = trace_now();
-    mh_status status = each_head(t, score);
+    mh_status status = each_head(t, trace_score);
     if (status == MH_OK) // a product with a scalar
         status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->rows),
                                     t->rows.data);
@@ -280,7 +280,7 @@ static int attend(trace *t)
                   : "exp(score) / sum of exp: each row sums to 1");
 
     start = trace_now();
-    status = each_head(t, weigh);
+    status = each_head(t, trace_weigh);
     if (status != MH_OK)
         return trace_check(t, status, "weighted sum");
     show_step(m, "weighted sum", "values", &t->heads, trace_now() - start,
@@ -290,7 +290,7 @@ static int attend(trace *t)
 
 // ---- merge, output projection, and all at once --------------------------------------------------
 
-static int merge(trace *t)
+static int trace_merge(trace *t)
 {
     mha *m = t->m;
     const size_t D = m->config.embed_dim;
@@ -310,7 +310,7 @@ static int merge(trace *t)
 
 // The largest difference, and the largest value. Values that are not finite in the steps are
 // skipped: for a masked key, 0 x NaN is NaN in a plain product, but never in the module.
-static double compare(const float *steps, const float *module, size_t count, double *largest)
+static double trace_compare(const float *steps, const float *module, size_t count, double *largest)
 {
     double difference = 0;
     *largest = 0;
@@ -324,10 +324,10 @@ static double compare(const float *steps, const float *module, size_t count, dou
     return difference;
 }
 
-static int run_module(trace *t)
+static int trace_run_module(trace *t)
 {
     mha *m = t->m;
-    const output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
+    output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
     const double start = trace_now();
     mh_status status =
         mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
@@ -337,7 +337,7 @@ static int run_module(trace *t)
         return complain_status(m->context, status, NULL);
     double largest;
     const double difference =
-        compare(t->out.data, out->tensor.data, mh_tensor_count(&t->out), &largest);
+        trace_compare(t->out.data, out->tensor.data, mh_tensor_count(&t->out), &largest);
     show_module(m, seconds, difference);
     if (difference <= 1e-4 * fmax(largest, 1e-3))
         return EXIT_DONE;
@@ -352,9 +352,9 @@ int mha_trace(mha *m)
     show_begin(m);
     int code = trace_make_heads(&t);
     if (code == EXIT_DONE)
-        code = attend(&t);
+        code = trace_attend(&t);
     if (code == EXIT_DONE)
-        code = merge(&t);
+        code = trace_merge(&t);
     show_steps_end(m);
     if (code == EXIT_DONE && m->values) {
         const size_t D = m->config.embed_dim;
@@ -364,7 +364,7 @@ int mha_trace(mha *m)
         show_values(m, &x, &t.attention, &t.heads, &merged, &out);
     }
     if (code == EXIT_DONE)
-        code = run_module(&t);
-    release(&t);
+        code = trace_run_module(&t);
+    trace_release(&t);
     return code;
 }

@@ -51,7 +51,7 @@ static void add_reference(struct argp_state *state, score *s, const char *path)
     s->reference_paths[s->reference_count++] = path;
 }
 
-static void check_options(struct argp_state *state, const score *s)
+static void score_check_options(struct argp_state *state, const score *s)
 {
     size_t standard = !s->hypothesis_path || strcmp(s->hypothesis_path, "-") == 0;
     if (s->reference_count == 0)
@@ -62,7 +62,7 @@ static void check_options(struct argp_state *state, const score *s)
         argp_error(state, "standard input can be read only once");
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t score_parse_option(int key, char *argument, struct argp_state *state)
 {
     score *s = state->input;
     switch (key) {
@@ -75,7 +75,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         s->hypothesis_path = argument;
         return 0;
     case ARGP_KEY_END:
-        check_options(state, s);
+        score_check_options(state, s);
         return 0;
     case KEY_REF:
         add_reference(state, s, argument);
@@ -101,7 +101,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp score_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = score_parse_option,
     .args_doc = "--ref FILE [OPTION...] [HYPOTHESES]",
     .doc = "Scores translations against one or more references, line by line: BLEU (13a tokens, "
            "exponential smoothing) and chrF2 over the whole text, identical to sacreBLEU 2.6. "
@@ -172,7 +172,7 @@ static void print_score(const score *s, const char *name, double value, const ch
 
 static mh_status score_bleu(const score *s, mh_context *context)
 {
-    mh_bleu_score b;
+    mh_bleu_score b = mh_bleu_score_default();
     char details[256];
     mh_status status = mh_bleu(context, s->hypotheses.items, s->all_references, s->hypotheses.count,
                                s->reference_count, s->lowercase, &b);

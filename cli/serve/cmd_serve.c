@@ -55,7 +55,7 @@ typedef struct serve {
     server server;
 } serve;
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t serve_parse_option(int key, char *argument, struct argp_state *state)
 {
     serve *s = state->input;
     switch (key) {
@@ -101,7 +101,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp serve_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = serve_parse_option,
     .args_doc = "[-m MODEL] [--port N] [--open] [OPTION...]",
     .doc =
         "Serves a page that translates a sentence and shows what every head of every layer "
@@ -119,7 +119,7 @@ static const struct argp serve_argp = {
 
 // ---- the parts ------------------------------------------------------------------------------
 
-static int open_model(serve *s)
+static int serve_open_model(serve *s)
 {
     mh_status status =
         mh_translator_load_with(s->context, s->directory, &s->loading, &s->translator);
@@ -158,7 +158,7 @@ static void open_browser(serve *s, const sigset_t *mask)
 }
 
 // Only this thread gets signals, and only while it waits. *open: the mask with them unblocked.
-static void block_signals(sigset_t *open)
+static void serve_block_signals(sigset_t *open)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -177,11 +177,11 @@ static void serve_requests(serve *s, const sigset_t *open)
     }
 }
 
-static int start(serve *s)
+static int serve_start(serve *s)
 {
     int code = open_context(&s->common, &s->context);
     if (code == EXIT_DONE)
-        code = open_model(s);
+        code = serve_open_model(s);
     if (code == EXIT_DONE)
         code = listener_open(&s->server.listener);
     if (code == EXIT_DONE)
@@ -192,7 +192,7 @@ static int start(serve *s)
 
 static int start_and_serve(serve *s, const sigset_t *open)
 {
-    const int code = start(s);
+    const int code = serve_start(s);
     if (code != EXIT_DONE)
         return code;
     begin_saving();
@@ -213,7 +213,7 @@ static int start_and_serve(serve *s, const sigset_t *open)
 static int serve_until_interrupted(serve *s)
 {
     sigset_t open;
-    block_signals(&open);
+    serve_block_signals(&open);
     const int code = start_and_serve(s, &open);
     pthread_sigmask(SIG_SETMASK, &open, NULL);
     return code;
@@ -253,7 +253,7 @@ static int run_serve(int argc, char **argv)
     pthread_cond_destroy(&s.server.queue.filled);
     pthread_mutex_destroy(&s.server.queue.mutex);
     if (s.context)
-        mh_bytes_free(s.context, &s.server.page);
+        mh_buffer_free(s.context, &s.server.page);
     mh_translator_free(s.translator);
     mh_context_free(s.context);
     free(name);

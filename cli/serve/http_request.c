@@ -24,19 +24,19 @@ static bool equals_any_case(mh_text text, const char *word)
     return text.size == strlen(word) && strncasecmp(text.bytes, word, text.size) == 0;
 }
 
-static bool is_whitespace(char c) { return c == ' ' || c == '\t'; }
+static bool http_is_whitespace(char c) { return c == ' ' || c == '\t'; }
 
-static mh_text trim(mh_text text)
+static mh_text http_trim(mh_text text)
 {
-    while (text.size > 0 && is_whitespace(text.bytes[text.size - 1]))
+    while (text.size > 0 && http_is_whitespace(text.bytes[text.size - 1]))
         text.size--;
-    while (text.size > 0 && is_whitespace(text.bytes[0]))
+    while (text.size > 0 && http_is_whitespace(text.bytes[0]))
         text.bytes++, text.size--;
     return text;
 }
 
 // Splits off the bytes before the first `end`, and removes `end`; false without one.
-static bool split(mh_text *text, char end, mh_text *first)
+static bool http_split(mh_text *text, char end, mh_text *first)
 {
     const char *at = memchr(text->bytes, end, text->size);
     if (!at)
@@ -78,9 +78,9 @@ static int parse_request_line(mh_text line, http_request *r, const char **proble
 {
     mh_text target, query;
     *problem = "the request line: expected 'METHOD /PATH HTTP/1.1'";
-    if (!split(&line, ' ', &r->method) || !is_token(r->method) || !split(&line, ' ', &target) ||
-        target.size == 0 || line.size != 8 || memcmp(line.bytes, "HTTP/", 5) != 0 ||
-        line.bytes[6] != '.')
+    if (!http_split(&line, ' ', &r->method) || !is_token(r->method) ||
+        !http_split(&line, ' ', &target) || target.size == 0 || line.size != 8 ||
+        memcmp(line.bytes, "HTTP/", 5) != 0 || line.bytes[6] != '.')
         return 400;
     for (size_t i = 0; i < target.size; i++)
         if (target.bytes[i] <= ' ' || target.bytes[i] > '~')
@@ -90,7 +90,7 @@ static int parse_request_line(mh_text line, http_request *r, const char **proble
         return 505;
     }
     r->keep_alive = line.bytes[7] != '0';
-    r->path = split(&target, '?', &query) ? query : target;
+    r->path = http_split(&target, '?', &query) ? query : target;
     return 200;
 }
 
@@ -103,7 +103,7 @@ typedef struct header_state {
     const char *problem;
 } header_state;
 
-static int refuse(header_state *s, int code, const char *problem)
+static int http_refuse(header_state *s, int code, const char *problem)
 {
     s->problem = problem;
     return code;
@@ -112,7 +112,7 @@ static int refuse(header_state *s, int code, const char *problem)
 static int set_once(header_state *s, mh_text *field, mh_text value, const char *problem)
 {
     if (field->bytes)
-        return refuse(s, 400, problem);
+        return http_refuse(s, 400, problem);
     *field = value;
     return 200;
 }
@@ -125,14 +125,14 @@ static int set_length(header_state *s, mh_text value)
     for (size_t i = 0; i < value.size; i++) {
         const char c = value.bytes[i];
         if (c < '0' || c > '9')
-            return refuse(s, 400, "Content-Length: expected a number of bytes");
+            return http_refuse(s, 400, "Content-Length: expected a number of bytes");
         const uint64_t digit = (uint64_t)(c - '0');
         size = size > (UINT64_MAX - digit) / 10 ? UINT64_MAX : 10 * size + digit;
     }
     if (value.size == 0)
-        return refuse(s, 400, "Content-Length: expected a number of bytes");
+        return http_refuse(s, 400, "Content-Length: expected a number of bytes");
     if (r->has_length && r->body_size != size)
-        return refuse(s, 400, "Content-Length: found two that differ");
+        return http_refuse(s, 400, "Content-Length: found two that differ");
     r->has_length = true;
     r->body_size = size;
     return 200;
@@ -141,10 +141,10 @@ static int set_length(header_state *s, mh_text value)
 static void set_connection(http_request *r, mh_text list)
 {
     mh_text option;
-    while (split(&list, ',', &option))
-        if (equals_any_case(trim(option), "close"))
+    while (http_split(&list, ',', &option))
+        if (equals_any_case(http_trim(option), "close"))
             r->keep_alive = false;
-    if (equals_any_case(trim(list), "close"))
+    if (equals_any_case(http_trim(list), "close"))
         r->keep_alive = false;
 }
 
@@ -165,7 +165,7 @@ static int set_header(header_state *s, mh_text name, mh_text value)
         set_connection(r, value);
     else if (equals_any_case(name, "Expect")) {
         if (!equals_any_case(value, "100-continue"))
-            return refuse(s, 417, "Expect: expected '100-continue' or nothing");
+            return http_refuse(s, 417, "Expect: expected '100-continue' or nothing");
         r->expects_continue = true;
     }
     return 200;
@@ -174,14 +174,14 @@ static int set_header(header_state *s, mh_text name, mh_text value)
 static int parse_header(header_state *s, mh_text line)
 {
     mh_text name;
-    if (!split(&line, ':', &name) || !is_token(name))
-        return refuse(s, 400, "a header: expected 'Name: value' on one line");
+    if (!http_split(&line, ':', &name) || !is_token(name))
+        return http_refuse(s, 400, "a header: expected 'Name: value' on one line");
     for (size_t i = 0; i < line.size; i++) {
         const unsigned char c = (unsigned char)line.bytes[i];
         if ((c < ' ' && c != '\t') || c == 0x7f)
-            return refuse(s, 400, "a header: found a control character in its value");
+            return http_refuse(s, 400, "a header: found a control character in its value");
     }
-    return set_header(s, name, trim(line));
+    return set_header(s, name, http_trim(line));
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ int http_parse_request(const char *bytes, size_t size, http_request *r, const ch
         return 400;
     mh_text rest = {bytes + first, head - first - 2}, line = {0}; // without the empty line
     header_state s = {.request = r};
-    split(&rest, '\n', &line);
+    http_split(&rest, '\n', &line);
     line.size--; // CR
     int code = parse_request_line(line, r, problem);
-    while (code == 200 && split(&rest, '\n', &line)) {
+    while (code == 200 && http_split(&rest, '\n', &line)) {
         line.size--;
         code = parse_header(&s, line);
         *problem = s.problem;

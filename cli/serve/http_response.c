@@ -41,8 +41,8 @@ typedef struct head {
     size_t size;
 } head;
 
-static void put(head *h, const char *format, ...) MH_PRINTF(2, 3);
-static void put(head *h, const char *format, ...)
+static void http_put(head *h, const char *format, ...) MH_PRINTF(2, 3);
+static void http_put(head *h, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -61,28 +61,28 @@ static void put_date(head *h, time_t now)
                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     struct tm t;
     if (gmtime_r(&now, &t))
-        put(h, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.tm_wday], t.tm_mday,
-            months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+        http_put(h, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.tm_wday], t.tm_mday,
+                 months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
 }
 
 size_t http_write_head(const http_response *r, time_t now, char to[HTTP_RESPONSE_HEAD_MAX])
 {
     head h = {.bytes = to};
-    put(&h, "HTTP/1.1 %d %s\r\n", r->code, reason(r->code));
+    http_put(&h, "HTTP/1.1 %d %s\r\n", r->code, reason(r->code));
     put_date(&h, now);
-    put(&h, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->content_type, r->body_size);
+    http_put(&h, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->content_type, r->body_size);
     if (r->allow)
-        put(&h, "Allow: %s\r\n", r->allow);
+        http_put(&h, "Allow: %s\r\n", r->allow);
     if (r->retry_after)
-        put(&h, "Retry-After: %d\r\n", r->retry_after);
+        http_put(&h, "Retry-After: %d\r\n", r->retry_after);
     if (!r->keep_alive)
-        put(&h, "Connection: close\r\n");
-    put(&h, "X-Content-Type-Options: nosniff\r\n"
-            "Cache-Control: no-store\r\n"
-            "Cross-Origin-Resource-Policy: same-origin\r\n"
-            "Cross-Origin-Opener-Policy: same-origin\r\n"
-            "Content-Security-Policy: frame-ancestors 'none'\r\n" // not possible in <meta>
-            "Referrer-Policy: no-referrer\r\n"
-            "\r\n");
+        http_put(&h, "Connection: close\r\n");
+    http_put(&h, "X-Content-Type-Options: nosniff\r\n"
+                 "Cache-Control: no-store\r\n"
+                 "Cross-Origin-Resource-Policy: same-origin\r\n"
+                 "Cross-Origin-Opener-Policy: same-origin\r\n"
+                 "Content-Security-Policy: frame-ancestors 'none'\r\n" // not possible in <meta>
+                 "Referrer-Policy: no-referrer\r\n"
+                 "\r\n");
     return h.size;
 }

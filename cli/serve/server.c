@@ -78,7 +78,7 @@ static void time_out(server *s, client *c)
         c->head_only = false;
         client_answer(
             s, c,
-            answer_error(408, "the request: expected all of it within %d seconds", REQUEST_SECONDS),
+            answer_error(408, "the request did not arrive within %d seconds", REQUEST_SECONDS),
             false);
     } else {
         c->state = CLIENT_GONE;

@@ -169,7 +169,7 @@ typedef struct client {
 typedef struct server {
     listener listener;
     queue queue;
-    mh_bytes page;
+    mh_buffer page;
     int timeout; // seconds
     size_t most; // connections
     client *clients[CONNECTIONS_MAX];

@@ -52,7 +52,7 @@ static answer answer_status(mh_context *context, mh_status status)
 // ---- a text ---------------------------------------------------------------------------------
 
 // A translation and its trace as the one object that the page expects.
-static answer put_together(const mh_translation *t, const mh_bytes *data)
+static answer put_together(const mh_translation *t, const mh_buffer *data)
 {
     json_t *json = json_pack("{s:s%,s:f,s:f}", "translation", t->text.bytes, t->text.size, "score",
                              t->score, "log_probability", t->log_probability);
@@ -75,7 +75,7 @@ static answer answer_translation(const queue *q, mh_context *context, mh_text te
                                  const mh_translation *t)
 {
     mh_translation_trace *trace = NULL;
-    mh_bytes data = {0};
+    mh_buffer data = {0};
     mh_status status =
         mh_translation_trace_create(context, q->translator, NULL, text, t->ids, t->count, &trace);
     if (!status) {
@@ -84,14 +84,14 @@ static answer answer_translation(const queue *q, mh_context *context, mh_text te
         status = mh_view_data(context, NULL, &named, &data);
     }
     const answer result = status ? answer_status(context, status) : put_together(t, &data);
-    mh_bytes_free(context, &data);
+    mh_buffer_free(context, &data);
     mh_translation_trace_free(trace);
     return result;
 }
 
 // The error for an invalid text; code 0: it is valid. A text that is too long for the model at once
 // has no trace.
-static answer refuse_text(const queue *q, mh_context *context, mh_text text)
+static answer answer_refuse_text(const queue *q, mh_context *context, mh_text text)
 {
     const size_t most = mh_translator_configuration(q->translator)->max_length - 1;
     mh_tokens tokens = {0};
@@ -117,9 +117,9 @@ static bool is_wanted(void *user, size_t done, size_t total)
     return !atomic_load(&((job *)user)->cancelled);
 }
 
-static answer translate(const queue *q, mh_context *context, mh_text text, job *j)
+static answer answer_translate(const queue *q, mh_context *context, mh_text text, job *j)
 {
-    const answer refusal = refuse_text(q, context, text);
+    const answer refusal = answer_refuse_text(q, context, text);
     if (refusal.code)
         return refusal;
     mh_translate_options options = mh_translate_options_default();
@@ -142,7 +142,7 @@ static answer translate(const queue *q, mh_context *context, mh_text text, job *
 // ---- a request ------------------------------------------------------------------------------
 
 // The text in {"text": "..."}, or an error as the answer.
-static json_t *read_text(const char *body, size_t size, mh_text *text, answer *wrong)
+static json_t *answer_read_text(const char *body, size_t size, mh_text *text, answer *wrong)
 {
     json_error_t error;
     const size_t valid = mh_utf8_valid(body, size);
@@ -172,10 +172,10 @@ answer answer_job(const queue *q, mh_context *context, job *j)
     answer result = {0};
     if (atomic_load(&j->cancelled))
         return result;
-    json_t *json = read_text(j->body, j->size, &text, &result);
+    json_t *json = answer_read_text(j->body, j->size, &text, &result);
     if (!json)
         return result;
-    result = translate(q, context, text, j);
+    result = answer_translate(q, context, text, j);
     json_decref(json);
     return result;
 }

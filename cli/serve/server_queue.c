@@ -86,7 +86,7 @@ int queue_open(const common_options *options, size_t threads, queue *q)
     own.threads = threads / count;
     if (pipe2(q->wake, O_NONBLOCK | O_CLOEXEC) != 0) {
         q->wake[0] = q->wake[1] = -1;
-        complain("a pipe could not be made: %s", strerror(errno));
+        complain("a pipe could not be created: %s", strerror(errno));
         return EXIT_FAILED;
     }
     int code = EXIT_DONE;

@@ -34,7 +34,7 @@ static bool is_own_origin(mh_text origin, mh_text host)
 }
 
 // The error for a request to /translate; code 0: it is valid.
-static answer refuse_text(const http_request *r)
+static answer request_refuse_text(const http_request *r)
 {
     if (r->origin.bytes && !is_own_origin(r->origin, r->host))
         return answer_error(403, "Origin: found '%.*s', expected 'http://%.*s'", SHOWN(r->origin),
@@ -48,7 +48,7 @@ static answer refuse_text(const http_request *r)
 }
 
 // The error for requests other than the page and /translate; code 0: it is valid.
-static answer refuse(const server *s, const http_request *r)
+static answer request_refuse(const server *s, const http_request *r)
 {
     const bool page = equals(r->path, "/"), text = equals(r->path, "/translate");
     if (!listener_knows(&s->listener, r->host))
@@ -63,7 +63,7 @@ static answer refuse(const server *s, const http_request *r)
         refusal.allow = allow;
         return refusal;
     }
-    const answer refusal = text ? refuse_text(r) : (answer){0};
+    const answer refusal = text ? request_refuse_text(r) : (answer){0};
     if (!refusal.code && r->body_size > BODY_MAX)
         return answer_error(413, "the body: found %llu bytes, expected at most %d",
                             (unsigned long long)r->body_size, BODY_MAX);
@@ -142,7 +142,8 @@ static answer refuse_long_head(const client *c)
 
 static bool answer_request(server *s, client *c, const http_request *r)
 {
-    const answer refusal = s->stopping ? answer_error(503, "the server is stopping") : refuse(s, r);
+    const answer refusal =
+        s->stopping ? answer_error(503, "the server is stopping") : request_refuse(s, r);
     if (refusal.code && r->body_size > 0)
         return end_with(s, c, refusal);
     const size_t size = r->head_size + (size_t)r->body_size;

@@ -72,7 +72,7 @@ int listener_open(listener *l)
     if (open)
         return EXIT_DONE;
     complain("--host %s --port %d: %s%s", l->host, l->port, strerror(reason),
-             reason == EADDRINUSE ? "; --port 0 takes a free one" : "");
+             reason == EADDRINUSE ? "; --port 0 picks a free one" : "");
     return EXIT_FAILED;
 }
 

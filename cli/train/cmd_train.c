@@ -125,7 +125,7 @@ static int complain_training(const train *t, mh_status status)
 
 static int run_training(train *t)
 {
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_status status = mh_train(t->context, &t->options, &result);
     progress_clear();
     int code = EXIT_DONE;
@@ -182,7 +182,10 @@ static char *join_arguments(int argc, char **argv)
 
 static int run_train(int argc, char **argv)
 {
-    train t = {.common = {.command = &train_command}, .options = mh_train_options_default()};
+    train t = {.common = {.command = &train_command},
+               .options = mh_train_options_default(),
+               .model = mh_translator_config_default()};
+    t.options.model = &t.model;
     t.options.event = on_event;
     t.options.bad_line = on_bad_line;
     t.options.user = &t;

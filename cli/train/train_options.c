@@ -50,8 +50,7 @@ enum {
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
-    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are not read",
-     0},
+    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are ignored", 0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
     {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not trained on", 0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
@@ -143,11 +142,12 @@ static void set_preset(mh_translator_config *model, int preset)
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
-static void set_example(mh_train_options *o)
+static void set_example(train *t)
 {
+    mh_train_options *o = &t->options;
     o->merges = 100;
-    set_preset(&o->model, PRESET_TINY);
-    o->model.dropout = 0;
+    set_preset(&t->model, PRESET_TINY);
+    t->model.dropout = 0;
     o->batch_tokens = 2048;
     o->learning_rate = 3e-3;
     o->after = (mh_duration){8, MH_EPOCHS};
@@ -162,7 +162,7 @@ static mh_duration parse_duration(struct argp_state *state, const char *option, 
     return duration;
 }
 
-static size_t parse_size(struct argp_state *state, const char *option, const char *text)
+static size_t train_parse_size(struct argp_state *state, const char *option, const char *text)
 {
     return (size_t)parse_integer(state, option, text, 1, 1 << 24);
 }
@@ -221,7 +221,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         o->valid_every = parse_duration(state, "--valid-freq", argument);
         return 0;
     case KEY_PATIENCE:
-        o->patience = parse_size(state, "--patience", argument);
+        o->patience = train_parse_size(state, "--patience", argument);
         return 0;
     case KEY_AVERAGE:
         o->average = (size_t)parse_integer(state, "--average", argument, 1, 100);
@@ -240,25 +240,25 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 static error_t parse_model(int key, char *argument, struct argp_state *state)
 {
     train *t = state->input;
-    mh_translator_config *m = &t->options.model;
+    mh_translator_config *m = &t->model;
     switch (key) {
     case KEY_PRESET:
         t->preset = parse_choice(state, "--preset", argument, preset_choices);
         return 0;
     case KEY_D_MODEL:
-        m->d_model = parse_size(state, "--d-model", argument);
+        m->d_model = train_parse_size(state, "--d-model", argument);
         return 0;
     case KEY_HEADS:
-        m->nhead = parse_size(state, "--heads", argument);
+        m->nhead = train_parse_size(state, "--heads", argument);
         return 0;
     case KEY_ENCODER_LAYERS:
-        m->num_encoder_layers = parse_size(state, "--encoder-layers", argument);
+        m->num_encoder_layers = train_parse_size(state, "--encoder-layers", argument);
         return 0;
     case KEY_DECODER_LAYERS:
-        m->num_decoder_layers = parse_size(state, "--decoder-layers", argument);
+        m->num_decoder_layers = train_parse_size(state, "--decoder-layers", argument);
         return 0;
     case KEY_FF:
-        m->dim_feedforward = parse_size(state, "--ff", argument);
+        m->dim_feedforward = train_parse_size(state, "--ff", argument);
         return 0;
     case KEY_ACTIVATION:
         m->activation =
@@ -271,7 +271,7 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
         m->dropout = (float)parse_number(state, "--dropout", argument);
         return 0;
     case KEY_MAX_LENGTH:
-        m->max_length = parse_size(state, "--max-length", argument);
+        m->max_length = train_parse_size(state, "--max-length", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -283,10 +283,10 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     mh_train_options *o = &((train *)state->input)->options;
     switch (key) {
     case KEY_BATCH_TOKENS:
-        o->batch_tokens = parse_size(state, "--batch-tokens", argument);
+        o->batch_tokens = train_parse_size(state, "--batch-tokens", argument);
         return 0;
     case KEY_ACCUMULATE:
-        o->accumulate = parse_size(state, "--accumulate", argument);
+        o->accumulate = train_parse_size(state, "--accumulate", argument);
         return 0;
     case KEY_LR:
         o->learning_rate = parse_number(state, "--lr", argument);
@@ -324,7 +324,7 @@ static bool resumes(const train *t)
     return !o->data && !o->example && !t->record && train_record_exists(o->directory);
 }
 
-static void check_options(struct argp_state *state, train *t)
+static void train_check_options(struct argp_state *state, train *t)
 {
     const mh_train_options *o = &t->options;
     if (!o->directory)
@@ -350,7 +350,7 @@ static void check_options(struct argp_state *state, train *t)
         argp_error(state, "--merges is for learning a tokenizer, and --tokenizer gives one");
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t train_parse_option(int key, char *argument, struct argp_state *state)
 {
     static error_t (*const groups[])(int, char *, struct argp_state *) = {
         parse_data, parse_run, parse_model, parse_learning};
@@ -360,7 +360,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     if (key == ARGP_KEY_ARG)
         return refuse_argument(state, argument);
     if (key == ARGP_KEY_END)
-        check_options(state, t);
+        train_check_options(state, t);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (groups[i](key, argument, state) == 0)
             return 0;
@@ -371,7 +371,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 const struct argp train_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = train_parse_option,
     .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
                 "-o DIR [OPTION...]",
     .doc =
@@ -430,8 +430,8 @@ int train_parse(int argc, char **argv, train *t)
     if (code == EXIT_DONE && t->resumes)
         code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE && t->options.example)
-        set_example(&t->options);
+        set_example(t);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)
-        set_preset(&t->options.model, t->preset);
+        set_preset(&t->model, t->preset);
     return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
 }

@@ -10,13 +10,14 @@ typedef struct train {
     common_options common;
     mh_context *context;
     mh_train_options options;
-    int preset;              // 0: none
-    bool merges, valid_freq; // given
-    bool resumes;            // with the options that the run has recorded: --data is not given
-    bool unrecorded;         // they could not be written
-    int argc;                // the command line, with recorded options
-    char **argv;             //
-    char *record;            // memory of the recorded options
+    mh_translator_config model; // options.model
+    int preset;                 // 0: none
+    bool merges, valid_freq;    // given
+    bool resumes;               // with the options that the run has recorded: --data is not given
+    bool unrecorded;            // they could not be written
+    int argc;                   // the command line, with recorded options
+    char **argv;                //
+    char *record;               // memory of the recorded options
     train_progress progress;
     size_t bad_lines;
 } train;

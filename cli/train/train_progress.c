@@ -12,7 +12,7 @@
 static const double live_seconds = 0.2, plain_seconds = 30, rate_seconds = 2;
 
 // "1:02:03" or "4:05".
-static const char *time_text(double seconds, char text[32])
+static const char *train_time_text(double seconds, char text[32])
 {
     const unsigned long s = seconds > 0 && seconds < 1e8 ? (unsigned long)(seconds + 0.5) : 0;
     if (s >= 3600)
@@ -52,8 +52,9 @@ static void show_update(train_progress *p, const mh_train_event *e)
              "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK tokens/s  %s, %s left  update %" PRIu64
              "  ppl %.1f  lr %.2e  norm %.2f",
              whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
-             p->rate / 1000, time_text(e->seconds, spent), time_text(seconds_left(e), left),
-             e->update, exp(e->loss), e->learning_rate, e->gradient_norm);
+             p->rate / 1000, train_time_text(e->seconds, spent),
+             train_time_text(seconds_left(e), left), e->update, exp(e->loss), e->learning_rate,
+             e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else
@@ -67,8 +68,8 @@ static void show_validation(const mh_train_event *e)
     note("validation at update %" PRIu64
          " (epoch %.2f, %s): loss %.3f  BLEU %.2f  chrF2 %.2f  exact "
          "%.1f %%%s",
-         e->update, (double)e->epoch + e->epoch_part, time_text(e->seconds, spent), e->valid_loss,
-         e->bleu, e->chrf, 100 * e->exact, e->best ? "  best" : "");
+         e->update, (double)e->epoch + e->epoch_part, train_time_text(e->seconds, spent),
+         e->valid_loss, e->bleu, e->chrf, 100 * e->exact, e->best ? "  best" : "");
 }
 
 static void show_begin(const mh_train_event *e)

@@ -133,7 +133,7 @@ static const char *path_in(const mh_train_options *o, const char *argument)
     return NULL;
 }
 
-static void put_escaped(FILE *to, const char *text, size_t size)
+static void record_put_escaped(FILE *to, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         if (text[i] == '\n' || text[i] == '\\')
@@ -146,12 +146,12 @@ static void put_argument(FILE *to, const train *t, const char *argument, const c
 {
     const char *path = path_in(&t->options, argument);
     const size_t before = path ? (size_t)(path - argument) : 0;
-    put_escaped(to, argument, before);
+    record_put_escaped(to, argument, before);
     if (path && is_relative(path)) {
-        put_escaped(to, directory, strlen(directory));
+        record_put_escaped(to, directory, strlen(directory));
         putc('/', to);
     }
-    put_escaped(to, argument + before, strlen(argument + before));
+    record_put_escaped(to, argument + before, strlen(argument + before));
     putc('\n', to);
 }
 

@@ -104,7 +104,7 @@ static int translate_stream(translate *t)
 
 // ---- all of it ------------------------------------------------------------------------
 
-static int open_model(translate *t)
+static int translate_open_model(translate *t)
 {
     int code = model_path_find(t->model_name, &t->model_directory);
     if (code == EXIT_DONE)
@@ -178,7 +178,7 @@ static int run_translate(int argc, char **argv)
     t.attention.options.width = 0; // the terminal's
     int code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
-        code = open_model(&t);
+        code = translate_open_model(&t);
     if (code == EXIT_DONE)
         code = t.output_path ? translate_to_file(&t) : translate_all(&t);
     mh_translator_free(t.translator);

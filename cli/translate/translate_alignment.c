@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static bool is_whitespace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool alignment_is_whitespace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // The word of each token, SIZE_MAX for whitespace; returns the number of words.
 static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t *words)
@@ -15,7 +15,7 @@ static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t 
     for (size_t i = 0; i < count; i++) {
         words[i] = SIZE_MAX;
         for (; place < ends[i]; place++) {
-            const bool whitespace = is_whitespace(text.bytes[place]);
+            const bool whitespace = alignment_is_whitespace(text.bytes[place]);
             number += !whitespace && !inside;
             inside = !whitespace;
             if (inside && words[i] == SIZE_MAX)
@@ -27,7 +27,7 @@ static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t 
     return number;
 }
 
-static void normalise(alignment *a)
+static void alignment_normalise(alignment *a)
 {
     for (size_t t = 0; t < a->target_words; t++) {
         double *row = a->weights + t * a->source_words, sum = 0;
@@ -41,7 +41,7 @@ static void normalise(alignment *a)
 bool alignment_create(const mh_translation *r, alignment *a)
 {
     const size_t T = r->count, S = r->source->count;
-    const mh_text source = {r->source->text.bytes, r->source->text.size};
+    const mh_text source = {r->source->text.data, r->source->text.size};
     *a = (alignment){0};
     size_t *words = calloc(T + S + 1, sizeof *words), *target = words, *other = words + T;
     if (!words)
@@ -56,7 +56,7 @@ bool alignment_create(const mh_translation *r, alignment *a)
                     (double)r->attention[t * S + s];
     free(words);
     if (a->weights)
-        normalise(a);
+        alignment_normalise(a);
     return a->weights != NULL;
 }
 

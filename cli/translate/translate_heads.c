@@ -16,7 +16,7 @@ typedef struct head {
     size_t number;
 } head;
 
-static bool read_size(const char **text, size_t *value)
+static bool head_read_size(const char **text, size_t *value)
 {
     enum { MOST_DIGITS = 6 };
     const size_t digits = strspn(*text, "0123456789");
@@ -35,10 +35,10 @@ static bool read_head(const char *name, head *h)
         const char *at = name + length;
         if (strncmp(name, kinds[h->kind], length) != 0 || *at++ != '.')
             continue;
-        if (!read_size(&at, &h->layer))
+        if (!head_read_size(&at, &h->layer))
             return false;
         h->all = !*at;
-        return h->all || (*at++ == '.' && read_size(&at, &h->number) && !*at);
+        return h->all || (*at++ == '.' && head_read_size(&at, &h->number) && !*at);
     }
     return false;
 }

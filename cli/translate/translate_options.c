@@ -66,7 +66,7 @@ static const struct argp_option option_table[] = {
     {"attention", KEY_PAGE, "FILE", 0,
      "write one HTML page with every view of every head; for one text", 0},
     {"trace-out", KEY_TRACE_OUT, "FILE", 0,
-     "write a trace (docs/trace-format.md) for 'multihead view'; for one text", 0},
+     "write a trace (docs/reference/trace-format.md) for 'multihead view'; for one text", 0},
     {"kind", KEY_KIND, "KIND", 0, "what is shown: encoder, decoder or cross. Default: cross", 0},
     {"layer", KEY_VIEW_LAYER, "N", 0,
      "from 0. Default: the last in heatmaps, an overview in the page", 0},
@@ -86,7 +86,7 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
                                       {"cross", MH_TRACE_CROSS},
                                       {NULL, 0}};
 
-static void check_options(struct argp_state *state, translate *t)
+static void translate_check_options(struct argp_state *state, translate *t)
 {
     mh_translate_options *o = &t->options;
     if (t->input_path && t->text_count > 0)
@@ -99,11 +99,11 @@ static void check_options(struct argp_state *state, translate *t)
     if (o->alignment_layer >= 0 && t->printing.alignment == ALIGNMENT_NONE)
         argp_error(state, "--alignment-layer is for --alignment, which is missing");
     if (t->attention.shows && t->printing.json)
-        argp_error(state, "--show-attention: not with --json");
+        argp_error(state, "--show-attention cannot be combined with --json");
     const mh_view_options *v = &t->attention.options;
-    if ((v->kind != MH_TRACE_KINDS || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
+    if ((v->kind != MH_TRACE_ANY || v->layer >= 0 || v->head >= 0) && !t->attention.shows &&
         !t->attention.page.path)
-        argp_error(state, "--kind, --layer, --head: for --show-attention or --attention");
+        argp_error(state, "--kind, --layer and --head are for --show-attention or --attention");
     if (v->width && !t->attention.shows)
         argp_error(state, "--width is for --show-attention, which is missing");
     if ((t->attention.page.path || t->attention.trace.path) && t->text_count != 1)
@@ -194,7 +194,7 @@ static error_t parse_attention(int key, char *argument, struct argp_state *state
     }
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t translate_parse_option(int key, char *argument, struct argp_state *state)
 {
     translate *t = state->input;
     switch (key) {
@@ -206,7 +206,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         t->text_count = (size_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_END:
-        check_options(state, t);
+        translate_check_options(state, t);
         return 0;
     case 'm':
         t->model_name = argument;
@@ -235,7 +235,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 const struct argp translate_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = translate_parse_option,
     .args_doc = "[-m MODEL] [OPTION...] [TEXT...]",
     .doc = "Translates sentences by beam search: each TEXT, or by default each line of --input or "
            "of standard input, as it arrives. A text too long for the model is translated sentence "

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static int no_memory(void)
+static int print_no_memory(void)
 {
     complain("out of memory for a translation");
     return EXIT_MEMORY;
@@ -19,7 +19,7 @@ static int no_memory(void)
 // ---- lines ------------------------------------------------------------------------------
 
 // A line break inside a translation would make two lines of it.
-static void print_line(FILE *to, mh_text text)
+static void translation_print_line(FILE *to, mh_text text)
 {
     for (size_t i = 0; i < text.size; i++)
         putc(text.bytes[i] == '\n' || text.bytes[i] == '\r' ? ' ' : text.bytes[i], to);
@@ -41,16 +41,16 @@ static void print_soft(FILE *to, const alignment *a)
     putc('\n', to);
 }
 
-static int print_text(const printing *p, const mh_translation *r, size_t number)
+static int translation_print_text(const printing *p, const mh_translation *r, size_t number)
 {
     alignment a = {0};
     if (p->alignment && !alignment_create(r, &a))
-        return no_memory();
+        return print_no_memory();
     if (p->n_best > 1)
         fprintf(p->to, "%zu\t", number);
     if (p->scores)
         fprintf(p->to, "%.4f\t", r->score);
-    print_line(p->to, r->text);
+    translation_print_line(p->to, r->text);
     if (p->alignment == ALIGNMENT_HARD)
         print_hard(p->to, &a);
     putc('\n', p->to);
@@ -65,7 +65,7 @@ static int print_text(const printing *p, const mh_translation *r, size_t number)
 // A token may be part of a character.
 static int put_tokens(const printing *p, mh_context *context, const mh_translation *r)
 {
-    mh_text_buffer token = {0};
+    mh_buffer token = {0};
     mh_status status = MH_OK;
     fputs(", \"tokens\": [", p->to);
     for (size_t i = 0; i < r->count && !status; i++) {
@@ -73,10 +73,10 @@ static int put_tokens(const printing *p, mh_context *context, const mh_translati
         status = mh_utf8_repair(context, r->text.bytes + begin, r->ends[i] - begin, &token);
         fputs(i ? ", " : "", p->to);
         if (!status)
-            put_json_string(p->to, token.bytes, token.size);
+            put_json_string(p->to, token.data, token.size);
     }
     putc(']', p->to);
-    mh_text_buffer_free(context, &token);
+    mh_buffer_free(context, &token);
     return status ? complain_status(context, status, NULL) : EXIT_DONE;
 }
 
@@ -100,7 +100,7 @@ static int put_alignment(const printing *p, const mh_translation *r)
 {
     alignment a;
     if (!alignment_create(r, &a))
-        return no_memory();
+        return print_no_memory();
     fputs(", \"alignment\": [", p->to);
     if (p->alignment == ALIGNMENT_HARD)
         put_pairs(p->to, &a);
@@ -138,7 +138,7 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
             break;
         if (p->json && rank)
             fputs(", ", p->to);
-        code = p->json ? put_object(p, context, r) : print_text(p, r, number);
+        code = p->json ? put_object(p, context, r) : translation_print_text(p, r, number);
     }
     if (p->json)
         fputs("]}\n", p->to);

@@ -11,13 +11,13 @@
 
 enum { READ_SIZE = 1 << 16 };
 
-static int no_memory(void)
+static int stream_no_memory(void)
 {
     complain("standard input: out of memory");
     return EXIT_MEMORY;
 }
 
-static int read_more(line_stream *s)
+static int stream_read_more(line_stream *s)
 {
     if (s->begin > 0) {
         memmove(s->bytes, s->bytes + s->begin, s->size - s->begin);
@@ -28,7 +28,7 @@ static int read_more(line_stream *s)
         const size_t capacity = 2 * s->capacity + READ_SIZE;
         char *bigger = realloc(s->bytes, capacity);
         if (!bigger)
-            return no_memory();
+            return stream_no_memory();
         s->bytes = bigger;
         s->capacity = capacity;
     }
@@ -51,7 +51,7 @@ static int add_line(line_stream *s, size_t end)
         const size_t capacity = 2 * s->count + 64;
         mh_text *bigger = realloc(s->items, capacity * sizeof *bigger);
         if (!bigger)
-            return no_memory();
+            return stream_no_memory();
         s->items = bigger;
         s->item_capacity = capacity;
     }
@@ -87,7 +87,7 @@ int stream_take(line_stream *s, size_t most)
         fflush(stderr);
     }
     while (code == EXIT_DONE && s->count == 0 && !s->ended) {
-        code = read_more(s);
+        code = stream_read_more(s);
         if (code == EXIT_DONE)
             code = take_complete(s, most);
     }

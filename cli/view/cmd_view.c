@@ -40,7 +40,8 @@ static const struct argp_option option_table[] = {
      "of them separated by spaces. If there is no such file, the words of the argument itself",
      0},
     {"key-tokens", KEY_KEY_TOKENS, "FILE", 0, "names of the keys, in the same way", 0},
-    {"trace", KEY_TRACE, "FILE", 0, "a trace (docs/trace-format.md) in place of the above", 0},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "a trace (docs/reference/trace-format.md) in place of the above", 0},
     {"title", KEY_TITLE, "TEXT", 0, "title of the page", 0},
     {NULL, 0, NULL, 0, "Which part", 2},
     {"kind", KEY_KIND, "KIND", 0,
@@ -112,7 +113,7 @@ static void check_sense(struct argp_state *state, const view *v)
                    v->tokens.path ? "--tokens" : "--key-tokens");
 }
 
-static error_t parse_option(int key, char *argument, struct argp_state *state)
+static error_t view_parse_option(int key, char *argument, struct argp_state *state)
 {
     view *v = state->input;
     switch (key) {
@@ -184,7 +185,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 
 static const struct argp view_argp = {
     .options = option_table,
-    .parser = parse_option,
+    .parser = view_parse_option,
     .children = children,
     .args_doc = "(--weights FILE | --trace FILE | RUN) [-o FILE] [OPTION...]",
     .doc = "Shows what attention heads attend to: heatmaps in the terminal, or one HTML page with "
@@ -203,22 +204,22 @@ static const struct argp view_argp = {
 
 // ---- the terminal -----------------------------------------------------------------------
 
-static int print_text(view *v)
+static int view_print_text(view *v)
 {
-    mh_bytes text = {0};
+    mh_buffer text = {0};
     v->options.colour =
         v->colour == COLOUR_ALWAYS || (v->colour == COLOUR_AUTO && terminal_has_colours());
     mh_status status = mh_view_text(v->context, &v->options, &v->trace, &text);
     if (status != MH_OK)
         return complain_status(v->context, status, NULL);
     fwrite(text.data, 1, text.size, stdout);
-    mh_bytes_free(v->context, &text);
+    mh_buffer_free(v->context, &text);
     return EXIT_DONE;
 }
 
 // ---- control flow ----------------------------------------------------------------------
 
-static int run(view *v)
+static int view_attention(view *v)
 {
     int code = view_read_inputs(v);
     const bool files = outputs_wanted(v->files, 0, FILE_COUNT);
@@ -226,7 +227,7 @@ static int run(view *v)
         code = view_files_save(v->context, &v->options, &v->trace, &v->files[FILE_PAGE],
                                &v->files[FILE_TRACE]);
     if (code == EXIT_DONE && (v->text || !files))
-        code = print_text(v);
+        code = view_print_text(v);
     return code;
 }
 
@@ -246,7 +247,7 @@ static int run_view(int argc, char **argv)
     if (code == EXIT_DONE)
         code = open_context(&v.common, &v.context);
     if (code == EXIT_DONE)
-        code = v.run_directory ? view_run(&v) : run(&v);
+        code = v.run_directory ? view_run(&v) : view_attention(&v);
     view_close_inputs(&v);
     mh_context_free(v.context);
     return code;

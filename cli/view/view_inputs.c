@@ -16,7 +16,7 @@
 
 enum { TOKENS_BYTES_MAX = 64 << 20 };
 
-static int add_token(token_list *list, const char *token)
+static int view_add_token(token_list *list, const char *token)
 {
     if ((list->count & (list->count - 1)) == 0) { // grows at powers of two
         size_t room = list->count ? 2 * list->count : 1;
@@ -31,16 +31,16 @@ static int add_token(token_list *list, const char *token)
     return EXIT_DONE;
 }
 
-static bool is_file(const char *path)
+static bool view_is_file(const char *path)
 {
     struct stat status;
     return strcmp(path, "-") == 0 || stat(path, &status) == 0 ||
            (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
-static int read_text(token_list *list, size_t *size)
+static int view_read_text(token_list *list, size_t *size)
 {
-    list->words = !is_file(list->path);
+    list->words = !view_is_file(list->path);
     if (!list->words)
         return whole_file_read(list->option, list->path, TOKENS_BYTES_MAX, &list->text, size);
     list->text = strdup(list->path);
@@ -51,12 +51,12 @@ static int read_text(token_list *list, size_t *size)
     return EXIT_MEMORY;
 }
 
-static int read_tokens(token_list *list)
+static int view_read_tokens(token_list *list)
 {
     size_t size;
     if (!list->path)
         return EXIT_DONE;
-    int code = read_text(list, &size);
+    int code = view_read_text(list, &size);
     if (code != EXIT_DONE)
         return code;
     if (memchr(list->text, 0, size)) {
@@ -74,7 +74,7 @@ static int read_tokens(token_list *list)
         if (lines && length && at[length - 1] == '\r')
             at[length - 1] = 0;
         if (lines || length)
-            code = add_token(list, at);
+            code = view_add_token(list, at);
         at = next;
     }
     return code;
@@ -181,9 +181,9 @@ static int read_trace(view *v)
 
 static int read_weights_and_tokens(view *v)
 {
-    int code = read_tokens(&v->tokens);
+    int code = view_read_tokens(&v->tokens);
     if (code == EXIT_DONE)
-        code = read_tokens(&v->key_tokens);
+        code = view_read_tokens(&v->key_tokens);
     if (code == EXIT_DONE)
         code = read_weights(v);
     if (code != EXIT_DONE)

@@ -20,7 +20,7 @@ void view_run_check(struct argp_state *state, const view *v)
         {"--tokens", v->tokens.path},
         {"--key-tokens", v->key_tokens.path},
         {"--title", v->title},
-        {"--kind", v->options.kind != MH_TRACE_KINDS},
+        {"--kind", v->options.kind != MH_TRACE_ANY},
         {"--layer", v->options.layer >= 0},
         {"--head", v->options.head >= 0},
         {"--bits", v->options.bits != 0},
@@ -34,12 +34,12 @@ void view_run_check(struct argp_state *state, const view *v)
 
 static int print_curve(const view *v, const char *log)
 {
-    mh_bytes text;
+    mh_buffer text;
     mh_status status = mh_view_curve_text(v->context, log, v->options.width, &text);
     if (status != MH_OK)
         return complain_status(v->context, status, NULL);
     fwrite(text.data, 1, text.size, stdout);
-    mh_bytes_free(v->context, &text);
+    mh_buffer_free(v->context, &text);
     return EXIT_DONE;
 }
 
@@ -88,14 +88,14 @@ int view_run(view *v)
     if (code != EXIT_DONE)
         return code;
     char *log = join_path(v->run_directory, "log.jsonl");
-    char *beside = join_path(v->run_directory, "loss.svg");
-    code = log && beside ? EXIT_DONE : EXIT_MEMORY;
-    const char *path = v->files[FILE_PAGE].path ? v->files[FILE_PAGE].path : beside;
+    char *default_path = join_path(v->run_directory, "loss.svg");
+    code = log && default_path ? EXIT_DONE : EXIT_MEMORY;
+    const char *path = v->files[FILE_PAGE].path ? v->files[FILE_PAGE].path : default_path;
     if (code == EXIT_DONE && strcmp(path, STDOUT_PATH) != 0)
         code = print_curve(v, log);
     if (code == EXIT_DONE)
         code = write_curve(v, log, path);
     free(log);
-    free(beside);
+    free(default_path);
     return code;
 }

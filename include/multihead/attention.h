@@ -6,6 +6,8 @@
 //
 // Letters: B batch, H query heads, G key/value heads (H a multiple of G), T query length,
 // S key length, E width of a query/key head, Ev width of a value head.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_ATTENTION_H
 #define MULTIHEAD_ATTENTION_H
 
@@ -15,6 +17,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// The widest head, E or Ev.
+enum { MH_MAX_HEAD_DIM = 1024 };
 
 typedef struct mh_attention_options mh_attention_options;
 
@@ -32,41 +37,60 @@ typedef struct mh_attention_options mh_attention_options;
 //
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY; `out` is then
 // unmodified. The context belongs to the calling thread; tensors are borrowed for the call.
-MH_API mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
-                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                      const mh_tensor *out);
+MH_API MH_MUST_CHECK mh_status mh_attention_forward(mh_context *context,
+                                                    const mh_attention_options *options,
+                                                    const mh_tensor *q, const mh_tensor *k,
+                                                    const mh_tensor *v, mh_tensor *out);
 
 // ---- options ------------------------------------------------------------------------
 
 // Which keys a query attends to: key j is live for query i if j <= i + offset.
 typedef enum mh_causal {
     MH_CAUSAL_NONE = 0,
-    MH_CAUSAL,              // offset 0, and an error unless T = S: the unambiguous case
-    MH_CAUSAL_TOP_LEFT,     // offset 0: the first query sees the first key (PyTorch's is_causal)
-    MH_CAUSAL_BOTTOM_RIGHT, // offset S_b - T_b: the last query sees the last key (decoding)
-    MH_CAUSAL_OFFSET,       // the offset given in the options
+    MH_CAUSAL = 1,          // offset 0, and an error unless T = S: the unambiguous case
+    MH_CAUSAL_TOP_LEFT = 2, // offset 0: the first query sees the first key (PyTorch's is_causal)
+    MH_CAUSAL_BOTTOM_RIGHT = 3, // offset S_b - T_b: the last query sees the last key (decoding)
+    MH_CAUSAL_OFFSET = 4,       // the offset given in the options
 } mh_causal;
 
 // A mask's polarity is in its name; there is no bare boolean mask.
 typedef enum mh_mask_kind {
-    MH_MASK_KEEP, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
-    MH_MASK_DROP, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
-    MH_MASK_ADD,  // f32, bf16, f16: added to the score; -inf masks the key, -1e9 does not
+    MH_MASK_KEEP = 0, // bool or u8: true = may attend (PyTorch's SDPA, Hugging Face, ONNX)
+    MH_MASK_DROP = 1, // bool or u8: true = may not attend (PyTorch's nn.MultiheadAttention)
+    MH_MASK_ADD = 2,  // f32, bf16, f16: added to the score; -inf masks the key, -1e9 does not
 } mh_mask_kind;
 
 typedef struct mh_mask {
+    size_t struct_size; // sizeof(mh_mask)
     mh_mask_kind kind;
     mh_tensor tensor; // broadcast to (B, H, T, S) as NumPy does; never expanded in memory
 } mh_mask;
 
-typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN } mh_empty_row;
+static inline mh_mask mh_mask_make(mh_mask_kind kind, mh_tensor tensor)
+{
+    mh_mask mask;
+    memset(&mask, 0, sizeof mask);
+    mask.struct_size = sizeof mask;
+    mask.kind = kind;
+    mask.tensor = tensor;
+    return mask;
+}
+
+static inline mh_mask mh_mask_default(void) // no tensor yet
+{
+    mh_tensor none;
+    memset(&none, 0, sizeof none);
+    return mh_mask_make(MH_MASK_KEEP, none);
+}
+
+typedef enum mh_empty_row { MH_EMPTY_ROW_ZERO = 0, MH_EMPTY_ROW_NAN = 1 } mh_empty_row;
 
 // What the `weights` output contains: the softmax, or an intermediate step.
 typedef enum mh_weights_stage {
     MH_WEIGHTS_SOFTMAX = 0, // p_ij, rows sum to 1 (less with sinks), 0 where masked
-    MH_WEIGHTS_SCALED,      // scale * q k^T
-    MH_WEIGHTS_CAPPED,      // ... after softcap
-    MH_WEIGHTS_BIASED,      // ... after additive masks and ALiBi; -inf where masked
+    MH_WEIGHTS_SCALED = 1,  // scale * q k^T
+    MH_WEIGHTS_CAPPED = 2,  // ... after softcap
+    MH_WEIGHTS_BIASED = 3,  // ... after additive masks and ALiBi; -inf where masked
 } mh_weights_stage;
 
 #define MH_SCALE_DEFAULT ((float)NAN) // means 1/sqrt(E)
@@ -115,8 +139,8 @@ struct mh_attention_options {
                             // live key and no sink
 
     // Further outputs; `out` is bitwise identical with and without them.
-    const mh_tensor *lse;           // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
-    const mh_tensor *weights;       // (B, H, T, S) f32, bf16 or f16, NULL
+    mh_tensor *lse;                 // (B, H, T) f32, NULL; log of the softmax's sum, -inf if empty
+    mh_tensor *weights;             // (B, H, T, S) f32, bf16 or f16, NULL
     mh_weights_stage weights_stage; // MH_WEIGHTS_SOFTMAX
     bool weights_average;           // false; true: (B, 1, T, S), the mean over heads
     bool weights_dropped;           // false: before dropout
@@ -143,20 +167,22 @@ static inline mh_attention_options mh_attention_options_default(void)
 }
 
 // The scratch memory that mh_attention_forward needs for these arguments, in bytes.
-MH_API mh_status mh_attention_workspace(mh_context *context, const mh_attention_options *options,
-                                        const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                        const mh_tensor *out, size_t *bytes);
+MH_API MH_MUST_CHECK mh_status mh_attention_workspace(mh_context *context,
+                                                      const mh_attention_options *options,
+                                                      const mh_tensor *q, const mh_tensor *k,
+                                                      const mh_tensor *v, const mh_tensor *out,
+                                                      size_t *bytes);
 
 // ---- backward -----------------------------------------------------------------------------
 
 // Output tensors for the gradients; each may be NULL if not wanted.
 typedef struct mh_attention_gradients {
-    size_t struct_size;             // sizeof(mh_attention_gradients)
-    const mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
-    const mh_tensor *const *dmasks; // NULL; else one pointer per mask, NULL where not wanted: the
-                                    // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
-                                    // summed over the dimensions it was broadcast along
-    const mh_tensor *dsinks;        // NULL; (H) f32
+    size_t struct_size;       // sizeof(mh_attention_gradients)
+    mh_tensor *dq, *dk, *dv;  // NULL; shaped as q, k, v; f32, bf16 or f16
+    mh_tensor *const *dmasks; // NULL; else one pointer per mask, NULL where not wanted: the
+                              // gradient of an MH_MASK_ADD, f32, in the mask's own shape,
+                              // summed over the dimensions it was broadcast along
+    mh_tensor *dsinks;        // NULL; (H) f32
 } mh_attention_gradients;
 
 static inline mh_attention_gradients mh_attention_gradients_default(void)
@@ -179,13 +205,15 @@ static inline mh_attention_gradients mh_attention_gradients_default(void)
 //
 // Errors: as mh_attention_forward, and MH_ERROR_ARGUMENT if options->lse is NULL; gradients are
 // then unmodified. options->weights is ignored.
-MH_API mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
-                                       const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                       const mh_tensor *out, const mh_tensor *dout,
-                                       const mh_attention_gradients *gradients);
+MH_API MH_MUST_CHECK mh_status mh_attention_backward(mh_context *context,
+                                                     const mh_attention_options *options,
+                                                     const mh_tensor *q, const mh_tensor *k,
+                                                     const mh_tensor *v, const mh_tensor *out,
+                                                     const mh_tensor *dout,
+                                                     const mh_attention_gradients *gradients);
 
 // The scratch memory that mh_attention_backward needs, in bytes; options->workspace as above.
-MH_API mh_status mh_attention_backward_workspace(
+MH_API MH_MUST_CHECK mh_status mh_attention_backward_workspace(
     mh_context *context, const mh_attention_options *options, const mh_tensor *q,
     const mh_tensor *k, const mh_tensor *v, const mh_tensor *out, const mh_tensor *dout,
     const mh_attention_gradients *gradients, size_t *bytes);
@@ -193,6 +221,7 @@ MH_API mh_status mh_attention_backward_workspace(
 // ---- what will run, and why ------------------------------------------------------------
 
 typedef struct mh_attention_plan {
+    size_t struct_size;  // sizeof(mh_attention_plan)
     const char *isa;     // the kernels' level
     size_t threads;      // used
     size_t tasks;        // independent units of work
@@ -210,10 +239,21 @@ typedef struct mh_attention_plan {
     char why[512];       // the reasons, in words
 } mh_attention_plan;
 
-// Fills `plan` for these arguments without computing attention. Reads masks, not q, k, v.
-MH_API mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
-                                      const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                                      const mh_tensor *out, mh_attention_plan *plan);
+static inline mh_attention_plan mh_attention_plan_default(void)
+{
+    mh_attention_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.struct_size = sizeof plan;
+    return plan;
+}
+
+// Fills `plan`, which begins as mh_attention_plan_default(), for these arguments without computing
+// attention. Reads masks, not q, k, v. After an error `plan` is unmodified.
+MH_API MH_MUST_CHECK mh_status mh_attention_explain(mh_context *context,
+                                                    const mh_attention_options *options,
+                                                    const mh_tensor *q, const mh_tensor *k,
+                                                    const mh_tensor *v, const mh_tensor *out,
+                                                    mh_attention_plan *plan);
 
 // The slope ALiBi gives to head h of H: 2^(-8(h+1)/H) for a power of two, else interpolated
 // as published. 0 if there is no such head.

@@ -7,6 +7,8 @@
 // Files are written atomically.
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_IO_H
 #define MULTIHEAD_IO_H
 
@@ -26,11 +28,13 @@ typedef struct mh_tensor_file mh_tensor_file;
 // Opens a .npy, .npz or .safetensors file; the format is detected from the content. A .npy file
 // holds one tensor, named "". Compressed arrays of an .npz are all inflated.
 // Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (rejected), MH_ERROR_MEMORY.
-MH_API mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file);
+MH_API MH_MUST_CHECK mh_status mh_tensor_file_open(mh_context *context, const char *path,
+                                                   mh_tensor_file **file);
 
 // The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
-MH_API mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
-                                      size_t size, mh_tensor_file **file);
+MH_API MH_MUST_CHECK mh_status mh_tensor_file_parse(mh_context *context, const char *name,
+                                                    const void *bytes, size_t size,
+                                                    mh_tensor_file **file);
 
 // Unmaps the file; views of its tensors are no longer valid. NULL is allowed.
 MH_API void mh_tensor_file_free(mh_tensor_file *file);
@@ -53,7 +57,8 @@ MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const cha
 // Writes a tensor of any strides as .npy, version 1.0, C order. Errors: MH_ERROR_ARGUMENT;
 // MH_ERROR_UNSUPPORTED (bf16, which has no .npy type); MH_ERROR_FILE, MH_ERROR_MEMORY. After an
 // error an existing file is unchanged.
-MH_API mh_status mh_npy_write(mh_context *context, const char *path, const mh_tensor *tensor);
+MH_API MH_MUST_CHECK mh_status mh_npy_write(mh_context *context, const char *path,
+                                            const mh_tensor *tensor);
 
 typedef struct mh_named_tensor {
     const char *name;
@@ -68,13 +73,15 @@ typedef struct mh_metadata {
 // (widest first, so that all are aligned). Deterministic: the same input gives the same bytes.
 // Names, keys and values are UTF-8; names are unique, and so are keys. Errors: MH_ERROR_ARGUMENT,
 // MH_ERROR_FILE, MH_ERROR_MEMORY. After an error an existing file is unchanged.
-MH_API mh_status mh_safetensors_write(mh_context *context, const char *path,
-                                      const mh_named_tensor *tensors, size_t tensor_count,
-                                      const mh_metadata *metadata, size_t metadata_count);
+MH_API MH_MUST_CHECK mh_status mh_safetensors_write(mh_context *context, const char *path,
+                                                    const mh_named_tensor *tensors,
+                                                    size_t tensor_count,
+                                                    const mh_metadata *metadata,
+                                                    size_t metadata_count);
 
 // Writes bytes, such as text. Errors: MH_ERROR_FILE, MH_ERROR_MEMORY.
-MH_API mh_status mh_bytes_write(mh_context *context, const char *path, const void *bytes,
-                                size_t size);
+MH_API MH_MUST_CHECK mh_status mh_bytes_write(mh_context *context, const char *path,
+                                              const void *bytes, size_t size);
 
 #ifdef __cplusplus
 }

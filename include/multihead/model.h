@@ -9,6 +9,8 @@
 //     safetensors.torch.save_file(module.state_dict(), "attention.safetensors")
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_MODEL_H
 #define MULTIHEAD_MODEL_H
 
@@ -58,14 +60,16 @@ static inline mh_parameters_options mh_parameters_options_default(void)
 // Errors: MH_ERROR_FILE; MH_ERROR_FORMAT, whose message names the tensors that are missing,
 // unexpected, of another shape or type, or changed after saving; MH_ERROR_ARGUMENT,
 // MH_ERROR_MEMORY. No other thread may use the parameters during the call.
-MH_API mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameters,
-                                    const char *path, const mh_parameters_options *options);
+MH_API MH_MUST_CHECK mh_status mh_parameters_load(mh_context *context,
+                                                  const mh_parameters *parameters, const char *path,
+                                                  const mh_parameters_options *options);
 
 // Writes all parameters as f32 to a .safetensors file, under their own names, with checksums in its
 // metadata; the same values give the same bytes. The file is written atomically.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameters,
-                                    const char *path);
+MH_API MH_MUST_CHECK mh_status mh_parameters_save(mh_context *context,
+                                                  const mh_parameters *parameters,
+                                                  const char *path);
 
 // A set of parameters of a file, whose names begin with `prefix` there.
 typedef struct mh_parameters_part {
@@ -83,9 +87,11 @@ typedef struct mh_parameters_part {
 //     mh_parameters_save_parts(context, parts, 3, &step, 1, "checkpoint.safetensors");
 //
 // Errors: as above, and MH_ERROR_ARGUMENT for a name that occurs in two parts.
-MH_API mh_status mh_parameters_save_parts(mh_context *context, const mh_parameters_part *parts,
-                                          size_t part_count, const mh_metadata *metadata,
-                                          size_t metadata_count, const char *path);
+MH_API MH_MUST_CHECK mh_status mh_parameters_save_parts(mh_context *context,
+                                                        const mh_parameters_part *parts,
+                                                        size_t part_count,
+                                                        const mh_metadata *metadata,
+                                                        size_t metadata_count, const char *path);
 
 #ifdef __cplusplus
 }

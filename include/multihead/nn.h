@@ -13,6 +13,8 @@
 // A module's parameters are one array of f32 and a list of names and offsets, with PyTorch's names.
 // They may be shared by any number of threads as long as none writes them; a context and a tape
 // belong to one thread at a time. Outputs must not overlap other tensors.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_NN_H
 #define MULTIHEAD_NN_H
 
@@ -28,10 +30,10 @@ extern "C" {
 
 // How a parameter is initialised, as in PyTorch.
 typedef enum mh_init {
-    MH_INIT_ZERO,
-    MH_INIT_ONE,
-    MH_INIT_UNIFORM, // in [-scale, scale)
-    MH_INIT_NORMAL,  // with standard deviation scale
+    MH_INIT_ZERO = 0,
+    MH_INIT_ONE = 1,
+    MH_INIT_UNIFORM = 2, // in [-scale, scale)
+    MH_INIT_NORMAL = 3,  // with standard deviation scale
 } mh_init;
 
 typedef struct mh_parameter {
@@ -73,7 +75,7 @@ MH_API mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values)
 typedef struct mh_tape mh_tape;
 
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_tape_create(mh_context *context, mh_tape **tape);
+MH_API MH_MUST_CHECK mh_status mh_tape_create(mh_context *context, mh_tape **tape);
 MH_API void mh_tape_free(mh_tape *tape); // NULL is allowed
 MH_API size_t mh_tape_bytes(const mh_tape *tape);
 
@@ -81,8 +83,8 @@ MH_API size_t mh_tape_bytes(const mh_tape *tape);
 
 // How the rows of one projection matrix for q, k and v are ordered.
 typedef enum mh_qkv_order {
-    MH_QKV_STACKED,     // all of q, all of k, all of v: PyTorch's in_proj_weight
-    MH_QKV_INTERLEAVED, // q, k, v of head 0, q, k, v of head 1, ...: GPT-NeoX, BLOOM, tutorials
+    MH_QKV_STACKED = 0,     // all of q, all of k, all of v: PyTorch's in_proj_weight
+    MH_QKV_INTERLEAVED = 1, // q, k, v of head 0, q, k, v of head 1, ...: GPT-NeoX, BLOOM, tutorials
 } mh_qkv_order;
 
 typedef struct mh_mha_config {
@@ -123,7 +125,8 @@ typedef struct mh_mha mh_mha;
 // if kdim or vdim differ from input_dim, q_proj_weight, k_proj_weight, v_proj_weight; then
 // out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H).
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha **mha);
+MH_API MH_MUST_CHECK mh_status mh_mha_create(mh_context *context, const mh_mha_config *config,
+                                             mh_mha **mha);
 MH_API void mh_mha_free(mh_mha *mha); // NULL is allowed
 MH_API const mh_parameters *mh_mha_parameters(const mh_mha *mha);
 
@@ -141,7 +144,7 @@ typedef struct mh_mha_options {
     // are ignored. The keys of add_bias_kv and add_zero_attn are live for every query, regardless
     // of causal rule and window; with them, lengths, prefixes, documents, masks and ALiBi are
     // rejected, and a causal rule or window takes T (S + 2) bytes more.
-    mh_attention_options attention;
+    const mh_attention_options *attention; // NULL: the defaults
 
     mh_kv_cache *cache; // NULL; else keys and values are appended to it, and queries attend to all
                         // it holds
@@ -159,7 +162,6 @@ static inline mh_mha_options mh_mha_options_default(void)
     mh_mha_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.attention = mh_attention_options_default();
     return options;
 }
 
@@ -169,32 +171,32 @@ static inline mh_mha_options mh_mha_options_default(void)
 // as options say, after dropout; with add_bias_kv and add_zero_attn it is wider by one key each.
 // A query with no live key gets 0 weights, and the output projection's bias.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
-                                const mh_mha_options *options, const mh_tensor *query,
-                                const mh_tensor *key, const mh_tensor *value,
-                                const mh_tensor *output, const mh_tensor *weights);
+MH_API MH_MUST_CHECK mh_status mh_mha_forward(mh_context *context, const mh_mha *mha,
+                                              const mh_mha_options *options, const mh_tensor *query,
+                                              const mh_tensor *key, const mh_tensor *value,
+                                              mh_tensor *output, mh_tensor *weights);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients` (laid out as the parameters; NULL if not wanted) and writes those of the inputs
 // (each NULL if not wanted; where two inputs are the same view, their gradients are summed in the
 // first one's and the other's must be NULL). Errors: as above, and MH_ERROR_ARGUMENT if the tape is
 // not from such a forward.
-MH_API mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
-                                 const mh_mha_options *options, const mh_tensor *query,
-                                 const mh_tensor *key, const mh_tensor *value,
-                                 const mh_tensor *doutput, float *gradients,
-                                 const mh_tensor *dquery, const mh_tensor *dkey,
-                                 const mh_tensor *dvalue);
+MH_API MH_MUST_CHECK mh_status mh_mha_backward(mh_context *context, const mh_mha *mha,
+                                               const mh_mha_options *options,
+                                               const mh_tensor *query, const mh_tensor *key,
+                                               const mh_tensor *value, const mh_tensor *doutput,
+                                               float *gradients, mh_tensor *dquery, mh_tensor *dkey,
+                                               mh_tensor *dvalue);
 
 // ---- the Transformer ----------------------------------------------------------------------------
 
 // The kind of module, with PyTorch's names for its parameters.
 typedef enum mh_transformer_kind {
-    MH_TRANSFORMER,   // nn.Transformer: encoder.layers.N.*, encoder.norm.*, decoder.layers.N.*, ...
-    MH_ENCODER,       // nn.TransformerEncoder: layers.N.*, norm.*
-    MH_DECODER,       // nn.TransformerDecoder: layers.N.*, norm.*
-    MH_ENCODER_LAYER, // nn.TransformerEncoderLayer: self_attn.*, linear1.*, linear2.*, norm1.*, ...
-    MH_DECODER_LAYER, // nn.TransformerDecoderLayer: the same, multihead_attn.*, norm3.*
+    MH_TRANSFORMER = 0,   // nn.Transformer: encoder.layers.N.*, encoder.norm.*, decoder.layers.N.*
+    MH_ENCODER = 1,       // nn.TransformerEncoder: layers.N.*, norm.*
+    MH_DECODER = 2,       // nn.TransformerDecoder: layers.N.*, norm.*
+    MH_ENCODER_LAYER = 3, // nn.TransformerEncoderLayer: self_attn.*, linear1.*, norm1.*, ...
+    MH_DECODER_LAYER = 4, // nn.TransformerDecoderLayer: the same, multihead_attn.*, norm3.*
 } mh_transformer_kind;
 
 typedef struct mh_transformer_config {
@@ -236,18 +238,20 @@ static inline mh_transformer_config mh_transformer_config_default(void)
 typedef struct mh_transformer mh_transformer;
 
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
-                                       mh_transformer **transformer);
+MH_API MH_MUST_CHECK mh_status mh_transformer_create(mh_context *context,
+                                                     const mh_transformer_config *config,
+                                                     mh_transformer **transformer);
 MH_API void mh_transformer_free(mh_transformer *transformer); // NULL is allowed
 MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *transformer);
 
 // Which attention a tap reads.
-typedef enum mh_tap_kind { MH_TAP_ENCODER, MH_TAP_DECODER, MH_TAP_CROSS } mh_tap_kind;
+typedef enum mh_tap_kind { MH_TAP_ENCODER = 0, MH_TAP_DECODER = 1, MH_TAP_CROSS = 2 } mh_tap_kind;
 
 // Copies q, k, v, weights or outputs of one layer's attention; one tap per attention. Tensors are
 // f32, bf16 or f16, those with data NULL are skipped; q, k, v and out of a packed batch have B = 1
 // and all rows. The module's output is bitwise identical with and without taps.
 typedef struct mh_tap {
+    size_t struct_size; // sizeof(mh_tap)
     mh_tap_kind kind;
     size_t layer;
     const size_t *heads; // for weights; NULL: all; else head_count of them
@@ -257,6 +261,23 @@ typedef struct mh_tap {
     mh_tensor k, v;      // (B, H, S, E)
     mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
 } mh_tap;
+
+static inline mh_tap mh_tap_default(void)
+{
+    mh_tap tap;
+    memset(&tap, 0, sizeof tap);
+    tap.struct_size = sizeof tap;
+    return tap;
+}
+
+// A tap of this attention that copies nothing yet.
+static inline mh_tap mh_tap_make(mh_tap_kind kind, size_t layer)
+{
+    mh_tap tap = mh_tap_default();
+    tap.kind = kind;
+    tap.layer = layer;
+    return tap;
+}
 
 // Masks are as in PyTorch: true = may not be attended to, floats are added.
 typedef struct mh_transformer_options {
@@ -306,25 +327,29 @@ static inline mh_transformer_options mh_transformer_options_default(void)
 // output = decoder(tgt, encoder(src)). src (S, B, D), tgt (T, B, D), output as tgt (or src); batch
 // first if the config says so, without B unbatched.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_transformer_forward(mh_context *context, const mh_transformer *transformer,
-                                        const mh_transformer_options *options, const mh_tensor *src,
-                                        const mh_tensor *tgt, const mh_tensor *output);
+MH_API MH_MUST_CHECK mh_status mh_transformer_forward(mh_context *context,
+                                                      const mh_transformer *transformer,
+                                                      const mh_transformer_options *options,
+                                                      const mh_tensor *src, const mh_tensor *tgt,
+                                                      mh_tensor *output);
 
 // memory = encoder(src), the input of mh_decoding_create; for whole Transformers and encoders.
 // Options of the target and of backward do not apply. Errors: as above.
-MH_API mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
-                                       const mh_transformer_options *options, const mh_tensor *src,
-                                       const mh_tensor *memory);
+MH_API MH_MUST_CHECK mh_status mh_transformer_encode(mh_context *context,
+                                                     const mh_transformer *transformer,
+                                                     const mh_transformer_options *options,
+                                                     const mh_tensor *src, mh_tensor *memory);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
 // `gradients`, or writes them there (`fresh_gradients`), and writes those of the inputs (NULL if
 // not wanted). `recompute` must be as in forward. Errors: as above, and MH_ERROR_ARGUMENT if the
 // tape is not from such a forward.
-MH_API mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
-                                         const mh_transformer_options *options,
-                                         const mh_tensor *src, const mh_tensor *tgt,
-                                         const mh_tensor *doutput, float *gradients,
-                                         const mh_tensor *dsrc, const mh_tensor *dtgt);
+MH_API MH_MUST_CHECK mh_status mh_transformer_backward(mh_context *context,
+                                                       const mh_transformer *transformer,
+                                                       const mh_transformer_options *options,
+                                                       const mh_tensor *src, const mh_tensor *tgt,
+                                                       const mh_tensor *doutput, float *gradients,
+                                                       mh_tensor *dsrc, mh_tensor *dtgt);
 
 // ---- incremental decoding -----------------------------------------------------------------------
 
@@ -337,36 +362,63 @@ typedef struct mh_decoding mh_decoding;
 // i. For decoders and whole Transformers, whose parameters must stay unchanged until the last step;
 // memory is not read again. Belongs to one thread at a time. Errors: MH_ERROR_ARGUMENT,
 // MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
-MH_API mh_status mh_decoding_create(mh_context *context, const mh_transformer *transformer,
-                                    const mh_tensor *memory, const int64_t *lengths, size_t copies,
-                                    mh_decoding **decoding);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create(mh_context *context,
+                                                  const mh_transformer *transformer,
+                                                  const mh_tensor *memory, const int64_t *lengths,
+                                                  size_t copies, mh_decoding **decoding);
 MH_API void mh_decoding_free(mh_decoding *decoding); // NULL is allowed
 
 // The same for an encoder alone, whose attention is then causal: a decoder-only language model such
 // as GPT. Starts with `sequences` empty sequences; tgt of the first step is the prompt. Steps are
 // bitwise identical to mh_transformer_forward with src_causal, and taps are for MH_TAP_ENCODER.
-MH_API mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
-                                           size_t sequences, mh_decoding **decoding);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create_causal(mh_context *context,
+                                                         const mh_transformer *transformer,
+                                                         size_t sequences, mh_decoding **decoding);
+
+// Experimental: the weights of a Transformer packed as operands of matrix products, for many
+// decodings of the same model. A step multiplies few rows, so that packing takes longer than the
+// product; mh_decoding_create packs for itself each time. Products with packed weights are bitwise
+// identical. It is a copy of the parameters' values at the time, immutable: any thread may read it.
+typedef struct mh_packed_weights mh_packed_weights;
+
+// Packs the weights of a decoding step, of the decoder or of an encoder alone; with `whole`, also
+// those that encode and project the memory. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_packed_weights_create(mh_context *context,
+                                                        const mh_transformer *transformer,
+                                                        bool whole, mh_packed_weights **packed);
+MH_API void mh_packed_weights_free(mh_packed_weights *packed); // NULL is allowed
+
+// mh_transformer_encode and mh_decoding_create with `packed` of this Transformer, or else
+// MH_ERROR_ARGUMENT; borrowed until the decoding is freed. NULL: weights are not packed at all,
+// which is best for a single step of many rows. Those packed for another level than the context's
+// are not used.
+MH_API MH_MUST_CHECK mh_status mh_transformer_encode_packed(
+    mh_context *context, const mh_transformer *transformer, const mh_packed_weights *packed,
+    const mh_transformer_options *options, const mh_tensor *src, mh_tensor *memory);
+MH_API MH_MUST_CHECK mh_status mh_decoding_create_packed(
+    mh_context *context, const mh_transformer *transformer, const mh_packed_weights *packed,
+    const mh_tensor *memory, const int64_t *lengths, size_t copies, mh_decoding **decoding);
 
 // output = decoder of the next tokens, causal: tgt and output (T, B * copies, D), or batch first as
 // the memory; bitwise identical to a forward over all tokens so far; output may be tgt. `taps` (or
 // NULL) are for MH_TAP_DECODER and MH_TAP_CROSS, with weights (B * copies, heads, T, all tokens so
 // far, or the longest memory) and without k and v. After an error the state is as before the step.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
-MH_API mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
-                                  size_t tap_count, const mh_tensor *tgt, const mh_tensor *output);
+MH_API MH_MUST_CHECK mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding,
+                                                const mh_tap *taps, size_t tap_count,
+                                                const mh_tensor *tgt, mh_tensor *output);
 
 // Sequence i continues from the current state of sequence parents[i], with its memory; for beam
 // search. parents has one entry per sequence.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_MEMORY, after which only mh_decoding_free may be called if
 // layers are inconsistent (every step then reports it).
-MH_API mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
-                                     const size_t *parents);
+MH_API MH_MUST_CHECK mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding,
+                                                   const size_t *parents);
 
 // The same, parents (count), but changes the number of sequences to `count`, at least 1: finished
 // ones are dropped, others branch. Errors: the same.
-MH_API mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
-                                    const size_t *parents, size_t count);
+MH_API MH_MUST_CHECK mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding,
+                                                  const size_t *parents, size_t count);
 
 // Disables heads in the following steps: as in mh_transformer_options, (attentions, H), of which
 // the encoder's are ignored; NULL: none. Borrowed until the decoding is freed.

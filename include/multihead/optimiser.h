@@ -2,6 +2,8 @@
 // multihead/optimiser.h: one step of an optimiser on flat arrays of f32, and the norm of all
 // gradients. Elements are split across threads; results are bitwise identical for any number of
 // them.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_OPTIMISER_H
 #define MULTIHEAD_OPTIMISER_H
 
@@ -39,9 +41,9 @@ static inline mh_adamw_options mh_adamw_options_default(void)
 //     p = p - lr / (1 - beta1^step) m / (sqrt(v / (1 - beta2^step)) + epsilon).
 // All arrays (n), none of which overlap; m and v start at 0 and belong to the caller. Errors:
 // MH_ERROR_ARGUMENT.
-MH_API mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, uint64_t step,
-                               size_t n, const float *gradient, float *parameter, float *m,
-                               float *v);
+MH_API MH_MUST_CHECK mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options,
+                                             uint64_t step, size_t n, const float *gradient,
+                                             float *parameter, float *m, float *v);
 
 typedef struct mh_sgd_options {
     size_t struct_size;    // sizeof(mh_sgd_options)
@@ -67,13 +69,14 @@ static inline mh_sgd_options mh_sgd_options_default(void)
 //     p = p - lr (velocity, or with nesterov g + momentum velocity, or without momentum g).
 // All arrays (n), none of which overlap; velocity starts at 0, NULL without momentum. Errors:
 // MH_ERROR_ARGUMENT.
-MH_API mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t n,
-                             const float *gradient, float *parameter, float *velocity);
+MH_API MH_MUST_CHECK mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options,
+                                           size_t n, const float *gradient, float *parameter,
+                                           float *velocity);
 
 // norm = sqrt(sum of squares) over `arrays` arrays, array i of n[i] elements; in double, in blocks
 // of 4096 elements from each array's start. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_gradient_norm(mh_context *context, size_t arrays, const size_t *n,
-                                  const float *const *gradients, double *norm);
+MH_API MH_MUST_CHECK mh_status mh_gradient_norm(mh_context *context, size_t arrays, const size_t *n,
+                                                const float *const *gradients, double *norm);
 
 // The factor that scales gradients of this norm to at most max_norm, as in PyTorch's
 // clip_grad_norm_: min(1, max_norm / (norm + 1e-6)); NaN if the norm is NaN. For gradient_scale
@@ -81,7 +84,8 @@ MH_API mh_status mh_gradient_norm(mh_context *context, size_t arrays, const size
 MH_API double mh_clip_factor(double norm, double max_norm);
 
 // gradient = factor * gradient, in place. Errors: MH_ERROR_ARGUMENT.
-MH_API mh_status mh_scale_gradients(mh_context *context, double factor, size_t n, float *gradient);
+MH_API MH_MUST_CHECK mh_status mh_scale_gradients(mh_context *context, double factor, size_t n,
+                                                  float *gradient);
 
 #ifdef __cplusplus
 }

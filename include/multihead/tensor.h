@@ -8,6 +8,10 @@
 // Strides count elements, not bytes, and may be 0 (broadcast) or negative. A view spans at most
 // PTRDIFF_MAX bytes.
 //
+// A function takes its inputs as const mh_tensor *, and what it writes as mh_tensor *: the view
+// that describes an output does not change, its elements do. Views of a file (io.h) are read-only;
+// keep them const.
+//
 // Outputs: no two elements of an output share an address (a stride of 0 is for inputs only), and
 // outputs overlap neither each other nor an input, unless a function documents that an output may
 // be an input: then it must be the same view. This is checked exactly, element by element and not
@@ -15,6 +19,8 @@
 // MH_ERROR_ARGUMENT names both tensors. Views with strides so irregular that a search of a few
 // thousand steps is undecided are accepted. Memory that is not a tensor, such as a workspace, is
 // not checked.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_TENSOR_H
 #define MULTIHEAD_TENSOR_H
 
@@ -27,27 +33,29 @@ extern "C" {
 enum { MH_MAX_RANK = 8 };
 
 typedef enum mh_dtype {
-    MH_F32,
-    MH_F64,
-    MH_BF16, // the upper 16 bits of an f32
-    MH_F16,  // IEEE 754 binary16
-    MH_BOOL, // one byte, zero or nonzero
-    MH_I8,
-    MH_I16,
-    MH_I32,
-    MH_I64,
-    MH_U8,
-    MH_U16,
-    MH_U32,
-    MH_U64,
+    MH_F32 = 0,
+    MH_F64 = 1,
+    MH_BF16 = 2, // the upper 16 bits of an f32
+    MH_F16 = 3,  // IEEE 754 binary16
+    MH_BOOL = 4, // one byte, zero or nonzero
+    MH_I8 = 5,
+    MH_I16 = 6,
+    MH_I32 = 7,
+    MH_I64 = 8,
+    MH_U8 = 9,
+    MH_U16 = 10,
+    MH_U32 = 11,
+    MH_U64 = 12,
 } mh_dtype;
 
 // The precision of matrix products; accumulation is in f32 either way. With bf16, operands of any
 // dtype may be rounded to bf16 first where that is faster (on AMX, by far).
 typedef enum mh_precision {
-    MH_PRECISION_AUTO, // bf16 if all operands are bf16, else f32
-    MH_PRECISION_F32,
-    MH_PRECISION_BF16,
+    MH_PRECISION_AUTO = 0, // bf16 if all operands are bf16, else f32
+    MH_PRECISION_F32 = 1,
+    MH_PRECISION_BF16 = 2,
+    MH_PRECISION_WEIGHTS = 3, // linear layers: bf16 if the weight is bf16, whatever x is
+    MH_PRECISION_NATIVE = 4, // translators: bf16 where the level multiplies bf16 natively, else f32
 } mh_precision;
 
 typedef struct mh_tensor {
@@ -84,8 +92,8 @@ MH_API mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer);
 // The view as NumPy would broadcast it to `shape`: aligned on the right, dimensions of 1 are
 // repeated.
 // Error: MH_ERROR_ARGUMENT if a dimension is neither 1 nor full.
-MH_API mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t, int rank,
-                                     const size_t *shape, mh_tensor *out);
+MH_API MH_MUST_CHECK mh_status mh_tensor_broadcast(mh_context *context, const mh_tensor *t,
+                                                   int rank, const size_t *shape, mh_tensor *out);
 
 // The number of elements, SIZE_MAX if it overflows.
 MH_API size_t mh_tensor_count(const mh_tensor *t);
@@ -100,7 +108,8 @@ MH_API char *mh_tensor_describe(const mh_tensor *t, char *text, size_t text_size
 // (to a narrower float: round to nearest even; float to integer: toward zero, saturating,
 // NaN to 0; to bool: != 0). The views must not overlap unless they are the same. Not a hot
 // path: one thread.
-MH_API mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to);
+MH_API MH_MUST_CHECK mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from,
+                                              mh_tensor *to);
 
 #ifdef __cplusplus
 }

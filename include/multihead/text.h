@@ -12,6 +12,8 @@
 //         use(tokens.ids[i]);
 //     mh_tokens_free(context, &tokens);
 //     mh_tokenizer_free(tokenizer);
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TEXT_H
 #define MULTIHEAD_TEXT_H
 
@@ -27,15 +29,6 @@ typedef struct mh_text {
     size_t size;
 } mh_text;
 
-// A growing text, in memory of a context. All zeros is empty; free it with that context or one that
-// has the same allocator.
-typedef struct mh_text_buffer {
-    char *bytes;
-    size_t size, capacity;
-} mh_text_buffer;
-
-MH_API void mh_text_buffer_free(mh_context *context, mh_text_buffer *buffer);
-
 // ---- UTF-8 and Unicode --------------------------------------------------------------
 
 // The length of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms, nothing
@@ -44,13 +37,13 @@ MH_API size_t mh_utf8_valid(const char *bytes, size_t size);
 
 // Replaces the contents of `out` by the text, with U+FFFD for every maximal invalid subpart, as
 // browsers do. Errors: MH_ERROR_MEMORY.
-MH_API mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
-                                mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size,
+                                              mh_buffer *out);
 
 // Replaces the contents of `out` by the text's Unicode normalisation form C, in O(n log n).
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
-MH_API mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
-                             mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_text_nfc(mh_context *context, const char *text, size_t size,
+                                           mh_buffer *out);
 
 // The length of the first sentence of a line, including trailing whitespace, so that a line too
 // long for a model can be split into segments and joined again. A sentence ends at . ! ? or the
@@ -88,13 +81,16 @@ static inline mh_tokenizer_options mh_tokenizer_options_default(void)
 // order give the same vocabulary. `options` may be NULL. Memory grows with the number of distinct
 // words.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FORMAT (text i is not UTF-8), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *options,
-                                    const mh_text *texts, size_t count, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_train(mh_context *context,
+                                                  const mh_tokenizer_options *options,
+                                                  const mh_text *texts, size_t count,
+                                                  mh_tokenizer **tokenizer);
 
 // Reads a tokenizer.json of Hugging Face's tokenizers. The components that it may have are listed
 // in the documentation of text; others are rejected by name. Padding and truncation are not
 // applied. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_load(mh_context *context, const char *path,
+                                                 mh_tokenizer **tokenizer);
 
 // Finds the tokenizer of a model's directory: tokenizer.json, else vocab.txt (WordPiece), else
 // source.spm and vocab.json (Marian), else vocab.json and merges.txt (byte-level BPE), else *.model
@@ -102,8 +98,8 @@ MH_API mh_status mh_tokenizer_load(mh_context *context, const char *path, mh_tok
 // *.spm (SentencePiece), else *.tiktoken. Settings and special tokens come from
 // tokenizer_config.json, special_tokens_map.json and config.json where they are.
 // Errors: MH_ERROR_FILE (none of these is there), MH_ERROR_FORMAT, MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
-                                             mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
+                                                           mh_tokenizer **tokenizer);
 
 // A vocabulary in memory, as GGUF files have it.
 typedef enum mh_vocabulary_model {
@@ -140,24 +136,26 @@ static inline mh_vocabulary mh_vocabulary_default(void)
 // Everything is copied. `name` is for messages.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FORMAT (an invalid vocabulary), MH_ERROR_UNSUPPORTED (an
 // unknown pre_tokenizer), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_from_vocabulary(mh_context *context, const char *name,
-                                              const mh_vocabulary *vocabulary,
-                                              mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_from_vocabulary(mh_context *context, const char *name,
+                                                            const mh_vocabulary *vocabulary,
+                                                            mh_tokenizer **tokenizer);
 
 // The same as mh_tokenizer_load for bytes in memory, which are not kept; `name` replaces the path
 // in messages.
-MH_API mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *bytes,
-                                    size_t size, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_parse(mh_context *context, const char *name,
+                                                  const void *bytes, size_t size,
+                                                  mh_tokenizer **tokenizer);
 
 // A SentencePiece model (.spm, .model) in memory, which is not kept.
-MH_API mh_status mh_tokenizer_parse_spm(mh_context *context, const char *name, const void *bytes,
-                                        size_t size, mh_tokenizer **tokenizer);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_parse_spm(mh_context *context, const char *name,
+                                                      const void *bytes, size_t size,
+                                                      mh_tokenizer **tokenizer);
 
 // Writes tokenizer.json atomically; the same vocabulary gives the same bytes.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_FILE, MH_ERROR_MEMORY, MH_ERROR_UNSUPPORTED (a tokenizer with
 // other components than those that we train).
-MH_API mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
-                                   const char *path);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_save(mh_context *context, const mh_tokenizer *tokenizer,
+                                                 const char *path);
 
 // NULL is allowed.
 MH_API void mh_tokenizer_free(mh_tokenizer *tokenizer);
@@ -185,8 +183,8 @@ MH_API int32_t mh_tokenizer_bos(const mh_tokenizer *tokenizer);
 MH_API int32_t mh_tokenizer_eos(const mh_tokenizer *tokenizer);
 
 typedef enum mh_token_kind {
-    MH_TOKEN_TEXT,    // bytes of text, not always whole characters
-    MH_TOKEN_SPECIAL, // <s> and the like: never produced by encoding, decoded as nothing
+    MH_TOKEN_TEXT = 0,    // bytes of text, not always whole characters
+    MH_TOKEN_SPECIAL = 1, // <s> and the like: never produced by encoding, decoded as nothing
 } mh_token_kind;
 
 // The token's bytes (a special one's name), borrowed; false if there is no such id. `kind` may
@@ -240,24 +238,28 @@ MH_API void mh_encoding_free(mh_context *context, mh_encoding *encoding);
 // longer text. After an error the encoding is empty. Errors: MH_ERROR_FORMAT (not UTF-8),
 // MH_ERROR_ARGUMENT (512 MiB or more, or max_length less than the special tokens),
 // MH_ERROR_UNSUPPORTED (an unknown character, and no unknown token), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_encode_text(mh_context *context, const mh_tokenizer *tokenizer,
-                                          const mh_encode_options *options, mh_text text,
-                                          const mh_text *pair, mh_encoding *encoding);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_encode_text(mh_context *context,
+                                                        const mh_tokenizer *tokenizer,
+                                                        const mh_encode_options *options,
+                                                        mh_text text, const mh_text *pair,
+                                                        mh_encoding *encoding);
 
 // The same for many texts, on the context's threads: encodings[i] of texts[i], and of pairs[i]
 // unless `pairs` is NULL. With an allocator of the caller's, on one thread. The message of an error
 // names the first text that failed; the others are encoded.
-MH_API mh_status mh_tokenizer_encode_batch(mh_context *context, const mh_tokenizer *tokenizer,
-                                           const mh_encode_options *options, const mh_text *texts,
-                                           const mh_text *pairs, size_t count,
-                                           mh_encoding *encodings);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_encode_batch(mh_context *context,
+                                                         const mh_tokenizer *tokenizer,
+                                                         const mh_encode_options *options,
+                                                         const mh_text *texts, const mh_text *pairs,
+                                                         size_t count, mh_encoding *encodings);
 
 // Replaces `out` by the text of the tokens, valid UTF-8 with U+FFFD for what is not, as Hugging
 // Face's tokenizers decodes them; `skip_special`: special tokens are left out. Errors:
 // MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_decode_text(mh_context *context, const mh_tokenizer *tokenizer,
-                                          bool skip_special, const int32_t *ids, size_t count,
-                                          mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode_text(mh_context *context,
+                                                        const mh_tokenizer *tokenizer,
+                                                        bool skip_special, const int32_t *ids,
+                                                        size_t count, mh_buffer *out);
 
 // Decodes token by token, for text that is shown while it is generated: a character that several
 // tokens make comes with the last of them. All zeros is the beginning; free it with the tokenizer's
@@ -265,7 +267,7 @@ MH_API mh_status mh_tokenizer_decode_text(mh_context *context, const mh_tokenize
 typedef struct mh_text_stream {
     int32_t *ids; // since a place where text could be cut
     size_t count, capacity, shown;
-    mh_text_buffer text, prefix; // prefix: what `shown` of the ids have given
+    mh_buffer text, prefix; // prefix: what `shown` of the ids have given
 } mh_text_stream;
 
 MH_API void mh_text_stream_free(mh_context *context, mh_text_stream *stream);
@@ -273,9 +275,10 @@ MH_API void mh_text_stream_free(mh_context *context, mh_text_stream *stream);
 // Replaces `out` by the text that one more token adds, which may be none. id -1: the end; what was
 // held back is given as it is.
 // Errors: MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
-MH_API mh_status mh_text_stream_next(mh_context *context, const mh_tokenizer *tokenizer,
-                                     bool skip_special, int32_t id, mh_text_stream *stream,
-                                     mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_text_stream_next(mh_context *context,
+                                                   const mh_tokenizer *tokenizer, bool skip_special,
+                                                   int32_t id, mh_text_stream *stream,
+                                                   mh_buffer *out);
 
 // ---- text to ids and back, for tokenizers that we train ----------------------------------
 
@@ -285,7 +288,7 @@ typedef struct mh_tokens {
     int32_t *ids;        // (count)
     size_t *ends;        // (count)
     size_t count;        // of tokens
-    mh_text_buffer text; // decoding the ids gives these bytes
+    mh_buffer text;      // decoding the ids gives these bytes
     size_t capacity;     // of ids and ends
     void *scratch;       // for the next call
     size_t scratch_size; // in bytes
@@ -297,14 +300,17 @@ MH_API void mh_tokens_free(mh_context *context, mh_tokens *tokens);
 // produced from text, and none is added. After an error `tokens` is empty.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_ARGUMENT (2 GiB or more), MH_ERROR_MEMORY,
 // MH_ERROR_UNSUPPORTED (a tokenizer with other components than those that we train).
-MH_API mh_status mh_tokenizer_encode(mh_context *context, const mh_tokenizer *tokenizer,
-                                     const char *text, size_t size, mh_tokens *tokens);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_encode(mh_context *context,
+                                                   const mh_tokenizer *tokenizer, const char *text,
+                                                   size_t size, mh_tokens *tokens);
 
 // Replaces `out` by the bytes of the tokens; special ones are skipped. Ids from a model may decode
 // to invalid UTF-8: see mh_utf8_repair.
 // Errors: MH_ERROR_ARGUMENT (an id that does not exist), MH_ERROR_MEMORY.
-MH_API mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *tokenizer,
-                                     const int32_t *ids, size_t count, mh_text_buffer *out);
+MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode(mh_context *context,
+                                                   const mh_tokenizer *tokenizer,
+                                                   const int32_t *ids, size_t count,
+                                                   mh_buffer *out);
 
 // ---- scores ---------------------------------------------------------------------------
 
@@ -315,22 +321,33 @@ MH_API mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *to
 enum { MH_BLEU_ORDER = 4 };
 
 typedef struct mh_bleu_score {
+    size_t struct_size;               // sizeof(mh_bleu_score)
     double score;                     // 0 .. 100
     double precisions[MH_BLEU_ORDER]; // of n-grams of 1 .. 4 words, in percent, smoothed
     double brevity_penalty;           // 0 .. 1
     uint64_t hypothesis_length, reference_length; // in words
 } mh_bleu_score;
 
+static inline mh_bleu_score mh_bleu_score_default(void)
+{
+    mh_bleu_score score;
+    memset(&score, 0, sizeof score);
+    score.struct_size = sizeof score;
+    return score;
+}
+
 // score = brevity_penalty * exp(mean of log precisions): 13a tokenisation, exponential smoothing.
-MH_API mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text *references,
-                         size_t count, size_t reference_count, bool lowercase,
-                         mh_bleu_score *score);
+MH_API MH_MUST_CHECK mh_status mh_bleu(mh_context *context, const mh_text *hypotheses,
+                                       const mh_text *references, size_t count,
+                                       size_t reference_count, bool lowercase,
+                                       mh_bleu_score *score);
 
 // chrF2: the F-score with beta = 2 of character n-grams of 1 .. 6 without whitespace, and of word
 // n-grams up to `word_order`: 0 for chrF2, 2 for chrF2++. In percent.
-MH_API mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text *references,
-                         size_t count, size_t reference_count, size_t word_order, bool lowercase,
-                         double *score);
+MH_API MH_MUST_CHECK mh_status mh_chrf(mh_context *context, const mh_text *hypotheses,
+                                       const mh_text *references, size_t count,
+                                       size_t reference_count, size_t word_order, bool lowercase,
+                                       double *score);
 
 #ifdef __cplusplus
 }

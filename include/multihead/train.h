@@ -16,6 +16,8 @@
 //
 // A resumed run is bitwise identical to an uninterrupted one, with any number of threads. Part of
 // libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TRAIN_H
 #define MULTIHEAD_TRAIN_H
 
@@ -27,7 +29,11 @@ extern "C" {
 
 // ---- duration -----------------------------------------------------------------------------------
 
-typedef enum mh_unit { MH_EPOCHS, MH_UPDATES, MH_TOKENS } mh_unit; // tokens are target tokens
+typedef enum mh_unit {
+    MH_EPOCHS = 0,
+    MH_UPDATES = 1,
+    MH_TOKENS = 2
+} mh_unit; // tokens are target tokens
 
 typedef struct mh_duration {
     uint64_t count; // 0: never
@@ -41,11 +47,11 @@ MH_API bool mh_duration_parse(const char *text, mh_duration *duration);
 // ---- progress events ----------------------------------------------------------------------------
 
 typedef enum mh_train_event_kind {
-    MH_TRAIN_BEGINS,    // data and model are loaded; updates begin, or resume
-    MH_TRAIN_UPDATED,   // after every update
-    MH_TRAIN_VALIDATES, // translating the validation data: `part` of it is done
-    MH_TRAIN_VALIDATED, // the validation results are new
-    MH_TRAIN_SAVED,     // a checkpoint has been written
+    MH_TRAIN_BEGINS = 0,    // data and model are loaded; updates begin, or resume
+    MH_TRAIN_UPDATED = 1,   // after every update
+    MH_TRAIN_VALIDATES = 2, // translating the validation data: `part` of it is done
+    MH_TRAIN_VALIDATED = 3, // the validation results are new
+    MH_TRAIN_SAVED = 4,     // a checkpoint has been written
 } mh_train_event_kind;
 
 typedef struct mh_train_event {
@@ -96,9 +102,10 @@ typedef struct mh_train_options {
     const char *tokenizer; // NULL: trained on the data; else a tokenizer.json
     size_t merges;         // 8000: of a tokenizer that is trained
 
-    mh_translator_config model; // its defaults; sentences longer than max_length are skipped
-    mh_precision precision;     // MH_PRECISION_AUTO: bf16 at level amx, else f32
-    mh_dtype weights;           // MH_F32; MH_BF16: model.safetensors is half as large
+    const mh_translator_config *model; // NULL: the defaults; sentences longer than max_length are
+                                       // skipped
+    mh_precision precision;            // MH_PRECISION_NATIVE: bf16 where it is native, else f32
+    mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;           // 1
     size_t batch_tokens;     // 4096: per batch, source and target
@@ -127,7 +134,7 @@ static inline mh_train_options mh_train_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.merges = 8000;
-    options.model = mh_translator_config_default();
+    options.precision = MH_PRECISION_NATIVE;
     options.seed = options.accumulate = options.average = 1;
     options.batch_tokens = 4096;
     options.learning_rate = 1e-3;
@@ -147,15 +154,24 @@ static inline mh_train_options mh_train_options_default(void)
 }
 
 typedef struct mh_train_result {
-    bool resumed;   // continued from a checkpoint
-    bool finished;  // the run was already complete: nothing was changed
-    bool stopped;   // by the event function
-    bool impatient; // ended by `patience`
+    size_t struct_size; // sizeof(mh_train_result)
+    bool resumed;       // continued from a checkpoint
+    bool finished;      // the run was already complete: nothing was changed
+    bool stopped;       // by the event function
+    bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
     uint64_t warmup;      // updates; a run that ends before them has hardly learnt
     double best_bleu;     // of the saved model; NaN without validation
     uint64_t best_update; //
 } mh_train_result;
+
+static inline mh_train_result mh_train_result_default(void)
+{
+    mh_train_result result;
+    memset(&result, 0, sizeof result);
+    result.struct_size = sizeof result;
+    return result;
+}
 
 // Trains, or resumes, the run in options->directory. Every option that affects the result must be
 // as it was when the run began: all but threads, `after`, `patience` and the README's texts. A
@@ -163,8 +179,8 @@ typedef struct mh_train_result {
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint
 // is kept. After an error the directory is as it was at the last save.
-MH_API mh_status mh_train(mh_context *context, const mh_train_options *options,
-                          mh_train_result *result);
+MH_API MH_MUST_CHECK mh_status mh_train(mh_context *context, const mh_train_options *options,
+                                        mh_train_result *result);
 
 #ifdef __cplusplus
 }

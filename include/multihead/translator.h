@@ -2,7 +2,7 @@
 // multihead/translator.h: a translation model: an encoder-decoder Transformer and its tokenizer.
 //
 //     mh_translator *translator;
-//     mh_translator_load(context, "models/fr-en", MH_PRECISION_AUTO, &translator);
+//     mh_translator_load(context, "models/fr-en", MH_PRECISION_NATIVE, &translator);
 //     const mh_text text = {"Bonjour !", 9};
 //     mh_translations *translations;
 //     mh_translate(context, translator, NULL, &text, 1, &translations);
@@ -12,6 +12,8 @@
 //
 // A model is a directory: config.json, tokenizer.json and model.safetensors. Part of
 // libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_TRANSLATOR_H
 #define MULTIHEAD_TRANSLATOR_H
 
@@ -59,22 +61,25 @@ static inline mh_translator_config mh_translator_config_default(void)
 // Immutable once it is loaded or trained: any number of threads may share it.
 typedef struct mh_translator mh_translator;
 
-// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_AUTO is bf16
-// at level amx and f32 at others. Takes ownership of the tokenizer, also on failure.
+// A model with all parameters 0; mh_parameters_init() initialises them. MH_PRECISION_NATIVE is bf16
+// where that is native (mh_context_native_bf16), else f32, as MH_PRECISION_AUTO always is:
+// parameters are f32. Takes ownership of the tokenizer, also on failure.
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
-                                      mh_precision precision, mh_tokenizer *tokenizer,
-                                      mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_create(mh_context *context,
+                                                    const mh_translator_config *config,
+                                                    mh_precision precision, mh_tokenizer *tokenizer,
+                                                    mh_translator **translator);
 MH_API void mh_translator_free(mh_translator *translator); // NULL is allowed
 
 // Reads a model directory. Errors: MH_ERROR_FILE; MH_ERROR_FORMAT for a model that is invalid, of
 // another version, or whose files do not match; MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_load(mh_context *context, const char *directory,
-                                    mh_precision precision, mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_load(mh_context *context, const char *directory,
+                                                  mh_precision precision,
+                                                  mh_translator **translator);
 
 typedef struct mh_translator_load_options {
     size_t struct_size;     // sizeof(mh_translator_load_options)
-    mh_precision precision; // MH_PRECISION_AUTO
+    mh_precision precision; // MH_PRECISION_NATIVE
     bool verify;            // true: checksums, if model.safetensors has any, must be right
 } mh_translator_load_options;
 
@@ -83,21 +88,22 @@ static inline mh_translator_load_options mh_translator_load_options_default(void
     mh_translator_load_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.precision = MH_PRECISION_AUTO;
+    options.precision = MH_PRECISION_NATIVE;
     options.verify = true;
     return options;
 }
 
 // The same with options; NULL: the defaults. Errors: also MH_ERROR_ARGUMENT.
-MH_API mh_status mh_translator_load_with(mh_context *context, const char *directory,
-                                         const mh_translator_load_options *options,
-                                         mh_translator **translator);
+MH_API MH_MUST_CHECK mh_status mh_translator_load_with(mh_context *context, const char *directory,
+                                                       const mh_translator_load_options *options,
+                                                       mh_translator **translator);
 
 // Writes config.json, tokenizer.json and model.safetensors (f32 or bf16) to an existing directory,
 // each atomically, the weights last. The same model gives the same bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_save(mh_context *context, const mh_translator *translator,
-                                    const char *directory, mh_dtype dtype);
+MH_API MH_MUST_CHECK mh_status mh_translator_save(mh_context *context,
+                                                  const mh_translator *translator,
+                                                  const char *directory, mh_dtype dtype);
 
 MH_API const mh_translator_config *mh_translator_configuration(const mh_translator *translator);
 MH_API const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator);
@@ -166,16 +172,18 @@ typedef struct mh_translations mh_translations;
 // bitwise independent of the batch size, of threads, and of the other texts. Errors:
 // MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model whose logits are not
 // finite; MH_ERROR_MEMORY.
-MH_API mh_status mh_translate(mh_context *context, const mh_translator *translator,
-                              const mh_translate_options *options, const mh_text *texts,
-                              size_t count, mh_translations **translations);
+MH_API MH_MUST_CHECK mh_status mh_translate(mh_context *context, const mh_translator *translator,
+                                            const mh_translate_options *options,
+                                            const mh_text *texts, size_t count,
+                                            mh_translations **translations);
 MH_API void mh_translations_free(mh_translations *translations); // NULL is allowed
 
 // Replaces `tokens` by those of a text as mh_translate normalises it, without </s>: one with at
 // most max_length - 1 of them is translated as a whole. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT
 // for a text that is not UTF-8; MH_ERROR_MEMORY.
-MH_API mh_status mh_translator_encode(mh_context *context, const mh_translator *translator,
-                                      mh_text text, mh_tokens *tokens);
+MH_API MH_MUST_CHECK mh_status mh_translator_encode(mh_context *context,
+                                                    const mh_translator *translator, mh_text text,
+                                                    mh_tokens *tokens);
 
 // Translation `rank` of text i, 0 the best. NULL if there is none: i or rank is too large, or
 // progress stopped the call before.
@@ -196,10 +204,9 @@ typedef struct mh_translation_trace mh_translation_trace;
 // mh_transformer_options, or NULL) still have weights. Errors: MH_ERROR_ARGUMENT for an id that
 // does not exist, and for more tokens than the model's max_length with <s> or </s>; MH_ERROR_FORMAT
 // for a text that is not UTF-8; MH_ERROR_MEMORY.
-MH_API mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,
-                                             const bool *disabled_heads, mh_text source,
-                                             const int32_t *target, size_t count,
-                                             mh_translation_trace **trace);
+MH_API MH_MUST_CHECK mh_status mh_translation_trace_create(
+    mh_context *context, const mh_translator *translator, const bool *disabled_heads,
+    mh_text source, const int32_t *target, size_t count, mh_translation_trace **trace);
 MH_API void mh_translation_trace_free(mh_translation_trace *trace); // NULL is allowed
 
 // Borrowed; copy the struct to give it another title or model.

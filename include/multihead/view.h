@@ -2,16 +2,18 @@
 // multihead/view.h: visualise attention, and the curves of a training run.
 //
 //     mh_trace                  attention weights of a run, its tokens, and what else was tapped
-//       <- mh_trace_file_open   from a safetensors file (docs/trace-format.md)
+//       <- mh_trace_file_open   from a safetensors file (docs/reference/trace-format.md)
 //       -> mh_trace_write       to such a file
 //       -> mh_view_page         one offline HTML page with every view
 //       -> mh_view_text         heatmaps for a terminal
 //
-//     log.jsonl of a run        one JSON object per line (docs/viewer.md)
+//     log.jsonl of a run        one JSON object per line (docs/guide/viewer.md)
 //       -> mh_view_curve        losses and BLEU as a chart
 //       -> mh_view_curve_text   the same for a terminal
 //
 // Part of libmultihead-model.
+//
+// Stability: experimental (base.h).
 #ifndef MULTIHEAD_VIEW_H
 #define MULTIHEAD_VIEW_H
 
@@ -24,14 +26,16 @@ extern "C" {
 // ---- a trace ------------------------------------------------------------------------
 
 typedef enum mh_trace_kind {
-    MH_TRACE_ENCODER,   // encoder self-attention: queries and keys are source tokens
-    MH_TRACE_DECODER,   // decoder masked self-attention: both are given tokens, or target tokens
-    MH_TRACE_CROSS,     // queries are target tokens, keys are source tokens
-    MH_TRACE_ATTENTION, // any other; labelled as in cross-attention or, if one list is missing and
-                        // T = S, both by the one given
-    MH_TRACE_KINDS,     // the number of kinds; as an option: the first of cross, encoder, decoder,
-                        // attention that the trace has
+    MH_TRACE_ENCODER = 0, // encoder self-attention: queries and keys are source tokens
+    MH_TRACE_DECODER = 1, // decoder masked self-attention: both are given tokens, or target tokens
+    MH_TRACE_CROSS = 2,   // queries are target tokens, keys are source tokens
+    MH_TRACE_ATTENTION = 3, // any other; labelled as in cross-attention or, if one list is missing
+                            // and T = S, both by the one given
+    MH_TRACE_ANY = -1, // as an option: the first of cross, encoder, decoder, attention that the
+                       // trace has
 } mh_trace_kind;
+
+enum { MH_TRACE_KINDS_MAX = 8 }; // more than there are: later versions may add kinds
 
 // "encoder.self", "decoder.self", "cross", "attention"; NULL for anything else. Any thread.
 MH_API const char *mh_trace_kind_name(mh_trace_kind kind);
@@ -54,6 +58,7 @@ typedef struct mh_trace_group {
     mh_tensor out;     // (L, T, D): the result of the output projection
     mh_tensor mask;    // (T, S), nonzero: may attend
     double scale;      // scale of q.k; 0: 1/sqrt(E)
+    void *reserved[4]; // NULL: for later versions
 } mh_trace_group;
 
 // Views of memory that the caller owns; zeros and NULL for what is missing.
@@ -64,7 +69,7 @@ typedef struct mh_trace {
     mh_trace_tokens source, target;
     mh_trace_tokens given; // the decoder's input tokens, <s> first; label MH_TRACE_DECODER instead
                            // of target if present
-    mh_trace_group groups[MH_TRACE_KINDS];
+    mh_trace_group groups[MH_TRACE_KINDS_MAX]; // by mh_trace_kind
 } mh_trace;
 
 static inline mh_trace mh_trace_default(void)
@@ -78,34 +83,37 @@ static inline mh_trace mh_trace_default(void)
 // Rejects a trace whose shapes or token counts are inconsistent, or whose weights are negative or
 // not finite (MH_ERROR_ARGUMENT); warns through the context's log about rows that do not sum to 1.
 // The functions below reject the same; of them only mh_trace_file_open and _parse warn.
-MH_API mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
+MH_API MH_MUST_CHECK mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 
 // ---- files --------------------------------------------------------------------------
 
 // An open trace file, mapped read-only. Immutable: any thread may read it.
 typedef struct mh_trace_file mh_trace_file;
 
-// Opens a trace; docs/trace-format.md describes the file. Errors:
+// Opens a trace; docs/reference/trace-format.md describes the file. Errors:
 // MH_ERROR_FILE, MH_ERROR_FORMAT (with the file's name, what was found and expected),
 // MH_ERROR_MEMORY.
-MH_API mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_file **file);
+MH_API MH_MUST_CHECK mh_status mh_trace_file_open(mh_context *context, const char *path,
+                                                  mh_trace_file **file);
 
 // The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
-MH_API mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes,
-                                     size_t size, mh_trace_file **file);
+MH_API MH_MUST_CHECK mh_status mh_trace_file_parse(mh_context *context, const char *name,
+                                                   const void *bytes, size_t size,
+                                                   mh_trace_file **file);
 
 // The trace, borrowed from the file.
 MH_API const mh_trace *mh_trace_file_trace(const mh_trace_file *file);
 MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is allowed
 
 // Writes a trace; the file is written atomically.
-MH_API mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace);
+MH_API MH_MUST_CHECK mh_status mh_trace_write(mh_context *context, const char *path,
+                                              const mh_trace *trace);
 
 // ---- views --------------------------------------------------------------------------
 
 typedef struct mh_view_options {
     size_t struct_size; // sizeof(mh_view_options)
-    mh_trace_kind kind; // MH_TRACE_KINDS: see there
+    mh_trace_kind kind; // MH_TRACE_ANY
     ptrdiff_t layer;    // -1: a page starts with the overview, a text shows the last layer, or the
                         // first sequence
     ptrdiff_t head;     // -1: all
@@ -121,40 +129,33 @@ static inline mh_view_options mh_view_options_default(void)
     mh_view_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
-    options.kind = MH_TRACE_KINDS;
+    options.kind = MH_TRACE_ANY;
     options.layer = options.head = -1;
     options.width = 80;
     return options;
 }
 
-// Bytes returned by the functions below; all zeros before the first use.
-typedef struct mh_bytes {
-    char *data; // size bytes and a terminating 0
-    size_t size, capacity;
-} mh_bytes;
-
-MH_API void mh_bytes_free(mh_context *context, mh_bytes *bytes); // all zeros is allowed
-
 // One self-contained HTML page: it makes no network requests, and its security policy allows none.
 // Weights are quantised in steps of their row's largest weight / (2^bits - 1), so that each is
 // within half a step. `options` may be NULL; without a trace (NULL) the page is empty and waits for
 // its server. Returns new bytes. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
-MH_API mh_status mh_view_page(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *page);
+MH_API MH_MUST_CHECK mh_status mh_view_page(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_buffer *page);
 
 // The data of such a page alone, as JSON: what a server sends to an open page.
-MH_API mh_status mh_view_data(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *json);
+MH_API MH_MUST_CHECK mh_status mh_view_data(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_buffer *json);
 
 // mh_view_page into a file, written atomically.
-MH_API mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
-                                    const mh_trace *trace, const char *path);
+MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
+                                                  const mh_view_options *options,
+                                                  const mh_trace *trace, const char *path);
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many side by side as the width allows,
 // shaded by the square root of the weight relative to the largest. Terminal control characters in
 // tokens are replaced. Returns new bytes.
-MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *options,
-                              const mh_trace *trace, mh_bytes *text);
+MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
+                                            const mh_trace *trace, mh_buffer *text);
 
 // ---- the curve of a run -------------------------------------------------------------
 
@@ -164,16 +165,17 @@ MH_API mh_status mh_view_text(mh_context *context, const mh_view_options *option
 // kept. The log may be of a run in progress: an incomplete last line is skipped. Returns new bytes.
 // Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (with the line's number, what was found and expected; also
 // for an empty log), MH_ERROR_MEMORY. Any thread, one context each.
-MH_API mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg);
+MH_API MH_MUST_CHECK mh_status mh_view_curve(mh_context *context, const char *path, mh_buffer *svg);
 
 // mh_view_curve into a file, written atomically.
-MH_API mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path);
+MH_API MH_MUST_CHECK mh_status mh_view_curve_write(mh_context *context, const char *path,
+                                                   const char *svg_path);
 
 // The same for a terminal, UTF-8, `width` columns (20 to 10,000): first, last and best figures, and
 // the curves in blocks; a column shows the mean over its range of updates. Returns new bytes.
 // Errors: as mh_view_curve, and MH_ERROR_ARGUMENT.
-MH_API mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width,
-                                    mh_bytes *text);
+MH_API MH_MUST_CHECK mh_status mh_view_curve_text(mh_context *context, const char *path,
+                                                  size_t width, mh_buffer *text);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,8 @@
 #ifndef MH_BASE_COMPILER_H
 #define MH_BASE_COMPILER_H
 
+#include <assert.h>
+
 #define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MH_PRAGMA(text)  _Pragma(#text)
 
@@ -12,6 +14,10 @@
 #else
 #define MH_UNROLL(times) MH_PRAGMA(GCC unroll times)
 #endif
+
+// A precondition from a kernel's contract. Debug builds and those with sanitizers check it; with
+// NDEBUG it is nothing. Callers in ops guarantee it, whatever the arguments of the API.
+#define MH_CONTRACT(condition) assert(condition)
 
 // Prefetches a cache line that will be written soon.
 #define MH_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)

@@ -5,6 +5,7 @@
 
 #include "base/fpenv.h"
 #include "base/pool.h"
+#include "base/size_math.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,6 +47,8 @@ size_t mh_context_threads(const mh_context *context) { return context->threads; 
 
 const char *mh_context_isa(const mh_context *context) { return context->isa; }
 
+mh_allocator mh_context_allocator(const mh_context *context) { return context->allocator; }
+
 // ---- memory -----------------------------------------------------------------------------
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -80,22 +83,40 @@ static void libc_release(void *user, void *memory, size_t size)
     free(memory);
 }
 
-mh_allocator mh_default_allocator(void) { return (mh_allocator){libc_alloc, libc_release, NULL}; }
+mh_allocator mh_default_allocator(void)
+{
+    return (mh_allocator){libc_alloc, libc_release, NULL, .thread_safe = true};
+}
 
 // An allocator may return NULL for 0 bytes, which would look like a failure.
 static size_t at_least_one(size_t size) { return size ? size : 1; }
 
-static void *try_alloc(mh_context *context, size_t size)
+static void *try_alloc(const mh_allocator *allocator, size_t size)
 {
-    const mh_allocator *allocator = &context->allocator;
     return allocator->alloc(allocator->user, at_least_one(size), ALIGNMENT);
+}
+
+static void fail_to_alloc(mh_context *context, size_t size)
+{
+    mh_fail(context, MH_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", size);
 }
 
 void *mh_alloc(mh_context *context, size_t size)
 {
-    void *memory = try_alloc(context, size);
+    void *memory = try_alloc(&context->allocator, size);
     if (!memory)
-        mh_fail(context, MH_ERROR_MEMORY, "out of memory: %zu bytes could not be allocated", size);
+        fail_to_alloc(context, size);
+    return memory;
+}
+
+void *mh_alloc_grown(const mh_allocator *allocator, size_t before, size_t needed, size_t *size)
+{
+    *size = mh_grown_size(before, needed);
+    void *memory = try_alloc(allocator, *size);
+    if (!memory && *size > needed) {
+        *size = needed;
+        memory = try_alloc(allocator, needed);
+    }
     return memory;
 }
 
@@ -107,6 +128,14 @@ void mh_free(mh_context *context, void *memory, size_t size)
     mh_release(&allocator, memory, size);
 }
 
+void mh_buffer_free(mh_context *context, mh_buffer *buffer)
+{
+    if (!buffer)
+        return;
+    mh_free(context, buffer->data, buffer->capacity);
+    *buffer = (mh_buffer){0};
+}
+
 static void replace_scratch(mh_context *context, struct mh_scratch *scratch, void *memory,
                             size_t size)
 {
@@ -114,22 +143,16 @@ static void replace_scratch(mh_context *context, struct mh_scratch *scratch, voi
     *scratch = (struct mh_scratch){memory, size};
 }
 
-static void *grow_scratch(mh_context *context, struct mh_scratch *scratch, size_t size)
+static void *grow_scratch(mh_context *context, struct mh_scratch *scratch, size_t needed)
 {
-    size_t old = scratch->size;
-    if (scratch->memory && size <= old)
+    if (scratch->memory && needed <= scratch->size)
         return scratch->memory;
-    // A quarter more than before, so that a cache that grows token by token does not reallocate
-    // for every token.
-    size_t generous = old + old / 4;
-    void *memory = generous > size ? try_alloc(context, generous) : NULL;
-    if (memory) {
-        replace_scratch(context, scratch, memory, generous);
-    } else {
-        memory = mh_alloc(context, size);
-        if (memory)
-            replace_scratch(context, scratch, memory, size);
-    }
+    size_t size;
+    void *memory = mh_alloc_grown(&context->allocator, scratch->size, needed, &size);
+    if (memory)
+        replace_scratch(context, scratch, memory, size);
+    else
+        fail_to_alloc(context, needed);
     return memory;
 }
 
@@ -192,18 +215,4 @@ void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *a
         run_serial(count, task, arg);
     }
     context->in_parallel = false;
-}
-
-void mh_context_branch(const mh_context *context, mh_context *branch)
-{
-    *branch = (mh_context){.allocator = context->allocator,
-                           .threads = 1,
-                           .isa = context->isa,
-                           .kernels = context->kernels};
-}
-
-void mh_context_branch_end(mh_context *branch)
-{
-    mh_context_free_scratch(branch);
-    *branch = (mh_context){0};
 }

@@ -4,6 +4,8 @@
 #ifndef MH_BASE_CONTEXT_H
 #define MH_BASE_CONTEXT_H
 
+#include "base/argument_check.h"
+#include "base/release.h"
 #include <multihead/base.h>
 
 struct mh_kernels;
@@ -33,42 +35,9 @@ struct mh_context {
     char error[1024];
 };
 
-// Rejects a call without a context, or without the argument of that name.
-static inline mh_status mh_need(mh_context *context, const void *argument, const char *name)
-{
-    if (context && argument)
-        return MH_OK;
-    return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL", name);
-}
-
-// An array, which may be NULL if it has no elements.
-static inline const void *mh_array(const void *array, size_t count) { return count ? array : ""; }
-
-typedef struct mh_argument {
-    const char *name;
-    const void *value;
-} mh_argument;
-
-static inline mh_status mh_need_all(mh_context *context, size_t count, const mh_argument *arguments)
-{
-    mh_status status = context ? MH_OK : MH_ERROR_ARGUMENT;
-    for (size_t i = 0; i < count && !status; i++)
-        status = mh_need(context, arguments[i].value, arguments[i].name);
-    return status;
-}
-
-// The same for several: MH_NEED(context, {"from", from}, {"to", to}).
-#define MH_NEED(context, ...)                                                                      \
-    mh_need_all(context, sizeof((mh_argument[]){__VA_ARGS__}) / sizeof(mh_argument),               \
-                (mh_argument[]){__VA_ARGS__})
-
-// Returns memory of mh_alloc() to the allocator it came from; NULL is fine. Objects keep a copy of
-// their context's allocator for this, because the context may be freed before them.
-static inline void mh_release(const mh_allocator *allocator, void *memory, size_t size)
-{
-    if (memory)
-        allocator->release(allocator->user, memory, size ? size : 1); // the size of mh_alloc()
-}
+// Memory that replaces `before` bytes and is kept: mh_grown_size(), or `needed` bytes if there is
+// no memory for more; *size receives which. NULL, without a message, if there is not even that.
+void *mh_alloc_grown(const mh_allocator *allocator, size_t before, size_t needed, size_t *size);
 
 // At least `size` bytes of scratch, aligned to 64, valid until the next call. NULL with a
 // message if there is no memory; the old scratch is then still valid.
@@ -80,13 +49,7 @@ void *mh_context_module_scratch(mh_context *context, size_t size);
 // Frees both.
 void mh_context_free_scratch(mh_context *context);
 
-// A single-threaded context for an iteration of a parallel loop, with the same allocator and level;
-// `context` must outlive it. Memory is then allocated by several threads: for the C library's
-// allocator only.
-MH_API void mh_context_branch(const mh_context *context, mh_context *branch);
-MH_API void mh_context_branch_end(mh_context *branch);
-
 // The C library's allocator, for callers that pass none.
-MH_API mh_allocator mh_default_allocator(void);
+mh_allocator mh_default_allocator(void);
 
 #endif

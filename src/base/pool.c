@@ -284,7 +284,7 @@ mh_status mh_pool_create(mh_context *context, size_t threads, mh_pool **pool)
     int error = start_workers(made);
     if (error) {
         mh_fail(context, MH_ERROR_THREAD,
-                "threads: asked for %zu, thread %zu cannot be started: %s", threads,
+                "threads: requested %zu, thread %zu cannot be started: %s", threads,
                 made->started + 2, strerror(error));
         mh_pool_free(made);
         return MH_ERROR_THREAD;

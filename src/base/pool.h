@@ -14,8 +14,6 @@
 
 typedef struct mh_pool mh_pool;
 
-enum { MH_MAX_THREADS = 4096 };
-
 // Starts threads - 1 workers (2 <= threads <= MH_MAX_THREADS); memory and messages are the
 // context's. MH_ERROR_MEMORY or MH_ERROR_THREAD: *pool is NULL, nothing is left running.
 mh_status mh_pool_create(mh_context *context, size_t threads, mh_pool **pool);

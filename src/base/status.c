@@ -27,3 +27,5 @@ const char *mh_status_name(mh_status status)
 }
 
 const char *mh_version(void) { return MH_VERSION_STRING; }
+
+int mh_version_number(void) { return MH_VERSION_NUMBER; }

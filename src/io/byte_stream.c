@@ -24,7 +24,7 @@ enum { RATIO_MAX = 100, RATIO_FROM = 1 << 20 };
 static size_t available(const mh_byte_stream *s) { return s->end - s->begin; }
 
 // Reads until `wanted` (a few) bytes are available or the input ends.
-static mh_status fill(mh_byte_stream *s, size_t wanted)
+static mh_status stream_fill(mh_byte_stream *s, size_t wanted)
 {
     while (available(s) < wanted && !s->at_end) {
         size_t kept = available(s), got;
@@ -53,7 +53,7 @@ static mh_status begin_member(mh_byte_stream *s)
     } else {
         s->zlib = mh_zlib_stream(s->source.context);
         if (inflateInit2(&s->zlib, GZIP) != Z_OK)
-            return mh_source_fail(&s->source, MH_ERROR_MEMORY, "no memory for decompressing");
+            return mh_source_fail(&s->source, MH_ERROR_MEMORY, "out of memory while decompressing");
     }
     s->state = MH_STREAM_MEMBER;
     return MH_OK;
@@ -61,7 +61,7 @@ static mh_status begin_member(mh_byte_stream *s)
 
 static mh_status read_start(mh_byte_stream *s)
 {
-    mh_status status = fill(s, MAGIC_SIZE);
+    mh_status status = stream_fill(s, MAGIC_SIZE);
     if (!status && at_gzip(s))
         return begin_member(s);
     s->state = MH_STREAM_PLAIN;
@@ -70,7 +70,7 @@ static mh_status read_start(mh_byte_stream *s)
 
 static mh_status read_plain(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = fill(s, 1);
+    mh_status status = stream_fill(s, 1);
     if (status)
         return status;
     *got = mh_smaller(size, available(s));
@@ -83,7 +83,7 @@ static mh_status read_plain(mh_byte_stream *s, unsigned char *bytes, size_t size
 static mh_status fail_in_member(mh_byte_stream *s, int code)
 {
     if (code == Z_MEM_ERROR)
-        return mh_source_fail(&s->source, MH_ERROR_MEMORY, "no memory for decompressing");
+        return mh_source_fail(&s->source, MH_ERROR_MEMORY, "out of memory while decompressing");
     return mh_source_fail(&s->source, MH_ERROR_FORMAT, "the gzip data is damaged: %s",
                           s->zlib.msg ? s->zlib.msg : "it needs a dictionary");
 }
@@ -95,15 +95,15 @@ static mh_status check_ratio(mh_byte_stream *s, size_t in, size_t out)
     if (s->expanded <= RATIO_FROM || s->expanded / RATIO_MAX <= s->compressed)
         return MH_OK;
     return mh_source_fail(&s->source, MH_ERROR_FORMAT,
-                          "the gzip data expand more than %d times: found %" PRIu64
-                          " bytes from %" PRIu64 ", which no text does; if they are right, "
-                          "decompress them first (gunzip)",
+                          "the gzip data expands more than %d times: found %" PRIu64
+                          " bytes from %" PRIu64 ", as no text does; if it is genuine, "
+                          "decompress it first (gunzip)",
                           RATIO_MAX, s->expanded, s->compressed);
 }
 
 static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = fill(s, 1);
+    mh_status status = stream_fill(s, 1);
     if (status)
         return status;
     unsigned in = (unsigned)mh_smaller(available(s), MOST), out = (unsigned)mh_smaller(size, MOST);
@@ -119,8 +119,9 @@ static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t siz
     else if (code != Z_OK && code != Z_BUF_ERROR)
         return fail_in_member(s, code);
     else if (*got == 0 && in == 0)
-        return mh_source_fail(&s->source, MH_ERROR_FORMAT,
-                              "the gzip data is cut off: found the end of the file, expected more");
+        return mh_source_fail(
+            &s->source, MH_ERROR_FORMAT,
+            "the gzip data is truncated: found the end of the file, expected more");
     return check_ratio(s, in - s->zlib.avail_in, *got);
 }
 
@@ -129,7 +130,8 @@ static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t siz
 static mh_status read_between(mh_byte_stream *s, bool *ended)
 {
     mh_status status;
-    while ((status = fill(s, MAGIC_SIZE)) == MH_OK && available(s) > 0 && s->input[s->begin] == 0)
+    while ((status = stream_fill(s, MAGIC_SIZE)) == MH_OK && available(s) > 0 &&
+           s->input[s->begin] == 0)
         s->begin++;
     if (status)
         return status;

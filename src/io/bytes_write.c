@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Writes a file from bytes in memory, for callers outside the library.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include <multihead/io.h>
 

@@ -95,14 +95,14 @@ mh_status mh_verify_header(const mh_verified *v)
                           v->advice);
 }
 
-static mh_status compare(const mh_verified *v, size_t index, uint64_t found)
+static mh_status checksum_compare(const mh_verified *v, size_t index, uint64_t found)
 {
     uint64_t saved = 0;
     const char *digits = v->file->checksum + MARK + (index + 1) * MH_CHECKSUM_DIGITS;
     if (parse_digits(digits, &saved) && saved == found)
         return MH_OK;
     return mh_source_fail(v->source, MH_ERROR_FORMAT,
-                          "was changed after saving: the data of tensor %s have the checksum "
+                          "was changed after saving: the data of tensor %s has the checksum "
                           "%016" PRIx64 ", expected %016" PRIx64 "; %s",
                           mh_quote_string(mh_tensor_file_name(v->file, index)).text, found, saved,
                           v->advice);
@@ -118,18 +118,17 @@ static mh_status copy_pieces(const mh_verified *v, const mh_tensor *from, const 
     for (size_t i = 0; i + room <= count && !status; i += room) {
         char *source = (char *)from->data + i * wide, *target = (char *)to->data + i * to_wide;
         const mh_tensor part = mh_tensor_1d(source, from->dtype, room);
-        const mh_tensor place = mh_tensor_1d(target, to->dtype, room);
+        mh_tensor place = mh_tensor_1d(target, to->dtype, room);
         mh_xxh64_add(hash, source, PIECE);
         status = mh_tensor_copy(v->source->context, &part, &place);
     }
     const size_t done = count - count % room, left = count % room;
     const mh_tensor part = mh_tensor_1d((char *)from->data + done * wide, from->dtype, left);
-    const mh_tensor place = mh_tensor_1d((char *)to->data + done * to_wide, to->dtype, left);
+    mh_tensor place = mh_tensor_1d((char *)to->data + done * to_wide, to->dtype, left);
     return status ? status : mh_tensor_copy(v->source->context, &part, &place);
 }
 
-mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from,
-                         const mh_tensor *to)
+mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from, mh_tensor *to)
 {
     const mh_file_entry *entry = &v->file->entries[index];
     if (v->file->checksum == NULL || v->file->header_changed)
@@ -142,5 +141,5 @@ mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *fr
     if (status)
         return status;
     const char *rest = (const char *)entry->tensor.data + hash.size;
-    return compare(v, index, mh_xxh64_end(&hash, rest, entry->size - (size_t)hash.size));
+    return checksum_compare(v, index, mh_xxh64_end(&hash, rest, entry->size - (size_t)hash.size));
 }

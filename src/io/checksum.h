@@ -56,7 +56,6 @@ mh_status mh_verify_header(const mh_verified *v);
 
 // mh_tensor_copy() of `from`, a view of all of tensor `index`, that verifies the checksum: *to is
 // complete, but corrupt, if the result is MH_ERROR_FORMAT.
-mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from,
-                         const mh_tensor *to);
+mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from, mh_tensor *to);
 
 #endif

@@ -101,7 +101,7 @@ static bool is_text(const mh_source *source)
     return true;
 }
 
-static mh_status refuse_text(const mh_source *source)
+static mh_status file_kind_refuse_text(const mh_source *source)
 {
     const char first = (char)source->bytes[0];
     const size_t size = source->size < 512 ? source->size : 512;
@@ -116,13 +116,14 @@ static mh_status refuse_text(const mh_source *source)
 mh_status mh_refuse_known_kind(const mh_source *source)
 {
     if (begins(source, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9", 9)) // torch.save's magic number
-        return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "is a PyTorch file of the old kind (a Python pickle, protocol 2), "
-                              "which is never run; save it with safetensors.torch.save_file");
+        return mh_source_fail(
+            source, MH_ERROR_FORMAT,
+            "is a PyTorch file in the legacy format (a Python pickle, protocol 2), "
+            "which is never executed; save it with safetensors.torch.save_file");
     const int protocol = pickle_protocol(source);
     if (protocol >= 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "is a Python pickle (protocol %d), which is never run; save the "
+                              "is a Python pickle (protocol %d), which is never executed; save the "
                               "array with numpy.save",
                               protocol);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -130,5 +131,5 @@ mh_status mh_refuse_known_kind(const mh_source *source)
             return mh_source_fail(source, MH_ERROR_FORMAT, "is %s, " EXPECTED, kinds[i].kind);
     if (is_onnx(source))
         return mh_source_fail(source, MH_ERROR_FORMAT, "is ONNX, " EXPECTED);
-    return is_text(source) ? refuse_text(source) : MH_OK;
+    return is_text(source) ? file_kind_refuse_text(source) : MH_OK;
 }

@@ -37,7 +37,7 @@ void mh_line_reader_close(mh_line_reader *r)
     *r = (mh_line_reader){0};
 }
 
-static mh_status read_more(mh_line_reader *r)
+static mh_status line_read_more(mh_line_reader *r)
 {
     size_t got;
     memmove(r->buffer, r->buffer + r->begin, r->end - r->begin);
@@ -81,7 +81,7 @@ mh_status mh_line_reader_next(mh_line_reader *r, mh_line *line, bool *found)
             r->begin = r->end;
             seen = 0;
         }
-        mh_status status = read_more(r);
+        mh_status status = line_read_more(r);
         if (status)
             return status;
     }

@@ -75,16 +75,19 @@ static mh_status read_string(cursor *c, const char *what, span *string)
     return MH_OK;
 }
 
-static bool is_digit(const cursor *c) { return c->at < c->end && *c->at >= '0' && *c->at <= '9'; }
+static bool npy_is_digit(const cursor *c)
+{
+    return c->at < c->end && *c->at >= '0' && *c->at <= '9';
+}
 
 static mh_status read_dimension(cursor *c, size_t *value)
 {
     skip_spaces(c);
     const cursor begin = *c;
     size_t number = 0;
-    if (!is_digit(c))
+    if (!npy_is_digit(c))
         return expected(c, "a dimension (an integer >= 0)");
-    for (; is_digit(c); c->at++) {
+    for (; npy_is_digit(c); c->at++) {
         size_t digit = (size_t)(*c->at - '0');
         if (number > (SIZE_MAX - digit) / 10)
             return expected(&begin, "a dimension that fits in memory");
@@ -151,7 +154,7 @@ static mh_status read_descr(cursor *c, mh_npy_header *header)
     span descr;
     if (accept(c, '['))
         return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                              "structured dtype: save each field as a file of its own, for example "
+                              "structured dtype: save each field in its own file, for example "
                               "x['field'].astype('<f4')");
     mh_status status = read_string(c, "a dtype such as '<f4'", &descr);
     if (status != MH_OK)
@@ -166,7 +169,7 @@ static mh_status read_descr(cursor *c, mh_npy_header *header)
     if (order == '<' || order == '=' || order == '>' || (one_byte && order == '|'))
         return MH_OK;
     return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                          "dtype %s: expected '<' or '>' (the order of bytes) in front; save it "
+                          "dtype %s: expected '<' or '>' (byte order) in front; save it "
                           "with astype('<%.2s')",
                           quoted.text, descr.text + 1);
 }
@@ -179,7 +182,7 @@ static mh_status read_order(cursor *c, mh_npy_header *header)
     return expected(c, "fortran_order to be True or False");
 }
 
-static mh_status read_shape(cursor *c, mh_npy_header *header)
+static mh_status npy_read_shape(cursor *c, mh_npy_header *header)
 {
     if (!accept(c, '('))
         return expected(c, "a shape such as (2, 3)");
@@ -209,7 +212,7 @@ static mh_status read_shape(cursor *c, mh_npy_header *header)
 static const struct {
     const char *key;
     mh_status (*read)(cursor *c, mh_npy_header *header);
-} fields[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
+} fields[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", npy_read_shape}};
 enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 
 static mh_status read_pair(cursor *c, bool seen[FIELD_COUNT], mh_npy_header *header)

@@ -9,7 +9,7 @@
 #include "io/tensor_file.h"
 
 // Finds the header's text after magic, version and length.
-static mh_status find_header(const mh_source *source, size_t *start, size_t *size)
+static mh_status npy_find_header(const mh_source *source, size_t *start, size_t *size)
 {
     if (source->size < 10)
         return mh_source_fail(source, MH_ERROR_FORMAT,
@@ -57,9 +57,9 @@ mh_status mh_npy_entry(const mh_source *source, mh_file_entry *entry)
 {
     size_t start = 0, size = 0, needed = 0;
     mh_npy_header header = {0};
-    mh_status status = mh_is_npy(source)
-                           ? find_header(source, &start, &size)
-                           : mh_source_fail(source, MH_ERROR_FORMAT, "does not begin as .npy does");
+    mh_status status = mh_is_npy(source) ? npy_find_header(source, &start, &size)
+                                         : mh_source_fail(source, MH_ERROR_FORMAT,
+                                                          "does not start with the .npy signature");
     if (status == MH_OK)
         status = mh_npy_parse_header(source, (const char *)source->bytes + start, size, &header);
     if (status != MH_OK)

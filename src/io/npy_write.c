@@ -39,7 +39,7 @@ static size_t print_dictionary(const mh_tensor *t, char *text)
 }
 
 // Everything before the data; returns its length, a multiple of 64.
-static size_t print_header(const mh_tensor *t, char *header)
+static size_t npy_print_header(const mh_tensor *t, char *header)
 {
     size_t used = PREFIX + print_dictionary(t, header + PREFIX);
     size_t padding = ALIGNMENT - (used + 1) % ALIGNMENT; // 64, not 0, as NumPy does
@@ -57,7 +57,7 @@ static mh_status write_all(mh_context *context, mh_file_writer *writer, const mh
                            void *buffer)
 {
     char header[HEADER_ROOM];
-    mh_status status = mh_file_write(writer, header, print_header(tensor, header));
+    mh_status status = mh_file_write(writer, header, npy_print_header(tensor, header));
     return status == MH_OK ? mh_stream_tensor(context, writer, tensor, buffer) : status;
 }
 

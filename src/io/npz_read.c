@@ -57,7 +57,7 @@ static mh_status refuse_archive(const mh_source *source, bool pickle)
     if (pickle)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "is a PyTorch file (torch.save: a Python pickle in a ZIP archive), "
-                              "which is never run; save it with safetensors.torch.save_file");
+                              "which is never executed; save it with safetensors.torch.save_file");
     return mh_source_fail(source, MH_ERROR_FORMAT,
                           "is a ZIP archive without arrays, expected .npz (numpy.savez): members "
                           "NAME.npy");
@@ -68,7 +68,7 @@ static mh_status refuse_archive(const mh_source *source, bool pickle)
 static mh_status fail_inflating(const mh_source *source, int code)
 {
     if (code == Z_MEM_ERROR)
-        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for decompressing");
+        return mh_source_fail(source, MH_ERROR_MEMORY, "out of memory while decompressing");
     return mh_source_fail(source, MH_ERROR_FORMAT,
                           "the compressed data is damaged, or not as long as the directory says");
 }
@@ -112,8 +112,8 @@ static mh_status check_crc(const mh_source *source, uint32_t expected)
 }
 
 // Reads the array into *entry; `inflated` is its destination if it is compressed.
-static mh_status read_array(const mh_source *source, const mh_zip_member *m,
-                            unsigned char *inflated, mh_file_entry *entry)
+static mh_status npz_read_array(const mh_source *source, const mh_zip_member *m,
+                                unsigned char *inflated, mh_file_entry *entry)
 {
     char label[640];
     const size_t length = strlen(source->name), shown = 400;
@@ -152,7 +152,7 @@ static mh_status read_arrays(const mh_source *source, mh_tensor_file *file)
             m.name_size - SUFFIX >= (size_t)(file->text + file->text_size - text) ||
             (m.deflated && inflated_room(&m) > room))
             return fail_changed(source);
-        status = read_array(source, &m, inflated, entry);
+        status = npz_read_array(source, &m, inflated, entry);
         entry++->name = memcpy(text, m.name, m.name_size - SUFFIX);
         text += m.name_size - SUFFIX;
         *text++ = '\0';

@@ -12,7 +12,7 @@
 #include "io/safetensors.h"
 #include "io/shape_bytes.h"
 
-static const char *kind_of(const json_t *value)
+static const char *entry_kind_of(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -40,11 +40,12 @@ static mh_status wrong_type(const subject *s, const char *field, const json_t *v
                             const char *wanted)
 {
     return mh_source_fail(s->source, MH_ERROR_FORMAT, "tensor %s: %s is %s, expected %s",
-                          mh_quote_string(s->name).text, field, value ? kind_of(value) : "missing",
-                          wanted);
+                          mh_quote_string(s->name).text, field,
+                          value ? entry_kind_of(value) : "missing", wanted);
 }
 
-static mh_status read_size(const subject *s, const char *field, const json_t *value, size_t *size)
+static mh_status entry_read_size(const subject *s, const char *field, const json_t *value,
+                                 size_t *size)
 {
     if (!json_is_integer(value))
         return wrong_type(s, field, value, "integers");
@@ -74,8 +75,8 @@ static mh_status read_dtype(const subject *s, const json_t *value, mh_dtype *dty
                           mh_quote_string(s->name).text, mh_quote_string(text).text);
 }
 
-static mh_status read_shape(const subject *s, const json_t *value, mh_dtype dtype,
-                            mh_tensor *tensor)
+static mh_status entry_read_shape(const subject *s, const json_t *value, mh_dtype dtype,
+                                  mh_tensor *tensor)
 {
     size_t shape[MH_MAX_RANK], bytes;
     if (!json_is_array(value))
@@ -86,7 +87,7 @@ static mh_status read_shape(const subject *s, const json_t *value, mh_dtype dtyp
                               "tensor %s: shape has %zu dimensions, expected at most %d",
                               mh_quote_string(s->name).text, rank, MH_MAX_RANK);
     for (size_t i = 0; i < rank; i++) {
-        mh_status status = read_size(s, "shape", json_array_get(value, i), &shape[i]);
+        mh_status status = entry_read_size(s, "shape", json_array_get(value, i), &shape[i]);
         if (status != MH_OK)
             return status;
     }
@@ -103,9 +104,9 @@ static mh_status read_range(const subject *s, const json_t *value, mh_data_range
 {
     if (!json_is_array(value) || json_array_size(value) != 2)
         return wrong_type(s, "data_offsets", value, "a list of two integers");
-    mh_status status = read_size(s, "data_offsets", json_array_get(value, 0), &range->begin);
+    mh_status status = entry_read_size(s, "data_offsets", json_array_get(value, 0), &range->begin);
     if (status == MH_OK)
-        status = read_size(s, "data_offsets", json_array_get(value, 1), &range->end);
+        status = entry_read_size(s, "data_offsets", json_array_get(value, 1), &range->end);
     return status;
 }
 
@@ -147,10 +148,10 @@ mh_status mh_safetensors_entry(const mh_source *source, const char *name, const 
                               mh_quote_string(name).text, strlen(name), MH_SAFETENSORS_NAME_MAX);
     if (!json_is_object(value))
         return mh_source_fail(source, MH_ERROR_FORMAT, "tensor %s: found %s, expected an object",
-                              mh_quote_string(name).text, kind_of(value));
+                              mh_quote_string(name).text, entry_kind_of(value));
     mh_status status = read_dtype(&s, dtype_value, &dtype);
     if (status == MH_OK)
-        status = read_shape(&s, shape, dtype, tensor);
+        status = entry_read_shape(&s, shape, dtype, tensor);
     if (status == MH_OK)
         status = read_range(&s, offsets, range);
     if (status != MH_OK)

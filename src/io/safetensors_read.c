@@ -17,7 +17,7 @@
 #include "io/safetensors_json.h"
 #include "io/tensor_file.h"
 
-static mh_status find_header(const mh_source *source, size_t *size)
+static mh_status safetensors_find_header(const mh_source *source, size_t *size)
 {
     uint64_t length = 0;
     const bool prefixed = source->size >= MH_SAFETENSORS_PREFIX;
@@ -75,7 +75,7 @@ static mh_status check_metadata(const mh_source *source, const json_t *metadata,
 }
 
 // Appends a string to the file's text buffer, in which it is known to fit.
-static const char *keep(mh_tensor_file *file, size_t *used, const char *string)
+static const char *entry_list_keep(mh_tensor_file *file, size_t *used, const char *string)
 {
     size_t size = strlen(string) + 1;
     char *copy = memcpy(file->text + *used, string, size);
@@ -88,7 +88,7 @@ static const char *keep(mh_tensor_file *file, size_t *used, const char *string)
 static bool is_metadata(const char *key) { return strcmp(key, MH_SAFETENSORS_METADATA) == 0; }
 
 // Counts the header's members and allocates for them.
-static mh_status reserve(const mh_source *source, json_t *root, mh_tensor_file *file)
+static mh_status entry_list_reserve(const mh_source *source, json_t *root, mh_tensor_file *file)
 {
     const char *key;
     json_t *value, *metadata = json_object_get(root, MH_SAFETENSORS_METADATA);
@@ -110,8 +110,8 @@ static mh_status reserve(const mh_source *source, json_t *root, mh_tensor_file *
                                   metadata ? json_object_size(metadata) : 0, text_size);
 }
 
-static mh_status fill(const mh_source *source, json_t *root, size_t data_start,
-                      mh_tensor_file *file)
+static mh_status entry_list_fill(const mh_source *source, json_t *root, size_t data_start,
+                                 mh_tensor_file *file)
 {
     const char *key;
     json_t *value;
@@ -120,8 +120,8 @@ static mh_status fill(const mh_source *source, json_t *root, size_t data_start,
     mh_metadata *pair = file->metadata;
     json_object_foreach(json_object_get(root, MH_SAFETENSORS_METADATA), key, value)
     {
-        pair->key = keep(file, &used, key);
-        pair++->value = keep(file, &used, json_string_value(value));
+        pair->key = entry_list_keep(file, &used, key);
+        pair++->value = entry_list_keep(file, &used, json_string_value(value));
     }
     json_object_foreach(root, key, value)
     {
@@ -133,7 +133,7 @@ static mh_status fill(const mh_source *source, json_t *root, size_t data_start,
                                                 &entry->tensor, &range);
         if (status != MH_OK)
             return status;
-        entry->name = keep(file, &used, key);
+        entry->name = entry_list_keep(file, &used, key);
         entry->bytes = source->bytes + data_start + range.begin;
         entry->size = range.end - range.begin;
         entry++;
@@ -181,16 +181,16 @@ mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file)
 {
     size_t header_size = 0;
     json_t *root;
-    mh_status status = find_header(source, &header_size);
+    mh_status status = safetensors_find_header(source, &header_size);
     if (status != MH_OK)
         return status;
     const unsigned char *header = source->bytes + MH_SAFETENSORS_PREFIX;
     status = mh_safetensors_load(source, (const char *)header, header_size, &root);
     if (status != MH_OK)
         return status;
-    status = reserve(source, root, file);
+    status = entry_list_reserve(source, root, file);
     if (status == MH_OK)
-        status = fill(source, root, MH_SAFETENSORS_PREFIX + header_size, file);
+        status = entry_list_fill(source, root, MH_SAFETENSORS_PREFIX + header_size, file);
     if (status == MH_OK)
         status = check_together(source, header + header_size, file);
     if (status == MH_OK)

@@ -60,18 +60,18 @@ static mh_status check_text(const job *j, const char *what, const char *text)
     return MH_OK;
 }
 
-static mh_status no_memory(const job *j)
+static mh_status header_no_memory(const job *j)
 {
-    return mh_source_fail(&j->target, MH_ERROR_MEMORY, "no memory for the header");
+    return mh_source_fail(&j->target, MH_ERROR_MEMORY, "out of memory for the header");
 }
 
-static mh_status add_metadata(const job *j, json_t *root)
+static mh_status header_add_metadata(const job *j, json_t *root)
 {
     json_t *object;
     if (j->metadata_count == 0 && j->checksum == NULL)
         return MH_OK;
     if (json_object_set_new(root, MH_SAFETENSORS_METADATA, object = json_object()) != 0)
-        return no_memory(j);
+        return header_no_memory(j);
     for (size_t i = 0; i < j->metadata_count; i++) {
         const char *key = j->metadata[i].key, *value = j->metadata[i].value;
         mh_status status = check_text(j, "metadata key", key);
@@ -80,17 +80,18 @@ static mh_status add_metadata(const job *j, json_t *root)
         if (status != MH_OK)
             return status;
         if (json_object_get(object, key) != NULL)
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "two metadata keys %s",
+            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "duplicate metadata key %s",
                                   mh_quote_string(key).text);
         if (mh_is_checksum(key, value))
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT,
-                                  "metadata key %s: a checksum, which the writer makes itself",
-                                  mh_quote_string(key).text);
+            return mh_source_fail(
+                &j->target, MH_ERROR_ARGUMENT,
+                "metadata key %s: reserved for the checksum, which the writer computes",
+                mh_quote_string(key).text);
         if (json_object_set_new(object, key, json_string(value)) != 0)
-            return no_memory(j);
+            return header_no_memory(j);
     }
     if (j->checksum && json_object_set_new(object, MH_CHECKSUM_KEY, json_string(j->checksum)) != 0)
-        return no_memory(j);
+        return header_no_memory(j);
     return MH_OK;
 }
 
@@ -117,8 +118,8 @@ static bool append_size(json_t *list, size_t value)
     return json_array_append_new(list, json_integer((json_int_t)value)) == 0;
 }
 
-static mh_status add_tensor(const job *j, json_t *root, const mh_named_tensor *named, size_t begin,
-                            size_t end)
+static mh_status header_add_tensor(const job *j, json_t *root, const mh_named_tensor *named,
+                                   size_t begin, size_t end)
 {
     const mh_tensor *t = &named->tensor;
     json_t *object = json_object(), *shape = json_array(), *offsets = json_array();
@@ -134,7 +135,7 @@ static mh_status add_tensor(const job *j, json_t *root, const mh_named_tensor *n
     json_decref(object);
     json_decref(shape);
     json_decref(offsets);
-    return done ? MH_OK : no_memory(j);
+    return done ? MH_OK : header_no_memory(j);
 }
 
 // Adds the tensors whose elements have `width` bytes, from byte *end of the data on.
@@ -152,7 +153,7 @@ static mh_status add_tensors(const job *j, json_t *root, size_t width, size_t *e
             return status;
         if (!mh_add_sizes(begin, bytes, end) || *end > PTRDIFF_MAX)
             return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "the tensors are too large");
-        status = add_tensor(j, root, named, begin, *end);
+        status = header_add_tensor(j, root, named, begin, *end);
         if (status != MH_OK)
             return status;
     }
@@ -162,19 +163,19 @@ static mh_status add_tensors(const job *j, json_t *root, size_t width, size_t *e
 static mh_status build_header(const job *j, json_t *root)
 {
     size_t end = 0;
-    mh_status status = add_metadata(j, root);
+    mh_status status = header_add_metadata(j, root);
     for (size_t width = WIDEST; status == MH_OK && width > 0; width /= 2)
         status = add_tensors(j, root, width, &end);
     return status;
 }
 
 // The length prefix, the JSON and the padding, in *size bytes to be freed with mh_free.
-static mh_status print_header(const job *j, const json_t *root, char **header, size_t *size)
+static mh_status header_print(const job *j, const json_t *root, char **header, size_t *size)
 {
     const size_t flags = JSON_COMPACT | JSON_ENSURE_ASCII;
     size_t length = json_dumpb(root, NULL, 0, flags), padded;
     if (length == 0)
-        return no_memory(j);
+        return header_no_memory(j);
     if (!mh_round_up_size(length, WIDEST, &padded) || padded > MH_HEADER_BYTES_MAX)
         return mh_source_fail(&j->target, MH_ERROR_ARGUMENT,
                               "header of %zu bytes, the format allows %zu", length,
@@ -190,17 +191,17 @@ static mh_status print_header(const job *j, const json_t *root, char **header, s
         return MH_OK;
     mh_free(j->target.context, *header, *size);
     *header = NULL;
-    return no_memory(j);
+    return header_no_memory(j);
 }
 
 static mh_status make_header(const job *j, char **header, size_t *size)
 {
     json_t *root = json_object();
     if (root == NULL)
-        return no_memory(j);
+        return header_no_memory(j);
     mh_status status = build_header(j, root);
     if (status == MH_OK)
-        status = print_header(j, root, header, size);
+        status = header_print(j, root, header, size);
     json_decref(root);
     return status;
 }
@@ -260,7 +261,7 @@ static mh_status check_job(const job *j)
                               j->tensors || !j->tensor_count ? "metadata" : "tensors");
     for (size_t i = 0; i < j->tensor_count; i++)
         if (mh_safetensors_type(j->tensors[i].tensor.dtype) == NULL)
-            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "tensor %zu: %d is no dtype", i,
+            return mh_source_fail(&j->target, MH_ERROR_ARGUMENT, "tensor %zu: %d is not a dtype", i,
                                   (int)j->tensors[i].tensor.dtype);
     return MH_OK;
 }

@@ -10,17 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/overflow.h"
+#include "base/release.h"
 
 // ---- building -----------------------------------------------------------------------
 
-static void *take(mh_context *context, size_t count, size_t size)
+static void *tensor_file_take(mh_context *context, size_t count, size_t size)
 {
     size_t bytes;
     if (mh_multiply_sizes(count, size, &bytes))
         return mh_alloc(context, bytes);
-    mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu items of %zu bytes", count, size);
+    mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu items of %zu bytes", count, size);
     return NULL;
 }
 
@@ -30,10 +31,11 @@ mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size
     file->count = count;
     file->metadata_count = metadata_count;
     file->text_size = text_size;
-    bool done = (file->entries = take(context, count, sizeof *file->entries)) != NULL &&
-                (file->by_name = take(context, count, sizeof *file->by_name)) != NULL &&
-                (file->metadata = take(context, metadata_count, sizeof *file->metadata)) != NULL &&
-                (file->text = take(context, text_size, 1)) != NULL;
+    bool done = (file->entries = tensor_file_take(context, count, sizeof *file->entries)) != NULL &&
+                (file->by_name = tensor_file_take(context, count, sizeof *file->by_name)) != NULL &&
+                (file->metadata =
+                     tensor_file_take(context, metadata_count, sizeof *file->metadata)) != NULL &&
+                (file->text = tensor_file_take(context, text_size, 1)) != NULL;
     return done ? MH_OK : MH_ERROR_MEMORY;
 }
 
@@ -82,7 +84,7 @@ static mh_status place_all(const mh_source *source, mh_tensor_file *file)
     if (size == 0)
         return MH_OK;
     file->copied_size = size;
-    file->copied = take(source->context, size, 1);
+    file->copied = tensor_file_take(source->context, size, 1);
     if (file->copied == NULL)
         return MH_ERROR_MEMORY;
     place(file, file->copied);
@@ -146,7 +148,8 @@ static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_fi
         mh_file_unmap(&mapping);
         return MH_ERROR_MEMORY;
     }
-    *file = (mh_tensor_file){.allocator = source->context->allocator, .mapping = mapping};
+    *file =
+        (mh_tensor_file){.allocator = mh_context_allocator(source->context), .mapping = mapping};
     mh_status status = read_source(source, file);
     if (status != MH_OK) {
         mh_tensor_file_free(file);

@@ -142,9 +142,9 @@ static mh_status find_data(mh_zip *zip, uint64_t offset, mh_zip_member *m)
         return member_fail(zip, m, "does not fit into the file");
     if (name_size != m->name_size ||
         memcmp(source->bytes + at + LOCAL_SIZE, m->name, name_size) != 0)
-        return member_fail(zip, m, "has another name than in the directory");
+        return member_fail(zip, m, "has a different name in the directory");
     if (head + m->compressed > end - zip->used)
-        return member_fail(zip, m, "shares bytes with another one");
+        return member_fail(zip, m, "overlaps another member");
     zip->used += head + m->compressed;
     m->bytes = source->bytes + at + head;
     return MH_OK;
@@ -154,11 +154,11 @@ static mh_status check_member(const mh_zip *zip, const mh_zip_member *m, uint64_
                               uint64_t method)
 {
     if (m->name_size > NAME_MAX_BYTES || memchr(m->name, 0, m->name_size))
-        return member_fail(zip, m, "its name is too long or holds a zero byte");
+        return member_fail(zip, m, "its name is too long or contains a NUL byte");
     if (flags & 1)
         return member_fail(zip, m, "is encrypted");
     if (method != 0 && method != 8)
-        return member_fail(zip, m, "is compressed by another method than deflate");
+        return member_fail(zip, m, "is compressed with a method other than deflate");
     if (method == 0 ? m->size != m->compressed : m->size / RATIO_MAX > m->compressed)
         return member_fail(zip, m, "its sizes do not fit together");
     return MH_OK;

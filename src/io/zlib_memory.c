@@ -6,7 +6,7 @@
 
 enum { SIZE_ROOM = 64 }; // keeps the alignment
 
-static void *allocate(void *user, unsigned count, unsigned width)
+static void *zlib_allocate(void *user, unsigned count, unsigned width)
 {
     size_t size;
     if (!mh_multiply_sizes(count, width, &size) || !mh_add_sizes(size, SIZE_ROOM, &size))
@@ -18,7 +18,7 @@ static void *allocate(void *user, unsigned count, unsigned width)
     return block + SIZE_ROOM;
 }
 
-static void release(void *user, void *memory)
+static void zlib_release(void *user, void *memory)
 {
     char *block = (char *)memory - SIZE_ROOM;
     mh_free(user, block, *(size_t *)(void *)block);
@@ -26,5 +26,5 @@ static void release(void *user, void *memory)
 
 z_stream mh_zlib_stream(mh_context *context)
 {
-    return (z_stream){.zalloc = allocate, .zfree = release, .opaque = context};
+    return (z_stream){.zalloc = zlib_allocate, .zfree = zlib_release, .opaque = context};
 }

@@ -116,15 +116,14 @@ static void add_option(mh_beam *b, size_t *count, size_t parent, int32_t id, dou
         b->options[(*count)++] = (mh_beam_option){sum, parent, id};
 }
 
-static size_t gather_options(mh_beam *b, const mh_next *next)
+static size_t gather_options(mh_beam *b, const mh_candidates *c)
 {
     const bool last = b->length + 1 == b->most;
     size_t count = 0;
     for (size_t i = 0; i < b->live; i++) {
-        add_option(b, &count, i, b->end, next[i].end);
-        for (size_t j = 0; j < next[i].count && !last; j++)
-            add_option(b, &count, i, next[i].candidates[j].id,
-                       next[i].candidates[j].log_probability);
+        add_option(b, &count, i, b->end, c->end[i]);
+        for (size_t j = i * b->width; j < (i + 1) * b->width && c->ids[j] >= 0 && !last; j++)
+            add_option(b, &count, i, c->ids[j], c->log_probabilities[j]);
     }
     qsort(b->options, count, sizeof *b->options, compare);
     return count;
@@ -138,9 +137,9 @@ static void go_on(mh_beam *b, const mh_beam_option *o, mh_hypothesis *to)
     to->log_probability = o->log_probability;
 }
 
-void mh_beam_advance(mh_beam *b, const mh_next *next, size_t *parents)
+void mh_beam_advance(mh_beam *b, const mh_candidates *candidates, size_t *parents)
 {
-    const size_t count = gather_options(b, next);
+    const size_t count = gather_options(b, candidates);
     size_t live = 0;
     for (size_t i = 0; i < count && live < b->width; i++) {
         const mh_beam_option *o = &b->options[i];

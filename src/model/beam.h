@@ -21,18 +21,13 @@
 
 #include <multihead/translator.h>
 
-// A candidate for the next token.
-typedef struct mh_candidate {
-    int32_t id;
-    double log_probability;
-} mh_candidate;
-
-// The candidates of one hypothesis: the likeliest text tokens, best first, and </s>.
-typedef struct mh_next {
-    mh_candidate *candidates; // (width)
-    size_t count;
-    double end;
-} mh_next;
+// Candidates for the next token of each live hypothesis: the likeliest text tokens, best first, and
+// </s>.
+typedef struct mh_candidates {
+    int32_t *ids;              // (live, width); -1 behind the last
+    double *log_probabilities; // (live, width)
+    double *end;               // (live): the log-probability of </s>
+} mh_candidates;
 
 typedef struct mh_hypothesis {
     int32_t *ids; // (count), without </s>
@@ -62,8 +57,8 @@ bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most,
                     int32_t end, mh_beam *beam);
 void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is allowed
 
-// One step with next[i] for live hypothesis i. Afterwards live hypothesis i continues the former
-// parents[i], and its last token is hypotheses[i].ids[length - 1].
-void mh_beam_advance(mh_beam *beam, const mh_next *next, size_t *parents);
+// One step with the candidates of the live hypotheses. Afterwards live hypothesis i continues the
+// former parents[i], and its last token is hypotheses[i].ids[length - 1].
+void mh_beam_advance(mh_beam *beam, const mh_candidates *candidates, size_t *parents);
 
 #endif

@@ -3,7 +3,6 @@
 // read different models from it. The config.json of other programs is parsed far enough to name its
 // origin.
 #include "model/config_file.h"
-#include "base/context.h"
 #include "support/file.h"
 #include "support/json_load.h"
 #include "support/plain_numbers.h"
@@ -66,18 +65,18 @@ static mh_status read_format(const mh_source *source, const json_t *root)
     const char *format = json_string_value(json_object_get(root, "format"));
     const json_t *type = json_object_get(root, "model_type");
     if (!format && json_is_string(type))
-        return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "is of a Hugging Face model of type %s; expected one that `multihead "
-                              "train` writes (format \"" FORMAT_NAME "\")",
-                              describe(type).text);
+        return mh_source_fail(
+            source, MH_ERROR_FORMAT,
+            "belongs to a Hugging Face model of type %s; expected one that `multihead "
+            "train` writes (format \"" FORMAT_NAME "\")",
+            describe(type).text);
     if (!format || strcmp(format, FORMAT_NAME) != 0)
         return need(source, root, "format", "\"" FORMAT_NAME "\"");
     const json_t *version = json_object_get(root, "version");
     if (!json_is_integer(version))
         return need(source, root, "version", "a number");
     if (json_integer_value(version) != FORMAT_VERSION)
-        return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "a model of version %lld; this program reads version %d",
+        return mh_source_fail(source, MH_ERROR_FORMAT, "found version %lld, expected %d",
                               (long long)json_integer_value(version), FORMAT_VERSION);
     return MH_OK;
 }

@@ -7,6 +7,7 @@
 #include "model/parameters_match.h"
 
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "io/checksum.h"
 #include <stdio.h>
 
@@ -41,12 +42,12 @@ static mh_status check_file(mh_match *m)
         return mh_source_fail(&m->source, MH_ERROR_FORMAT, "%s", m->text);
     if (all && !m->found)
         return mh_source_fail(&m->source, MH_ERROR_FORMAT,
-                              "none of the %zu parameters is there, such as %s", all,
+                              "has none of the %zu parameters, such as %s", all,
                               mh_quote_string(m->parameters->list[0].name).text);
     if (m->missing || m->surplus)
         mh_log(m->source.context, MH_LOG_WARNING,
-               "%s: %zu of %zu parameters are not there and stay as they are; %zu other tensors "
-               "are not read",
+               "%s: %zu of %zu parameters are missing and left unchanged; %zu other tensors "
+               "are ignored",
                m->source.name, m->missing, all, m->surplus);
     return MH_OK;
 }
@@ -66,17 +67,15 @@ static mh_status copy_all(mh_match *m, const mh_verified *v)
 }
 
 static mh_status check_arguments(mh_context *context, const mh_parameters *parameters,
-                                 const char *path, const mh_parameters_options *options)
+                                 const char *path, const mh_parameters_options *given,
+                                 mh_parameters_options *options)
 {
+    *options = mh_parameters_options_default();
     if (!parameters || !path)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL", path ? "parameters" : "path");
-    if (!options)
-        return MH_OK;
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "options.struct_size: found %zu, expected %zu as "
-                       "mh_parameters_options_default() says",
-                       options->struct_size, sizeof *options);
+    mh_status status = MH_READ_STRUCT(context, mh_parameters_options, given, options);
+    if (status)
+        return status;
     if (options->prefix && strlen(options->prefix) > PREFIX_MAX_BYTES)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "options.prefix: found %zu bytes, expected at most %d",
@@ -92,9 +91,9 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
-    const mh_parameters_options usual = mh_parameters_options_default();
+    mh_parameters_options own;
     mh_tensor_file *file = NULL;
-    mh_status status = check_arguments(context, parameters, path, options);
+    mh_status status = check_arguments(context, parameters, path, options, &own);
     if (!status)
         status = mh_tensor_file_open(context, path, &file);
     if (status)
@@ -102,7 +101,7 @@ mh_status mh_parameters_load(mh_context *context, const mh_parameters *parameter
     const size_t tensors = mh_tensor_file_count(file), used_bytes = (tensors + 1) * sizeof(bool);
     mh_match m = {.source = {.context = context, .name = path},
                   .parameters = parameters,
-                  .options = options ? options : &usual,
+                  .options = &own,
                   .file = file};
     m.used = mh_alloc(context, used_bytes);
     if (!m.used)
@@ -238,7 +237,7 @@ mh_status mh_parameters_save_as(mh_context *context, const mh_parameters *parame
     if (!copy)
         return MH_ERROR_MEMORY;
     const mh_tensor from = mh_tensor_1d(parameters->values, MH_F32, parameters->floats);
-    const mh_tensor to = mh_tensor_1d(copy, dtype, parameters->floats);
+    mh_tensor to = mh_tensor_1d(copy, dtype, parameters->floats);
     mh_status status = mh_tensor_copy(context, &from, &to);
     if (!status)
         status = save(context, &whole, 1, NULL, 0, dtype, copy, path);
@@ -250,6 +249,7 @@ mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameter
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
-    mh_status status = check_arguments(context, parameters, path, NULL);
+    mh_parameters_options unused;
+    mh_status status = check_arguments(context, parameters, path, NULL, &unused);
     return status ? status : mh_parameters_save_as(context, parameters, MH_F32, path);
 }

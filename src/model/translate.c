@@ -2,10 +2,11 @@
 // Translation: texts are split into segments, segments of similar length are batched, and
 // translations are joined in the order of the texts. Results do not depend on the other segments of
 // a batch, so segments are ordered for speed.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include "support/grow.h"
@@ -54,12 +55,8 @@ static mh_status check(mh_context *context, const mh_translator *t,
     for (size_t i = 0; i < count; i++)
         if (!texts[i].bytes && texts[i].size > 0)
             return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    return check_options(context, t, own);
+    mh_status status = MH_READ_STRUCT(context, mh_translate_options, options, own);
+    return status ? status : check_options(context, t, own);
 }
 
 // ---- results ------------------------------------------------------------------------------------
@@ -70,7 +67,8 @@ static mh_translations *make_translations(mh_context *context, size_t count, siz
     size_t entries;
     if (!t)
         return NULL;
-    *t = (mh_translations){.store.allocator = context->allocator, .count = count, .n_best = n_best};
+    *t = (mh_translations){
+        .store.allocator = mh_context_allocator(context), .count = count, .n_best = n_best};
     if (!mh_multiply_sizes(count, n_best, &entries))
         entries = SIZE_MAX; // the store then fails with a message
     t->sources = mh_result_take(context, &t->store, count, sizeof *t->sources);

@@ -4,14 +4,15 @@
 #include "base/size_math.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 
 typedef struct joiner {
     mh_context *context;
     const mh_tokenizer *tokenizer;
     mh_result_arena *store;
-    mh_text_buffer raw, repaired; // of a segment
-    mh_text_buffer text;          // of all
+    mh_buffer raw, repaired; // of a segment
+    mh_buffer text;          // of all
 } joiner;
 
 static size_t rank_of(const mh_segment *segment, size_t rank)
@@ -24,20 +25,20 @@ static size_t rank_of(const mh_segment *segment, size_t rank)
 // Maps token ends to the repaired text: each is the length of the repaired prefix up to it.
 static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t count)
 {
-    mh_text_buffer prefix = {0};
+    mh_buffer prefix = {0};
     mh_status status = MH_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        status = mh_utf8_repair(j->context, j->raw.bytes, ends[i] - base, &prefix);
+        status = mh_utf8_repair(j->context, j->raw.data, ends[i] - base, &prefix);
         ends[i] = base + mh_smaller(prefix.size, j->repaired.size);
     }
-    mh_text_buffer_free(j->context, &prefix);
+    mh_buffer_free(j->context, &prefix);
     return status;
 }
 
 // Appends a segment's text, and its token ends in the whole text.
 static mh_status add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
 {
-    if (j->text.size > 0 && !mh_text_append(j->context, &j->text, " ", 1))
+    if (j->text.size > 0 && !mh_buffer_append(j->context, &j->text, " ", 1))
         return MH_ERROR_MEMORY;
     const size_t base = j->text.size;
     mh_status status = mh_tokenizer_decode(j->context, j->tokenizer, h->ids, h->count, &j->raw);
@@ -50,10 +51,10 @@ static mh_status add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
         ends[i] = end;
     }
     if (!status)
-        status = mh_utf8_repair(j->context, j->raw.bytes, j->raw.size, &j->repaired);
-    if (!status && mh_utf8_valid(j->raw.bytes, j->raw.size) != j->raw.size)
+        status = mh_utf8_repair(j->context, j->raw.data, j->raw.size, &j->repaired);
+    if (!status && mh_utf8_valid(j->raw.data, j->raw.size) != j->raw.size)
         status = repaired_ends(j, base, ends, h->count);
-    if (!status && !mh_text_append(j->context, &j->text, j->repaired.bytes, j->repaired.size))
+    if (!status && !mh_buffer_append(j->context, &j->text, j->repaired.data, j->repaired.size))
         status = MH_ERROR_MEMORY;
     return status;
 }
@@ -77,14 +78,14 @@ static mh_status join_tokens(joiner *j, const mh_segment *segments, size_t count
         t->log_probability += h->log_probability;
         t->score += h->score / (double)count;
     }
-    if (!status && !mh_text_append(j->context, &j->text, "", 1))
+    if (!status && !mh_buffer_append(j->context, &j->text, "", 1))
         status = MH_ERROR_MEMORY;
     if (status)
         return status;
     t->ids = ids;
     t->ends = ends;
     t->text.size = j->text.size - 1;
-    t->text.bytes = mh_result_copy(j->context, j->store, j->text.bytes, j->text.size, 1);
+    t->text.bytes = mh_result_copy(j->context, j->store, j->text.data, j->text.size, 1);
     return t->text.bytes ? MH_OK : MH_ERROR_MEMORY;
 }
 
@@ -144,8 +145,8 @@ mh_status mh_translate_assemble(mh_context *context, const mh_translator *transl
                            &t->found[i]);
         first = end;
     }
-    mh_text_buffer_free(context, &j.raw);
-    mh_text_buffer_free(context, &j.repaired);
-    mh_text_buffer_free(context, &j.text);
+    mh_buffer_free(context, &j.raw);
+    mh_buffer_free(context, &j.repaired);
+    mh_buffer_free(context, &j.text);
     return status;
 }

@@ -52,6 +52,7 @@ static void load(pass *p)
     const size_t H = p->t->config.nhead, each = p->count * H * p->T * p->S;
     for (size_t i = 0; i < p->layers; i++)
         p->taps[i] = (mh_tap){
+            .struct_size = sizeof(mh_tap),
             .kind = MH_TAP_CROSS,
             .layer = p->options->alignment_layer < 0 ? i : (size_t)p->options->alignment_layer,
             .weights = mh_tensor_4d(p->weights + i * each, MH_F32, p->count, H, p->T, p->S)};
@@ -60,9 +61,9 @@ static void load(pass *p)
 static mh_status decode(mh_context *context, const pass *p, const mh_memory *memory)
 {
     const size_t rows = p->T * p->count, D = p->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
     const mh_tensor tgt = mh_tensor_3d(p->x, MH_F32, p->T, p->count, D);
-    const mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
+    mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
     mh_decoding *decoding = NULL;
     mh_status status = mh_translator_embed(context, p->t, p->ids, p->positions, &x, p->y);
     if (!status)

@@ -40,8 +40,8 @@ static mh_status encode(mh_context *context, const mh_translator *t,
                         const mh_translator_weights *weights, const mh_translate_options *options,
                         size_t count, const packed *p)
 {
-    const mh_tensor x = mh_tensor_2d(p->x, MH_F32, p->rows, t->config.d_model);
-    const mh_tensor y = mh_tensor_2d(p->y, MH_F32, p->rows, t->config.d_model);
+    mh_tensor x = mh_tensor_2d(p->x, MH_F32, p->rows, t->config.d_model);
+    mh_tensor y = mh_tensor_2d(p->y, MH_F32, p->rows, t->config.d_model);
     mh_transformer_options o = mh_transformer_options_default();
     o.sequences = count;
     o.src_starts = p->starts;

@@ -6,8 +6,7 @@
 //
 // A step multiplies few rows: splitting it across threads costs more in waiting than it saves (two
 // threads were hardly faster than one). So batches run concurrently if there is one per thread.
-// Several threads then allocate, so this is not done with a caller-supplied allocator.
-#include "base/context.h"
+// Several threads then allocate, so this is done only if the allocator is thread-safe.
 #include "base/size_math.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
@@ -17,7 +16,7 @@ enum { BATCHES_OF_PROGRESS = 4 }; // per thread, between progress reports
 
 // Per-thread state.
 typedef struct worker {
-    mh_context context; // of one thread
+    mh_context *context; // of one thread
     mh_result_arena store;
     mh_status status;
     size_t batch; // the one that failed
@@ -81,29 +80,41 @@ static void take_batch(void *arg, size_t index, size_t number)
         return;
     w->batch = job->first + index;
     bool stopped; // never: with several batches progress is reported between them
-    w->status = translate(&w->context, job, w->batch, &w->store, &stopped);
+    w->status = translate(w->context, job, w->batch, &w->store, &stopped);
 }
 
 // Copies the error of the first failed batch to `context`.
 static mh_status find_failure(mh_context *context, const schedule_job *job)
 {
     const worker *found = NULL;
-    for (size_t i = 0; i < context->threads; i++)
+    for (size_t i = 0; i < mh_context_threads(context); i++)
         if (job->workers[i].status && (!found || job->workers[i].batch < found->batch))
             found = &job->workers[i];
-    return found ? mh_fail(context, found->status, "%s", found->context.error) : MH_OK;
+    return found ? mh_fail(context, found->status, "%s", mh_error_message(found->context)) : MH_OK;
 }
 
-static mh_status side_by_side(mh_context *context, schedule_job *job, mh_result_arena *store)
+static mh_status create_workers(mh_context *context, size_t threads, worker *workers)
 {
-    const size_t threads = context->threads;
-    job->workers = mh_alloc(context, threads * sizeof *job->workers);
-    if (!job->workers)
-        return MH_ERROR_MEMORY;
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < threads; i++)
+        workers[i] = (worker){.store.allocator = mh_context_allocator(context)};
+    for (size_t i = 0; i < threads && !status; i++)
+        status = mh_context_create_serial(context, &workers[i].context);
+    return status;
+}
+
+// What they have allocated becomes the store's.
+static void free_workers(size_t threads, worker *workers, mh_result_arena *store)
+{
     for (size_t i = 0; i < threads; i++) {
-        job->workers[i] = (worker){.store.allocator = context->allocator};
-        mh_context_branch(context, &job->workers[i].context);
+        mh_result_join(store, &workers[i].store);
+        mh_context_free(workers[i].context);
     }
+}
+
+static mh_status run_rounds(mh_context *context, schedule_job *job)
+{
+    const size_t threads = mh_context_threads(context);
     const size_t most = job->options->progress ? BATCHES_OF_PROGRESS * threads : job->batches;
     mh_status status = MH_OK;
     bool going_on = true;
@@ -113,10 +124,19 @@ static mh_status side_by_side(mh_context *context, schedule_job *job, mh_result_
         status = find_failure(context, job);
         going_on = !status && tell(job, job->first + count);
     }
-    for (size_t i = 0; i < threads; i++) {
-        mh_result_join(store, &job->workers[i].store);
-        mh_context_branch_end(&job->workers[i].context);
-    }
+    return status;
+}
+
+static mh_status side_by_side(mh_context *context, schedule_job *job, mh_result_arena *store)
+{
+    const size_t threads = mh_context_threads(context);
+    job->workers = mh_alloc(context, threads * sizeof *job->workers);
+    if (!job->workers)
+        return MH_ERROR_MEMORY;
+    mh_status status = create_workers(context, threads, job->workers);
+    if (!status)
+        status = run_rounds(context, job);
+    free_workers(threads, job->workers, store);
     mh_free(context, job->workers, threads * sizeof *job->workers);
     return status;
 }
@@ -136,12 +156,12 @@ mh_status mh_translate_schedule(mh_context *context, const mh_translator *transl
     for (size_t i = 0; i < list->count; i++)
         order[i] = &list->items[i];
     qsort(order, list->count, sizeof *order, compare);
-    const bool many = context->threads > 1 && job.batches >= context->threads;
-    const bool own_memory = context->allocator.alloc != mh_default_allocator().alloc;
+    const size_t threads = mh_context_threads(context);
+    const bool concurrent =
+        threads > 1 && job.batches >= threads && mh_context_allocator(context).thread_safe;
     mh_status status = mh_translator_weights_create(context, translator, &job.weights);
     if (!status)
-        status = many && !own_memory ? side_by_side(context, &job, store)
-                                     : one_by_one(context, &job, store);
+        status = concurrent ? side_by_side(context, &job, store) : one_by_one(context, &job, store);
     mh_translator_weights_free(&job.weights);
     return status;
 }

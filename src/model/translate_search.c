@@ -7,7 +7,7 @@
 //        +---- each sentence chooses its next hypotheses; the decoder's caches follow
 #include "model/translate_search.h"
 #include "base/arena.h"
-#include "model/topk.h"
+#include "model/candidates.h"
 #include "model/translator_internal.h"
 #include <math.h>
 
@@ -23,8 +23,7 @@ typedef struct search {
     size_t *parents;
     float *x, *y;             // D each
     float *logits;            // V each
-    mh_next *next;            //
-    mh_candidate *candidates; // width each
+    mh_candidates candidates; // width each
 } search;
 
 static void layout(search *s, mh_arena *arena)
@@ -37,8 +36,10 @@ static void layout(search *s, mh_arena *arena)
     s->x = mh_arena_take(arena, rows * D, sizeof *s->x);
     s->y = mh_arena_take(arena, rows * D, sizeof *s->y);
     s->logits = mh_arena_take(arena, rows, mh_tokenizer_size(s->t->tokenizer) * sizeof *s->logits);
-    s->next = mh_arena_take(arena, rows, sizeof *s->next);
-    s->candidates = mh_arena_take(arena, rows * width, sizeof *s->candidates);
+    mh_candidates *c = &s->candidates;
+    c->ids = mh_arena_take(arena, rows * width, sizeof *c->ids);
+    c->log_probabilities = mh_arena_take(arena, rows * width, sizeof *c->log_probabilities);
+    c->end = mh_arena_take(arena, rows, sizeof *c->end);
 }
 
 // ---- starting -----------------------------------------------------------------------------------
@@ -60,8 +61,6 @@ static mh_status start(mh_context *context, search *s, mh_segment *const *segmen
         if (!mh_beam_create(context, o->beam, o->n_best, longest_translation(s, segments[b]->count),
                             o->length_penalty, end, &s->beams[b]))
             return MH_ERROR_MEMORY;
-    for (size_t i = 0; i < s->count * o->beam; i++)
-        s->next[i].candidates = s->candidates + i * o->beam;
     for (size_t b = 0; b < s->count; b++)
         s->tokens[b] = mh_tokenizer_bos(s->t->tokenizer);
     s->rows = s->count;
@@ -78,12 +77,10 @@ static mh_status start(mh_context *context, search *s, mh_segment *const *segmen
 static mh_status score_next_tokens(mh_context *context, search *s, size_t position)
 {
     const size_t rows = s->rows, D = s->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D),
-                    y = mh_tensor_2d(s->y, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D), y = mh_tensor_2d(s->y, MH_F32, rows, D);
     const mh_tensor tgt = mh_tensor_3d(s->x, MH_F32, 1, rows, D);
-    const mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
-    const mh_tensor logits =
-        mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
+    mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
+    mh_tensor logits = mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
     for (size_t i = 0; i < rows; i++)
         s->positions[i] = (int32_t)position;
     mh_status status = mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y);
@@ -91,9 +88,16 @@ static mh_status score_next_tokens(mh_context *context, search *s, size_t positi
         status = mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out);
     if (!status)
         status = mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits);
-    if (!status)
-        mh_topk(context, s->t->tokenizer, &logits, s->options->beam, s->next);
-    return status;
+    return status ? status
+                  : mh_candidates_find(context, s->t->tokenizer, &logits, s->options->beam,
+                                       &s->candidates);
+}
+
+static mh_candidates candidates_from(const search *s, size_t row)
+{
+    const mh_candidates *all = &s->candidates;
+    const size_t first = row * s->options->beam;
+    return (mh_candidates){all->ids + first, all->log_probabilities + first, all->end + row};
 }
 
 // Each sentence selects its hypotheses; sets rows and parents of the next step.
@@ -105,10 +109,12 @@ static mh_status choose(mh_context *context, search *s)
         const size_t before = beam->live;
         if (!before)
             continue;
-        mh_beam_advance(beam, s->next + row, s->parents + rows);
+        const mh_candidates candidates = candidates_from(s, row);
+        mh_beam_advance(beam, &candidates, s->parents + rows);
         if (!beam->live && !beam->finished)
-            return mh_fail(context, MH_ERROR_FORMAT,
-                           "translate: the model's logits are no numbers, its weights are broken");
+            return mh_fail(
+                context, MH_ERROR_FORMAT,
+                "translate: the logits are NaN or infinite, the model's weights are damaged");
         for (size_t i = 0; i < beam->live; i++) {
             s->parents[rows + i] += row;
             s->tokens[rows + i] = beam->hypotheses[i].ids[beam->length - 1];

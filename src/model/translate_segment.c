@@ -6,6 +6,7 @@
 #include "base/size_math.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/plain_text.h"
 
@@ -13,7 +14,7 @@ typedef struct cutter {
     mh_context *context;
     const mh_tokenizer *tokenizer;
     uint64_t foreign;     // to the tokenizer
-    mh_text_buffer plain; // the normalised text
+    mh_buffer plain;      // the normalised text
     size_t limit;         // tokens of a segment
     mh_tokens tokens;     // of one segment
     int32_t *ids;         // of the whole text
@@ -21,7 +22,7 @@ typedef struct cutter {
     size_t count;         //
     size_t ids_capacity;  //
     size_t ends_capacity; //
-    mh_text_buffer text;  //
+    mh_buffer text;       //
 } cutter;
 
 static bool is_whitespace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -57,7 +58,7 @@ static mh_status add_tokens(cutter *c, size_t text, mh_segment_list *list)
     const size_t first = c->count, count = c->tokens.count, base = c->text.size;
     if (!mh_grow(c->context, &c->ids, &c->ids_capacity, first + count, sizeof *c->ids) ||
         !mh_grow(c->context, &c->ends, &c->ends_capacity, first + count, sizeof *c->ends) ||
-        !mh_text_append(c->context, &c->text, c->tokens.text.bytes, c->tokens.text.size))
+        !mh_buffer_append(c->context, &c->text, c->tokens.text.data, c->tokens.text.size))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++) {
         c->ids[first + i] = c->tokens.ids[i];
@@ -87,7 +88,7 @@ static mh_status take_sentence(cutter *c, size_t text, mh_text *rest, mh_segment
     if (!status)
         status = add_tokens(c, text, list);
     const char *blanks = segment.bytes + segment.size, *end = rest->bytes + size;
-    if (!status && !mh_text_append(c->context, &c->text, blanks, (size_t)(end - blanks)))
+    if (!status && !mh_buffer_append(c->context, &c->text, blanks, (size_t)(end - blanks)))
         status = MH_ERROR_MEMORY;
     *rest = (mh_text){end, rest->size - size};
     return status;
@@ -104,7 +105,7 @@ static mh_status cut_text(cutter *c, size_t i, mh_text text, mh_segment_list *li
     mh_status status = mh_plain_text(c->context, c->foreign, text.bytes, text.size, &c->plain);
     if (status)
         return status;
-    text = mh_trim_whitespace((mh_text){c->plain.bytes, c->plain.size});
+    text = mh_trim_whitespace((mh_text){c->plain.data, c->plain.size});
     status = encode(c, text);
     if (status)
         return status;
@@ -120,9 +121,9 @@ static mh_status keep_tokens(const cutter *c, mh_result_arena *store, mh_tokens 
     *tokens = (mh_tokens){.count = c->count};
     tokens->ids = mh_result_copy(c->context, store, c->ids, c->count, sizeof *c->ids);
     tokens->ends = mh_result_copy(c->context, store, c->ends, c->count, sizeof *c->ends);
-    tokens->text.bytes = mh_result_copy(c->context, store, c->text.bytes, c->text.size, 1);
+    tokens->text.data = mh_result_copy(c->context, store, c->text.data, c->text.size, 1);
     tokens->text.size = c->text.size;
-    return tokens->ids && tokens->ends && tokens->text.bytes ? MH_OK : MH_ERROR_MEMORY;
+    return tokens->ids && tokens->ends && tokens->text.data ? MH_OK : MH_ERROR_MEMORY;
 }
 
 mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, const mh_text *texts,
@@ -144,7 +145,7 @@ mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, con
     mh_tokens_free(context, &c.tokens);
     mh_shrink(context, &c.ids, &c.ids_capacity, sizeof *c.ids);
     mh_shrink(context, &c.ends, &c.ends_capacity, sizeof *c.ends);
-    mh_text_buffer_free(context, &c.text);
-    mh_text_buffer_free(context, &c.plain);
+    mh_buffer_free(context, &c.text);
+    mh_buffer_free(context, &c.plain);
     return status;
 }

@@ -6,7 +6,7 @@
 //     <s>, target tokens   -> decoder -- decoder.self, cross
 //
 // Taps write directly into the tensors of the trace, each into its layer.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "model/result_arena.h"
@@ -77,8 +77,8 @@ static mh_status check_length(const pass *p, const char *name, size_t found)
     const size_t most = p->t->config.max_length - 1;
     return found <= most ? MH_OK
                          : mh_fail(p->context, MH_ERROR_ARGUMENT,
-                                   "%s: found %zu tokens, expected at most %zu, as many as the "
-                                   "model takes at once",
+                                   "%s: found %zu tokens, expected at most %zu, the model's "
+                                   "limit",
                                    name, found, most);
 }
 
@@ -94,7 +94,7 @@ static mh_status keep_source(pass *p, const mh_tokens *tokens)
         p->source[i] = tokens->ids[i];
     p->source[tokens->count] = mh_tokenizer_eos(p->t->tokenizer);
     if (tokens->text.size > 0)
-        memcpy(title, tokens->text.bytes, tokens->text.size);
+        memcpy(title, tokens->text.data, tokens->text.size);
     title[tokens->text.size] = 0;
     p->trace->title = *title ? title : NULL;
     return name_tokens(p, p->source, p->S, &p->trace->source);
@@ -175,7 +175,8 @@ static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t
         !take_tensor(p, 3, (size_t[]){L, T, D}, &g->out))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < L; i++)
-        p->taps[p->tap_count++] = (mh_tap){.kind = tap,
+        p->taps[p->tap_count++] = (mh_tap){.struct_size = sizeof(mh_tap),
+                                           .kind = tap,
                                            .layer = i,
                                            .weights = mh_tensor_slice(g->weights, 0, i, 1),
                                            .q = mh_tensor_slice(g->q, 0, i, 1),
@@ -218,9 +219,9 @@ static mh_status run(const pass *p, const bool *disabled, float *memory, int32_t
 {
     const size_t D = p->t->config.d_model, most = mh_larger(p->S, p->T);
     float *scratch = memory + (p->S + p->T) * D;
-    const mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
-    const mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
-    const mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
+    mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
+    mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
+    mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
     for (size_t i = 0; i < most; i++)
         positions[i] = (int32_t)i;
     mh_status status = mh_translator_embed(p->context, p->t, p->source, positions, &src, scratch);
@@ -272,8 +273,8 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
     mh_translation_trace *made = mh_alloc(context, sizeof *made);
     if (!made)
         return MH_ERROR_MEMORY;
-    *made =
-        (mh_translation_trace){.store.allocator = context->allocator, .trace = mh_trace_default()};
+    *made = (mh_translation_trace){.store.allocator = mh_context_allocator(context),
+                                   .trace = mh_trace_default()};
     pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status = fill(&p, disabled_heads, source, target, count);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
 #include <math.h>
@@ -9,11 +10,15 @@
 
 enum { MOST_POSITIONS = 1 << 16 };
 
-static mh_status check_config(mh_context *context, const mh_translator_config *config)
+static mh_status check_config(mh_context *context, const mh_translator_config *given,
+                              mh_translator_config *config)
 {
-    if (!config || config->struct_size != sizeof *config)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "config: expected mh_translator_config_default()");
+    *config = mh_translator_config_default();
+    mh_status status = mh_need(context, given, "config");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_translator_config, given, config);
+    if (status)
+        return status;
     if (!config->num_encoder_layers || !config->num_decoder_layers)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "layers: found %zu and %zu, expected at least one each",
@@ -53,16 +58,17 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
     t->positions = mh_alloc(context, position_bytes(t));
     if (!t->positions)
         return MH_ERROR_MEMORY;
-    const mh_tensor table =
-        mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
+    mh_tensor table = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
     return mh_positions_sinusoidal(context, 0, 1, &table);
 }
 
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision)
 {
-    if (precision != MH_PRECISION_AUTO)
+    if (precision == MH_PRECISION_AUTO) // parameters are f32
+        return MH_PRECISION_F32;
+    if (precision != MH_PRECISION_NATIVE)
         return precision;
-    return strcmp(mh_context_isa(context), "amx") == 0 ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    return mh_context_native_bf16(context) ? MH_PRECISION_BF16 : MH_PRECISION_F32;
 }
 
 mh_status mh_translator_create(mh_context *context, const mh_translator_config *config,
@@ -74,14 +80,15 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
         return MH_ERROR_ARGUMENT;
     }
     *translator = NULL;
-    mh_status status = check_config(context, config);
+    mh_translator_config own;
+    mh_status status = check_config(context, config, &own);
     mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);
     if (!t) {
         mh_tokenizer_free(tokenizer);
         return status ? status : MH_ERROR_MEMORY;
     }
-    *t = (mh_translator){.allocator = context->allocator,
-                         .config = *config,
+    *t = (mh_translator){.allocator = mh_context_allocator(context),
+                         .config = own,
                          .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer,
                          .foreign = mh_plain_foreign(tokenizer)};
@@ -130,14 +137,14 @@ mh_tensor mh_translator_embedding(const mh_translator *t, float *values)
 }
 
 mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const int32_t *ids,
-                              const int32_t *positions, const mh_tensor *x, float *scratch)
+                              const int32_t *positions, mh_tensor *x, float *scratch)
 {
     const size_t rows = x->shape[0], D = t->config.d_model;
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     const mh_tensor places = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, D);
     const mh_tensor id = mh_tensor_1d((int32_t *)ids, MH_I32, rows);
     const mh_tensor at = mh_tensor_1d((int32_t *)positions, MH_I32, rows);
-    const mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
+    mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
     mh_status status = mh_embedding(context, &table, &id, (float)sqrt((double)D), x);
     if (!status)
         status = mh_embedding(context, &places, &at, 1, &place);
@@ -146,7 +153,7 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const
 
 mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
                                const mh_packed_matrix *packed, const mh_tensor *x,
-                               const mh_tensor *logits)
+                               mh_tensor *logits)
 {
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     mh_linear_options options = mh_linear_options_default();

@@ -6,7 +6,8 @@
 //     model.safetensors   embedding.weight, and nn.Transformer's parameters under PyTorch's names
 #include <multihead/io.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
 #include "model/parameters_file.h"
@@ -43,7 +44,7 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
     if (status || found >= expected)
         return status;
     return mh_fail(context, MH_ERROR_FORMAT,
-                   "%.700s: found %.0f numbers, expected at least %.0f for the sizes in "
+                   "%.700s: found %.0f elements, expected at least %.0f for the sizes in "
                    "config.json",
                    path, found, expected);
 }
@@ -99,26 +100,20 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
     char path[MH_PATH_BYTES];
     mh_translator_config config;
     mh_tokenizer *tokenizer = NULL;
-    const mh_translator_load_options usual = mh_translator_load_options_default();
+    mh_translator_load_options own = mh_translator_load_options_default();
     if (MH_NEED(context, {"directory", directory}, {"translator", translator}))
         return MH_ERROR_ARGUMENT;
     *translator = NULL;
-    if (!options)
-        options = &usual;
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "options.struct_size: found %zu, expected %zu as "
-                       "mh_translator_load_options_default() says",
-                       options->struct_size, sizeof *options);
-    mh_status status = mh_path_join(context, directory, "config.json", path);
+    mh_status status = MH_READ_STRUCT(context, mh_translator_load_options, options, &own);
+    if (!status)
+        status = mh_path_join(context, directory, "config.json", path);
     if (!status)
         status = mh_config_load(context, path, &config);
     if (!status)
         status = mh_path_join(context, directory, "tokenizer.json", path);
     if (!status)
         status = mh_tokenizer_load_own(context, path, &tokenizer);
-    return status ? status
-                  : load_weights(context, directory, &config, options, tokenizer, translator);
+    return status ? status : load_weights(context, directory, &config, &own, tokenizer, translator);
 }
 
 // ---- saving -------------------------------------------------------------------------------------

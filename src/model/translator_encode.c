@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tokenises a text as mh_translate does: normalised, trimmed, encoded.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
@@ -8,17 +8,17 @@
 mh_status mh_translator_encode(mh_context *context, const mh_translator *translator, mh_text text,
                                mh_tokens *tokens)
 {
-    mh_text_buffer plain = {0};
+    mh_buffer plain = {0};
     mh_status status =
         MH_NEED(context, {"translator", translator},
                 {"text.bytes", text.bytes || !text.size ? translator : NULL}, {"tokens", tokens});
     if (status)
         return status;
     status = mh_plain_text(context, translator->foreign, text.bytes, text.size, &plain);
-    const mh_text trimmed = mh_trim_whitespace((mh_text){plain.bytes, plain.size});
+    const mh_text trimmed = mh_trim_whitespace((mh_text){plain.data, plain.size});
     if (!status)
         status = mh_tokenizer_encode(context, translator->tokenizer, trimmed.bytes, trimmed.size,
                                      tokens);
-    mh_text_buffer_free(context, &plain);
+    mh_buffer_free(context, &plain);
     return status;
 }

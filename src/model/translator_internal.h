@@ -3,7 +3,6 @@
 #ifndef MH_MODEL_TRANSLATOR_INTERNAL_H
 #define MH_MODEL_TRANSLATOR_INTERNAL_H
 
-#include "nn/packed_weights.h"
 #include <multihead/ops.h>
 #include <multihead/translator.h>
 
@@ -30,7 +29,7 @@ mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t
 // x (rows, D) f32 = sqrt(D) embedding[ids] + position; ids and positions (rows). `scratch` has as
 // many floats as x.
 mh_status mh_translator_embed(mh_context *context, const mh_translator *translator,
-                              const int32_t *ids, const int32_t *positions, const mh_tensor *x,
+                              const int32_t *ids, const int32_t *positions, mh_tensor *x,
                               float *scratch);
 
 // (vocabulary, D): in the parameters, or in gradients laid out like them.
@@ -40,7 +39,7 @@ mh_tensor mh_translator_embedding(const mh_translator *translator, float *values
 // packed, or NULL.
 mh_status mh_translator_logits(mh_context *context, const mh_translator *translator,
                                const mh_packed_matrix *packed, const mh_tensor *x,
-                               const mh_tensor *logits);
+                               mh_tensor *logits);
 
 // All weights used in translation, packed. Error: MH_ERROR_MEMORY.
 typedef struct mh_translator_weights {

@@ -9,9 +9,8 @@
 // one pair of products instead of one per block, each of which would stream the embedding and its
 // gradients again.
 #include "model/translator_loss.h"
-#include "base/context.h"
+#include "base/size_math.h"
 #include "model/translator_internal.h"
-#include "ops/gemm/gemm_internal.h"
 #include <math.h>
 
 enum {
@@ -32,7 +31,7 @@ mh_status mh_loss_memory_create(mh_context *context, mh_loss_memory **memory)
     *memory = mh_alloc(context, sizeof **memory);
     if (!*memory)
         return MH_ERROR_MEMORY;
-    **memory = (mh_loss_memory){.allocator = context->allocator};
+    **memory = (mh_loss_memory){.allocator = mh_context_allocator(context)};
     mh_status status = mh_tape_create(context, &(*memory)->tape);
     if (status) {
         mh_loss_memory_free(*memory);
@@ -61,9 +60,7 @@ void mh_loss_memory_free(mh_loss_memory *m)
 static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
-        // At least a quarter more than before: batches differ by less, and new memory is slow.
-        if (floats < m->capacity + m->capacity / 4)
-            floats = m->capacity + m->capacity / 4;
+        floats = mh_grown_size(m->capacity, floats);
         release_floats(m);
         m->floats = mh_alloc(context, floats * sizeof(float));
         m->capacity = m->floats ? floats : 0;
@@ -127,7 +124,7 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     return MH_OK;
 }
 
-static mh_status drop(mh_context *context, const call *c, uint32_t stream, const mh_tensor *x)
+static mh_status drop(mh_context *context, const call *c, uint32_t stream, mh_tensor *x)
 {
     if (!c->options->training || c->t->config.dropout == 0)
         return MH_OK;
@@ -139,7 +136,7 @@ static mh_status drop(mh_context *context, const call *c, uint32_t stream, const
     return mh_dropout(context, &o, x, x);
 }
 
-static mh_status forward(mh_context *context, const call *c)
+static mh_status forward(mh_context *context, call *c)
 {
     const mh_pair_batch *b = c->batch;
     mh_status status =
@@ -161,9 +158,9 @@ static mh_status lead_back(mh_context *context, const call *c, size_t first,
                            const mh_tensor *dlogits)
 {
     const mh_tensor x = mh_tensor_slice(c->out, 0, first, dlogits->shape[0]);
-    const mh_tensor dx = mh_tensor_slice(c->dout, 0, first, dlogits->shape[0]);
+    mh_tensor dx = mh_tensor_slice(c->dout, 0, first, dlogits->shape[0]);
     const mh_tensor table = mh_translator_embedding(c->t, mh_translator_parameters(c->t)->values);
-    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
+    mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
     mh_linear_options o = mh_linear_options_default();
     o.precision = c->t->precision;
     o.accumulate = first > 0 || !c->options->fresh;
@@ -177,8 +174,8 @@ static mh_status lose_rows(mh_context *context, const call *c, size_t first, siz
     const size_t V = mh_tokenizer_size(c->t->tokenizer);
     const bool keep = c->dlogits.data != NULL;
     const mh_tensor x = mh_tensor_slice(c->out, 0, first, rows);
-    const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, rows, V);
-    const mh_tensor dlogits = keep ? mh_tensor_slice(c->dlogits, 0, first, rows) : logits;
+    mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, rows, V);
+    mh_tensor dlogits = keep ? mh_tensor_slice(c->dlogits, 0, first, rows) : logits;
     const mh_tensor wanted = mh_tensor_1d((int32_t *)c->batch->wanted + first, MH_I32, rows);
     mh_status status = mh_translator_logits(context, c->t, c->table, &x, &logits);
     if (status)
@@ -212,11 +209,11 @@ static mh_status lose(mh_context *context, call *c, double *loss)
     return status || !c->dlogits.data ? status : lead_back(context, c, 0, &c->dlogits);
 }
 
-static mh_status backward(mh_context *context, const call *c)
+static mh_status backward(mh_context *context, call *c)
 {
     const mh_pair_batch *b = c->batch;
     const float scale = (float)sqrt((double)c->t->config.d_model);
-    const mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
+    mh_tensor dtable = mh_translator_embedding(c->t, c->options->gradients);
     const mh_tensor source = mh_tensor_1d((int32_t *)b->source, MH_I32, c->x.shape[0]);
     const mh_tensor given = mh_tensor_1d((int32_t *)b->given, MH_I32, c->y.shape[0]);
     mh_status status =

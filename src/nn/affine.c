@@ -8,8 +8,7 @@ static mh_tensor view(const float *values, ptrdiff_t offset, size_t rows, size_t
 }
 
 mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const float *parameters,
-                            const mh_linear_options *options, const mh_tensor *x,
-                            const mh_tensor *y)
+                            const mh_linear_options *options, const mh_tensor *x, mh_tensor *y)
 {
     const size_t N = y->shape[1];
     const mh_tensor weight = view(parameters, affine->weight, N, x->shape[1]);
@@ -25,7 +24,7 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
                              const mh_linear_options *options, const mh_tensor *x,
-                             const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx)
+                             const mh_tensor *dy, float *gradients, bool fresh, mh_tensor *dx)
 {
     const size_t N = dy->shape[1], K = x->shape[1];
     const mh_tensor weight = view(parameters, affine->weight, N, K);
@@ -38,7 +37,7 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     }
     if (status || !gradients)
         return status;
-    const mh_tensor dweight = view(gradients, affine->weight, N, K);
+    mh_tensor dweight = view(gradients, affine->weight, N, K);
     mh_tensor dbias;
     if (affine->bias != MH_NO_PARAMETER)
         dbias = mh_tensor_1d(gradients + affine->bias, MH_F32, N);

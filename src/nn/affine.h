@@ -15,14 +15,12 @@ typedef struct mh_affine {
 // x (rows, inputs), y (rows, outputs). `options` (or NULL) is the epilogue, and may have W packed;
 // its precision and bias are set here.
 mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const float *parameters,
-                            const mh_linear_options *options, const mh_tensor *x,
-                            const mh_tensor *y);
+                            const mh_linear_options *options, const mh_tensor *x, mh_tensor *y);
 
 // Adds the parameters' gradients to `gradients` (NULL: not wanted), or if `fresh` writes them
 // there; and writes dx (data NULL: not wanted), with `options` as the epilogue of its product.
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const float *parameters,
                              const mh_linear_options *options, const mh_tensor *x,
-                             const mh_tensor *dy, float *gradients, bool fresh,
-                             const mh_tensor *dx);
+                             const mh_tensor *dy, float *gradients, bool fresh, mh_tensor *dx);
 
 #endif

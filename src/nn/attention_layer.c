@@ -8,8 +8,8 @@
 
 // ---- config ----------------------------------------------------------------------------------
 
-// Limits of any width, so that products of three fit in a size_t, and of a head's width.
-enum { MOST = 1 << 20, MOST_WIDTH = 1024 };
+// The limit of any width, so that products of three fit in a size_t.
+enum { MOST = 1 << 20 };
 
 static size_t or_default(size_t value, size_t otherwise) { return value ? value : otherwise; }
 
@@ -27,10 +27,10 @@ static mh_status check_sizes(mh_context *context, const mh_mha_config *c)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "num_heads: found %zu, expected a divisor of embed_dim %zu", c->num_heads,
                        c->embed_dim);
-    if (c->embed_dim / c->num_heads > MOST_WIDTH)
+    if (c->embed_dim / c->num_heads > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "num_heads: found %zu for embed_dim %zu, expected heads of at most %d",
-                       c->num_heads, c->embed_dim, MOST_WIDTH);
+                       c->num_heads, c->embed_dim, MH_MAX_HEAD_DIM);
     if (c->num_heads % c->kv_heads)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kv_heads: found %zu, expected a divisor of num_heads %zu", c->kv_heads,

@@ -107,7 +107,7 @@ void mh_attention_layer_layout_backward(const mh_attention_layer *layer,
 // output (rows, D) = residual + dropout(attention).
 mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
                                      const float *parameters, const mh_attention_call *call,
-                                     mh_attention_saved *saved, const mh_tensor *output);
+                                     mh_attention_saved *saved, mh_tensor *output);
 
 // The gradients from doutput (rows, D): parameters' are added to `gradients` (or NULL), or written
 // there if call->fresh, which is not supported with interleaved matrices and extra keys; those of
@@ -116,8 +116,7 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
 mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,
                                       const float *parameters, const mh_attention_call *call,
                                       const mh_attention_saved *saved, const mh_tensor *doutput,
-                                      float *gradients, const mh_tensor dinputs[3],
-                                      bool add_to_keys);
+                                      float *gradients, mh_tensor dinputs[3], bool add_to_keys);
 
 // A seed for dropout number `stream` of step `step`.
 uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream);

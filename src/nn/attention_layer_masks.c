@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PyTorch's masks converted to the engine's: true there means masked, and a module's extra keys are
 // columns that the caller's masks do not have.
+#include "base/sized_struct.h"
 #include "nn/attention_layer_run.h"
 #include <string.h>
 
@@ -16,14 +17,14 @@ static mh_status widen(mh_context *context, const mh_tensor *mask, size_t extra,
     shape[last] += extra;
     *wide = mh_tensor_view(memory, mask->dtype, mask->rank, shape);
     memset(memory, 0, mh_tensor_count(wide) * mh_dtype_size(mask->dtype));
-    const mh_tensor part = mh_tensor_slice(*wide, last, 0, mask->shape[last]);
+    mh_tensor part = mh_tensor_slice(*wide, last, 0, mask->shape[last]);
     return mh_tensor_copy(context, mask, &part);
 }
 
 // A PyTorch mask as the engine's: (B, S) broadcast to all heads and queries, or the mask as given.
 static mh_mask as_mask(const mh_tensor *mask, bool padding, size_t sequences, size_t heads)
 {
-    mh_mask m = {is_bool(mask) ? MH_MASK_DROP : MH_MASK_ADD, *mask};
+    mh_mask m = mh_mask_make(is_bool(mask) ? MH_MASK_DROP : MH_MASK_ADD, *mask);
     if (padding) {
         m.tensor.rank = 4;
         m.tensor.shape[3] = mask->shape[mask->rank - 1];
@@ -63,7 +64,7 @@ static mh_mask take_rule(const mh_attention_call *call, size_t extra, uint8_t *m
     o->causal = MH_CAUSAL_NONE;
     o->window_left = o->window_left < 0 ? o->window_left : -1; // less than -1 is rejected later
     o->window_right = o->window_right < 0 ? o->window_right : -1;
-    return (mh_mask){MH_MASK_DROP, mh_tensor_2d(memory, MH_U8, (size_t)T, (size_t)S + extra)};
+    return mh_mask_make(MH_MASK_DROP, mh_tensor_2d(memory, MH_U8, (size_t)T, (size_t)S + extra));
 }
 
 mh_status mh_attention_layer_masks(mh_context *context, const mh_attention_layer *layer,
@@ -74,8 +75,12 @@ mh_status mh_attention_layer_masks(mh_context *context, const mh_attention_layer
     const mh_tensor *given[2] = {call->padding_mask, call->mask};
     void *const memory[2] = {saved->wide_padding, saved->wide_mask};
     size_t count = options->mask_count;
-    if (count)
-        memcpy(masks, options->masks, count * sizeof *masks);
+    for (size_t i = 0; i < count; i++) {
+        masks[i] = mh_mask_default();
+        mh_status status = MH_READ_ELEMENT(context, mh_mask, options->masks, i, &masks[i]);
+        if (status)
+            return status;
+    }
     for (int i = 0; i < 2; i++) {
         if (!given[i])
             continue;

@@ -23,7 +23,6 @@ static mh_attention_options engine_options(const mh_attention_layer *layer, cons
         o.key_starts = call->keys.starts;
     }
     if (call->weights) {
-        o.weights = call->weights;
         o.weights_average = call->average;
         o.weights_dropped = call->dropped;
         o.weights_heads = call->weight_heads;
@@ -48,7 +47,7 @@ static mh_status project(mh_context *context, const float *parameters,
     for (size_t i = 0; i < saved->projection_count; i++) {
         const mh_projection *p = &saved->projections[i];
         const mh_tensor *x = &call->inputs[p->input];
-        const mh_tensor y = mh_tensor_2d(p->y, MH_F32, x->shape[0], p->width);
+        mh_tensor y = mh_tensor_2d(p->y, MH_F32, x->shape[0], p->width);
         mh_linear_options o = mh_linear_options_default();
         o.packed = mh_packed_weight(context, call->packed, p->map.weight);
         mh_status status = mh_affine_forward(context, &p->map, parameters, &o, x, &y);
@@ -59,7 +58,7 @@ static mh_status project(mh_context *context, const float *parameters,
 }
 
 static mh_status rotate(mh_context *context, const mh_attention_layer *layer, int64_t first,
-                        bool inverse, const mh_tensor *x)
+                        bool inverse, mh_tensor *x)
 {
     mh_rope_options o = mh_rope_options_default();
     o.interleaved = layer->config.rope_interleaved;
@@ -76,7 +75,7 @@ static mh_status append_rows(mh_context *context, const mh_attention_layer *laye
     const size_t extra = mh_attention_layer_extra(layer), E = layer->E, S = heads->shape[2];
     const mh_tensor wide =
         mh_tensor_4d(memory, MH_F32, heads->shape[0], heads->shape[1], S + extra, E);
-    const mh_tensor part = mh_tensor_slice(wide, 2, 0, S);
+    mh_tensor part = mh_tensor_slice(wide, 2, 0, S);
     memset(memory, 0, mh_tensor_count(&wide) * sizeof(float));
     mh_status status = mh_tensor_copy(context, heads, &part);
     for (size_t n = 0; n < wide.shape[0] * wide.shape[1] && learned; n++)
@@ -113,15 +112,19 @@ static mh_status attend(mh_context *context, const mh_attention_layer *layer,
     const size_t H = layer->config.num_heads, E = layer->E;
     mh_mask masks[MH_LAYER_MASKS];
     mh_attention_options o = engine_options(layer, parameters, call);
-    const mh_tensor out = mh_heads_view(&call->queries, saved->heads, H * E, H, E, E);
-    const mh_tensor lse = lse_view(layer, call, saved);
+    mh_tensor out = mh_heads_view(&call->queries, saved->heads, H * E, H, E, E);
+    mh_tensor lse = lse_view(layer, call, saved), weights;
     mh_status status = mh_attention_layer_masks(context, layer, call, saved, masks, &o);
     if (status)
         return status;
+    if (call->weights) {
+        weights = *call->weights;
+        o.weights = &weights;
+    }
     if (saved->lse)
         o.lse = &lse;
     if (!call->cache) {
-        const mh_tensor *wanted = saved->lse && call->attention ? call->attention->lse : NULL;
+        mh_tensor *wanted = saved->lse && call->attention ? call->attention->lse : NULL;
         status = mh_attention_forward(context, &o, &saved->q, &saved->k, &saved->v, &out);
         return status || !wanted ? status : mh_tensor_copy(context, &lse, wanted);
     }
@@ -132,7 +135,7 @@ static mh_status attend(mh_context *context, const mh_attention_layer *layer,
 
 static mh_status merge_heads(mh_context *context, const mh_attention_layer *layer,
                              const float *parameters, const mh_attention_call *call,
-                             const mh_attention_saved *saved, const mh_tensor *output)
+                             const mh_attention_saved *saved, mh_tensor *output)
 {
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, mh_batch_rows(&call->queries),
                                          layer->config.num_heads * layer->E);
@@ -152,7 +155,7 @@ static mh_status merge_heads(mh_context *context, const mh_attention_layer *laye
 
 mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_layer *layer,
                                      const float *parameters, const mh_attention_call *call,
-                                     mh_attention_saved *saved, const mh_tensor *output)
+                                     mh_attention_saved *saved, mh_tensor *output)
 {
     mh_status status = project(context, parameters, call, saved);
     saved->q = mh_attention_layer_heads(layer, call, saved, 0, false);
@@ -180,7 +183,7 @@ mh_status mh_attention_layer_forward(mh_context *context, const mh_attention_lay
 
 // gradient += the gradients of rows that append_rows added; the others are copied to `heads`.
 static mh_status take_back_rows(mh_context *context, const mh_attention_layer *layer,
-                                const mh_tensor *wide, float *gradient, const mh_tensor *heads)
+                                const mh_tensor *wide, float *gradient, mh_tensor *heads)
 {
     const size_t S = heads->shape[2], G = heads->shape[1], E = layer->E;
     const float *rows = wide->data;
@@ -199,15 +202,15 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
     const size_t extra = mh_attention_layer_extra(layer);
     mh_mask masks[MH_LAYER_MASKS];
     mh_attention_options o = engine_options(layer, parameters, call);
-    const mh_tensor lse = lse_view(layer, call, saved);
+    mh_tensor lse = lse_view(layer, call, saved);
     const mh_tensor out = mh_heads_view(&call->queries, saved->heads, H * E, H, E, E);
     const mh_tensor dout = mh_heads_view(&call->queries, saved->dheads, H * E, H, E, E);
-    const mh_tensor dq = mh_attention_layer_heads(layer, call, saved, 0, true);
-    const mh_tensor dk = mh_attention_layer_heads(layer, call, saved, 1, true);
-    const mh_tensor dv = mh_attention_layer_heads(layer, call, saved, 2, true);
+    mh_tensor dq = mh_attention_layer_heads(layer, call, saved, 0, true);
+    mh_tensor dk = mh_attention_layer_heads(layer, call, saved, 1, true);
+    mh_tensor dv = mh_attention_layer_heads(layer, call, saved, 2, true);
     mh_tensor wide_dk = saved->k, wide_dv = saved->v;
     wide_dk.data = saved->dextra_keys, wide_dv.data = saved->dextra_values;
-    const mh_tensor dsinks = mh_tensor_1d(saved->dsinks, MH_F32, H);
+    mh_tensor dsinks = mh_tensor_1d(saved->dsinks, MH_F32, H);
     mh_attention_gradients g = {.struct_size = sizeof g,
                                 .dq = &dq,
                                 .dk = extra ? &wide_dk : &dk,
@@ -248,12 +251,11 @@ static int first_like(const mh_attention_call *call, int input)
 mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_layer *layer,
                                       const float *parameters, const mh_attention_call *call,
                                       const mh_attention_saved *saved, const mh_tensor *doutput,
-                                      float *gradients, const mh_tensor dinputs[3],
-                                      bool add_to_keys)
+                                      float *gradients, mh_tensor dinputs[3], bool add_to_keys)
 {
     const size_t rows = mh_batch_rows(&call->queries), width = layer->config.num_heads * layer->E;
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
-    const mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
+    mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
     mh_status status = mh_affine_backward(context, &layer->out, parameters, NULL, &heads, doutput,
                                           gradients, call->fresh, &dheads);
     switch_off(layer, call, saved->dheads);

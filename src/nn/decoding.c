@@ -55,7 +55,7 @@ static mh_status fill_cache(mh_context *context, const mh_decoding *d, const mh_
     const size_t D = t->config.d_model, H = t->config.nhead, rows = mh_batch_rows(batch);
     const mh_attention_layer *a = &layer->cross;
     mh_linear_options o = mh_linear_options_default();
-    const mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
+    mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
     mh_affine map = {a->k_weight, MH_NO_PARAMETER, t->config.precision};
     if (a->in_bias != MH_NO_PARAMETER)
         map.bias = a->in_bias + (ptrdiff_t)D;
@@ -137,7 +137,7 @@ static mh_status check_memory(mh_context *context, const mh_transformer *t, cons
 {
     if (!t->decoder_count)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "transformer: expected one with a decoder; for an encoder alone there is "
+                       "transformer: expected one with a decoder; for an encoder use "
                        "mh_decoding_create_causal");
     mh_status status =
         mh_batch_of(context, "memory", memory, t->config.d_model, t->config.batch_first, batch);
@@ -158,10 +158,14 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
                                     const mh_packed_weights *packed, const mh_tensor *memory,
                                     const int64_t *lengths, size_t copies, mh_decoding **decoding)
 {
+    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
+        return MH_ERROR_ARGUMENT;
     *decoding = NULL;
     memory_call m = {0};
     mh_decoding *d = NULL;
-    mh_status status = check_memory(context, transformer, memory, lengths, copies, &m.batch);
+    mh_status status = mh_check_packed_weights(context, transformer, packed);
+    if (!status)
+        status = check_memory(context, transformer, memory, lengths, copies, &m.batch);
     if (!status)
         status = make(context, transformer, packed, m.batch.sequences * copies, &d);
     if (status)
@@ -213,9 +217,10 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
         return MH_ERROR_ARGUMENT;
     *decoding = NULL;
     if (transformer->decoder_count || !transformer->encoder_count)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "transformer: expected an encoder with layers; a decoder has a memory, and "
-                       "mh_decoding_create");
+        return mh_fail(
+            context, MH_ERROR_ARGUMENT,
+            "transformer: expected an encoder with layers; for a model with a decoder use "
+            "mh_decoding_create");
     if (sequences < 1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found 0, expected at least 1");
     mh_status status = make(context, transformer, NULL, sequences, &d);
@@ -233,7 +238,7 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
 mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *d)
 {
     return d->broken ? mh_fail(context, MH_ERROR_MEMORY,
-                               "decoding: a reorder ran out of memory, it cannot go on")
+                               "decoding: a reorder ran out of memory, it cannot continue")
                      : MH_OK;
 }
 

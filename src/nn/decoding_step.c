@@ -38,8 +38,8 @@ static void layout_step(const mh_decoding *d, const mh_layer_call *call, const m
 static const mh_tap *find_tap(const mh_tap *taps, size_t count, mh_tap_kind kind, size_t layer)
 {
     for (size_t i = 0; i < count; i++)
-        if (taps[i].kind == kind && taps[i].layer == layer)
-            return &taps[i];
+        if (mh_tap_at(taps, i)->kind == kind && mh_tap_at(taps, i)->layer == layer)
+            return mh_tap_at(taps, i);
     return NULL;
 }
 
@@ -78,16 +78,18 @@ static mh_status run_step(mh_context *context, mh_decoding *d, const mh_tap *tap
                            s->mean, s->rstd);
 }
 
-// After a failure: truncates the caches to the tokens that all layers have.
+// After a failure: truncates the caches to the tokens that all layers have. If a cache cannot, the
+// layers stay inconsistent, and the next step reports it.
 static void forget_step(mh_context *context, mh_decoding *d, size_t length)
 {
     for (size_t i = 0; i < mh_decoding_stack(d->transformer).count; i++)
         for (size_t b = 0; b < d->sequences; b++)
-            mh_kv_cache_truncate(context, d->caches[2 * i], b, length);
+            if (mh_kv_cache_truncate(context, d->caches[2 * i], b, length))
+                return;
 }
 
 mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
-                           size_t tap_count, const mh_tensor *tgt, const mh_tensor *output)
+                           size_t tap_count, const mh_tensor *tgt, mh_tensor *output)
 {
     mh_decoding *d = decoding;
     if (mh_need(context, d, "decoding"))

@@ -52,11 +52,11 @@ mh_status mh_rows_of(mh_context *context, const mh_tensor *t, float *memory, boo
         rows->stride[1] = t->stride[last];
         return MH_OK;
     }
-    const mh_tensor dense = mh_tensor_view(memory, MH_F32, t->rank, t->shape);
+    mh_tensor dense = mh_tensor_view(memory, MH_F32, t->rank, t->shape);
     return copy ? mh_tensor_copy(context, t, &dense) : MH_OK;
 }
 
-mh_status mh_rows_return(mh_context *context, float *memory, const mh_tensor *t)
+mh_status mh_rows_return(mh_context *context, float *memory, mh_tensor *t)
 {
     const mh_tensor dense = mh_tensor_view(memory, MH_F32, t->rank, t->shape);
     return memory ? mh_tensor_copy(context, &dense, t) : MH_OK;

@@ -19,7 +19,7 @@ mh_status mh_rows_of(mh_context *context, const mh_tensor *t, float *memory, boo
                      mh_tensor *rows);
 
 // After the rows of `memory` were written: copies them back to t.
-mh_status mh_rows_return(mh_context *context, float *memory, const mh_tensor *t);
+mh_status mh_rows_return(mh_context *context, float *memory, mh_tensor *t);
 
 // A mask (rows, columns) or (B * H, rows, columns), or, if padding, (B, columns) or (columns).
 mh_status mh_mask_check(mh_context *context, const char *name, const mh_tensor *mask, bool padding,

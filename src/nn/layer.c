@@ -133,11 +133,11 @@ mh_dropout_options mh_layer_dropout(const mh_layer *layer, const mh_layer_call *
 static mh_status feed_forward(mh_context *context, const mh_layer *layer, const float *parameters,
                               const mh_layer_call *call, const mh_tensor *u,
                               const mh_dropout_options *dropout, const mh_tensor *residual,
-                              const mh_layer_saved *saved, const mh_tensor *y)
+                              const mh_layer_saved *saved, mh_tensor *y)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
-    const mh_tensor hidden = mh_tensor_2d(saved->hidden, call->operands, rows, F);
-    const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
+    mh_tensor hidden = mh_tensor_2d(saved->hidden, call->operands, rows, F);
+    mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
     const mh_dropout_options inside = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_linear_options first = mh_linear_options_default(), second = first;
     first.dropout = &inside;
@@ -156,7 +156,7 @@ static mh_status feed_forward(mh_context *context, const mh_layer *layer, const 
 // sum = x + dropout(f(u)); dropout and sum are in the epilogue of the last product.
 static mh_status add_branch(mh_context *context, const mh_layer *layer, const float *parameters,
                             const mh_layer_call *call, size_t i, const mh_tensor *x,
-                            const mh_tensor *u, mh_layer_saved *saved, const mh_tensor *sum)
+                            const mh_tensor *u, mh_layer_saved *saved, mh_tensor *sum)
 {
     const mh_dropout_options dropout =
         mh_layer_dropout(layer, call, mh_branch_place(layer->kinds[i]));
@@ -177,14 +177,14 @@ static mh_status add_branch(mh_context *context, const mh_layer *layer, const fl
 
 mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *config,
                           const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
-                          const mh_tensor *x, const mh_tensor *y, float *mean, float *rstd)
+                          const mh_tensor *x, mh_tensor *y, float *mean, float *rstd)
 {
     const size_t D = config->d_model, rows = x->shape[0];
     const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
     const bool biased = bias != MH_NO_PARAMETER;
     const mh_tensor b = mh_tensor_1d(biased ? (float *)parameters + bias : NULL, MH_F32, D);
-    const mh_tensor means = mh_tensor_1d(mean, MH_F32, rows);
-    const mh_tensor rstds = mh_tensor_1d(rstd, MH_F32, rows);
+    mh_tensor means = mh_tensor_1d(mean, MH_F32, rows);
+    mh_tensor rstds = mh_tensor_1d(rstd, MH_F32, rows);
     return mh_layer_norm(context, x, &w, biased ? &b : NULL, config->layer_norm_eps, y, &means,
                          &rstds);
 }
@@ -196,9 +196,9 @@ mh_status mh_layer_forward(mh_context *context, const mh_layer *layer, const flo
     mh_tensor input = *x;
     mh_status status = MH_OK;
     for (size_t i = 0; i < layer->count && !status; i++) {
-        const mh_tensor inner =
+        mh_tensor inner =
             mh_tensor_2d(saved->inner[i], mh_inner_dtype(layer, call), x->shape[0], c->d_model);
-        const mh_tensor out = mh_tensor_2d(saved->out[i], MH_F32, x->shape[0], c->d_model);
+        mh_tensor out = mh_tensor_2d(saved->out[i], MH_F32, x->shape[0], c->d_model);
         if (c->norm_first)
             status = mh_norm_forward(context, c, parameters, layer->norms[i], layer->norm_biases[i],
                                      &input, &inner, saved->mean[i], saved->rstd[i]);

@@ -86,10 +86,10 @@ mh_status mh_layer_backward(mh_context *context, const mh_layer *layer, const fl
 // A norm over rows of D: y = norm(x).
 mh_status mh_norm_forward(mh_context *context, const mh_transformer_config *config,
                           const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
-                          const mh_tensor *x, const mh_tensor *y, float *mean, float *rstd);
+                          const mh_tensor *x, mh_tensor *y, float *mean, float *rstd);
 mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *config,
                            const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
                            const mh_tensor *x, const float *mean, const float *rstd,
-                           const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx);
+                           const mh_tensor *dy, float *gradients, bool fresh, mh_tensor *dx);
 
 #endif

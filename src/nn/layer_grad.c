@@ -37,13 +37,12 @@ static mh_status feed_forward_backward(mh_context *context, const mh_layer *laye
                                        const float *parameters, const mh_layer_call *call,
                                        const mh_tensor *u, const mh_layer_saved *saved,
                                        const mh_layer_scratch *scratch, const mh_tensor *dy,
-                                       float *gradients, const mh_tensor *du)
+                                       float *gradients, mh_tensor *du)
 {
     const size_t rows = u->shape[0], F = layer->config->dim_feedforward;
     const mh_tensor hidden = mh_tensor_2d(saved->hidden, call->operands, rows, F);
     const mh_tensor before = mh_tensor_2d(saved->before, MH_F32, rows, F);
-    const mh_tensor dhidden =
-        mh_tensor_2d(scratch->dhidden, mh_dhidden_dtype(layer, call), rows, F);
+    mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, mh_dhidden_dtype(layer, call), rows, F);
     const mh_dropout_options dropout = mh_layer_dropout(layer, call, MH_AT_HIDDEN);
     mh_linear_options last = mh_linear_options_default();
     last.dropout = &dropout;
@@ -86,15 +85,15 @@ static mh_status attention_backward(mh_context *context, const mh_layer *layer,
 mh_status mh_norm_backward(mh_context *context, const mh_transformer_config *config,
                            const float *parameters, ptrdiff_t weight, ptrdiff_t bias,
                            const mh_tensor *x, const float *mean, const float *rstd,
-                           const mh_tensor *dy, float *gradients, bool fresh, const mh_tensor *dx)
+                           const mh_tensor *dy, float *gradients, bool fresh, mh_tensor *dx)
 {
     const size_t D = config->d_model, rows = x->shape[0];
     const mh_tensor w = mh_tensor_1d((float *)parameters + weight, MH_F32, D);
     const mh_tensor means = mh_tensor_1d((float *)mean, MH_F32, rows);
     const mh_tensor rstds = mh_tensor_1d((float *)rstd, MH_F32, rows);
     const bool biased = gradients && bias != MH_NO_PARAMETER;
-    const mh_tensor dw = mh_tensor_1d(gradients ? gradients + weight : NULL, MH_F32, D);
-    const mh_tensor db = mh_tensor_1d(biased ? gradients + bias : NULL, MH_F32, D);
+    mh_tensor dw = mh_tensor_1d(gradients ? gradients + weight : NULL, MH_F32, D);
+    mh_tensor db = mh_tensor_1d(biased ? gradients + bias : NULL, MH_F32, D);
     return mh_layer_norm_backward(context, x, &w, &means, &rstds, dy, dx, gradients ? &dw : NULL,
                                   biased ? &db : NULL, !fresh);
 }
@@ -104,7 +103,7 @@ static mh_status branch_backward(mh_context *context, const mh_layer *layer,
                                  const float *parameters, const mh_layer_call *call, size_t i,
                                  const mh_tensor *u, mh_layer_saved *saved,
                                  const mh_layer_scratch *scratch, const mh_tensor *dsum,
-                                 float *gradients, const mh_tensor *du, float *dmemory)
+                                 float *gradients, mh_tensor *du, float *dmemory)
 {
     mh_tensor dbranch = *dsum;
     mh_status status = MH_OK;
@@ -129,9 +128,9 @@ mh_status mh_layer_backward(mh_context *context, const mh_layer *layer, const fl
 {
     const mh_transformer_config *c = layer->config;
     const size_t rows = x->shape[0], D = c->d_model;
-    const mh_tensor dstream = mh_tensor_2d(dx, MH_F32, rows, D);
-    const mh_tensor dsum = mh_tensor_2d(scratch->dsum, MH_F32, rows, D);
-    const mh_tensor du = mh_tensor_2d(scratch->dinput, MH_F32, rows, D);
+    mh_tensor dstream = mh_tensor_2d(dx, MH_F32, rows, D);
+    mh_tensor dsum = mh_tensor_2d(scratch->dsum, MH_F32, rows, D);
+    mh_tensor du = mh_tensor_2d(scratch->dinput, MH_F32, rows, D);
     mh_status status = MH_OK;
     for (size_t i = layer->count; i-- > 0 && !status;) {
         const mh_tensor input = i ? mh_tensor_2d(saved->out[i - 1], MH_F32, rows, D) : *x;

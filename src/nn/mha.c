@@ -2,7 +2,7 @@
 // The multi-head attention module, a superset of nn.MultiheadAttention. Its inputs become rows
 // here; attention_layer_run.c computes.
 #include "base/context.h"
-#include "base/entropy.h"
+#include "base/sized_struct.h"
 #include "nn/mha_call.h"
 #include "nn/tape.h"
 #include "ops/overlap.h"
@@ -21,16 +21,19 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     if (mh_need(context, mha, "mha"))
         return MH_ERROR_ARGUMENT;
     *mha = NULL;
-    if (!config || config->struct_size != sizeof *config)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "config: expected mh_mha_config_default()");
+    mh_mha_config own = mh_mha_config_default();
     mh_attention_layer layer;
-    mh_status status = mh_attention_layer_check(context, config, &layer);
+    mh_status status = mh_need(context, config, "config");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_mha_config, config, &own);
+    if (!status)
+        status = mh_attention_layer_check(context, &own, &layer);
     if (status)
         return status;
     mh_mha *m = mh_alloc(context, sizeof *m);
     if (!m)
         return MH_ERROR_MEMORY;
-    *m = (mh_mha){.allocator = context->allocator, .identity = mh_entropy() | 1, .layer = layer};
+    *m = (mh_mha){.allocator = context->allocator, .identity = mh_new_identity(), .layer = layer};
     status = mh_parameters_create(context, declare, &m->layer, &m->parameters);
     if (status) {
         mh_mha_free(m);
@@ -94,7 +97,7 @@ static mh_status shape_weights(mh_context *context, const mh_mha_options *option
 }
 
 static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *call,
-                     mh_mha_saved *saved, const mh_tensor *inputs[3], const mh_tensor *output)
+                     mh_mha_saved *saved, const mh_tensor *inputs[3], mh_tensor *output)
 {
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
@@ -115,34 +118,37 @@ static void restore_cache(mh_context *context, mh_kv_cache *cache, size_t length
                           const mh_attention_call *call)
 {
     const bool appended = mh_kv_cache_length(cache, 0) > length;
-    for (size_t b = 0; b < call->queries.sequences && appended; b++)
-        mh_kv_cache_truncate(context, cache, b, mh_kv_cache_length(cache, b) - call->keys.length);
+    mh_status status = MH_OK;
+    for (size_t b = 0; b < call->queries.sequences && appended && !status; b++)
+        status = mh_kv_cache_truncate(context, cache, b,
+                                      mh_kv_cache_length(cache, b) - call->keys.length);
 }
 
 mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                          const mh_tensor *query, const mh_tensor *key, const mh_tensor *value,
-                         const mh_tensor *output, const mh_tensor *weights)
+                         mh_tensor *output, mh_tensor *weights)
 {
     const mh_tensor *inputs[3] = {query, key, value};
     mh_mha_options own;
+    mh_attention_options attention;
     mh_attention_call call;
     mh_tensor shaped;
-    mh_status status = mh_mha_check_options(context, mha, options, &own);
+    mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
         status = mh_mha_check_call(context, mha, &own, inputs, "output", output, &call);
     if (!status && weights) {
         status = shape_weights(context, &own, weights, query->rank == 3, &shaped);
         call.weights = &shaped;
     }
-    if (!status && own.attention.lse)
-        status = mh_check_f32(context, "lse", own.attention.lse, 3);
-    const mh_tensor *written = weights ? weights : own.attention.weights;
+    if (!status && attention.lse)
+        status = mh_check_f32(context, "lse", attention.lse, 3);
+    const mh_tensor *written = weights ? weights : attention.weights;
     if (!status && written)
         status = mh_check_float(context, "weights", written, -1);
     if (!status)
         status = MH_CHECK_OVERLAP(
             context, 3, MH_OPERAND(output), {.name = "weights", .tensor = written},
-            {.name = "lse", .tensor = own.attention.lse}, MH_OPERAND(query), MH_OPERAND(key),
+            {.name = "lse", .tensor = attention.lse}, MH_OPERAND(query), MH_OPERAND(key),
             MH_OPERAND(value), {.name = "key_padding_mask", .tensor = own.key_padding_mask},
             {.name = "attn_mask", .tensor = own.attn_mask});
     if (status)

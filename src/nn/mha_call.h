@@ -49,7 +49,8 @@ static inline float *mh_dense_memory(const mh_tensor *t, float *memory)
 
 // A copy of the options, or of the defaults for NULL; checks that the module supports them.
 mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
-                               const mh_mha_options *options, mh_mha_options *own);
+                               const mh_mha_options *options, mh_mha_options *own,
+                               mh_attention_options *attention);
 
 // Checks query, key and value, the output (or its gradient) and the masks against the module and
 // each other; fills in the call except its rows and weights.

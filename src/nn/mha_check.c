@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Argument checks of the multi-head attention module; see mha_call.h.
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "nn/mha_call.h"
 
 // Options of the engine that do not support extra keys.
@@ -11,35 +12,40 @@ static bool counts_keys(const mh_attention_options *o)
 }
 
 mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
-                               const mh_mha_options *options, mh_mha_options *own)
+                               const mh_mha_options *options, mh_mha_options *own,
+                               mh_attention_options *attention)
 {
     *own = mh_mha_options_default();
+    *attention = mh_attention_options_default();
     if (!context || !mha)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    if (own->attention.sequences)
+    mh_status status = MH_READ_STRUCT(context, mh_mha_options, options, own);
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_attention_options, own->attention, attention);
+    if (status)
+        return status;
+    own->attention = attention;
+    if (attention->sequences)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.sequences: found %zu, expected 0: a module's batch is not packed",
-                       own->attention.sequences);
-    const size_t masks = own->attention.mask_count;
-    if (masks > MH_OWN_MASKS || (masks && !own->attention.masks))
+                       attention->sequences);
+    const size_t masks = attention->mask_count;
+    if (masks > MH_OWN_MASKS || (masks && !attention->masks))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "attention.masks: found %zu%s, expected at most %d", masks,
-                       own->attention.masks ? "" : " at NULL", MH_OWN_MASKS);
+                       attention->masks ? "" : " at NULL", MH_OWN_MASKS);
     const bool extra = mha->layer.config.add_bias_kv || mha->layer.config.add_zero_attn;
-    if (extra && (counts_keys(&own->attention) || mha->layer.config.alibi))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "attention: lengths, prefixes, documents, masks and ALiBi are not for a "
-                       "module with add_bias_kv or add_zero_attn; use attn_mask");
+    if (extra && (counts_keys(attention) || mha->layer.config.alibi))
+        return mh_fail(
+            context, MH_ERROR_UNSUPPORTED,
+            "attention: lengths, prefixes, documents, masks and ALiBi are not supported in a "
+            "module with add_bias_kv or add_zero_attn; use attn_mask");
     if (own->cache && extra)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "cache: not for a module with add_bias_kv or add_zero_attn");
+                       "cache: not supported in a module with add_bias_kv or add_zero_attn");
     if (own->cache && own->tape)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "cache: there is no backward through a cache");
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "cache: there is no backward pass through a cache");
     return MH_OK;
 }
 
@@ -111,7 +117,7 @@ static size_t all_keys(const mh_mha_options *options, const mh_attention_call *c
 static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, size_t S)
 {
     if ((unsigned)causal > MH_CAUSAL_OFFSET)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, expected an mh_causal",
                        (int)causal);
     if (causal == MH_CAUSAL && T != S)
         return mh_fail(context, MH_ERROR_ARGUMENT,
@@ -129,7 +135,7 @@ mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha
     mh_batch out;
     *call = (mh_attention_call){.padding_mask = options->key_padding_mask,
                                 .mask = options->attn_mask,
-                                .attention = &options->attention,
+                                .attention = options->attention,
                                 .cache = options->cache,
                                 .training = options->training,
                                 .seed = mh_mix_seed(options->seed, options->step, options->stream),
@@ -153,7 +159,7 @@ mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha
         status =
             mh_mask_check(context, "attn_mask", call->mask, false, B, H, call->queries.length, S);
     if (!status && mh_attention_layer_extra(&mha->layer))
-        status = check_rule(context, options->attention.causal, call->queries.length, S);
+        status = check_rule(context, options->attention->causal, call->queries.length, S);
     if (!status && c->rope)
         status = find_first(context, options, call);
     return status;

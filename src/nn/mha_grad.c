@@ -15,7 +15,7 @@ static float *if_summed(const mh_tensor *t, float *memory)
 }
 
 static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3],
-                                 const mh_tensor *gradients[3])
+                                 mh_tensor *const gradients[3])
 {
     static const char *const names[3] = {"dquery", "dkey", "dvalue"};
     static const char *const input_names[3] = {"query", "key", "value"};
@@ -25,7 +25,7 @@ static mh_status check_gradients(mh_context *context, const mh_tensor *inputs[3]
         if (mh_first_like(inputs, i) < i)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "%s: found a tensor, expected NULL: its input is the same as %s's, "
-                           "where both gradients are added up",
+                           "where both gradients are summed",
                            names[i], names[mh_first_like(inputs, i)]);
         mh_status status =
             mh_check_like(context, names[i], gradients[i], input_names[i], inputs[i]);
@@ -64,13 +64,15 @@ static mh_status check_kept(mh_context *context, const mh_mha_saved *saved,
 
 mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                           const mh_tensor *query, const mh_tensor *key, const mh_tensor *value,
-                          const mh_tensor *doutput, float *gradients, const mh_tensor *dquery,
-                          const mh_tensor *dkey, const mh_tensor *dvalue)
+                          const mh_tensor *doutput, float *gradients, mh_tensor *dquery,
+                          mh_tensor *dkey, mh_tensor *dvalue)
 {
-    const mh_tensor *inputs[3] = {query, key, value}, *wanted[3] = {dquery, dkey, dvalue};
+    const mh_tensor *inputs[3] = {query, key, value};
+    mh_tensor *wanted[3] = {dquery, dkey, dvalue};
     mh_mha_options own;
+    mh_attention_options attention;
     mh_attention_call call;
-    mh_status status = mh_mha_check_options(context, mha, options, &own);
+    mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
         status = mh_mha_check_call(context, mha, &own, inputs, "doutput", doutput, &call);
     if (!status)

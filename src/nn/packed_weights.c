@@ -10,6 +10,7 @@ enum { MATRICES = 7 }; // per layer, at most
 
 struct mh_packed_weights {
     mh_allocator allocator;
+    uint64_t owner; // the identity of the Transformer
     size_t count, capacity;
     struct entry {
         ptrdiff_t weight;
@@ -62,13 +63,16 @@ static mh_status add_layer(mh_context *context, const mh_transformer *t, const m
 mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *transformer,
                                    bool whole, mh_packed_weights **packed)
 {
+    if (MH_NEED(context, {"transformer", transformer}, {"packed", packed}))
+        return MH_ERROR_ARGUMENT;
     const mh_stack encoder = mh_encoder_stack(transformer), decoder = mh_decoder_stack(transformer);
     const size_t capacity = (encoder.count + decoder.count) * MATRICES;
     mh_packed_weights *p = mh_alloc(context, bytes_of(capacity));
     *packed = NULL;
     if (!p)
         return MH_ERROR_MEMORY;
-    *p = (mh_packed_weights){.allocator = context->allocator, .capacity = capacity};
+    *p = (mh_packed_weights){
+        .allocator = context->allocator, .owner = transformer->identity, .capacity = capacity};
     mh_status status = MH_OK;
     const bool both = whole || !decoder.count; // without a decoder, the encoder runs the steps
     for (size_t i = 0; i < encoder.count && both && !status; i++)
@@ -90,6 +94,15 @@ void mh_packed_weights_free(mh_packed_weights *p)
         mh_packed_matrix_free(p->list[i].matrix);
     mh_allocator allocator = p->allocator;
     allocator.release(allocator.user, p, bytes_of(p->capacity));
+}
+
+mh_status mh_check_packed_weights(mh_context *context, const mh_transformer *transformer,
+                                  const mh_packed_weights *packed)
+{
+    if (!packed || packed->owner == transformer->identity)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_ARGUMENT,
+                   "packed: found weights of another Transformer, expected this one's");
 }
 
 const mh_packed_matrix *mh_packed_weight(const mh_context *context, const mh_packed_weights *packed,

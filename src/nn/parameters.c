@@ -3,7 +3,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/overflow.h"
-#include "base/philox.h"
+#include "base/random.h"
 #include "nn/parameter_list.h"
 #include <math.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 // Tapes: memory that grows and is kept.
 #include "nn/tape.h"
 #include "base/context.h"
+#include <stdatomic.h>
 
 mh_status mh_tape_create(mh_context *context, mh_tape **tape)
 {
@@ -14,6 +15,12 @@ mh_status mh_tape_create(mh_context *context, mh_tape **tape)
     return MH_OK;
 }
 
+uint64_t mh_new_identity(void)
+{
+    static atomic_uint_least64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
 static void empty(mh_tape *tape)
 {
     if (tape->memory)
@@ -21,13 +28,6 @@ static void empty(mh_tape *tape)
     tape->memory = NULL;
     tape->size = 0;
     tape->owner = 0;
-}
-
-static bool allocate(mh_tape *tape, size_t size)
-{
-    tape->memory = tape->allocator.alloc(tape->allocator.user, size, MH_ARENA_ALIGNMENT);
-    tape->size = tape->memory ? size : 0;
-    return tape->memory;
 }
 
 void mh_tape_free(mh_tape *tape)
@@ -52,13 +52,13 @@ mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena)
     }
     tape->owner = 0;
     if (tape->size < needed) {
-        // A quarter more than before: batches differ by less, and fresh memory is slow.
-        const size_t generous = tape->size + tape->size / 4;
-        empty(tape);
-        if (generous <= needed || !allocate(tape, generous))
-            allocate(tape, needed);
+        const size_t before = tape->size;
+        size_t size;
+        empty(tape); // first: both at once might not fit
+        tape->memory = mh_alloc_grown(&tape->allocator, before, needed, &size);
         if (!tape->memory)
-            return mh_fail(context, MH_ERROR_MEMORY, "tape: no memory for %zu bytes", needed);
+            return mh_fail(context, MH_ERROR_MEMORY, "tape: out of memory for %zu bytes", needed);
+        tape->size = size;
     }
     *arena = (mh_arena){.base = tape->memory, .size = tape->size};
     return MH_OK;

@@ -14,6 +14,9 @@ struct mh_tape {
     uint64_t owner; // the identity of the last forward's module, or 0: no forward pass is saved
 };
 
+// A number that no other module of this process has or had, not 0, unlike an address. Any thread.
+uint64_t mh_new_identity(void);
+
 // Memory of at least arena->used bytes, and *arena for the work pass in it: the tape's, or the
 // context's if there is no tape. Previous contents are lost.
 mh_status mh_tape_begin(mh_context *context, mh_tape *tape, mh_arena *arena);

@@ -71,11 +71,12 @@ mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t 
 {
     mh_status status = MH_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        const mh_operand tensors[] = {{.name = "tap.weights", .tensor = if_given(&taps[i].weights)},
-                                      {.name = "tap.q", .tensor = if_given(&taps[i].q)},
-                                      {.name = "tap.k", .tensor = if_given(&taps[i].k)},
-                                      {.name = "tap.v", .tensor = if_given(&taps[i].v)},
-                                      {.name = "tap.out", .tensor = if_given(&taps[i].out)}};
+        const mh_operand tensors[] = {
+            {.name = "tap.weights", .tensor = if_given(&mh_tap_at(taps, i)->weights)},
+            {.name = "tap.q", .tensor = if_given(&mh_tap_at(taps, i)->q)},
+            {.name = "tap.k", .tensor = if_given(&mh_tap_at(taps, i)->k)},
+            {.name = "tap.v", .tensor = if_given(&mh_tap_at(taps, i)->v)},
+            {.name = "tap.out", .tensor = if_given(&mh_tap_at(taps, i)->out)}};
         for (size_t j = 0; j < sizeof tensors / sizeof *tensors && !status; j++) {
             if (tensors[j].tensor)
                 status = mh_check_float(context, tensors[j].name, tensors[j].tensor, -1);
@@ -91,16 +92,17 @@ mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
                        const mh_attention_saved *saved)
 {
     const mh_tensor *from[] = {&saved->q, &saved->k, &saved->v};
-    const mh_tensor *to[] = {&call->tap->q, &call->tap->k, &call->tap->v};
+    mh_tensor to[] = {call->tap->q, call->tap->k, call->tap->v};
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
-        if (to[i]->data)
-            status = mh_tensor_copy(context, from[i], to[i]);
+        if (to[i].data)
+            status = mh_tensor_copy(context, from[i], &to[i]);
     return status;
 }
 
 mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows)
 {
     const mh_tensor from = by_sequence(call, rows);
-    return mh_tensor_copy(context, &from, &call->tap->out);
+    mh_tensor to = call->tap->out;
+    return mh_tensor_copy(context, &from, &to);
 }

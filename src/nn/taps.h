@@ -11,6 +11,12 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
                        const mh_attention_call *call, const mh_attention_saved *saved);
 
 // Rejects taps that overlap the output or an input of the whole call, NULL where there is none.
+// Tap i of the caller's array, whose stride is struct_size.
+static inline const mh_tap *mh_tap_at(const mh_tap *taps, size_t i)
+{
+    return (const mh_tap *)(const void *)((const char *)taps + i * taps->struct_size);
+}
+
 mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t count,
                                 const mh_tensor *output, const mh_tensor *src,
                                 const mh_tensor *tgt);

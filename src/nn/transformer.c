@@ -83,7 +83,7 @@ mh_layer_call mh_pass_call(const mh_transformer *t, const mh_transformer_options
 {
     mh_layer_call call = p->call;
     for (size_t n = 0; n < o->tap_count; n++) {
-        const mh_tap *tap = &o->taps[n];
+        const mh_tap *tap = mh_tap_at(o->taps, n);
         if (tap->layer != i)
             continue;
         if (tap->kind == (decoder ? MH_TAP_DECODER : MH_TAP_ENCODER))
@@ -110,7 +110,7 @@ mh_tensor mh_pass_input(const mh_stack_pass *p, size_t i, size_t D)
 // All layers and the final norm, into `output` (rows, D).
 static mh_status run_stack(mh_context *context, const mh_transformer *t,
                            const mh_transformer_options *o, mh_stack_pass *p, bool decoder,
-                           const mh_tensor *output)
+                           mh_tensor *output)
 {
     const size_t D = t->config.d_model, count = p->stack.count;
     mh_status status = MH_OK;
@@ -132,7 +132,7 @@ static mh_status run_stack(mh_context *context, const mh_transformer *t,
 // Runs the stack into the output's rows, or into a dense buffer that is copied back.
 static mh_status run_into(mh_context *context, const mh_transformer *t,
                           const mh_transformer_options *o, mh_stack_pass *p, bool decoder,
-                          const mh_tensor *output)
+                          mh_tensor *output)
 {
     mh_tensor rows;
     float *memory = mh_rows_flat(output) ? NULL : p->result;
@@ -144,7 +144,7 @@ static mh_status run_into(mh_context *context, const mh_transformer *t,
 
 static mh_status forward(mh_context *context, const mh_transformer *t,
                          const mh_transformer_options *o, mh_transformer_run *r,
-                         const mh_tensor *src, const mh_tensor *tgt, const mh_tensor *output)
+                         const mh_tensor *src, const mh_tensor *tgt, mh_tensor *output)
 {
     const size_t D = t->config.d_model;
     mh_status status = load_input(context, &r->encoder, src);
@@ -166,7 +166,7 @@ static mh_status forward(mh_context *context, const mh_transformer *t,
 static mh_status run_forward(mh_context *context, const mh_transformer *t,
                              const mh_packed_weights *packed, const mh_transformer_options *o,
                              bool decodes, const mh_tensor *src, const mh_tensor *tgt,
-                             const char *output_name, const mh_tensor *output)
+                             const char *output_name, mh_tensor *output)
 {
     mh_transformer_run r;
     mh_status status =
@@ -198,7 +198,7 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
 
 mh_status mh_transformer_forward(mh_context *context, const mh_transformer *transformer,
                                  const mh_transformer_options *options, const mh_tensor *src,
-                                 const mh_tensor *tgt, const mh_tensor *output)
+                                 const mh_tensor *tgt, mh_tensor *output)
 {
     mh_transformer_options own;
     mh_status status = mh_transformer_check_options(context, transformer, options, &own);
@@ -210,10 +210,12 @@ mh_status mh_transformer_forward(mh_context *context, const mh_transformer *tran
 mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer *transformer,
                                        const mh_packed_weights *packed,
                                        const mh_transformer_options *options, const mh_tensor *src,
-                                       const mh_tensor *memory)
+                                       mh_tensor *memory)
 {
     mh_transformer_options own;
     mh_status status = mh_transformer_check_options(context, transformer, options, &own);
+    if (!status)
+        status = mh_check_packed_weights(context, transformer, packed);
     if (!status && !mh_has_encoder(transformer))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "transformer: expected one with an encoder");
     if (!status && own.tape)
@@ -226,7 +228,7 @@ mh_status mh_transformer_encode_packed(mh_context *context, const mh_transformer
 
 mh_status mh_transformer_encode(mh_context *context, const mh_transformer *transformer,
                                 const mh_transformer_options *options, const mh_tensor *src,
-                                const mh_tensor *memory)
+                                mh_tensor *memory)
 {
     return mh_transformer_encode_packed(context, transformer, NULL, options, src, memory);
 }

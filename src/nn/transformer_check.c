@@ -2,10 +2,12 @@
 // Argument checks of the Transformer: sequences of rows, masks of matching shapes, taps of existing
 // attentions.
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "nn/flatten.h"
+#include "nn/taps.h"
 #include "nn/transformer_call.h"
-#include "ops/gemm/gemm_internal.h"
 #include "ops/tensor_check.h"
+#include <multihead/ops.h>
 
 static mh_status pack_batch(mh_context *context, const char *name, const mh_tensor *t,
                             size_t sequences, const int64_t *starts, mh_batch *batch)
@@ -57,7 +59,8 @@ static mh_status check_masks(mh_context *context, const mh_transformer *t,
     mh_status status = MH_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) {
         if (all[i].mask && o->sequences)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not for a packed batch", all[i].name);
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: not supported in a packed batch",
+                           all[i].name);
         status = mh_mask_check(context, all[i].name, all[i].mask, all[i].padding, B, H, all[i].rows,
                                all[i].columns);
     }
@@ -70,7 +73,16 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
     if (count && !taps)
         return mh_fail(context, MH_ERROR_ARGUMENT, "taps: found NULL, expected %zu", count);
     for (size_t i = 0; i < count; i++) {
-        const mh_tap *tap = &taps[i];
+        mh_tap read;
+        mh_status status = MH_READ_ELEMENT(context, mh_tap, taps, i, &read);
+        if (status)
+            return status;
+        if (taps->struct_size < sizeof read) // of the first version
+            return mh_fail(
+                context, MH_ERROR_ARGUMENT,
+                "mh_tap.struct_size: found %zu, expected %zu as mh_tap_default() sets it",
+                taps->struct_size, sizeof read);
+        const mh_tap *tap = mh_tap_at(taps, i);
         if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
             return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
                            (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
@@ -80,7 +92,7 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
                            "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
                            layers);
         for (size_t j = 0; j < i; j++)
-            if (taps[j].kind == tap->kind && taps[j].layer == tap->layer)
+            if (mh_tap_at(taps, j)->kind == tap->kind && mh_tap_at(taps, j)->layer == tap->layer)
                 return mh_fail(context, MH_ERROR_ARGUMENT,
                                "taps[%zu]: found the attention of taps[%zu], expected one tap for "
                                "each",
@@ -96,12 +108,7 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
     *own = mh_transformer_options_default();
     if (!context || !t)
         return mh_fail(context, MH_ERROR_ARGUMENT, "transformer: found NULL, expected a module");
-    if (options && options->struct_size != sizeof *own)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options.struct_size: found %zu, expected %zu",
-                       options->struct_size, sizeof *own);
-    if (options)
-        *own = *options;
-    return MH_OK;
+    return MH_READ_STRUCT(context, mh_transformer_options, options, own);
 }
 
 static void set_calls(const mh_transformer *t, const mh_transformer_options *o,

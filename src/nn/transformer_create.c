@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
 #include "base/context.h"
-#include "base/entropy.h"
+#include "base/sized_struct.h"
+#include "nn/tape.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>
@@ -53,9 +54,6 @@ enum { MOST = 1 << 20, MOST_LAYERS = 4096, MOST_TOKENS = 1 << 24 };
 
 static mh_status check_config(mh_context *context, const mh_transformer_config *c)
 {
-    if (!c || c->struct_size != sizeof *c)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "config: expected mh_transformer_config_default()");
     if (c->kind < MH_TRANSFORMER || c->kind > MH_DECODER_LAYER)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kind: found %d, expected an mh_transformer_kind", (int)c->kind);
@@ -116,14 +114,19 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     if (mh_need(context, transformer, "transformer"))
         return MH_ERROR_ARGUMENT;
     *transformer = NULL;
-    mh_status status = check_config(context, config);
+    mh_transformer_config own = mh_transformer_config_default();
+    mh_status status = mh_need(context, config, "config");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_transformer_config, config, &own);
+    if (!status)
+        status = check_config(context, &own);
     if (status)
         return status;
     mh_transformer *t = mh_alloc(context, sizeof *t);
     if (!t)
         return MH_ERROR_MEMORY;
     *t = (mh_transformer){
-        .allocator = context->allocator, .identity = mh_entropy() | 1, .config = *config};
+        .allocator = context->allocator, .identity = mh_new_identity(), .config = own};
     count_layers(t);
     const size_t count = t->encoder_count + t->decoder_count;
     if (!(t->layers = mh_alloc(context, layer_bytes(t))))

@@ -15,7 +15,7 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
 {
     const size_t D = t->config.d_model;
     const float *values = t->parameters.values;
-    const mh_tensor dx = mh_tensor_2d(p->dx, MH_F32, p->x.shape[0], D);
+    mh_tensor dx = mh_tensor_2d(p->dx, MH_F32, p->x.shape[0], D);
     const mh_tensor last = mh_pass_input(p, p->stack.count, D);
     mh_status status = MH_OK;
     if (p->stack.norm != MH_NO_PARAMETER)
@@ -37,19 +37,19 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t,
 
 static mh_status load_gradient(mh_context *context, const mh_tensor *doutput, mh_stack_pass *p)
 {
-    const mh_tensor dense = mh_tensor_view(p->dx, MH_F32, doutput->rank, doutput->shape);
+    mh_tensor dense = mh_tensor_view(p->dx, MH_F32, doutput->rank, doutput->shape);
     return mh_tensor_copy(context, doutput, &dense);
 }
 
-static mh_status return_gradient(mh_context *context, const mh_stack_pass *p, const mh_tensor *to)
+static mh_status return_gradient(mh_context *context, const mh_stack_pass *p, mh_tensor *to)
 {
     return to ? mh_rows_return(context, p->dx, to) : MH_OK;
 }
 
 static mh_status backward(mh_context *context, const mh_transformer *t,
                           const mh_transformer_options *o, mh_transformer_run *r,
-                          const mh_tensor *doutput, float *gradients, const mh_tensor *dsrc,
-                          const mh_tensor *dtgt)
+                          const mh_tensor *doutput, float *gradients, mh_tensor *dsrc,
+                          mh_tensor *dtgt)
 {
     if (!mh_has_decoder(t)) {
         mh_status status = load_gradient(context, doutput, &r->encoder);
@@ -101,7 +101,7 @@ static mh_status take_up(mh_context *context, const char *name, const mh_tensor 
 mh_status mh_transformer_backward(mh_context *context, const mh_transformer *transformer,
                                   const mh_transformer_options *options, const mh_tensor *src,
                                   const mh_tensor *tgt, const mh_tensor *doutput, float *gradients,
-                                  const mh_tensor *dsrc, const mh_tensor *dtgt)
+                                  mh_tensor *dsrc, mh_tensor *dtgt)
 {
     mh_transformer_options own;
     mh_transformer_run r, kept;

@@ -7,6 +7,7 @@
 #include "base/context.h"
 #include "base/env.h"
 #include "base/pool.h"
+#include "base/sized_struct.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -19,23 +20,9 @@ typedef struct context_block {
 
 const char *const *mh_isa_levels(void) { return mh_isa_names; }
 
-bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
+bool mh_context_native_bf16(const mh_context *context) { return context->kernels->native_bf16; }
 
-// A caller that was compiled with an older header passes a shorter struct: members it lacks keep
-// their defaults.
-static mh_status read_options(mh_context *draft, const mh_context_options *given,
-                              mh_context_options *options)
-{
-    *options = mh_context_options_default();
-    if (!given)
-        return MH_OK;
-    if (given->struct_size == 0 || given->struct_size > sizeof *options)
-        return mh_fail(draft, MH_ERROR_ARGUMENT, "struct_size: found %zu, expected 1 to %zu",
-                       given->struct_size, sizeof *options);
-    memcpy(options, given, given->struct_size);
-    options->struct_size = sizeof *options;
-    return MH_OK;
-}
+bool mh_isa_supported(const char *level) { return level && mh_isa_available(level); }
 
 static mh_status choose_memory(mh_context *draft, const mh_context_options *options)
 {
@@ -92,7 +79,7 @@ static mh_status choose_isa(mh_context *draft, const char *option, mh_kernels *k
     return mh_fail(draft, MH_ERROR_UNSUPPORTED, "%s: \"%.64s\" %s; these levels work: %s",
                    option ? "isa" : "$MH_ISA", name ? name : "",
                    name && is_known_level(name) ? "is a level this CPU or its system lacks"
-                                                : "is no level",
+                                                : "is not a level",
                    working);
 }
 
@@ -119,9 +106,9 @@ static mh_status build(mh_context *draft, const mh_kernels *kernels, mh_context 
 
 static mh_status create(mh_context *draft, const mh_context_options *given, mh_context **context)
 {
-    mh_context_options options;
+    mh_context_options options = mh_context_options_default();
     mh_kernels kernels;
-    mh_status status = read_options(draft, given, &options);
+    mh_status status = MH_READ_STRUCT(draft, mh_context_options, given, &options);
     if (!status)
         status = choose_memory(draft, &options);
     if (!status)
@@ -149,6 +136,22 @@ mh_status mh_context_create(const mh_context_options *options, mh_context **cont
     if (made)
         mh_log(made, MH_LOG_DEBUG, "context: %zu threads, level %s", made->threads, made->isa);
     return status;
+}
+
+mh_status mh_context_create_serial(mh_context *context, mh_context **serial)
+{
+    if (mh_need(context, serial, "serial"))
+        return MH_ERROR_ARGUMENT;
+    context_block *block = mh_alloc(context, sizeof *block);
+    *serial = block ? &block->context : NULL;
+    if (!block)
+        return MH_ERROR_MEMORY;
+    block->kernels = *context->kernels;
+    block->context = (mh_context){.allocator = context->allocator,
+                                  .threads = 1,
+                                  .isa = context->isa,
+                                  .kernels = &block->kernels};
+    return MH_OK;
 }
 
 void mh_context_free(mh_context *context)

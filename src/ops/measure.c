@@ -2,6 +2,7 @@
 // The machine's measured limits, which every figure of the benchmark is a percentage of.
 #include "base/clock.h"
 #include "base/context.h"
+#include "base/sized_struct.h"
 #include "kernels/kernels.h"
 #include <multihead/ops.h>
 
@@ -30,7 +31,7 @@ static void read_memory(void *arg, size_t index, size_t worker)
 {
     const measurement *m = arg;
     (void)worker;
-    m->kernels->read_sum(m->floats, m->data + index * m->floats);
+    m->kernels->rowwise.sum(m->floats, m->data + index * m->floats);
 }
 
 enum { ROUNDS = 6 }; // at least: the first ones warm up caches and page tables
@@ -79,22 +80,19 @@ mh_status mh_measure_limits(mh_context *context, double seconds, size_t footprin
     mh_limits found = mh_limits_default();
     if (mh_need(context, limits, "limits"))
         return MH_ERROR_ARGUMENT;
-    const size_t given = limits->struct_size;
-    if (given < sizeof given || given > sizeof found)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "struct_size: found %zu, expected %zu as mh_limits_default() sets it", given,
-                       sizeof found);
+    mh_status status = MH_CHECK_OUTPUT(context, mh_limits, limits);
+    if (status)
+        return status;
     const mh_kernels *kernels = context->kernels;
-    const bool one_unit = kernels->bf16_peak == kernels->fma_peak;
+    const bool one_unit = kernels->peak.bf16 == kernels->peak.fma;
     const double share = seconds / (1 + !one_unit + (footprint > 0));
-    mh_status status = read_gbps(context, footprint, share, &found.read_gbps);
+    status = read_gbps(context, footprint, share, &found.read_gbps);
     if (status != MH_OK)
         return status;
-    found.struct_size = given;
     found.footprint = footprint;
-    found.fma_gflops = peak_gflops(context, kernels->fma_peak, share);
+    found.fma_gflops = peak_gflops(context, kernels->peak.fma, share);
     found.bf16_gflops =
-        one_unit ? found.fma_gflops : peak_gflops(context, kernels->bf16_peak, share);
-    memcpy(limits, &found, given);
+        one_unit ? found.fma_gflops : peak_gflops(context, kernels->peak.bf16, share);
+    mh_write_struct(&found, sizeof found, limits);
     return MH_OK;
 }

@@ -210,7 +210,7 @@ static mh_status refuse_self(mh_context *context, const mh_operand *a)
 {
     char text[128];
     return mh_fail(context, MH_ERROR_ARGUMENT,
-                   "%s: found %s with strides that put two elements of it at the same place, "
+                   "%s: found %s with strides that put two elements at the same address, "
                    "expected an output without overlap",
                    a->name, mh_tensor_describe(a->tensor, text, sizeof text));
 }

@@ -16,9 +16,9 @@ static void read_contiguous(const mh_kernels *kernels, mh_dtype dtype, const voi
     if (dtype == MH_F32)
         memcpy(dst, row, n * sizeof *dst);
     else if (dtype == MH_BF16)
-        kernels->widen_bf16(n, row, dst);
+        kernels->elementwise.widen_bf16(n, row, dst);
     else
-        kernels->widen_f16(n, row, dst);
+        kernels->elementwise.widen_f16(n, row, dst);
 }
 
 void mh_row_read(const mh_kernels *kernels, mh_dtype dtype, const void *row, ptrdiff_t stride,
@@ -39,9 +39,9 @@ static void write_contiguous(const mh_kernels *kernels, mh_dtype dtype, void *ro
     if (dtype == MH_F32)
         memcpy(row, src, n * sizeof *src);
     else if (dtype == MH_BF16)
-        kernels->narrow_bf16(n, src, row);
+        kernels->elementwise.narrow_bf16(n, src, row);
     else
-        kernels->narrow_f16(n, src, row);
+        kernels->elementwise.narrow_f16(n, src, row);
 }
 
 void mh_row_write(const mh_kernels *kernels, mh_dtype dtype, void *row, ptrdiff_t stride, size_t n,
@@ -86,11 +86,11 @@ void mh_rows_reduce(const mh_kernels *kernels, const mh_tensor *t, size_t first,
 {
     const void *from = mh_element(t, 2, (size_t[]){first, column});
     if (t->dtype == MH_F32 && t->stride[1] == 1) {
-        kernels->reduce_rows(rows, n, from, t->stride[0], sums);
+        kernels->matrix.reduce_rows(rows, n, from, t->stride[0], sums);
         return;
     }
     if (t->dtype == MH_BF16 && t->stride[1] == 1) {
-        kernels->reduce_rows_bf16(rows, n, from, t->stride[0], sums);
+        kernels->matrix.reduce_rows_bf16(rows, n, from, t->stride[0], sums);
         return;
     }
     float part[MH_PANEL];
@@ -99,6 +99,6 @@ void mh_rows_reduce(const mh_kernels *kernels, const mh_tensor *t, size_t first,
             width = mh_smaller(n - j, MH_PANEL);
             mh_row_read(kernels, t->dtype, mh_element(t, 2, (size_t[]){first + i, column + j}),
                         t->stride[1], width, part);
-            kernels->add_row(width, part, sums + j);
+            kernels->elementwise.add_row(width, part, sums + j);
         }
 }

@@ -11,15 +11,16 @@ static mh_status check_data(mh_context *context, const char *name, const mh_tens
     char text[128];
     if (size == 0 || count > PTRDIFF_MAX / size)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "%s: found %s, which is no tensor or has too many elements", name,
+                       "%s: found %s, which is not a tensor or has too many elements", name,
                        mh_tensor_describe(t, text, sizeof text));
     if (count == 0)
         return MH_OK;
     if (!t->data)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is NULL", name);
     if ((uintptr_t)t->data % size != 0)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: data is not aligned to its %zu bytes of %s",
-                       name, size, mh_dtype_name(t->dtype));
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: data is not aligned to %zu bytes, the size of %s", name, size,
+                       mh_dtype_name(t->dtype));
     if (!mh_strides_fit(t->rank, t->shape, t->stride, size))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "%s: found %s with strides that reach beyond what memory can hold", name,
@@ -79,20 +80,4 @@ mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *
                          name, mh_tensor_describe(x, found, sizeof found), like_name,
                          mh_tensor_describe(like, expected, sizeof expected));
     return status;
-}
-
-mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size)
-{
-    size_t given;
-    if (!context)
-        return MH_ERROR_ARGUMENT;
-    if (!options)
-        return MH_OK;
-    memcpy(&given, options, sizeof given);
-    if (given < sizeof given || given > size)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "struct_size: found %zu, expected %zu as the default options have it", given,
-                       size);
-    memcpy(out, options, given);
-    return MH_OK;
 }

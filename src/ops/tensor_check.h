@@ -20,8 +20,4 @@ mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t
 mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
                         const char *like_name, const mh_tensor *like);
 
-// An options struct that begins with its size, copied over the defaults in `out` (of `size` bytes);
-// NULL leaves them. Error: MH_ERROR_ARGUMENT for an invalid size.
-mh_status mh_check_options(mh_context *context, const void *options, void *out, size_t size);
-
 #endif

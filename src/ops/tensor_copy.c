@@ -260,7 +260,7 @@ static mh_status check_copy(mh_context *context, const mh_tensor *from, const mh
                             {.name = "from", .tensor = &same, .may_be = 1});
 }
 
-mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, const mh_tensor *to)
+mh_status mh_tensor_copy(mh_context *context, const mh_tensor *from, mh_tensor *to)
 {
     if (MH_NEED(context, {"from", from}, {"to", to}))
         return MH_ERROR_ARGUMENT;

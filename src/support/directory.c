@@ -2,7 +2,7 @@
 // Directories with a lock. The lock is on the directory itself, so there is no lock file.
 #include "support/directory.h"
 
-#include "base/sync.h"
+#include "support/sync.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static mh_status open_and_lock(mh_context *context, const char *path, mh_directo
         close(descriptor);
         directory->made = directory->made && error != EWOULDBLOCK; // else another process uses it
         return mh_fail(context, MH_ERROR_FILE, PATH ": %s", path,
-                       error == EWOULDBLOCK ? "another process is at work in this directory"
+                       error == EWOULDBLOCK ? "another process is using this directory"
                                             : strerror(error));
     }
     remove_temporaries(descriptor);
@@ -67,8 +67,8 @@ static mh_status sync_parent(mh_context *context, const char *path, const mh_dir
     const int error = parent < 0 ? errno : mh_sync(parent);
     if (parent >= 0)
         close(parent);
-    return error ? mh_fail(context, MH_ERROR_FILE, PATH ": the directory cannot be made: %s", path,
-                           strerror(error))
+    return error ? mh_fail(context, MH_ERROR_FILE, PATH ": the directory cannot be created: %s",
+                           path, strerror(error))
                  : MH_OK;
 }
 
@@ -76,7 +76,7 @@ mh_status mh_directory_open(mh_context *context, const char *path, mh_directory 
 {
     *directory = (mh_directory){-1, mkdir(path, 0777) == 0};
     if (!directory->made && errno != EEXIST)
-        return mh_fail(context, MH_ERROR_FILE, PATH ": the directory cannot be made: %s", path,
+        return mh_fail(context, MH_ERROR_FILE, PATH ": the directory cannot be created: %s", path,
                        strerror(errno));
     mh_status status = open_and_lock(context, path, directory);
     if (!status && directory->made)

@@ -11,7 +11,7 @@
 
 #define PATH "%.700s"
 
-static const char *kind_of(mode_t mode)
+static const char *file_kind_of(mode_t mode)
 {
     if (S_ISDIR(mode))
         return "a directory";
@@ -30,7 +30,7 @@ static mh_status map_open_file(mh_context *context, const char *path, int fd, mh
                        strerror(errno));
     if (!S_ISREG(status.st_mode))
         return mh_fail(context, MH_ERROR_FILE, PATH ": is %s, expected a regular file", path,
-                       kind_of(status.st_mode));
+                       file_kind_of(status.st_mode));
     if (status.st_size == 0)
         return MH_OK;
     if ((uintmax_t)status.st_size > PTRDIFF_MAX)

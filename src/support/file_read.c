@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static mh_status fail_with(mh_file_reader *reader, int error, const char *what)
+static mh_status file_read_fail(mh_file_reader *reader, int error, const char *what)
 {
     return mh_fail(reader->context, MH_ERROR_FILE, "%.700s: %s: %s", reader->path, what,
                    strerror(error));
@@ -28,7 +28,7 @@ mh_status mh_file_open(mh_context *context, const char *path, mh_file_reader *re
                                                   : 0;
     if (!error)
         return MH_OK;
-    mh_status failure = fail_with(reader, error, "cannot be opened");
+    mh_status failure = file_read_fail(reader, error, "cannot be opened");
     mh_file_close(reader);
     return failure;
 }
@@ -40,7 +40,7 @@ mh_status mh_file_read(mh_file_reader *reader, void *bytes, size_t size, size_t 
         count = read(reader->fd, bytes, size);
     while (count < 0 && errno == EINTR);
     *got = count > 0 ? (size_t)count : 0;
-    return count < 0 ? fail_with(reader, errno, "cannot be read") : MH_OK;
+    return count < 0 ? file_read_fail(reader, errno, "cannot be read") : MH_OK;
 }
 
 void mh_file_close(mh_file_reader *reader)

@@ -13,9 +13,8 @@
 // length. A rename does not preserve hard links to the old file and its ACLs.
 #include "support/file.h"
 
-#include "base/context.h"
-#include "base/entropy.h"
-#include "base/sync.h"
+#include "support/entropy.h"
+#include "support/sync.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +43,7 @@ struct mh_file_writer {
     char buffer[1 << 16];
 };
 
-static mh_status fail_with(mh_file_writer *writer, int error, const char *what)
+static mh_status file_write_fail(mh_file_writer *writer, int error, const char *what)
 {
     writer->error = error;
     return mh_fail(writer->context, MH_ERROR_FILE, PATH ": %s: %s", writer->path, what,
@@ -89,7 +88,7 @@ static int follow_link(char target[PATH_MAX])
 }
 
 // Follows links until a file, a nonexistent name, or one of our own descriptors is reached.
-static int follow_links(char target[PATH_MAX])
+static int file_follow_links(char target[PATH_MAX])
 {
     enum { MOST_LINKS = 40 }; // as in Linux
     struct stat status;
@@ -113,7 +112,7 @@ static void name_temporary(char *name, size_t size)
 }
 
 // Opens the directory of `target`; `base` is the rest of the path.
-static int open_directory(mh_file_writer *writer)
+static int file_open_directory(mh_file_writer *writer)
 {
     char directory[PATH_MAX];
     char *slash = strrchr(writer->target, '/');
@@ -190,14 +189,14 @@ static mh_status keep_permissions(mh_file_writer *writer, const struct stat *old
 {
     struct stat made;
     if (fstat(writer->fd, &made) != 0)
-        return fail_with(writer, errno, "the temporary file cannot be examined");
+        return file_write_fail(writer, errno, "the temporary file cannot be examined");
     if ((made.st_uid != old->st_uid || made.st_gid != old->st_gid) &&
         fchown(writer->fd, old->st_uid, old->st_gid) != 0)
-        mh_log(writer->context, MH_LOG_DEBUG, PATH ": the owner changes: %s", writer->path,
+        mh_log(writer->context, MH_LOG_DEBUG, PATH ": the owner cannot be kept: %s", writer->path,
                strerror(errno));
     mode_t mode = old->st_mode & 0777;
     if ((made.st_mode & 0777) != mode && fchmod(writer->fd, mode) != 0)
-        return fail_with(writer, errno, "permissions cannot be kept");
+        return file_write_fail(writer, errno, "permissions cannot be kept");
     return MH_OK;
 }
 
@@ -205,13 +204,13 @@ static mh_status begin_temporary(mh_file_writer *writer, const struct stat *old)
 {
     // A rename needs no permission for the old file, but write protection is to be respected.
     if (old && euidaccess(writer->target, W_OK) != 0)
-        return fail_with(writer, errno, "cannot be written");
-    int error = open_directory(writer);
+        return file_write_fail(writer, errno, "cannot be written");
+    int error = file_open_directory(writer);
     if (error)
-        return fail_with(writer, error, "its directory cannot be opened");
+        return file_write_fail(writer, error, "its directory cannot be opened");
     error = create_temporary(writer, old ? old->st_mode & 0777 : 0666);
     if (error)
-        return fail_with(writer, error, "no file can be created in its directory");
+        return file_write_fail(writer, error, "no file can be created in its directory");
     return old ? keep_permissions(writer, old) : MH_OK;
 }
 
@@ -220,21 +219,21 @@ static mh_status begin_direct(mh_file_writer *writer)
     int descriptor = own_descriptor(writer->target);
     writer->fd = descriptor >= 0 ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
                                  : open(writer->target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return writer->fd < 0 ? fail_with(writer, errno, "cannot be written") : MH_OK;
+    return writer->fd < 0 ? file_write_fail(writer, errno, "cannot be written") : MH_OK;
 }
 
 static mh_status begin(mh_file_writer *writer)
 {
-    int error = follow_links(writer->target);
+    int error = file_follow_links(writer->target);
     if (error)
-        return fail_with(writer, error, "cannot be written");
+        return file_write_fail(writer, error, "cannot be written");
     if (own_descriptor(writer->target) >= 0)
         return begin_direct(writer);
     struct stat status;
     if (stat(writer->target, &status) != 0)
         return begin_temporary(writer, NULL);
     if (S_ISDIR(status.st_mode))
-        return fail_with(writer, EISDIR, "cannot be written");
+        return file_write_fail(writer, EISDIR, "cannot be written");
     return S_ISREG(status.st_mode) ? begin_temporary(writer, &status) : begin_direct(writer);
 }
 
@@ -272,7 +271,7 @@ static mh_status write_through(mh_file_writer *writer, const char *bytes, size_t
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return fail_with(writer, written < 0 ? errno : ENOSPC, "cannot be written");
+            return file_write_fail(writer, written < 0 ? errno : ENOSPC, "cannot be written");
         bytes += written;
         size -= (size_t)written;
     }
@@ -289,7 +288,7 @@ static mh_status flush(mh_file_writer *writer)
 mh_status mh_file_write(mh_file_writer *writer, const void *bytes, size_t size)
 {
     if (writer->error)
-        return fail_with(writer, writer->error, "cannot be written");
+        return file_write_fail(writer, writer->error, "cannot be written");
     if (size > sizeof writer->buffer - writer->buffered) {
         mh_status status = flush(writer);
         if (status)
@@ -307,30 +306,32 @@ static mh_status close_file(mh_file_writer *writer)
 {
     int fd = writer->fd;
     writer->fd = -1;
-    return close(fd) == 0 || errno == EINTR ? MH_OK : fail_with(writer, errno, "cannot be written");
+    return close(fd) == 0 || errno == EINTR ? MH_OK
+                                            : file_write_fail(writer, errno, "cannot be written");
 }
 
 static mh_status rename_temporary(mh_file_writer *writer)
 {
     if (renameat(writer->directory, writer->temporary, writer->directory, writer->base) != 0)
-        return fail_with(writer, errno, "cannot be replaced");
+        return file_write_fail(writer, errno, "cannot be replaced");
     writer->temporary[0] = '\0';
     const int error = writer->directory_synced ? mh_sync(writer->directory) : 0;
-    return error ? fail_with(writer, error, "is written, but may not survive a power failure")
-                 : MH_OK;
+    return error
+               ? file_write_fail(writer, error, "was written, but may not survive a power failure")
+               : MH_OK;
 }
 
 static mh_status commit(mh_file_writer *writer)
 {
     if (writer->error)
-        return fail_with(writer, writer->error, "cannot be written");
+        return file_write_fail(writer, writer->error, "cannot be written");
     bool renames = writer->directory >= 0;
     mh_status status = flush(writer);
     int error = !status && renames ? mh_sync(writer->fd) : 0;
     if (!status && !error && writer->unnamed)
         error = try_names(writer, link_unnamed, 0);
     if (error)
-        status = fail_with(writer, error, "cannot be written");
+        status = file_write_fail(writer, error, "cannot be written");
     if (!status)
         status = close_file(writer);
     if (!status && renames)

@@ -36,24 +36,3 @@ void mh_shrink(mh_context *context, void *pointer, size_t *capacity, size_t elem
     memcpy(pointer, &none, sizeof none);
     *capacity = 0;
 }
-
-bool mh_text_append(mh_context *context, mh_text_buffer *buffer, const char *bytes, size_t size)
-{
-    size_t needed;
-    if (!mh_add_sizes(buffer->size, size, &needed))
-        needed = SIZE_MAX; // mh_grow then fails with a message
-    if (!mh_grow(context, &buffer->bytes, &buffer->capacity, needed, 1))
-        return false;
-    if (size > 0)
-        memcpy(buffer->bytes + buffer->size, bytes, size);
-    buffer->size += size;
-    return true;
-}
-
-void mh_text_buffer_free(mh_context *context, mh_text_buffer *buffer)
-{
-    if (!buffer)
-        return;
-    mh_shrink(context, &buffer->bytes, &buffer->capacity, 1);
-    buffer->size = 0;
-}

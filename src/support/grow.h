@@ -5,7 +5,7 @@
 
 #include "base/overflow.h"
 
-#include <multihead/text.h>
+#include <multihead/base.h>
 
 // Makes `*pointer` (any T *, as void *) hold at least `needed` elements; the contents are kept.
 // False with a message, and nothing changed, if out of memory.
@@ -13,8 +13,6 @@ bool mh_grow(mh_context *context, void *pointer, size_t *capacity, size_t needed
 
 // Frees such an array and makes it empty.
 void mh_shrink(mh_context *context, void *pointer, size_t *capacity, size_t element);
-
-bool mh_text_append(mh_context *context, mh_text_buffer *buffer, const char *bytes, size_t size);
 
 static inline uint64_t mh_mix(uint64_t x) // the finaliser of splitmix64
 {

@@ -117,7 +117,7 @@ static inline mh_status mh_json_load(const mh_source *source, const char *what, 
     json_decref(*root);
     *root = NULL;
     if (damaged || mh_json_out_of_memory(&error, text, size))
-        return mh_source_fail(source, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
+        return mh_source_fail(source, MH_ERROR_MEMORY, "out of memory for JSON of %zu bytes", size);
     return mh_source_fail(source, MH_ERROR_FORMAT, "%sis not valid JSON: %s at byte %d", what,
                           mh_quote_string(error.text).text, error.position);
 }

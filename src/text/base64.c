@@ -2,6 +2,7 @@
 // Base64: four characters are three bytes; "=" pads the last group.
 #include "text/base64.h"
 
+#include "support/buffer.h"
 #include "support/grow.h"
 
 static int value_of(char c)
@@ -15,7 +16,7 @@ static int value_of(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-mh_status mh_base64_decode(mh_context *context, const char *text, size_t size, mh_text_buffer *out)
+mh_status mh_base64_decode(mh_context *context, const char *text, size_t size, mh_buffer *out)
 {
     size_t padding = 0;
     out->size = 0;
@@ -24,7 +25,7 @@ mh_status mh_base64_decode(mh_context *context, const char *text, size_t size, m
                        size);
     while (padding < 2 && padding < size && text[size - 1 - padding] == '=')
         padding++;
-    if (!mh_grow(context, &out->bytes, &out->capacity, size / 4 * 3 + 1, 1))
+    if (!mh_grow(context, &out->data, &out->capacity, size / 4 * 3 + 1, 1))
         return MH_ERROR_MEMORY;
     for (size_t at = 0; at < size; at += 4) {
         uint32_t group = 0;
@@ -38,7 +39,7 @@ mh_status mh_base64_decode(mh_context *context, const char *text, size_t size, m
             group = group << 6 | (uint32_t)value;
         }
         for (int shift = 16; shift >= 0; shift -= 8)
-            out->bytes[out->size++] = (char)(group >> shift & 0xFF);
+            out->data[out->size++] = (char)(group >> shift & 0xFF);
     }
     out->size -= padding;
     return MH_OK;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Corpus BLEU, equal to sacreBLEU's to the last digit: the counts are integers, and the few
 // operations on them are done in its order, with the C library's exp and log, as in Python.
+#include "base/sized_struct.h"
+#include "support/buffer.h"
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -12,7 +14,7 @@ typedef struct bleu {
     bool lowercase;
     mh_ngrams words, grams;
     mh_symbols symbols;
-    mh_text_buffer text, spare;
+    mh_buffer text, spare;
     uint64_t correct[MH_BLEU_ORDER], total[MH_BLEU_ORDER], hypothesis_length, reference_length;
 } bleu;
 
@@ -35,10 +37,10 @@ static bool take_words(bleu *b, mh_text text)
     text = trim_trailing_whitespace(text);
     b->text.size = b->symbols.count = 0;
     if (!(b->lowercase ? mh_text_lowercase(b->context, text.bytes, text.size, &b->text)
-                       : mh_text_append(b->context, &b->text, text.bytes, text.size)) ||
+                       : mh_buffer_append(b->context, &b->text, text.bytes, text.size)) ||
         !mh_tokenize_13a(b->context, &b->text, &b->spare))
         return false;
-    for (size_t at = 0; mh_next_word(b->text.bytes, b->text.size, &at, &word);)
+    for (size_t at = 0; mh_next_word(b->text.data, b->text.size, &at, &word);)
         if (!mh_symbols_add_word(&b->words, word.bytes, word.size, &b->symbols))
             return false;
     return true;
@@ -63,8 +65,8 @@ static size_t nearer(size_t length, size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static bool add_segment(bleu *b, mh_text hypothesis, const mh_text *references, size_t step,
-                        size_t reference_count)
+static bool bleu_add_segment(bleu *b, mh_text hypothesis, const mh_text *references, size_t step,
+                             size_t reference_count)
 {
     if (!mh_ngrams_reset(&b->words) || !mh_ngrams_reset(&b->grams) || !take_words(b, hypothesis) ||
         !mh_ngrams_count(&b->grams, b->symbols.items, b->symbols.count, MH_BLEU_ORDER, true))
@@ -89,14 +91,15 @@ static bool add_segment(bleu *b, mh_text hypothesis, const mh_text *references, 
 
 static double floored_log(double x) { return x == 0 ? -9999999999.0 : log(x); }
 
-static void compute(const bleu *b, mh_bleu_score *score)
+static void bleu_compute(const bleu *b, mh_bleu_score *score)
 {
     double hypothesis = (double)b->hypothesis_length, reference = (double)b->reference_length;
     double smoothing = 1, sum = 0;
     bool any = false;
-    *score = (mh_bleu_score){.brevity_penalty = 1,
-                             .hypothesis_length = b->hypothesis_length,
-                             .reference_length = b->reference_length};
+    *score = mh_bleu_score_default();
+    score->brevity_penalty = 1;
+    score->hypothesis_length = b->hypothesis_length;
+    score->reference_length = b->reference_length;
     if (b->hypothesis_length < b->reference_length)
         score->brevity_penalty = b->hypothesis_length ? exp(1 - reference / hypothesis) : 0;
     for (int n = 0; n < MH_BLEU_ORDER; n++)
@@ -119,6 +122,8 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
 {
     mh_status status =
         mh_score_check(context, hypotheses, references, count, reference_count, score);
+    if (status == MH_OK)
+        status = MH_CHECK_OUTPUT(context, mh_bleu_score, score);
     if (status != MH_OK)
         return status;
     bleu b = {.context = context,
@@ -126,14 +131,17 @@ mh_status mh_bleu(mh_context *context, const mh_text *hypotheses, const mh_text 
               .words = {.context = context},
               .grams = {.context = context}};
     for (size_t i = 0; i < count && status == MH_OK; i++)
-        if (!add_segment(&b, hypotheses[i], references + i, count, reference_count))
+        if (!bleu_add_segment(&b, hypotheses[i], references + i, count, reference_count))
             status = MH_ERROR_MEMORY;
-    if (status == MH_OK)
-        compute(&b, score);
+    mh_bleu_score own;
+    if (status == MH_OK) {
+        bleu_compute(&b, &own);
+        mh_write_struct(&own, sizeof own, score);
+    }
     mh_ngrams_free(&b.words);
     mh_ngrams_free(&b.grams);
     mh_shrink(context, &b.symbols.items, &b.symbols.capacity, sizeof *b.symbols.items);
-    mh_text_buffer_free(context, &b.text);
-    mh_text_buffer_free(context, &b.spare);
+    mh_buffer_free(context, &b.text);
+    mh_buffer_free(context, &b.spare);
     return status;
 }

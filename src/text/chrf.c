@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Corpus chrF and chrF++, equal to sacreBLEU's to the last digit: of several references, the one
 // with the best segment score counts; n-gram orders that either side lacks are skipped.
+#include "support/buffer.h"
 #include "text/ngrams.h"
 #include "text/score_text.h"
 #include "text/utf8.h"
@@ -17,7 +18,7 @@ typedef struct chrf {
     bool lowercase;
     mh_ngrams characters, words, word_grams;
     mh_symbols symbols;
-    mh_text_buffer text;
+    mh_buffer text;
 } chrf;
 
 static bool is_punctuation(char c)
@@ -41,11 +42,11 @@ static bool add_split_word(chrf *c, mh_text word)
             mh_symbols_add_word(&c->words, word.bytes + length, word.size - length, &c->symbols));
 }
 
-static bool count_words(chrf *c, bool is_hypothesis)
+static bool chrf_count_words(chrf *c, bool is_hypothesis)
 {
     mh_text word;
     c->symbols.count = 0;
-    for (size_t at = 0; mh_next_word(c->text.bytes, c->text.size, &at, &word);)
+    for (size_t at = 0; mh_next_word(c->text.data, c->text.size, &at, &word);)
         if (!add_split_word(c, word))
             return false;
     return mh_ngrams_count(&c->word_grams, c->symbols.items, c->symbols.count,
@@ -56,7 +57,7 @@ static bool count_characters(chrf *c, bool is_hypothesis)
 {
     c->symbols.count = 0;
     for (size_t at = 0, length; at < c->text.size; at += length) {
-        uint32_t point = mh_utf8_decode(c->text.bytes + at, &length);
+        uint32_t point = mh_utf8_decode(c->text.data + at, &length);
         if (!mh_is_space(point) && !mh_symbols_add(c->context, &c->symbols, point))
             return false;
     }
@@ -68,10 +69,10 @@ static bool count_text(chrf *c, mh_text text, bool is_hypothesis)
 {
     c->text.size = 0;
     if (!(c->lowercase ? mh_text_lowercase(c->context, text.bytes, text.size, &c->text)
-                       : mh_text_append(c->context, &c->text, text.bytes, text.size)))
+                       : mh_buffer_append(c->context, &c->text, text.bytes, text.size)))
         return false;
     return count_characters(c, is_hypothesis) &&
-           (c->word_order == 0 || count_words(c, is_hypothesis));
+           (c->word_order == 0 || chrf_count_words(c, is_hypothesis));
 }
 
 // Sums the n-grams of a tree, and resets those of the reference.
@@ -110,8 +111,8 @@ static double f_score(const counts *s, size_t orders)
     return 100 * score;
 }
 
-static bool add_segment(chrf *c, mh_text hypothesis, const mh_text *references, size_t step,
-                        size_t reference_count, counts *sums)
+static bool chrf_add_segment(chrf *c, mh_text hypothesis, const mh_text *references, size_t step,
+                             size_t reference_count, counts *sums)
 {
     const size_t orders = CHARACTER_ORDER + c->word_order;
     counts best = {0};
@@ -160,7 +161,7 @@ mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text 
               .word_grams = {.context = context}};
     counts sums = {0};
     for (size_t i = 0; i < count && status == MH_OK; i++)
-        if (!add_segment(&c, hypotheses[i], references + i, count, reference_count, &sums))
+        if (!chrf_add_segment(&c, hypotheses[i], references + i, count, reference_count, &sums))
             status = MH_ERROR_MEMORY;
     if (status == MH_OK)
         *score = f_score(&sums, CHARACTER_ORDER + word_order);
@@ -168,6 +169,6 @@ mh_status mh_chrf(mh_context *context, const mh_text *hypotheses, const mh_text 
     mh_ngrams_free(&c.words);
     mh_ngrams_free(&c.word_grams);
     mh_shrink(context, &c.symbols.items, &c.symbols.capacity, sizeof *c.symbols.items);
-    mh_text_buffer_free(context, &c.text);
+    mh_buffer_free(context, &c.text);
     return status;
 }

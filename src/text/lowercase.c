@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lower case as Python's str.lower(): one character each, except for Unicode's two
 // language-independent special cases: I with a dot, and a sigma at a word's end.
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 
@@ -54,7 +55,7 @@ static bool cased_after(const char *text, size_t size, size_t at)
     return false;
 }
 
-bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_text_buffer *out)
+bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_buffer *out)
 {
     for (size_t at = 0, length; at < size; at += length) {
         char bytes[8];
@@ -68,7 +69,7 @@ bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_te
         } else {
             made = mh_utf8_encode((uint32_t)utf8proc_tolower((int32_t)c), bytes);
         }
-        if (!mh_text_append(context, out, bytes, made))
+        if (!mh_buffer_append(context, out, bytes, made))
             return false;
     }
     return true;

@@ -9,7 +9,8 @@
 //     C ' e s t  t r e ̀ s  b o n          one by one: copied if below U+0300; what is above is
 //     copied     ~~~~~~~    copied        taken with the character before it up to the next below
 //                  segment
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 
@@ -27,7 +28,7 @@ typedef struct segment {
     size_t count, capacity, sorted_capacity;
 } segment;
 
-static unsigned class_of(int32_t point)
+static unsigned nfc_class_of(int32_t point)
 {
     return (unsigned)(utf8proc_get_property(point)->combining_class) & (CLASSES - 1);
 }
@@ -37,7 +38,7 @@ static void sort_short(int32_t *points, size_t count)
     for (size_t i = 1; i < count; i++) {
         int32_t point = points[i];
         size_t j = i;
-        for (; j > 0 && class_of(points[j - 1]) > class_of(point); j--)
+        for (; j > 0 && nfc_class_of(points[j - 1]) > nfc_class_of(point); j--)
             points[j] = points[j - 1];
         points[j] = point;
     }
@@ -49,11 +50,11 @@ static bool sort_long(mh_context *context, segment *s, int32_t *points, size_t c
     if (!mh_grow(context, &s->sorted, &s->sorted_capacity, count, sizeof *s->sorted))
         return false;
     for (size_t i = 0; i < count; i++)
-        begin[class_of(points[i]) + 1]++;
+        begin[nfc_class_of(points[i]) + 1]++;
     for (size_t c = 0; c < CLASSES; c++)
         begin[c + 1] += begin[c];
     for (size_t i = 0; i < count; i++)
-        s->sorted[begin[class_of(points[i])]++] = points[i];
+        s->sorted[begin[nfc_class_of(points[i])]++] = points[i];
     memcpy(points, s->sorted, count * sizeof *points);
     return true;
 }
@@ -63,7 +64,7 @@ static bool sort_marks(mh_context *context, segment *s)
 {
     for (size_t i = 0; i < s->count;) {
         size_t end = i;
-        while (end < s->count && class_of(s->points[end]) != 0)
+        while (end < s->count && nfc_class_of(s->points[end]) != 0)
             end++;
         if (end - i > SHORT_RUN && !sort_long(context, s, s->points + i, end - i))
             return false;
@@ -96,7 +97,7 @@ static bool decompose(mh_context *context, const char *text, size_t size, segmen
 }
 
 static bool normalise_segment(mh_context *context, const char *text, size_t size, segment *s,
-                              mh_text_buffer *out)
+                              mh_buffer *out)
 {
     if (!decompose(context, text, size, s) || !sort_marks(context, s))
         return false;
@@ -105,14 +106,14 @@ static bool normalise_segment(mh_context *context, const char *text, size_t size
     for (utf8proc_ssize_t i = 0; i < count; i++) {
         char bytes[4];
         size_t length = mh_utf8_encode((uint32_t)s->points[i], bytes);
-        if (!mh_text_append(context, out, bytes, length))
+        if (!mh_buffer_append(context, out, bytes, length))
             return false;
     }
     return true;
 }
 
-static bool normalise(mh_context *context, const char *text, size_t size, segment *s,
-                      mh_text_buffer *out)
+static bool nfc_normalise(mh_context *context, const char *text, size_t size, segment *s,
+                          mh_buffer *out)
 {
     size_t copied = 0, before = 0; // before: the beginning of the character before `at`
     for (size_t at = 0, length; at < size;) {
@@ -125,15 +126,15 @@ static bool normalise(mh_context *context, const char *text, size_t size, segmen
             mh_utf8_decode(text + at, &length);
             at += length;
         }
-        if (!mh_text_append(context, out, text + copied, before - copied) ||
+        if (!mh_buffer_append(context, out, text + copied, before - copied) ||
             !normalise_segment(context, text + before, at - before, s, out))
             return false;
         copied = before = at;
     }
-    return mh_text_append(context, out, text + copied, size - copied);
+    return mh_buffer_append(context, out, text + copied, size - copied);
 }
 
-mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_text_buffer *out)
+mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_buffer *out)
 {
     if (MH_NEED(context, {"out", out}, {"text", mh_array(text, size)}))
         return MH_ERROR_ARGUMENT;
@@ -142,7 +143,7 @@ mh_status mh_text_nfc(mh_context *context, const char *text, size_t size, mh_tex
     if (status != MH_OK || size == 0)
         return status;
     segment s = {0};
-    if (!normalise(context, text, size, &s, out)) {
+    if (!nfc_normalise(context, text, size, &s, out)) {
         out->size = 0;
         status = MH_ERROR_MEMORY;
     }

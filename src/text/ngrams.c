@@ -4,7 +4,7 @@
 
 #include "text/utf8.h"
 
-static size_t find_slot(const mh_ngrams *g, uint64_t key)
+static size_t ngram_find_slot(const mh_ngrams *g, uint64_t key)
 {
     size_t mask = g->slot_count - 1, slot = (size_t)mh_mix(key) & mask;
     while (g->slots[slot] != 0 && g->nodes[g->slots[slot]].key != key)
@@ -20,7 +20,7 @@ bool mh_ngrams_reset(mh_ngrams *g)
         memset(g->slots, 0, g->slot_count * sizeof *g->slots);
     else
         for (size_t i = g->count; i > 1; i--)
-            g->slots[find_slot(g, g->nodes[i - 1].key)] = 0;
+            g->slots[ngram_find_slot(g, g->nodes[i - 1].key)] = 0;
     g->count = 0;
     if (!mh_grow(g->context, &g->nodes, &g->capacity, 1, sizeof *g->nodes))
         return false;
@@ -35,7 +35,7 @@ void mh_ngrams_free(mh_ngrams *g)
     g->count = 0;
 }
 
-static bool widen(mh_ngrams *g)
+static bool ngram_widen(mh_ngrams *g)
 {
     if (2 * (g->count + 1) <= g->slot_count)
         return true;
@@ -48,7 +48,7 @@ static bool widen(mh_ngrams *g)
     g->slots = slots;
     g->slot_count = size;
     for (size_t i = 1; i < g->count; i++)
-        slots[find_slot(g, g->nodes[i].key)] = (uint32_t)i;
+        slots[ngram_find_slot(g, g->nodes[i].key)] = (uint32_t)i;
     return true;
 }
 
@@ -56,9 +56,9 @@ static bool widen(mh_ngrams *g)
 static uint32_t child(mh_ngrams *g, uint32_t parent, uint32_t symbol)
 {
     uint64_t key = (uint64_t)parent << 32 | symbol;
-    if (!widen(g))
+    if (!ngram_widen(g))
         return 0;
-    size_t slot = find_slot(g, key);
+    size_t slot = ngram_find_slot(g, key);
     if (g->slots[slot] != 0)
         return g->slots[slot];
     if (g->count >= UINT32_MAX ||

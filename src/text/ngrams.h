@@ -8,6 +8,7 @@
 #ifndef MH_TEXT_NGRAMS_H
 #define MH_TEXT_NGRAMS_H
 
+#include "support/buffer.h"
 #include "support/grow.h"
 
 typedef struct mh_ngram {

@@ -4,6 +4,7 @@
 // character's bytes contain them. So a model of typeset French keeps its apostrophes.
 #include "text/plain_text.h"
 
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 
@@ -64,7 +65,7 @@ enum { RELATIVES = sizeof relatives / sizeof *relatives, NONE = RELATIVES };
 _Static_assert(RELATIVES <= 64, "a bit each");
 
 // The relative whose character the text begins with.
-static size_t find(const char *text, size_t size)
+static size_t plain_find(const char *text, size_t size)
 {
     for (size_t i = 0; i < RELATIVES; i++) {
         const char *character = relatives[i].character;
@@ -87,7 +88,7 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
             continue;
         for (size_t i = 0; i < token.size; i++) {
             const size_t r =
-                is_ascii(token.bytes[i]) ? NONE : find(token.bytes + i, token.size - i);
+                is_ascii(token.bytes[i]) ? NONE : plain_find(token.bytes + i, token.size - i);
             if (r != NONE)
                 foreign &= ~(UINT64_C(1) << r);
         }
@@ -102,7 +103,7 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
     *length = 1;
     if (is_ascii(*text))
         return *text >= '\t' && *text <= '\r' ? " " : NULL; // tabs and line breaks
-    const size_t r = find(text, size);
+    const size_t r = plain_find(text, size);
     if (r == NONE || !(foreign >> r & 1))
         return NULL;
     *length = strlen(relatives[r].character);
@@ -110,11 +111,11 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
 }
 
 mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text, size_t size,
-                        mh_text_buffer *out)
+                        mh_buffer *out)
 {
     mh_status status = mh_utf8_check(context, text, size);
     out->size = 0;
-    if (!status && !mh_grow(context, &out->bytes, &out->capacity, size + 1, 1))
+    if (!status && !mh_grow(context, &out->data, &out->capacity, size + 1, 1))
         status = MH_ERROR_MEMORY;
     if (status)
         return status;
@@ -123,10 +124,10 @@ mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text,
         const char *plain = relative_of(foreign, text + i, size - i, &length);
         const size_t count = plain ? strlen(plain) : 1;
         const char *from = plain ? plain : text + i;
-        const bool again = out->size > 0 && out->bytes[out->size - 1] == ' ';
+        const bool again = out->size > 0 && out->data[out->size - 1] == ' ';
         if (count == 1 && *from == ' ' && again)
             continue;
-        memcpy(out->bytes + out->size, from, count);
+        memcpy(out->data + out->size, from, count);
         out->size += count;
     }
     return MH_OK;

@@ -15,6 +15,6 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer);
 // space for every run of spaces, tabs and line breaks. Everything else is copied unchanged. Errors:
 // MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
 mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text, size_t size,
-                        mh_text_buffer *out);
+                        mh_buffer *out);
 
 #endif

@@ -3,8 +3,9 @@
 // to right and never within its own output. All patterns are ASCII, and a byte of a multi-byte
 // character is "not a digit" just as the whole character, so it works on bytes.
 #include "text/score_text.h"
+#include "support/buffer.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/utf8.h"
 
 bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
@@ -22,22 +23,22 @@ bool mh_next_word(const char *text, size_t size, size_t *at, mh_text *word)
 }
 
 // In place: `to` is not longer than `from`.
-static void replace_all(mh_text_buffer *text, const char *from, const char *to)
+static void replace_all(mh_buffer *text, const char *from, const char *to)
 {
     size_t from_size = strlen(from), to_size = strlen(to), kept = 0;
     for (size_t i = 0; i < text->size;) {
-        if (text->size - i >= from_size && memcmp(text->bytes + i, from, from_size) == 0) {
-            memcpy(text->bytes + kept, to, to_size);
+        if (text->size - i >= from_size && memcmp(text->data + i, from, from_size) == 0) {
+            memcpy(text->data + kept, to, to_size);
             kept += to_size;
             i += from_size;
         } else {
-            text->bytes[kept++] = text->bytes[i++];
+            text->data[kept++] = text->data[i++];
         }
     }
     text->size = kept;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool score_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_stop(char c) { return c == '.' || c == ','; }
 
 static bool stands_alone(char c) // [\{-\~\[-\` -\&\(-\+\:-\@\/]
@@ -56,37 +57,37 @@ static const char *rule_alone(char a, char b)
 
 static const char *rule_stop_after(char a, char b)
 {
-    return !is_digit(a) && is_stop(b) ? "1 2 " : "";
+    return !score_is_digit(a) && is_stop(b) ? "1 2 " : "";
 }
 static const char *rule_stop_before(char a, char b)
 {
-    return is_stop(a) && !is_digit(b) ? " 1 2" : "";
+    return is_stop(a) && !score_is_digit(b) ? " 1 2" : "";
 }
-static const char *rule_dash(char a, char b) { return is_digit(a) && b == '-' ? "1 2 " : ""; }
+static const char *rule_dash(char a, char b) { return score_is_digit(a) && b == '-' ? "1 2 " : ""; }
 
 static bool apply(mh_context *context, const char *(*rule)(char, char), bool needs_two,
-                  mh_text_buffer *text, mh_text_buffer *out)
+                  mh_buffer *text, mh_buffer *out)
 {
     out->size = 0;
-    if (!mh_grow(context, &out->bytes, &out->capacity, 3 * text->size + 1, 1))
+    if (!mh_grow(context, &out->data, &out->capacity, 3 * text->size + 1, 1))
         return false;
     for (size_t i = 0; i < text->size; i++) {
-        char a = text->bytes[i], b = i + 1 < text->size ? text->bytes[i + 1] : '\0';
+        char a = text->data[i], b = i + 1 < text->size ? text->data[i + 1] : '\0';
         const char *form = needs_two && i + 1 == text->size ? "" : rule(a, b);
         if (!*form)
-            out->bytes[out->size++] = a;
+            out->data[out->size++] = a;
         for (; *form; form++) {
             i += *form == '2';
-            out->bytes[out->size++] = *form == '1' ? a : *form == '2' ? b : ' ';
+            out->data[out->size++] = *form == '1' ? a : *form == '2' ? b : ' ';
         }
     }
-    mh_text_buffer swap = *text;
+    mh_buffer swap = *text;
     *text = *out;
     *out = swap;
     return true;
 }
 
-bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *spare)
+bool mh_tokenize_13a(mh_context *context, mh_buffer *text, mh_buffer *spare)
 {
     replace_all(text, "<skipped>", "");
     replace_all(text, "-\n", "");
@@ -97,11 +98,11 @@ bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *
     replace_all(text, "&gt;", ">");
     // Spaces at both ends, so that the rules match there.
     spare->size = 0;
-    if (!mh_text_append(context, spare, " ", 1) ||
-        !mh_text_append(context, spare, text->bytes, text->size) ||
-        !mh_text_append(context, spare, " ", 1))
+    if (!mh_buffer_append(context, spare, " ", 1) ||
+        !mh_buffer_append(context, spare, text->data, text->size) ||
+        !mh_buffer_append(context, spare, " ", 1))
         return false;
-    mh_text_buffer swap = *text;
+    mh_buffer swap = *text;
     *text = *spare;
     *spare = swap;
     return apply(context, rule_alone, false, text, spare) &&
@@ -110,8 +111,8 @@ bool mh_tokenize_13a(mh_context *context, mh_text_buffer *text, mh_text_buffer *
            apply(context, rule_dash, true, text, spare);
 }
 
-static mh_status check_texts(mh_context *context, const char *what, const mh_text *texts,
-                             size_t count)
+static mh_status score_check_texts(mh_context *context, const char *what, const mh_text *texts,
+                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!texts[i].bytes && texts[i].size > 0)
@@ -135,6 +136,6 @@ mh_status mh_score_check(mh_context *context, const mh_text *hypotheses, const m
     if (reference_count == 0 || !mh_multiply_sizes(count, reference_count, &total))
         return mh_fail(context, MH_ERROR_ARGUMENT, "score: %zu references, expected at least 1",
                        reference_count);
-    mh_status status = check_texts(context, "hypothesis", hypotheses, count);
-    return status == MH_OK ? check_texts(context, "reference", references, total) : status;
+    mh_status status = score_check_texts(context, "hypothesis", hypotheses, count);
+    return status == MH_OK ? score_check_texts(context, "reference", references, total) : status;
 }

@@ -26,7 +26,7 @@ static size_t one_of(const char *text, size_t size, size_t at, const char *set)
 #define CLOSERS  "\"')]}\xC2\xBB\xE2\x80\x9D\xE2\x80\x99\xE2\x80\xBA\xE3\x80\x8D"
 #define COMMAS   ",;:\xEF\xBC\x8C\xE3\x80\x81\xEF\xBC\x9B"
 
-static size_t whitespace(const char *text, size_t size, size_t at)
+static size_t sentence_whitespace(const char *text, size_t size, size_t at)
 {
     size_t length;
     return at < size && mh_is_space(mh_utf8_decode(text + at, &length)) ? length : 0;
@@ -34,7 +34,7 @@ static size_t whitespace(const char *text, size_t size, size_t at)
 
 static size_t skip_whitespace(const char *text, size_t size, size_t at, size_t most)
 {
-    for (size_t length; (length = whitespace(text, size, at)) > 0 && at + length <= most;)
+    for (size_t length; (length = sentence_whitespace(text, size, at)) > 0 && at + length <= most;)
         at += length;
     return at;
 }
@@ -71,7 +71,8 @@ static bool small_letter(const char *text, size_t size, size_t at)
 static size_t skip_closers(const char *text, size_t size, size_t at)
 {
     for (;;) {
-        size_t length = one_of(text, size, at, CLOSERS), space = whitespace(text, size, at);
+        size_t length = one_of(text, size, at, CLOSERS),
+               space = sentence_whitespace(text, size, at);
         if (length == 0 && space > 0)
             length = space * (one_of(text, size, at + space, "\xC2\xBB") > 0);
         if (length == 0)
@@ -97,7 +98,7 @@ static size_t end_at_marks(const char *text, size_t size, size_t at, size_t *mar
     end = skip_closers(text, size, end);
     if (ends_alone)
         return end;
-    if (end < size && whitespace(text, size, end) == 0)
+    if (end < size && sentence_whitespace(text, size, end) == 0)
         return 0; // 3.14, example.org
     size_t next = skip_whitespace(text, size, end, size < end + 64 ? size : end + 64);
     if (small_letter(text, size, next) || (lone_stop && is_abbreviation(text, at)))
@@ -115,12 +116,13 @@ static size_t whole_characters(const char *text, size_t size, size_t most)
 }
 
 // The best position to cut a sentence longer than `most`.
-static size_t cut(const char *text, size_t size, size_t most)
+static size_t sentence_cut(const char *text, size_t size, size_t most)
 {
     size_t after_comma = 0, after_whitespace = 0, length;
     for (size_t at = 0; at < most; at += length) {
         mh_utf8_decode(text + at, &length);
-        size_t comma = one_of(text, size, at, COMMAS), space = whitespace(text, size, at + comma);
+        size_t comma = one_of(text, size, at, COMMAS),
+               space = sentence_whitespace(text, size, at + comma);
         if (space == 0)
             continue;
         size_t end = skip_whitespace(text, size, at + comma, most);
@@ -153,5 +155,5 @@ size_t mh_sentence_length(const char *text, size_t size, size_t most)
         if (end > 0)
             return skip_whitespace(text, seen, end, most);
     }
-    return size <= most ? size : cut(text, seen, most);
+    return size <= most ? size : sentence_cut(text, seen, most);
 }

@@ -14,6 +14,7 @@
 #ifndef MH_TEXT_TOKENIZER_H
 #define MH_TEXT_TOKENIZER_H
 
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/tokenizer_components.h"
 
@@ -44,7 +45,7 @@ struct mh_tokenizer {
     uint64_t seed;          // of the hashes
     mh_token_entry *tokens;
     size_t count, capacity;
-    mh_text_buffer bytes; // of all tokens and components, concatenated
+    mh_buffer bytes; // of all tokens and components, concatenated
     mh_merge *merges;
     size_t merge_count, merge_capacity;
     uint32_t *by_bytes; // id + 1; 0 is free
@@ -97,19 +98,19 @@ bool mh_tokenizer_index_name(mh_context *context, mh_tokenizer *t, size_t id);
 bool mh_tokenizer_keep(mh_context *context, mh_tokenizer *t, const char *bytes, size_t size,
                        mh_span *span);
 
-static inline mh_text mh_kept(const mh_tokenizer *t, mh_span span)
+static inline mh_text mh_span_text(const mh_tokenizer *t, mh_span span)
 {
-    return span.size > 0 ? (mh_text){t->bytes.bytes + span.begin, span.size} : (mh_text){"", 0};
+    return span.size > 0 ? (mh_text){t->bytes.data + span.begin, span.size} : (mh_text){"", 0};
 }
 
 static inline mh_text mh_token_name(const mh_tokenizer *t, size_t id)
 {
-    return mh_kept(t, (mh_span){t->tokens[id].name, t->tokens[id].name_size});
+    return mh_span_text(t, (mh_span){t->tokens[id].name, t->tokens[id].name_size});
 }
 
 static inline const char *mh_token_bytes(const mh_tokenizer *t, size_t id)
 {
-    return t->tokens[id].size > 0 ? t->bytes.bytes + t->tokens[id].begin : "";
+    return t->tokens[id].size > 0 ? t->bytes.data + t->tokens[id].begin : "";
 }
 
 // Applies the merges to one word of bytes: tokenizer_bpe.h. `scratch` holds mh_word_scratch(size)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Added tokens: texts that become a token wherever they stand, whatever the model would make of
 // them. They are looked for from left to right, the longest first.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_classes.h"
 #include "text/tokenizer_patterns.h"
 #include "text/tokenizer_pieces.h"
@@ -62,7 +62,7 @@ static bool accept(search *s, const mh_added_token *token, size_t *begin, size_t
 }
 
 bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized, bool special,
-                    const char *all, size_t from, size_t size, mh_piece_list *pieces)
+                    const char *all, size_t from, size_t size, mh_chunk_list *pieces)
 {
     const mh_added_list *added = &t->parts.added;
     const mh_trie *trie = normalized ? &added->normal : &added->raw;
@@ -82,12 +82,12 @@ bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized,
         const mh_added_token *token = &added->items[found];
         if (!accept(&s, token, &begin, &end))
             continue;
-        if ((begin > s.free && !mh_piece_add(context, pieces, from + s.free, begin - s.free, -1)) ||
-            !mh_piece_add(context, pieces, from + begin, end - begin, token->id))
+        if ((begin > s.free && !mh_chunk_add(context, pieces, from + s.free, begin - s.free, -1)) ||
+            !mh_chunk_add(context, pieces, from + begin, end - begin, token->id))
             return false;
         s.free = end; // whitespace that a token took may be another token as well, as in tokenizers
     }
-    return s.free == size || mh_piece_add(context, pieces, from + s.free, size - s.free, -1);
+    return s.free == size || mh_chunk_add(context, pieces, from + s.free, size - s.free, -1);
 }
 
 // ---- tries ----------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ static bool build(mh_context *context, mh_tokenizer *t, bool normalized, mh_trie
         return false;
     for (size_t i = 0; i < added->count; i++) {
         const mh_added_token *token = &added->items[i];
-        mh_text text = mh_kept(t, normalized ? token->normal : token->content);
+        mh_text text = mh_span_text(t, normalized ? token->normal : token->content);
         if (token->normalized == normalized && text.size > 0)
             keys[count++] = (mh_trie_key){text.bytes, text.size, (uint32_t)i};
     }
@@ -114,10 +114,10 @@ static bool normalize_content(mh_context *context, mh_tokenizer *t, mh_added_tok
 {
     mh_aligned text = {.plain = true}, spare = {.plain = true};
     mh_form_scratch scratch = {0};
-    mh_text content = mh_kept(t, token->content);
-    bool done = mh_text_append(context, &text.text, content.bytes, content.size) &&
+    mh_text content = mh_span_text(t, token->content);
+    bool done = mh_buffer_append(context, &text.text, content.bytes, content.size) &&
                 mh_normalize(context, t, true, &scratch, &text, &spare) &&
-                mh_tokenizer_keep(context, t, text.text.bytes, text.text.size, &token->normal);
+                mh_tokenizer_keep(context, t, text.text.data, text.text.size, &token->normal);
     mh_aligned_free(context, &text);
     mh_aligned_free(context, &spare);
     mh_form_scratch_free(context, &scratch);

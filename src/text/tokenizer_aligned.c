@@ -4,7 +4,7 @@
 
 void mh_aligned_free(mh_context *context, mh_aligned *a)
 {
-    mh_text_buffer_free(context, &a->text);
+    mh_buffer_free(context, &a->text);
     mh_shrink(context, &a->from, &a->from_capacity, sizeof *a->from);
     mh_shrink(context, &a->to, &a->to_capacity, sizeof *a->to);
 }
@@ -38,7 +38,7 @@ static bool leave_plain(mh_context *context, mh_aligned *a, size_t more)
 {
     if (!reserve(context, a, a->text.size + more))
         return false;
-    write_plain(a, a->text.bytes, a->text.size, 0, a->base);
+    write_plain(a, a->text.data, a->text.size, 0, a->base);
     a->plain = false;
     return true;
 }
@@ -59,7 +59,7 @@ bool mh_aligned_append(mh_context *context, mh_aligned *a, const char *bytes, si
     }
     if (!stays && a->plain && !leave_plain(context, a, size))
         return false;
-    if (!mh_text_append(context, &a->text, bytes, size))
+    if (!mh_buffer_append(context, &a->text, bytes, size))
         return false;
     if (stays)
         return true;
@@ -81,14 +81,14 @@ bool mh_aligned_copy(mh_context *context, mh_aligned *a, const mh_aligned *sourc
     bool stays = a->plain && source->plain && a->base + at == source->base + begin;
     if (!stays && a->plain && !leave_plain(context, a, size))
         return false;
-    if (!mh_text_append(context, &a->text, source->text.bytes + begin, size))
+    if (!mh_buffer_append(context, &a->text, source->text.data + begin, size))
         return false;
     if (stays)
         return true;
     if (!reserve(context, a, at + size))
         return false;
     if (source->plain) {
-        write_plain(a, source->text.bytes + begin, size, at, source->base + (uint32_t)begin);
+        write_plain(a, source->text.data + begin, size, at, source->base + (uint32_t)begin);
         return true;
     }
     memcpy(a->from + at, source->from + begin, size * sizeof *a->from);

@@ -10,11 +10,12 @@
 #ifndef MH_TEXT_TOKENIZER_ALIGNED_H
 #define MH_TEXT_TOKENIZER_ALIGNED_H
 
+#include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
 
 typedef struct mh_aligned {
-    mh_text_buffer text;
+    mh_buffer text;
     uint32_t *from, *to; // (text.size) unless plain
     size_t from_capacity, to_capacity;
     uint32_t base;
@@ -44,9 +45,9 @@ static inline mh_range mh_aligned_range(const mh_aligned *a, size_t at)
     if (!a->plain)
         return (mh_range){a->from[at], a->to[at]};
     size_t begin = at, end = at + 1;
-    while (begin > 0 && (a->text.bytes[begin] & 0xC0) == 0x80)
+    while (begin > 0 && (a->text.data[begin] & 0xC0) == 0x80)
         begin--;
-    while (end < a->text.size && (a->text.bytes[end] & 0xC0) == 0x80)
+    while (end < a->text.size && (a->text.data[end] & 0xC0) == 0x80)
         end++;
     return (mh_range){a->base + (uint32_t)begin, a->base + (uint32_t)end};
 }

@@ -8,7 +8,7 @@
 //
 // Each symbol is merged away at most once and each merge adds at most two pairs, so that a word of
 // a megabyte takes no longer than a megabyte of words. Words that are a token are looked up.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_models.h"
 #include "text/utf8.h"
 
@@ -128,7 +128,7 @@ static size_t find_character(const mh_tokenizer *t, const char *text, size_t siz
                              bool last)
 {
     char bytes[2 * AFFIX_MAX + 4];
-    mh_text prefix = mh_kept(t, t->parts.prefix), suffix = mh_kept(t, t->parts.suffix);
+    mh_text prefix = mh_span_text(t, t->parts.prefix), suffix = mh_span_text(t, t->parts.suffix);
     prefix.size = first ? 0 : prefix.size;
     suffix.size = last ? suffix.size : 0;
     if (prefix.size + suffix.size == 0 && size == 1) {

@@ -2,7 +2,7 @@
 // Puts a tokenizer together; see tokenizer_build.h.
 #include "text/tokenizer_build.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_models.h"
 #include "text/tokenizer_patterns.h"

@@ -11,7 +11,7 @@
 // the longest match at each position. The tokenizers package goes by grapheme clusters: one of less
 // than 6 bytes is replaced as a whole by the rule of its shortest match, else its characters are,
 // one by one.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_forms.h"
 
 #include <utf8proc.h>
@@ -26,7 +26,7 @@ static bool find_rule(const mh_tokenizer *t, bool longest, const char *text, siz
                       size_t *matched, mh_text *replacement)
 {
     const mh_charsmap *map = &t->parts.charsmap;
-    const mh_text texts = mh_kept(t, map->texts);
+    const mh_text texts = mh_span_text(t, map->texts);
     bool found = false;
     size_t at = map->count > 0 ? offset_of(map->units[0]) : SIZE_MAX;
     for (size_t i = 0; i < size && text[i] != '\0' && (longest || !found); i++) {
@@ -64,13 +64,13 @@ static size_t count_characters(const char *text, size_t size)
 static bool write_rule(mh_context *context, const mh_aligned *in, size_t at, size_t size,
                        mh_text replacement, mh_aligned *out)
 {
-    size_t left = count_characters(in->text.bytes + at, size);
+    size_t left = count_characters(in->text.data + at, size);
     for (size_t i = 0, length, step; i < replacement.size; i += length) {
         mh_utf8_decode(replacement.bytes + i, &length);
         if (!mh_aligned_append(context, out, replacement.bytes + i, length,
                                mh_aligned_range(in, at)))
             return false;
-        mh_utf8_decode(in->text.bytes + at, &step);
+        mh_utf8_decode(in->text.data + at, &step);
         if (left > 1) {
             at += step;
             left--;
@@ -84,7 +84,7 @@ static bool write_rule(mh_context *context, const mh_aligned *in, size_t at, siz
 static bool apply_longest(mh_context *context, const mh_tokenizer *t, const mh_aligned *in,
                           mh_aligned *out)
 {
-    const char *text = in->text.bytes;
+    const char *text = in->text.data;
     for (size_t at = 0, length, size = in->text.size; at < size; at += length) {
         mh_text replacement;
         bool written;
@@ -119,7 +119,7 @@ static size_t cluster_length(const char *text, size_t size)
 static bool apply_cluster(mh_context *context, const mh_tokenizer *t, const mh_aligned *in,
                           size_t at, size_t size, mh_aligned *out)
 {
-    const char *text = in->text.bytes;
+    const char *text = in->text.data;
     mh_text replacement;
     size_t length, matched;
     if (size < CLUSTER_MAX && find_rule(t, false, text + at, size, &matched, &replacement))
@@ -141,7 +141,7 @@ bool mh_charsmap_apply(mh_context *context, const mh_tokenizer *t, bool longest,
     if (longest)
         return apply_longest(context, t, in, out);
     for (size_t at = 0, length; at < in->text.size; at += length) {
-        length = cluster_length(in->text.bytes + at, in->text.size - at);
+        length = cluster_length(in->text.data + at, in->text.size - at);
         if (!apply_cluster(context, t, in, at, length, out))
             return false;
     }

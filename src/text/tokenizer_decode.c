@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Ids to text: the tokens' names go through the decoders, each of which turns a list of strings
 // into another; what is left is put together.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_patterns.h"
 #include "text/utf8.h"
 
 typedef struct strings {
-    mh_text_buffer bytes;
+    mh_buffer bytes;
     size_t *ends; // of each string in `bytes`
     size_t count, capacity;
 } strings;
@@ -17,25 +17,25 @@ typedef struct decoding {
     mh_context *context;
     const mh_tokenizer *t;
     strings in, out;
-    mh_text_buffer scratch, more;
+    mh_buffer scratch, more;
 } decoding;
 
 static void free_strings(mh_context *context, strings *s)
 {
-    mh_text_buffer_free(context, &s->bytes);
+    mh_buffer_free(context, &s->bytes);
     mh_shrink(context, &s->ends, &s->capacity, sizeof *s->ends);
 }
 
 static mh_text string_at(const strings *s, size_t i)
 {
     size_t begin = i > 0 ? s->ends[i - 1] : 0;
-    return s->bytes.size > 0 ? (mh_text){s->bytes.bytes + begin, s->ends[i] - begin}
+    return s->bytes.size > 0 ? (mh_text){s->bytes.data + begin, s->ends[i] - begin}
                              : (mh_text){"", 0};
 }
 
 static bool append(decoding *d, mh_text text)
 {
-    return mh_text_append(d->context, &d->out.bytes, text.bytes, text.size);
+    return mh_buffer_append(d->context, &d->out.bytes, text.bytes, text.size);
 }
 
 // Ends the string that was appended.
@@ -51,18 +51,18 @@ static bool end_string(decoding *d)
 // ---- replacements -----------------------------------------------------------------------------
 
 static bool replace_into(mh_context *context, mh_pattern pattern, mh_text literal, mh_text content,
-                         mh_text text, mh_text_buffer *out)
+                         mh_text text, mh_buffer *out)
 {
     size_t at = 0, begin, end;
     if (text.size == 0)
         return true;
     while (mh_pattern_find(pattern, literal, text.bytes, text.size, at, &begin, &end)) {
-        if (!mh_text_append(context, out, text.bytes + at, begin - at) ||
-            !mh_text_append(context, out, content.bytes, content.size))
+        if (!mh_buffer_append(context, out, text.bytes + at, begin - at) ||
+            !mh_buffer_append(context, out, content.bytes, content.size))
             return false;
         at = end;
     }
-    return mh_text_append(context, out, text.bytes + at, text.size - at);
+    return mh_buffer_append(context, out, text.bytes + at, text.size - at);
 }
 
 // English punctuation without the space in front.
@@ -81,19 +81,19 @@ static bool clean_up(decoding *d, mh_text text)
 #undef RULE
     };
     d->scratch.size = 0;
-    if (!mh_text_append(d->context, &d->scratch, text.bytes, text.size))
+    if (!mh_buffer_append(d->context, &d->scratch, text.bytes, text.size))
         return false;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        mh_text now = {d->scratch.bytes, d->scratch.size};
+        mh_text now = {d->scratch.data, d->scratch.size};
         d->more.size = 0;
         if (!replace_into(d->context, MH_PATTERN_LITERAL, rules[i].from, rules[i].to, now,
                           &d->more))
             return false;
-        mh_text_buffer old = d->scratch;
+        mh_buffer old = d->scratch;
         d->scratch = d->more;
         d->more = old;
     }
-    return append(d, (mh_text){d->scratch.bytes, d->scratch.size});
+    return append(d, (mh_text){d->scratch.data, d->scratch.size});
 }
 
 // ---- decoders ---------------------------------------------------------------------------------
@@ -111,9 +111,9 @@ static bool append_bytes(decoding *d, mh_text text)
         unsigned char byte;
         if (!mh_character_byte(mh_utf8_decode(text.bytes + at, &length), &byte)) {
             d->more.size = before;
-            return mh_text_append(d->context, &d->more, text.bytes, text.size);
+            return mh_buffer_append(d->context, &d->more, text.bytes, text.size);
         }
-        if (!mh_text_append(d->context, &d->more, (const char *)&byte, 1))
+        if (!mh_buffer_append(d->context, &d->more, (const char *)&byte, 1))
             return false;
     }
     return true;
@@ -125,24 +125,24 @@ static bool decode_byte_level(decoding *d)
     for (size_t i = 0; i < d->in.count; i++)
         if (!append_bytes(d, string_at(&d->in, i)))
             return false;
-    return mh_utf8_repair(d->context, d->more.bytes, d->more.size, &d->scratch) == MH_OK &&
-           append(d, (mh_text){d->scratch.bytes, d->scratch.size}) && end_string(d);
+    return mh_utf8_repair(d->context, d->more.data, d->more.size, &d->scratch) == MH_OK &&
+           append(d, (mh_text){d->scratch.data, d->scratch.size}) && end_string(d);
 }
 
 static bool decode_wordpiece(decoding *d, const mh_component *c)
 {
-    const mh_text prefix = mh_kept(d->t, c->text);
+    const mh_text prefix = mh_span_text(d->t, c->text);
     for (size_t i = 0; i < d->in.count; i++) {
         mh_text text = string_at(&d->in, i);
-        mh_text_buffer joined = {0};
+        mh_buffer joined = {0};
         bool continues = i > 0 && starts_with(text, prefix);
         if (continues)
             text = (mh_text){text.bytes + prefix.size, text.size - prefix.size};
-        bool done = (i == 0 || continues || mh_text_append(d->context, &joined, " ", 1)) &&
-                    mh_text_append(d->context, &joined, text.bytes, text.size);
-        mh_text whole = {joined.bytes, joined.size};
+        bool done = (i == 0 || continues || mh_buffer_append(d->context, &joined, " ", 1)) &&
+                    mh_buffer_append(d->context, &joined, text.bytes, text.size);
+        mh_text whole = {joined.data, joined.size};
         done = done && (c->cleanup ? clean_up(d, whole) : append(d, whole)) && end_string(d);
-        mh_text_buffer_free(d->context, &joined);
+        mh_buffer_free(d->context, &joined);
         if (!done)
             return false;
     }
@@ -151,7 +151,7 @@ static bool decode_wordpiece(decoding *d, const mh_component *c)
 
 static bool decode_metaspace(decoding *d, const mh_component *c)
 {
-    const mh_text mark = mh_kept(d->t, c->text), none = {"", 0}, space = {" ", 1};
+    const mh_text mark = mh_span_text(d->t, c->text), none = {"", 0}, space = {" ", 1};
     for (size_t i = 0; i < d->in.count; i++) {
         bool first = i == 0 && c->prepend != MH_PREPEND_NEVER;
         if (!replace_into(d->context, MH_PATTERN_LITERAL, mark, first ? none : space,
@@ -183,10 +183,10 @@ static bool byte_of(mh_text text, unsigned char *byte)
 // Bytes in a row are one string if they are valid, else one U+FFFD each.
 static bool end_bytes(decoding *d)
 {
-    const mh_text_buffer *b = &d->more;
-    bool valid = mh_utf8_valid(b->bytes, b->size) == b->size, done = true;
+    const mh_buffer *b = &d->more;
+    bool valid = mh_utf8_valid(b->data, b->size) == b->size, done = true;
     if (b->size > 0 && valid)
-        done = append(d, (mh_text){b->bytes, b->size}) && end_string(d);
+        done = append(d, (mh_text){b->data, b->size}) && end_string(d);
     for (size_t i = 0; !valid && done && i < b->size; i++)
         done = append(d, (mh_text){"\xEF\xBF\xBD", 3}) && end_string(d);
     d->more.size = 0;
@@ -200,7 +200,7 @@ static bool decode_byte_fallback(decoding *d)
         unsigned char byte;
         mh_text text = string_at(&d->in, i);
         bool done = byte_of(text, &byte)
-                        ? mh_text_append(d->context, &d->more, (const char *)&byte, 1)
+                        ? mh_buffer_append(d->context, &d->more, (const char *)&byte, 1)
                         : end_bytes(d) && append(d, text) && end_string(d);
         if (!done)
             return false;
@@ -210,7 +210,7 @@ static bool decode_byte_fallback(decoding *d)
 
 static bool decode_strip(decoding *d, const mh_component *c)
 {
-    const mh_text mark = mh_kept(d->t, c->text);
+    const mh_text mark = mh_span_text(d->t, c->text);
     for (size_t i = 0; i < d->in.count; i++) {
         mh_text text = string_at(&d->in, i);
         for (size_t n = 0; n < c->start && starts_with(text, mark); n++)
@@ -228,8 +228,8 @@ static bool decode_strip(decoding *d, const mh_component *c)
 static bool decode_replace(decoding *d, const mh_component *c)
 {
     for (size_t i = 0; i < d->in.count; i++)
-        if (!replace_into(d->context, (mh_pattern)c->pattern, mh_kept(d->t, c->text),
-                          mh_kept(d->t, c->content), string_at(&d->in, i), &d->out.bytes) ||
+        if (!replace_into(d->context, (mh_pattern)c->pattern, mh_span_text(d->t, c->text),
+                          mh_span_text(d->t, c->content), string_at(&d->in, i), &d->out.bytes) ||
             !end_string(d))
             return false;
     return true;
@@ -237,7 +237,7 @@ static bool decode_replace(decoding *d, const mh_component *c)
 
 static bool decode_bpe(decoding *d, const mh_component *c)
 {
-    const mh_text suffix = mh_kept(d->t, c->text), none = {"", 0}, space = {" ", 1};
+    const mh_text suffix = mh_span_text(d->t, c->text), none = {"", 0}, space = {" ", 1};
     for (size_t i = 0; i < d->in.count; i++)
         if (!replace_into(d->context, MH_PATTERN_LITERAL, suffix,
                           i + 1 == d->in.count ? none : space, string_at(&d->in, i),
@@ -249,28 +249,28 @@ static bool decode_bpe(decoding *d, const mh_component *c)
 
 static bool decode_ctc(decoding *d, const mh_component *c)
 {
-    const mh_text pad = mh_kept(d->t, c->text), delimiter = mh_kept(d->t, c->content);
+    const mh_text pad = mh_span_text(d->t, c->text), delimiter = mh_span_text(d->t, c->content);
     const mh_text none = {"", 0}, space = {" ", 1};
     for (size_t i = 0; i < d->in.count; i++) {
         mh_text text = string_at(&d->in, i);
         mh_text before = i > 0 ? string_at(&d->in, i - 1) : none;
-        mh_text_buffer kept = {0}, clean = {0};
+        mh_buffer kept = {0}, clean = {0};
         size_t begin = d->out.bytes.size;
         if (i > 0 && text.size == before.size && starts_with(text, before))
             continue;
         bool done = replace_into(d->context, MH_PATTERN_LITERAL, pad, none, text, &kept);
         if (done && c->cleanup) {
-            done = clean_up(d, (mh_text){kept.bytes, kept.size});
-            mh_text cleaned = {d->out.bytes.bytes + begin, d->out.bytes.size - begin};
+            done = clean_up(d, (mh_text){kept.data, kept.size});
+            mh_text cleaned = {d->out.bytes.data + begin, d->out.bytes.size - begin};
             done = done &&
                    replace_into(d->context, MH_PATTERN_LITERAL, delimiter, space, cleaned, &clean);
             d->out.bytes.size = begin;
         }
         mh_text result =
-            c->cleanup ? (mh_text){clean.bytes, clean.size} : (mh_text){kept.bytes, kept.size};
+            c->cleanup ? (mh_text){clean.data, clean.size} : (mh_text){kept.data, kept.size};
         done = done && append(d, result) && (result.size == 0 || end_string(d));
-        mh_text_buffer_free(d->context, &kept);
-        mh_text_buffer_free(d->context, &clean);
+        mh_buffer_free(d->context, &kept);
+        mh_buffer_free(d->context, &clean);
         if (!done)
             return false;
     }
@@ -289,7 +289,7 @@ static bool decode_once(decoding *d, const mh_component *c)
     case MH_DECODE_BYTE_FALLBACK:
         return decode_byte_fallback(d);
     case MH_DECODE_FUSE:
-        return append(d, (mh_text){d->in.bytes.bytes, d->in.bytes.size}) && end_string(d);
+        return append(d, (mh_text){d->in.bytes.data, d->in.bytes.size}) && end_string(d);
     case MH_DECODE_STRIP:
         return decode_strip(d, c);
     case MH_DECODE_REPLACE:
@@ -317,7 +317,7 @@ static mh_text shown_name(const mh_tokenizer *t, size_t id)
 {
     const uint32_t added = t->tokens[id].added;
     return added && t->parts.added.items[added - 1].normalized
-               ? mh_kept(t, t->parts.added.items[added - 1].normal)
+               ? mh_span_text(t, t->parts.added.items[added - 1].normal)
                : mh_token_name(t, id);
 }
 
@@ -327,7 +327,7 @@ static mh_status add_names(decoding *d, bool skip_special, const int32_t *ids, s
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || (size_t)ids[i] >= t->count)
             return mh_fail(d->context, MH_ERROR_ARGUMENT,
-                           "decode: id %d at place %zu, expected 0 to %zu", ids[i], i,
+                           "decode: id %d at position %zu, expected 0 to %zu", ids[i], i,
                            t->count - 1);
         const mh_token_entry *token = &t->tokens[ids[i]];
         if (token->name_size == 0 || (skip_special && token->kind == MH_TOKEN_SPECIAL))
@@ -341,7 +341,7 @@ static mh_status add_names(decoding *d, bool skip_special, const int32_t *ids, s
 }
 
 mh_status mh_tokenizer_decode_text(mh_context *context, const mh_tokenizer *t, bool skip_special,
-                                   const int32_t *ids, size_t count, mh_text_buffer *out)
+                                   const int32_t *ids, size_t count, mh_buffer *out)
 {
     if (MH_NEED(context, {"tokenizer", t}, {"out", out}, {"ids", mh_array(ids, count)}))
         return MH_ERROR_ARGUMENT;
@@ -354,11 +354,11 @@ mh_status mh_tokenizer_decode_text(mh_context *context, const mh_tokenizer *t, b
             status = MH_ERROR_MEMORY;
         turn(&d);
     }
-    if (status == MH_OK && !mh_text_append(context, out, d.in.bytes.bytes, d.in.bytes.size))
+    if (status == MH_OK && !mh_buffer_append(context, out, d.in.bytes.data, d.in.bytes.size))
         status = MH_ERROR_MEMORY;
     free_strings(context, &d.in);
     free_strings(context, &d.out);
-    mh_text_buffer_free(context, &d.scratch);
-    mh_text_buffer_free(context, &d.more);
+    mh_buffer_free(context, &d.scratch);
+    mh_buffer_free(context, &d.more);
     return status;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tokenizer of a model's directory, whatever its files: the first format of a list whose files
 // are there, and then special tokens from the settings.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/directory.h"
 #include "support/file.h"
 #include "support/find_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Text to ids and back for tokenizers that we train: byte-level, with offsets in the normalised
 // text. tokenizer_sequence.c is for all tokenizers.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
 
@@ -58,7 +58,7 @@ static void set_ends(const mh_tokenizer *t, mh_tokens *tokens)
 
 static bool add_words(mh_context *context, const mh_tokenizer *t, mh_tokens *tokens)
 {
-    const char *text = tokens->text.bytes;
+    const char *text = tokens->text.data;
     for (size_t left = tokens->text.size, size; left > 0; text += size, left -= size) {
         size = mh_word_length(text, left);
         if (!add_word(context, t, text, size, tokens))
@@ -97,13 +97,13 @@ void mh_tokens_free(mh_context *context, mh_tokens *tokens)
     size_t ids = tokens->capacity, ends = tokens->capacity;
     mh_shrink(context, &tokens->ids, &ids, sizeof *tokens->ids);
     mh_shrink(context, &tokens->ends, &ends, sizeof *tokens->ends);
-    mh_text_buffer_free(context, &tokens->text);
+    mh_buffer_free(context, &tokens->text);
     mh_free(context, tokens->scratch, tokens->scratch_size);
     memset(tokens, 0, sizeof *tokens);
 }
 
 mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const int32_t *ids,
-                              size_t count, mh_text_buffer *out)
+                              size_t count, mh_buffer *out)
 {
     if (MH_NEED(context, {"tokenizer", t}, {"out", out}, {"ids", mh_array(ids, count)}))
         return MH_ERROR_ARGUMENT;
@@ -114,10 +114,10 @@ mh_status mh_tokenizer_decode(mh_context *context, const mh_tokenizer *t, const 
         if (!mh_tokenizer_token(t, ids[i], &text, &kind)) {
             out->size = 0;
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "decode: id %d at place %zu, expected 0 to %zu", ids[i], i,
+                           "decode: id %d at position %zu, expected 0 to %zu", ids[i], i,
                            t->count - 1);
         }
-        if (kind == MH_TOKEN_TEXT && !mh_text_append(context, out, text.bytes, text.size)) {
+        if (kind == MH_TOKEN_TEXT && !mh_buffer_append(context, out, text.bytes, text.size)) {
             out->size = 0;
             return MH_ERROR_MEMORY;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Encoding of one text, of a pair, and of many at once.
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
 #include "text/tokenizer_scratch.h"
 
 void mh_encoding_free(mh_context *context, mh_encoding *e)
@@ -17,16 +18,6 @@ void mh_encoding_free(mh_context *context, mh_encoding *e)
     mh_free(context, e->sequences, n);
     mh_encode_scratch_free(context, e->scratch);
     memset(e, 0, sizeof *e);
-}
-
-static mh_status check_options(mh_context *context, const mh_encode_options *options)
-{
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "encode: struct_size: found %zu, expected %zu; use "
-                       "mh_encode_options_default()",
-                       options->struct_size, sizeof *options);
-    return MH_OK;
 }
 
 static mh_status encode(mh_context *context, const mh_tokenizer *t,
@@ -51,22 +42,21 @@ mh_status mh_tokenizer_encode_text(mh_context *context, const mh_tokenizer *toke
 {
     if (MH_NEED(context, {"tokenizer", tokenizer}, {"encoding", encoding}))
         return MH_ERROR_ARGUMENT;
-    mh_encode_options defaults = mh_encode_options_default();
-    options = options ? options : &defaults;
+    mh_encode_options own = mh_encode_options_default();
     encoding->count = 0;
-    mh_status status = check_options(context, options);
+    mh_status status = MH_READ_STRUCT(context, mh_encode_options, options, &own);
     if (status == MH_OK && !encoding->scratch &&
         !(encoding->scratch = mh_encode_scratch_create(context)))
         status = MH_ERROR_MEMORY;
     return status == MH_OK
-               ? encode(context, tokenizer, options, text, pair, encoding->scratch, encoding)
+               ? encode(context, tokenizer, &own, text, pair, encoding->scratch, encoding)
                : status;
 }
 
 // ---- many texts ---------------------------------------------------------------------------------
 
 typedef struct worker {
-    mh_context context;
+    mh_context *context;
     mh_encode_scratch *scratch;
     mh_status status; // of the text that failed
     size_t failed;    // its number
@@ -90,10 +80,10 @@ static void encode_chunk(void *arg, size_t index, size_t number)
     size_t end = index * CHUNK + CHUNK < b->count ? index * CHUNK + CHUNK : b->count;
     for (size_t i = index * CHUNK; i < end; i++) {
         if (!w->scratch)
-            w->scratch = mh_encode_scratch_create(&w->context);
+            w->scratch = mh_encode_scratch_create(w->context);
         b->encodings[i].count = 0;
         mh_status status =
-            w->scratch ? encode(&w->context, b->t, b->options, b->texts[i],
+            w->scratch ? encode(w->context, b->t, b->options, b->texts[i],
                                 b->pairs ? &b->pairs[i] : NULL, w->scratch, &b->encodings[i])
                        : MH_ERROR_MEMORY;
         if (status != MH_OK && (w->status == MH_OK || i < w->failed)) {
@@ -113,7 +103,7 @@ static mh_status first_failure(mh_context *context, const worker *workers, size_
     if (!first)
         return MH_OK;
     return mh_fail(context, first->status, "text %zu: %.900s", first->failed,
-                   mh_error_message(&first->context));
+                   mh_error_message(first->context));
 }
 
 mh_status mh_tokenizer_encode_batch(mh_context *context, const mh_tokenizer *tokenizer,
@@ -123,30 +113,26 @@ mh_status mh_tokenizer_encode_batch(mh_context *context, const mh_tokenizer *tok
     if (MH_NEED(context, {"tokenizer", tokenizer}, {"texts", mh_array(texts, count)},
                 {"encodings", mh_array(encodings, count)}))
         return MH_ERROR_ARGUMENT;
-    mh_encode_options defaults = mh_encode_options_default();
-    batch b = {tokenizer, options ? options : &defaults, texts, pairs, encodings, count, NULL};
-    mh_status status = check_options(context, b.options);
+    mh_encode_options own = mh_encode_options_default();
+    batch b = {tokenizer, &own, texts, pairs, encodings, count, NULL};
+    mh_status status = MH_READ_STRUCT(context, mh_encode_options, options, &own);
     if (status != MH_OK)
         return status;
-    // several threads allocate, which only the C library's allocator is known to allow
-    bool parallel = context->allocator.alloc == mh_default_allocator().alloc;
-    size_t threads = parallel ? mh_context_threads(context) : 1, bytes;
+    size_t threads = mh_context_threads(context), bytes;
     if (!mh_multiply_sizes(threads, sizeof *b.workers, &bytes) ||
         !(b.workers = mh_alloc(context, bytes)))
         return MH_ERROR_MEMORY;
     memset(b.workers, 0, bytes);
-    for (size_t i = 0; i < threads; i++)
-        mh_context_branch(context, &b.workers[i].context);
-    size_t chunks = count / CHUNK + (count % CHUNK != 0);
-    if (threads > 1)
-        mh_parallel_for(context, chunks, encode_chunk, &b);
-    else
-        for (size_t i = 0; i < chunks; i++)
-            encode_chunk(&b, i, 0);
-    status = first_failure(context, b.workers, threads);
+    for (size_t i = 0; i < threads && status == MH_OK; i++)
+        status = mh_context_create_serial(context, &b.workers[i].context);
+    if (status == MH_OK) {
+        mh_parallel_for(context, count / CHUNK + (count % CHUNK != 0), encode_chunk, &b);
+        status = first_failure(context, b.workers, threads);
+    }
     for (size_t i = 0; i < threads; i++) {
-        mh_encode_scratch_free(&b.workers[i].context, b.workers[i].scratch);
-        mh_context_branch_end(&b.workers[i].context);
+        if (b.workers[i].scratch)
+            mh_encode_scratch_free(b.workers[i].context, b.workers[i].scratch);
+        mh_context_free(b.workers[i].context);
     }
     mh_free(context, b.workers, bytes);
     return status;

@@ -2,7 +2,7 @@
 // vocab.txt, vocab.json with merges.txt, and tiktoken's ranks; see tokenizer_files.h.
 #include "text/tokenizer_files.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/base64.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_json.h"
@@ -218,7 +218,7 @@ mh_status mh_read_vocab_merges(const mh_build *b, const mh_source *merges,
 
 // ---- tiktoken -------------------------------------------------------------------------------
 
-static mh_status read_rank(const mh_build *b, mh_text line, mh_text_buffer *bytes, int64_t *rank)
+static mh_status read_rank(const mh_build *b, mh_text line, mh_buffer *bytes, int64_t *rank)
 {
     const char *space = memchr(line.bytes, ' ', line.size);
     size_t size = space ? (size_t)(space - line.bytes) : line.size;
@@ -234,7 +234,7 @@ static mh_status read_rank(const mh_build *b, mh_text line, mh_text_buffer *byte
     return mh_build_fail(b, mh_base64_decode(b->source->context, line.bytes, size, bytes));
 }
 
-static mh_status place_rank(const mh_build *b, int64_t rank, const mh_text_buffer *bytes)
+static mh_status place_rank(const mh_build *b, int64_t rank, const mh_buffer *bytes)
 {
     char name[2 * MH_TOKEN_BYTES_MAX];
     size_t size = 0;
@@ -242,7 +242,7 @@ static mh_status place_rank(const mh_build *b, int64_t rank, const mh_text_buffe
         return FAIL(b, "rank %lld: a token of %zu bytes, expected 1 to %d", (long long)rank,
                     bytes->size, MH_TOKEN_BYTES_MAX / 2);
     for (size_t i = 0; i < bytes->size; i++)
-        size += mh_utf8_encode(mh_byte_character((unsigned char)bytes->bytes[i]), name + size);
+        size += mh_utf8_encode(mh_byte_character((unsigned char)bytes->data[i]), name + size);
     return mh_build_token(b, rank, (mh_text){name, size});
 }
 
@@ -263,7 +263,7 @@ mh_status mh_read_tiktoken(const mh_build *b)
 {
     static const char end[] = "<|endoftext|>";
     mh_components *p = &b->t->parts;
-    mh_text_buffer bytes = {0};
+    mh_buffer bytes = {0};
     mh_text line;
     mh_status status = MH_OK;
     size_t at = 0, lines = 0;
@@ -279,7 +279,7 @@ mh_status mh_read_tiktoken(const mh_build *b)
             status = FAIL(b, "rank %lld on line %zu", (long long)rank, lines);
         CHECK(status, place_rank(b, rank, &bytes));
     }
-    mh_text_buffer_free(b->source->context, &bytes);
+    mh_buffer_free(b->source->context, &bytes);
     CHECK(status, mh_build_vocabulary(b));
     CHECK(status, merge_ranks(b));
     CHECK(status, mh_build_byte_level(b, MH_PATTERN_GPT2, false));

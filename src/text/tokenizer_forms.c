@@ -6,7 +6,7 @@
 //     é -> e ́      e replaces é, ́  is put in (+1); composed again: 0 + 1 - 1, é replaces é
 #include "text/tokenizer_forms.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 
 #include <utf8proc.h>
 
@@ -34,7 +34,7 @@ static void skip_character(writer *w)
 {
     if (w->at < w->in->text.size)
         w->at++;
-    while (w->at < w->in->text.size && (w->in->text.bytes[w->at] & 0xC0) == 0x80)
+    while (w->at < w->in->text.size && (w->in->text.data[w->at] & 0xC0) == 0x80)
         w->at++;
 }
 
@@ -168,7 +168,7 @@ static bool write_segment(writer *w, mh_normalizer_kind form, size_t begin, size
                           mh_form_scratch *s)
 {
     bool compatible = form == MH_NORMALIZE_NFKC || form == MH_NORMALIZE_NFKD;
-    if (!decompose(w->context, compatible, w->in->text.bytes + begin, end - begin, s) ||
+    if (!decompose(w->context, compatible, w->in->text.data + begin, end - begin, s) ||
         !sort_marks(w->context, s))
         return false;
     if (form == MH_NORMALIZE_NFC || form == MH_NORMALIZE_NFKC)
@@ -184,7 +184,7 @@ bool mh_unicode_form(mh_context *context, mh_normalizer_kind form, const mh_alig
                      mh_form_scratch *scratch, mh_aligned *out)
 {
     const unsigned first = form == MH_NORMALIZE_NFC ? COMPOSES_FIRST : 0x80;
-    const unsigned char *text = (const unsigned char *)in->text.bytes;
+    const unsigned char *text = (const unsigned char *)in->text.data;
     writer w = {context, in, out, 0};
     size_t copied = 0, before = 0, size = in->text.size; // before: the character before `at`
     for (size_t at = 0, length; at < size;) {
@@ -194,7 +194,7 @@ bool mh_unicode_form(mh_context *context, mh_normalizer_kind form, const mh_alig
             continue;
         }
         while (at < size && text[at] >= first) {
-            mh_utf8_decode(in->text.bytes + at, &length);
+            mh_utf8_decode(in->text.data + at, &length);
             at += length;
         }
         if (!mh_aligned_copy(context, out, in, copied, before - copied) ||

@@ -67,14 +67,14 @@ static mh_status read_precompiled(const mh_build *b, const char *where, json_t *
 {
     (void)c;
     mh_text text = {"", 0};
-    mh_text_buffer bytes = {0};
+    mh_buffer bytes = {0};
     mh_status status = mh_json_string_member(b, where, o, "precompiled_charsmap", false, &text);
     if (status != MH_OK)
         return status;
     status = mh_base64_decode(b->source->context, text.bytes, text.size, &bytes);
     CHECK(status,
-          mh_charsmap_read(b->source->context, b->t, (unsigned char *)bytes.bytes, bytes.size));
-    mh_text_buffer_free(b->source->context, &bytes);
+          mh_charsmap_read(b->source->context, b->t, (unsigned char *)bytes.data, bytes.size));
+    mh_buffer_free(b->source->context, &bytes);
     return mh_build_fail(b, status);
 }
 

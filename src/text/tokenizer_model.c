@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the models share: their output, and the tables that are built when a vocabulary is complete.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_models.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static mh_status build_trie(mh_context *context, mh_tokenizer *t)
 
 static void find_continuing(mh_tokenizer *t)
 {
-    const mh_text prefix = mh_kept(t, t->parts.prefix);
+    const mh_text prefix = mh_span_text(t, t->parts.prefix);
     uint32_t node = 0;
     for (size_t i = 0; i < prefix.size; i++) {
         node = mh_trie_child(&t->parts.trie, node, (unsigned char)prefix.bytes[i]);

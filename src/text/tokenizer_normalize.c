@@ -17,7 +17,7 @@ typedef struct pass {
 static bool is_ascii(const mh_aligned *a)
 {
     for (size_t i = 0; i < a->text.size; i++)
-        if ((unsigned char)a->text.bytes[i] >= 0x80)
+        if ((unsigned char)a->text.data[i] >= 0x80)
             return false;
     return true;
 }
@@ -51,15 +51,15 @@ static bool put_lowercase(pass *p, size_t at, size_t length, uint32_t c)
 
 static bool lowercase(pass *p)
 {
-    const char *text = p->in->text.bytes;
+    const char *text = p->in->text.data;
     size_t size = p->in->text.size;
     if (is_ascii(p->in)) {
         size_t begin = p->out->text.size;
         if (!keep(p, 0, size))
             return false;
         for (size_t i = begin; i < p->out->text.size; i++)
-            if (p->out->text.bytes[i] >= 'A' && p->out->text.bytes[i] <= 'Z')
-                p->out->text.bytes[i] |= 0x20;
+            if (p->out->text.data[i] >= 'A' && p->out->text.data[i] <= 'Z')
+                p->out->text.data[i] |= 0x20;
         return true;
     }
     for (size_t at = 0, length; at < size; at += length) {
@@ -74,7 +74,7 @@ static bool lowercase(pass *p)
 
 static bool strip_marks(pass *p, unsigned categories, bool lower)
 {
-    const char *text = p->in->text.bytes;
+    const char *text = p->in->text.data;
     for (size_t at = 0, length; at < p->in->text.size; at += length) {
         uint32_t c = mh_utf8_decode(text + at, &length);
         if (c >= 0x80 && mh_has_category(c, categories))
@@ -101,7 +101,7 @@ static bool is_nmt_space(uint32_t c)
 static bool nmt(pass *p)
 {
     for (size_t at = 0, length; at < p->in->text.size; at += length) {
-        uint32_t c = mh_utf8_decode(p->in->text.bytes + at, &length);
+        uint32_t c = mh_utf8_decode(p->in->text.data + at, &length);
         if (is_nmt_removed(c))
             continue;
         if (!(is_nmt_space(c) ? put(p, at, ' ') : keep(p, at, length)))
@@ -134,7 +134,7 @@ size_t mh_white_begin(const char *text, size_t size)
 
 static bool strip(pass *p, const mh_component *c)
 {
-    const char *text = p->in->text.bytes;
+    const char *text = p->in->text.data;
     size_t end = c->right ? mh_white_begin(text, p->in->text.size) : p->in->text.size;
     size_t begin = c->left ? white_end(text, end) : 0;
     return keep(p, begin, end - begin);
@@ -144,7 +144,7 @@ static bool strip(pass *p, const mh_component *c)
 // stand for a space, is one as well.
 static bool single_spaces(pass *p)
 {
-    const char *text = p->in->text.bytes;
+    const char *text = p->in->text.data;
     size_t end = p->in->text.size, at = 0;
     for (;;) {
         if (end > 0 && text[end - 1] == ' ')
@@ -189,7 +189,7 @@ static bool is_removed_by_cleaning(uint32_t c)
 
 static bool bert_clean(pass *p, const mh_component *c)
 {
-    const char *text = p->in->text.bytes;
+    const char *text = p->in->text.data;
     size_t size = p->in->text.size;
     for (size_t at = 0, length; at < size; at += length) {
         for (length = 0; at + length < size && text[at + length] >= ' ' && text[at + length] < 0x7F;
@@ -246,7 +246,7 @@ static bool bert(pass *p, const mh_component *c, mh_aligned *text, mh_aligned *s
 
 static bool prepend(pass *p, const mh_component *c)
 {
-    const mh_text text = mh_kept(p->t, c->text);
+    const mh_text text = mh_span_text(p->t, c->text);
     if (p->in->text.size > 0 && (p->first || !c->first)) {
         mh_range range = mh_aligned_range(p->in, 0);
         for (size_t at = 0, length; at < text.size; at += length) {
@@ -270,8 +270,8 @@ static bool put_text(pass *p, mh_text text, mh_range range)
 
 static bool replace(pass *p, const mh_component *c)
 {
-    const mh_text literal = mh_kept(p->t, c->text), content = mh_kept(p->t, c->content);
-    const char *text = p->in->text.bytes;
+    const mh_text literal = mh_span_text(p->t, c->text), content = mh_span_text(p->t, c->content);
+    const char *text = p->in->text.data;
     size_t size = p->in->text.size, begin, end;
     for (size_t at = 0;; at = end) {
         bool found = mh_pattern_find((mh_pattern)c->pattern, literal, text, size, at, &begin, &end);

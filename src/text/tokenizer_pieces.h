@@ -6,28 +6,28 @@
 
 #include "text/tokenizer_forms.h"
 
-typedef struct mh_piece {
+typedef struct mh_chunk {
     size_t begin, size; // in the text
     int32_t id;         // of an added token, -1: a piece of text
-} mh_piece;
+} mh_chunk;
 
-typedef struct mh_piece_list {
-    mh_piece *items;
+typedef struct mh_chunk_list {
+    mh_chunk *items;
     size_t count, capacity;
-} mh_piece_list;
+} mh_chunk_list;
 
-bool mh_piece_add(mh_context *context, mh_piece_list *list, size_t begin, size_t size, int32_t id);
+bool mh_chunk_add(mh_context *context, mh_chunk_list *list, size_t begin, size_t size, int32_t id);
 
 // Splits bytes [begin, begin + size) of a text at added tokens, those of the text as written or
 // those of the normalised text, and appends the pieces. `special` false: special tokens are text.
 bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized, bool special,
-                    const char *text, size_t begin, size_t size, mh_piece_list *pieces);
+                    const char *text, size_t begin, size_t size, mh_chunk_list *pieces);
 
 // Builds the tries of the added tokens, after the normalizers and the last added token.
 mh_status mh_added_index(mh_context *context, mh_tokenizer *t);
 
 // All pre-tokenizers: `pieces` and `text` are replaced, the others are overwritten.
 bool mh_pre_tokenize(mh_context *context, const mh_tokenizer *t, mh_aligned *text,
-                     mh_aligned *spare_text, mh_piece_list *pieces, mh_piece_list *spare);
+                     mh_aligned *spare_text, mh_chunk_list *pieces, mh_chunk_list *spare);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The post-processor: texts that are too long are cut, and special tokens are put around and
 // between them by a template, for example [CLS] A [SEP] B [SEP].
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_scratch.h"
 
 static size_t count_special(const mh_template *form)

@@ -15,16 +15,16 @@ typedef struct splitter {
     mh_context *context;
     const mh_tokenizer *t;
     const char *text;
-    mh_piece_list *out;
+    mh_chunk_list *out;
     size_t first;  // of the pieces in `out` that came from the current one
     bool previous; // was the last part a match
 } splitter;
 
-bool mh_piece_add(mh_context *context, mh_piece_list *list, size_t begin, size_t size, int32_t id)
+bool mh_chunk_add(mh_context *context, mh_chunk_list *list, size_t begin, size_t size, int32_t id)
 {
     if (!mh_grow(context, &list->items, &list->capacity, list->count + 1, sizeof *list->items))
         return false;
-    list->items[list->count++] = (mh_piece){begin, size, id};
+    list->items[list->count++] = (mh_chunk){begin, size, id};
     return true;
 }
 
@@ -37,7 +37,7 @@ static bool add_part(splitter *s, mh_split_behaviour behaviour, size_t begin, si
     if (begin == end)
         return true;
     bool previous = s->previous;
-    mh_piece *last = s->out->count > s->first ? &s->out->items[s->out->count - 1] : NULL;
+    mh_chunk *last = s->out->count > s->first ? &s->out->items[s->out->count - 1] : NULL;
     bool joins = false;
     s->previous = match;
     if (behaviour == MH_SPLIT_REMOVED && match)
@@ -52,7 +52,7 @@ static bool add_part(splitter *s, mh_split_behaviour behaviour, size_t begin, si
         last->size += end - begin;
         return true;
     }
-    return mh_piece_add(s->context, s->out, begin, end - begin, -1);
+    return mh_chunk_add(s->context, s->out, begin, end - begin, -1);
 }
 
 static void begin_piece(splitter *s)
@@ -63,9 +63,9 @@ static void begin_piece(splitter *s)
 
 // ---- patterns -------------------------------------------------------------------------------
 
-static bool split_pattern(splitter *s, const mh_component *c, mh_pattern pattern, mh_piece piece)
+static bool split_pattern(splitter *s, const mh_component *c, mh_pattern pattern, mh_chunk piece)
 {
-    const mh_text literal = mh_kept(s->t, c->text);
+    const mh_text literal = mh_span_text(s->t, c->text);
     const char *text = s->text + piece.begin;
     mh_split_behaviour behaviour = (mh_split_behaviour)c->behaviour;
     size_t at = 0, begin, end;
@@ -83,7 +83,7 @@ typedef bool (*character_test)(uint32_t c);
 
 // Every character of the class is a match of its own.
 static bool split_class(splitter *s, character_test test, mh_split_behaviour behaviour,
-                        mh_piece piece)
+                        mh_chunk piece)
 {
     size_t at = piece.begin, end = piece.begin + piece.size, begin = at;
     begin_piece(s);
@@ -103,7 +103,7 @@ static bool is_number(uint32_t c) { return mh_is_number(c); }
 static bool is_punctuation(uint32_t c) { return mh_is_punctuation(c); }
 
 // Whitespace removed, punctuation isolated, in one pass.
-static bool split_bert(splitter *s, mh_piece piece)
+static bool split_bert(splitter *s, mh_chunk piece)
 {
     size_t at = piece.begin, end = piece.begin + piece.size, begin = at;
     for (size_t length; at < end; at += length) {
@@ -111,17 +111,17 @@ static bool split_bert(splitter *s, mh_piece piece)
         bool white = mh_is_white(c);
         if (!white && !mh_is_punctuation(c))
             continue;
-        if (at > begin && !mh_piece_add(s->context, s->out, begin, at - begin, -1))
+        if (at > begin && !mh_chunk_add(s->context, s->out, begin, at - begin, -1))
             return false;
-        if (!white && !mh_piece_add(s->context, s->out, at, length, -1))
+        if (!white && !mh_chunk_add(s->context, s->out, at, length, -1))
             return false;
         begin = at + length;
     }
-    return end == begin || mh_piece_add(s->context, s->out, begin, end - begin, -1);
+    return end == begin || mh_chunk_add(s->context, s->out, begin, end - begin, -1);
 }
 
 // \w+|[^\w\s]+
-static bool split_words(splitter *s, mh_piece piece)
+static bool split_words(splitter *s, mh_chunk piece)
 {
     size_t at = piece.begin, end = piece.begin + piece.size, begin = at;
     int last = 0; // 0 whitespace, 1 word, 2 other
@@ -130,15 +130,15 @@ static bool split_words(splitter *s, mh_piece piece)
         int class = mh_is_white(c) ? 0 : mh_is_word_character(c) ? 1 : 2;
         if (class == last && class != 0)
             continue;
-        if (last != 0 && !mh_piece_add(s->context, s->out, begin, at - begin, -1))
+        if (last != 0 && !mh_chunk_add(s->context, s->out, begin, at - begin, -1))
             return false;
         begin = at;
         last = class;
     }
-    return last == 0 || mh_piece_add(s->context, s->out, begin, end - begin, -1);
+    return last == 0 || mh_chunk_add(s->context, s->out, begin, end - begin, -1);
 }
 
-static bool split_piece(splitter *s, const mh_component *c, mh_piece piece)
+static bool split_piece(splitter *s, const mh_component *c, mh_chunk piece)
 {
     mh_split_behaviour digits = c->individual ? MH_SPLIT_ISOLATED : MH_SPLIT_CONTIGUOUS;
     switch ((mh_pre_tokenizer_kind)c->kind) {
@@ -163,7 +163,7 @@ static bool split_piece(splitter *s, const mh_component *c, mh_piece piece)
     case MH_SPLIT_PATTERN:
         return split_pattern(s, c, (mh_pattern)c->pattern, piece);
     }
-    return mh_piece_add(s->context, s->out, piece.begin, piece.size, -1);
+    return mh_chunk_add(s->context, s->out, piece.begin, piece.size, -1);
 }
 
 // ---- components that change the text --------------------------------------------------------
@@ -176,14 +176,14 @@ static bool starts_with(mh_text text, mh_text prefix)
 // A piece with a text in front, which has the range of the piece's first character, and with its
 // spaces replaced. Its place in `to` is returned in *piece.
 static bool rewrite_piece(mh_context *context, const mh_aligned *from, mh_text front, mh_text space,
-                          mh_aligned *to, mh_piece *piece)
+                          mh_aligned *to, mh_chunk *piece)
 {
     size_t begin = to->text.size, end = piece->begin + piece->size;
     bool written = front.size == 0 || mh_aligned_append(context, to, front.bytes, front.size,
                                                         mh_aligned_range(from, piece->begin));
     for (size_t at = piece->begin; written && at < end;) {
-        const char *place = space.size ? memchr(from->text.bytes + at, ' ', end - at) : NULL;
-        size_t next = place ? (size_t)(place - from->text.bytes) : end;
+        const char *place = space.size ? memchr(from->text.data + at, ' ', end - at) : NULL;
+        size_t next = place ? (size_t)(place - from->text.data) : end;
         written = mh_aligned_copy(context, to, from, at, next - at) &&
                   (!place || mh_aligned_append(context, to, space.bytes, space.size,
                                                mh_aligned_range(from, next)));
@@ -195,10 +195,10 @@ static bool rewrite_piece(mh_context *context, const mh_aligned *from, mh_text f
 }
 
 static mh_text front_of(const mh_tokenizer *t, const mh_component *c, const mh_aligned *from,
-                        mh_piece piece)
+                        mh_chunk piece)
 {
-    const mh_text text = {from->text.bytes + piece.begin, piece.size}, none = {"", 0};
-    const mh_text space = {" ", 1}, mark = mh_kept(t, c->text);
+    const mh_text text = {from->text.data + piece.begin, piece.size}, none = {"", 0};
+    const mh_text space = {" ", 1}, mark = mh_span_text(t, c->text);
     if (c->kind == MH_SPLIT_BYTE_LEVEL)
         return starts_with(text, space) ? none : space;
     if (c->prepend == MH_PREPEND_NEVER || starts_with(text, space) || starts_with(text, mark))
@@ -208,13 +208,13 @@ static mh_text front_of(const mh_tokenizer *t, const mh_component *c, const mh_a
 }
 
 static bool rewrite(mh_context *context, const mh_tokenizer *t, const mh_component *c,
-                    mh_aligned *text, mh_aligned *spare, mh_piece_list *pieces)
+                    mh_aligned *text, mh_aligned *spare, mh_chunk_list *pieces)
 {
     const mh_text none = {"", 0};
-    const mh_text space = c->kind == MH_SPLIT_METASPACE ? mh_kept(t, c->text) : none;
+    const mh_text space = c->kind == MH_SPLIT_METASPACE ? mh_span_text(t, c->text) : none;
     mh_aligned_reset(spare, text->base);
     for (size_t i = 0; i < pieces->count; i++) {
-        mh_piece *piece = &pieces->items[i];
+        mh_chunk *piece = &pieces->items[i];
         bool added = piece->id >= 0 || piece->size == 0;
         mh_text front = added ? none : front_of(t, c, text, *piece);
         if (!rewrite_piece(context, text, front, added ? none : space, spare, piece))
@@ -232,7 +232,7 @@ static bool changes_text(const mh_component *c)
 }
 
 bool mh_pre_tokenize(mh_context *context, const mh_tokenizer *t, mh_aligned *text,
-                     mh_aligned *spare_text, mh_piece_list *pieces, mh_piece_list *spare)
+                     mh_aligned *spare_text, mh_chunk_list *pieces, mh_chunk_list *spare)
 {
     const mh_component_list *list = &t->parts.pre_tokenizers;
     for (size_t i = 0; i < list->count; i++) {
@@ -240,14 +240,14 @@ bool mh_pre_tokenize(mh_context *context, const mh_tokenizer *t, mh_aligned *tex
         if (changes_text(c) && !rewrite(context, t, c, text, spare_text, pieces))
             return false;
         spare->count = 0;
-        splitter s = {.context = context, .t = t, .text = text->text.bytes, .out = spare};
+        splitter s = {.context = context, .t = t, .text = text->text.data, .out = spare};
         for (size_t k = 0; k < pieces->count; k++) {
-            mh_piece piece = pieces->items[k];
-            if (!(piece.id >= 0 ? mh_piece_add(context, spare, piece.begin, piece.size, piece.id)
+            mh_chunk piece = pieces->items[k];
+            if (!(piece.id >= 0 ? mh_chunk_add(context, spare, piece.begin, piece.size, piece.id)
                                 : piece.size == 0 || split_piece(&s, c, piece)))
                 return false;
         }
-        mh_piece_list old = *pieces;
+        mh_chunk_list old = *pieces;
         *pieces = *spare;
         *spare = old;
     }

@@ -3,7 +3,7 @@
 // reader is strict with it; tokenizer_json.c reads the others. Ours: ids must be 0 .. n - 1, each
 // once; a token is special or made of byte-level characters; all 256 bytes are present; a merge
 // joins two tokens to a third, and no merge produces a special token, so that no text can.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_build.h"
@@ -32,7 +32,7 @@ typedef struct reader {
     json_t *vocab, *added, *merges;
     token_name *names; // by id
     size_t name_count, name_capacity;
-    mh_text_buffer left, right; // of a merge
+    mh_buffer left, right; // of a merge
 } reader;
 
 #define FAIL(r, ...) mh_source_fail((r)->source, MH_ERROR_FORMAT, __VA_ARGS__)
@@ -111,7 +111,7 @@ static mh_status place_names(reader *r)
 }
 
 // Decodes byte-level characters to bytes.
-static mh_status decode_name(reader *r, const char *name, size_t size, mh_text_buffer *bytes)
+static mh_status decode_name(reader *r, const char *name, size_t size, mh_buffer *bytes)
 {
     bytes->size = 0;
     for (size_t at = 0, length; at < size; at += length) {
@@ -120,7 +120,7 @@ static mh_status decode_name(reader *r, const char *name, size_t size, mh_text_b
         if (!mh_character_byte(character, &byte))
             return FAIL(r, "token %s: U+%04X is not in the byte-level alphabet",
                         mh_quote(name, size).text, character);
-        if (!mh_text_append(r->context, bytes, (const char *)&byte, 1))
+        if (!mh_buffer_append(r->context, bytes, (const char *)&byte, 1))
             return MH_ERROR_MEMORY;
     }
     return MH_OK;
@@ -138,7 +138,7 @@ static mh_status add_token(reader *r, size_t id)
     mh_status status = decode_name(r, n->name, n->size, &r->left);
     if (status != MH_OK)
         return status;
-    return mh_tokenizer_add(r->context, r->tokenizer, n->kind, r->left.bytes, r->left.size)
+    return mh_tokenizer_add(r->context, r->tokenizer, n->kind, r->left.data, r->left.size)
                ? MH_OK
                : MH_ERROR_MEMORY;
 }
@@ -194,11 +194,10 @@ static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
     return true;
 }
 
-static mh_status find_part(reader *r, size_t rank, mh_text name, mh_text_buffer *bytes,
-                           uint32_t *id)
+static mh_status find_part(reader *r, size_t rank, mh_text name, mh_buffer *bytes, uint32_t *id)
 {
     mh_status status = decode_name(r, name.bytes, name.size, bytes);
-    size_t found = status == MH_OK ? mh_tokenizer_find(r->tokenizer, bytes->bytes, bytes->size) : 0;
+    size_t found = status == MH_OK ? mh_tokenizer_find(r->tokenizer, bytes->data, bytes->size) : 0;
     if (found == SIZE_MAX)
         return FAIL(r, "merge %zu: %s is not a token of text", rank,
                     mh_quote(name.bytes, name.size).text);
@@ -218,12 +217,12 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
         status = find_part(r, rank, right, &r->right, &m.right);
     if (status != MH_OK)
         return status;
-    if (!mh_text_append(r->context, &r->left, r->right.bytes, r->right.size))
+    if (!mh_buffer_append(r->context, &r->left, r->right.data, r->right.size))
         return MH_ERROR_MEMORY;
-    size_t result = mh_tokenizer_find(r->tokenizer, r->left.bytes, r->left.size);
+    size_t result = mh_tokenizer_find(r->tokenizer, r->left.data, r->left.size);
     if (result == SIZE_MAX)
         return FAIL(r, "merge %zu: %s is not a token of text", rank,
-                    mh_quote(r->left.bytes, r->left.size).text);
+                    mh_quote(r->left.data, r->left.size).text);
     m.result = (uint32_t)result;
     return mh_tokenizer_add_merge(r->context, r->tokenizer, m) ? MH_OK : MH_ERROR_MEMORY;
 }
@@ -321,8 +320,8 @@ mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *
     else if (status == MH_OK)
         status = mh_tokenizer_json_read(&source, root, &r.tokenizer);
     mh_shrink(context, &r.names, &r.name_capacity, sizeof *r.names);
-    mh_text_buffer_free(context, &r.left);
-    mh_text_buffer_free(context, &r.right);
+    mh_buffer_free(context, &r.left);
+    mh_buffer_free(context, &r.right);
     json_decref(root);
     if (status == MH_OK)
         *tokenizer = r.tokenizer;

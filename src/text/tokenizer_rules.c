@@ -135,7 +135,7 @@ static mh_status check_object(const mh_source *source, const char *where, json_t
         while (r->member && strcmp(r->member, key) != 0)
             r++;
         if (!r->member)
-            return mh_source_fail(source, MH_ERROR_FORMAT, "%s%s is not known", where,
+            return mh_source_fail(source, MH_ERROR_FORMAT, "%s%s is unknown", where,
                                   mh_quote_string(key).text);
     }
     return MH_OK;

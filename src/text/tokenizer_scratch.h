@@ -20,7 +20,7 @@ typedef struct mh_sequence {
 typedef struct mh_encode_scratch {
     mh_aligned text, piece, spare;
     mh_form_scratch form;
-    mh_piece_list raw, pieces, spare_pieces;
+    mh_chunk_list raw, pieces, spare_pieces;
     mh_model_output model;
     mh_sequence sequences[2];
 } mh_encode_scratch;

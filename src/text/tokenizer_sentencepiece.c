@@ -6,7 +6,7 @@
 // result is a piece, ranked by its score.
 #include "text/tokenizer_sentencepiece.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_forms.h"
 #include "text/tokenizer_patterns.h"
 

@@ -6,7 +6,7 @@
 //                     added tokens, normalised; pre-tokenizers
 //                     model                        ids and offsets in the normalised text
 //                     offsets in the text as it was given
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_classes.h"
 #include "text/tokenizer_scratch.h"
 
@@ -18,7 +18,7 @@ mh_encode_scratch *mh_encode_scratch_create(mh_context *context)
     return scratch;
 }
 
-static void free_pieces(mh_context *context, mh_piece_list *list)
+static void free_pieces(mh_context *context, mh_chunk_list *list)
 {
     mh_shrink(context, &list->items, &list->capacity, sizeof *list->items);
 }
@@ -46,12 +46,12 @@ void mh_encode_scratch_free(mh_context *context, mh_encode_scratch *s)
 static bool set_text(mh_context *context, mh_aligned *a, mh_text text, size_t begin, size_t size)
 {
     mh_aligned_reset(a, (uint32_t)begin);
-    return mh_text_append(context, &a->text, text.bytes + begin, size);
+    return mh_buffer_append(context, &a->text, text.bytes + begin, size);
 }
 
 // Normalises one piece of the original text and appends it to s->text, split at added tokens.
 static bool add_text_piece(mh_context *context, const mh_tokenizer *t, bool special, mh_text text,
-                           mh_piece raw, mh_encode_scratch *s)
+                           mh_chunk raw, mh_encode_scratch *s)
 {
     size_t begin = s->text.text.size;
     if (!set_text(context, &s->piece, text, raw.begin, raw.size) ||
@@ -64,16 +64,16 @@ static bool add_text_piece(mh_context *context, const mh_tokenizer *t, bool spec
     } else if (!mh_aligned_copy(context, &s->text, &s->piece, 0, s->piece.text.size)) {
         return false;
     }
-    return mh_added_split(context, t, true, special, s->text.text.bytes, begin,
+    return mh_added_split(context, t, true, special, s->text.text.data, begin,
                           s->text.text.size - begin, &s->pieces);
 }
 
-static bool add_token_piece(mh_context *context, mh_text text, mh_piece raw, mh_encode_scratch *s)
+static bool add_token_piece(mh_context *context, mh_text text, mh_chunk raw, mh_encode_scratch *s)
 {
     size_t begin = s->text.text.size;
     return set_text(context, &s->piece, text, raw.begin, raw.size) &&
            mh_aligned_copy(context, &s->text, &s->piece, 0, raw.size) &&
-           mh_piece_add(context, &s->pieces, begin, raw.size, raw.id);
+           mh_chunk_add(context, &s->pieces, begin, raw.size, raw.id);
 }
 
 static bool make_pieces(mh_context *context, const mh_tokenizer *t, bool special, mh_text text,
@@ -85,7 +85,7 @@ static bool make_pieces(mh_context *context, const mh_tokenizer *t, bool special
         !mh_added_split(context, t, false, special, text.bytes, 0, text.size, &s->raw))
         return false;
     for (size_t i = 0; i < s->raw.count; i++) {
-        mh_piece raw = s->raw.items[i];
+        mh_chunk raw = s->raw.items[i];
         if (!(raw.id >= 0 ? add_token_piece(context, text, raw, s)
                           : add_text_piece(context, t, special, text, raw, s)))
             return false;
@@ -185,11 +185,11 @@ static mh_range original_range(const mh_aligned *a, mh_model_token token)
     return (mh_range){mh_aligned_range(a, token.begin).from, mh_aligned_range(a, token.end - 1).to};
 }
 
-static bool add_tokens(mh_context *context, const mh_tokenizer *t, mh_text original, mh_piece piece,
+static bool add_tokens(mh_context *context, const mh_tokenizer *t, mh_text original, mh_chunk piece,
                        size_t number, mh_encode_scratch *s, mh_sequence *to)
 {
     const mh_model_output *m = &s->model;
-    const mh_text added = {s->text.text.bytes + piece.begin, piece.size};
+    const mh_text added = {s->text.text.data + piece.begin, piece.size};
     if (!mh_grow(context, &to->tokens, &to->capacity, to->count + m->count, sizeof *to->tokens))
         return false;
     for (size_t i = 0; i < m->count; i++) {
@@ -229,8 +229,8 @@ mh_status mh_encode_sequence(mh_context *context, const mh_tokenizer *t,
                        "encode: %zu bytes after normalisation, expected less than %d",
                        s->text.text.size, INT32_MAX);
     for (size_t i = 0; i < s->pieces.count; i++) {
-        mh_piece piece = s->pieces.items[i];
-        mh_text bytes = {s->text.text.bytes + piece.begin, piece.size};
+        mh_chunk piece = s->pieces.items[i];
+        mh_text bytes = {s->text.text.data + piece.begin, piece.size};
         s->model.count = 0;
         if (piece.id >= 0)
             status =

@@ -5,7 +5,7 @@
 //     1 pieces (repeated): 1 piece, 2 score, 3 type
 //     2 trainer: 3 model type (1 unigram, 2 BPE), 35 byte fallback
 //     3 normalizer: 2 charsmap, 3 dummy prefix, 4 remove extra spaces, 5 escape spaces
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_sentencepiece.h"
 
 #include <math.h>

@@ -5,7 +5,10 @@
 //
 //     ids      | shown       | new          decode(all) = prefix + what is new
 //              ^ where text was cut         held back as long as it ends in a broken character
-#include "base/context.h"
+#include "base/argument_check.h"
+#include <multihead/text.h>
+
+#include "support/buffer.h"
 #include "support/grow.h"
 
 enum { MOST_HELD = 64 }; // tokens; no character has that many bytes
@@ -15,25 +18,25 @@ void mh_text_stream_free(mh_context *context, mh_text_stream *s)
     if (!s)
         return;
     mh_shrink(context, &s->ids, &s->capacity, sizeof *s->ids);
-    mh_text_buffer_free(context, &s->text);
-    mh_text_buffer_free(context, &s->prefix);
+    mh_buffer_free(context, &s->text);
+    mh_buffer_free(context, &s->prefix);
     memset(s, 0, sizeof *s);
 }
 
-static bool ends_broken(const mh_text_buffer *text)
+static bool ends_broken(const mh_buffer *text)
 {
-    return text->size >= 3 && memcmp(text->bytes + text->size - 3, "\xEF\xBF\xBD", 3) == 0;
+    return text->size >= 3 && memcmp(text->data + text->size - 3, "\xEF\xBF\xBD", 3) == 0;
 }
 
 // What is new in s->text goes to `out`, and its tokens become the shown ones.
 static mh_status show(mh_context *context, const mh_tokenizer *t, bool skip_special,
-                      mh_text_stream *s, mh_text_buffer *out)
+                      mh_text_stream *s, mh_buffer *out)
 {
     size_t known = s->prefix.size < s->text.size ? s->prefix.size : s->text.size;
-    while (known > 0 && known < s->text.size && (s->text.bytes[known] & 0xC0) == 0x80)
+    while (known > 0 && known < s->text.size && (s->text.data[known] & 0xC0) == 0x80)
         known--;
     if (known < s->text.size &&
-        !mh_text_append(context, out, s->text.bytes + known, s->text.size - known))
+        !mh_buffer_append(context, out, s->text.data + known, s->text.size - known))
         return MH_ERROR_MEMORY;
     memmove(s->ids, s->ids + s->shown, (s->count - s->shown) * sizeof *s->ids);
     s->count -= s->shown;
@@ -42,7 +45,7 @@ static mh_status show(mh_context *context, const mh_tokenizer *t, bool skip_spec
 }
 
 mh_status mh_text_stream_next(mh_context *context, const mh_tokenizer *t, bool skip_special,
-                              int32_t id, mh_text_stream *s, mh_text_buffer *out)
+                              int32_t id, mh_text_stream *s, mh_buffer *out)
 {
     if (MH_NEED(context, {"tokenizer", t}, {"stream", s}, {"out", out}))
         return MH_ERROR_ARGUMENT;

@@ -4,8 +4,9 @@
 // seeded per tokenizer, because a file whose tokens all collide would take minutes to read.
 #include "text/tokenizer_models.h"
 
-#include "base/context.h"
-#include "base/entropy.h"
+#include "base/argument_check.h"
+#include "base/release.h"
+#include "support/entropy.h"
 
 const char *const mh_special_names[MH_SPECIAL_COUNT] = {"<pad>", "<s>", "</s>"};
 
@@ -14,7 +15,7 @@ mh_tokenizer *mh_tokenizer_create(mh_context *context)
     mh_tokenizer *t = mh_alloc(context, sizeof *t);
     if (t) {
         memset(t, 0, sizeof *t);
-        t->allocator = context->allocator;
+        t->allocator = mh_context_allocator(context);
         t->seed = mh_entropy();
         for (size_t i = 0; i < MH_ROLE_COUNT; i++)
             t->roles[i] = -1;
@@ -61,7 +62,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
     mh_release(&allocator, t->by_bytes, t->by_bytes_size * sizeof *t->by_bytes);
     mh_release(&allocator, t->by_name, t->by_name_size * sizeof *t->by_name);
     mh_release(&allocator, t->by_pair, t->by_pair_size * sizeof *t->by_pair);
-    mh_release(&allocator, t->bytes.bytes, t->bytes.capacity);
+    mh_release(&allocator, t->bytes.data, t->bytes.capacity);
     release_parts(&allocator, &t->parts);
     mh_release(&allocator, t, sizeof *t);
 }
@@ -113,7 +114,7 @@ bool mh_tokenizer_add(mh_context *context, mh_tokenizer *t, mh_token_kind kind, 
     size_t begin = t->bytes.size;
     if (!mh_grow(context, &t->tokens, &t->capacity, t->count + 1, sizeof *t->tokens) ||
         (kind == MH_TOKEN_TEXT && !widen_by_bytes(context, t)) ||
-        !mh_text_append(context, &t->bytes, bytes, size))
+        !mh_buffer_append(context, &t->bytes, bytes, size))
         return false;
     if (kind == MH_TOKEN_TEXT) {
         t->by_bytes[find_slot(t, bytes, size)] = (uint32_t)t->count + 1;
@@ -133,7 +134,7 @@ bool mh_tokenizer_keep(mh_context *context, mh_tokenizer *t, const char *bytes, 
                        mh_span *span)
 {
     *span = (mh_span){t->bytes.size, size};
-    return mh_text_append(context, &t->bytes, bytes, size);
+    return mh_buffer_append(context, &t->bytes, bytes, size);
 }
 
 bool mh_tokenizer_place(mh_context *context, mh_tokenizer *t, size_t id, mh_text name, mh_text key)

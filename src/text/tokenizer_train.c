@@ -6,7 +6,9 @@
 //     Ġ t h e r e      merge t h:   Ġ th e r e      less: (Ġ,t) (h,e)   more: (Ġ,th) (th,e)
 //
 // 161,312 pairs of sentences (11 MB) and 8,000 merges take 0.3 to 0.6 s.
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
+#include "support/buffer.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_build.h"
 #include "text/train_pairs.h"
@@ -19,14 +21,14 @@ typedef struct trainer {
     mh_train_pairs pairs;
     uint32_t *ids; // of all words, parallel to their bytes: word i's begin at words[i].begin
     size_t ids_capacity;
-    mh_text_buffer scratch;
+    mh_buffer scratch;
 } trainer;
 
 static uint64_t key_of(uint32_t left, uint32_t right) { return (uint64_t)left << 32 | right; }
 
 // ---- from texts to pairs ------------------------------------------------------------------
 
-static mh_status count_words(trainer *tr, const mh_text *texts, size_t count)
+static mh_status tokenizer_count_words(trainer *tr, const mh_text *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         mh_text text = texts[i];
@@ -40,7 +42,7 @@ static mh_status count_words(trainer *tr, const mh_text *texts, size_t count)
         mh_status status = mh_text_nfc(tr->context, text.bytes, text.size, &tr->scratch);
         if (status == MH_OK)
             status =
-                mh_train_words_add(tr->context, &tr->words, tr->scratch.bytes, tr->scratch.size);
+                mh_train_words_add(tr->context, &tr->words, tr->scratch.data, tr->scratch.size);
         if (status != MH_OK)
             return status;
     }
@@ -53,7 +55,7 @@ static mh_status count_pairs(trainer *tr)
     if (!mh_grow(tr->context, &tr->ids, &tr->ids_capacity, w->bytes.size, sizeof *tr->ids))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < w->bytes.size; i++)
-        tr->ids[i] = tr->tokenizer->byte_ids[(unsigned char)w->bytes.bytes[i]];
+        tr->ids[i] = tr->tokenizer->byte_ids[(unsigned char)w->bytes.data[i]];
     for (size_t i = 0; i < w->count; i++) {
         const uint32_t *ids = tr->ids + w->words[i].begin;
         for (size_t k = 0; k + 1 < w->words[i].size; k++)
@@ -111,11 +113,11 @@ static bool merge_everywhere(trainer *tr, size_t pair, mh_merge m)
     return mh_train_pairs_settle(tr->context, &tr->pairs);
 }
 
-static bool is_special_name(const mh_text_buffer *bytes)
+static bool is_special_name(const mh_buffer *bytes)
 {
     for (size_t i = 0; i < MH_SPECIAL_COUNT; i++)
         if (bytes->size == strlen(mh_special_names[i]) &&
-            memcmp(bytes->bytes, mh_special_names[i], bytes->size) == 0)
+            memcmp(bytes->data, mh_special_names[i], bytes->size) == 0)
             return true;
     return false;
 }
@@ -125,10 +127,10 @@ static bool join(trainer *tr, uint32_t left, uint32_t right)
 {
     const mh_tokenizer *t = tr->tokenizer;
     tr->scratch.size = 0;
-    return mh_text_append(tr->context, &tr->scratch, mh_token_bytes(t, left),
-                          t->tokens[left].size) &&
-           mh_text_append(tr->context, &tr->scratch, mh_token_bytes(t, right),
-                          t->tokens[right].size);
+    return mh_buffer_append(tr->context, &tr->scratch, mh_token_bytes(t, left),
+                            t->tokens[left].size) &&
+           mh_buffer_append(tr->context, &tr->scratch, mh_token_bytes(t, right),
+                            t->tokens[right].size);
 }
 
 // Merges one pair. Two pairs may produce the same bytes ("ab" "c", "a" "bc"), and then share a
@@ -145,17 +147,17 @@ static mh_status merge_pair(trainer *tr, size_t pair)
         mh_train_pairs_finish(&tr->pairs, pair);
         return MH_OK;
     }
-    size_t id = mh_tokenizer_find(t, tr->scratch.bytes, tr->scratch.size);
+    size_t id = mh_tokenizer_find(t, tr->scratch.data, tr->scratch.size);
     m.result = (uint32_t)(id == SIZE_MAX ? t->count : id);
     if ((id == SIZE_MAX &&
-         !mh_tokenizer_add(tr->context, t, MH_TOKEN_TEXT, tr->scratch.bytes, tr->scratch.size)) ||
+         !mh_tokenizer_add(tr->context, t, MH_TOKEN_TEXT, tr->scratch.data, tr->scratch.size)) ||
         (!tr->pairs.pairs[pair].finished && !mh_tokenizer_add_merge(tr->context, t, m)) ||
         !merge_everywhere(tr, pair, m))
         return MH_ERROR_MEMORY;
     return MH_OK;
 }
 
-static mh_status merge_pairs(trainer *tr, const mh_tokenizer_options *options)
+static mh_status tokenizer_learn_merges(trainer *tr, const mh_tokenizer_options *options)
 {
     uint64_t least = options->min_frequency > 0 ? options->min_frequency : 1;
     mh_status status = MH_OK;
@@ -185,28 +187,23 @@ static bool add_first_tokens(mh_context *context, mh_tokenizer *t)
     return true;
 }
 
-static mh_status train(trainer *tr, const mh_tokenizer_options *options, const mh_text *texts,
-                       size_t count)
+static mh_status tokenizer_learn(trainer *tr, const mh_tokenizer_options *options,
+                                 const mh_text *texts, size_t count)
 {
     tr->tokenizer = mh_tokenizer_create(tr->context);
     if (!tr->tokenizer || !add_first_tokens(tr->context, tr->tokenizer))
         return MH_ERROR_MEMORY;
-    mh_status status = count_words(tr, texts, count);
+    mh_status status = tokenizer_count_words(tr, texts, count);
     if (status == MH_OK)
         status = count_pairs(tr);
     if (status == MH_OK)
-        status = merge_pairs(tr, options);
+        status = tokenizer_learn_merges(tr, options);
     return status == MH_OK ? mh_build_own(tr->context, tr->tokenizer) : status;
 }
 
-static mh_status check_options(mh_context *context, const mh_tokenizer_options *options)
+static mh_status tokenizer_check_options(mh_context *context, const mh_tokenizer_options *options)
 {
     const size_t most = MH_TOKENS_MAX - 256 - MH_SPECIAL_COUNT;
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "train: struct_size: found %zu, expected %zu; use "
-                       "mh_tokenizer_options_default()",
-                       options->struct_size, sizeof *options);
     if (options->merges > most)
         return mh_fail(context, MH_ERROR_ARGUMENT, "train: %zu merges, expected at most %zu",
                        options->merges, most);
@@ -220,17 +217,18 @@ mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *op
         *tokenizer = NULL;
     if (MH_NEED(context, {"tokenizer", tokenizer}, {"texts", mh_array(texts, count)}))
         return MH_ERROR_ARGUMENT;
-    mh_tokenizer_options defaults = mh_tokenizer_options_default();
-    options = options ? options : &defaults;
-    mh_status status = check_options(context, options);
+    mh_tokenizer_options own = mh_tokenizer_options_default();
+    mh_status status = MH_READ_STRUCT(context, mh_tokenizer_options, options, &own);
+    if (status == MH_OK)
+        status = tokenizer_check_options(context, &own);
     if (status != MH_OK)
         return status;
     trainer tr = {.context = context};
-    status = train(&tr, options, texts, count);
+    status = tokenizer_learn(&tr, &own, texts, count);
     mh_train_words_free(context, &tr.words);
     mh_train_pairs_free(context, &tr.pairs);
     mh_shrink(context, &tr.ids, &tr.ids_capacity, sizeof *tr.ids);
-    mh_text_buffer_free(context, &tr.scratch);
+    mh_buffer_free(context, &tr.scratch);
     if (status == MH_OK)
         *tokenizer = tr.tokenizer;
     else

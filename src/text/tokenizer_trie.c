@@ -3,7 +3,8 @@
 // [begin, end) that have its path as their prefix; its children split that range by the next byte.
 #include "text/tokenizer_trie.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 
 #include <stdlib.h>

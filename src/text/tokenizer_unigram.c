@@ -6,7 +6,7 @@
 //
 // A character that is no token itself may stand for the unknown token, at 10 less than the lowest
 // score. Neighbouring unknown ones become one.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_models.h"
 #include "text/utf8.h"
 

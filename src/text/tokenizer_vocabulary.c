@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A tokenizer from arrays in memory, as GGUF files have them.
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_patterns.h"
 #include "text/tokenizer_sentencepiece.h"
@@ -168,12 +169,11 @@ mh_status mh_tokenizer_from_vocabulary(mh_context *context, const char *name,
         *tokenizer = NULL;
     if (MH_NEED(context, {"name", name}, {"vocabulary", vocabulary}, {"tokenizer", tokenizer}))
         return MH_ERROR_ARGUMENT;
-    const mh_vocabulary *v = vocabulary;
-    if (v->struct_size != sizeof *v)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "vocabulary: struct_size: found %zu, expected %zu; use "
-                       "mh_vocabulary_default()",
-                       v->struct_size, sizeof *v);
+    mh_vocabulary own = mh_vocabulary_default();
+    const mh_vocabulary *v = &own;
+    mh_status status = MH_READ_STRUCT(context, mh_vocabulary, vocabulary, &own);
+    if (status != MH_OK)
+        return status;
     if (!v->tokens || v->count == 0 || v->count > MH_TOKENS_MAX || (!v->merges && v->merge_count))
         return mh_fail(
             context, MH_ERROR_ARGUMENT,
@@ -181,7 +181,7 @@ mh_status mh_tokenizer_from_vocabulary(mh_context *context, const char *name,
             v->tokens ? v->count : 0, MH_TOKENS_MAX);
     const mh_source source = {.context = context, .name = name};
     const mh_build b = {&source, mh_tokenizer_create(context)};
-    mh_status status = b.t ? build(&b, v) : MH_ERROR_MEMORY;
+    status = b.t ? build(&b, v) : MH_ERROR_MEMORY;
     if (status == MH_OK)
         *tokenizer = b.t;
     else

@@ -3,7 +3,7 @@
 // longest that continues it ("##" in front), and so on; a word that this does not cover is
 // unknown. Both kinds of tokens are in one trie: a search for those that continue begins behind
 // "##".
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "text/tokenizer_models.h"
 
 static bool is_longer(const char *text, size_t size, size_t characters)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes tokenizer.json for Hugging Face's tokenizers, one token or merge per line. Merges are
 // "left right", the syntax that every version reads.
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "text/byte_level.h"
 #include "text/tokenizer.h"
@@ -15,32 +15,32 @@ typedef struct output {
     mh_status status; // of the first write that failed
 } output;
 
-static void put(output *o, const char *bytes, size_t size)
+static void json_put(output *o, const char *bytes, size_t size)
 {
     if (o->status == MH_OK)
         o->status = mh_file_write(o->writer, bytes, size);
 }
 
-static void put_string(output *o, const char *string) { put(o, string, strlen(string)); }
+static void put_string(output *o, const char *string) { json_put(o, string, strlen(string)); }
 
 static void put_number(output *o, size_t number)
 {
     char digits[24];
-    put(o, digits, (size_t)snprintf(digits, sizeof digits, "%zu", number));
+    json_put(o, digits, (size_t)snprintf(digits, sizeof digits, "%zu", number));
 }
 
 // The escaped content of a JSON string.
-static void put_escaped(output *o, const char *bytes, size_t size)
+static void json_put_escaped(output *o, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         char escaped[8];
         unsigned char c = (unsigned char)bytes[i];
         if (c == '"' || c == '\\')
-            put(o, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\%c", c));
+            json_put(o, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\%c", c));
         else if (c < 0x20)
-            put(o, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
+            json_put(o, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
         else
-            put(o, bytes + i, 1);
+            json_put(o, bytes + i, 1);
     }
 }
 
@@ -49,13 +49,13 @@ static void put_token(output *o, const mh_tokenizer *t, size_t id)
 {
     const char *bytes = mh_token_bytes(t, id);
     if (t->tokens[id].kind == MH_TOKEN_SPECIAL) {
-        put_escaped(o, bytes, t->tokens[id].size);
+        json_put_escaped(o, bytes, t->tokens[id].size);
         return;
     }
     for (size_t i = 0; i < t->tokens[id].size; i++) {
         char character[4];
-        put_escaped(o, character,
-                    mh_utf8_encode(mh_byte_character((unsigned char)bytes[i]), character));
+        json_put_escaped(o, character,
+                         mh_utf8_encode(mh_byte_character((unsigned char)bytes[i]), character));
     }
 }
 
@@ -119,7 +119,7 @@ static void put_tokenizer(output *o, const mh_tokenizer *t)
                   "    \"type\": \"Sequence\",\n"
                   "    \"pretokenizers\": [\n"
                   "      {\"type\": \"Split\", \"pattern\": {\"Regex\": \"");
-    put_escaped(o, MH_WORD_PATTERN, sizeof MH_WORD_PATTERN - 1);
+    json_put_escaped(o, MH_WORD_PATTERN, sizeof MH_WORD_PATTERN - 1);
     put_string(o, "\"}, \"behavior\": \"Isolated\", \"invert\": false},\n"
                   "      {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
                   "\"trim_offsets\": true, \"use_regex\": false}\n"

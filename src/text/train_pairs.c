@@ -4,7 +4,7 @@
 
 // ---- pairs and their places ---------------------------------------------------------------
 
-static size_t find_slot(const mh_train_pairs *p, uint64_t key)
+static size_t pair_find_slot(const mh_train_pairs *p, uint64_t key)
 {
     size_t mask = p->slot_count - 1, slot = (size_t)mh_mix(key) & mask;
     while (p->slots[slot] != 0 && p->pairs[p->slots[slot] - 1].key != key)
@@ -12,7 +12,7 @@ static size_t find_slot(const mh_train_pairs *p, uint64_t key)
     return slot;
 }
 
-static bool widen(mh_context *context, mh_train_pairs *p)
+static bool pair_widen(mh_context *context, mh_train_pairs *p)
 {
     if (2 * (p->count + 1) <= p->slot_count)
         return true;
@@ -24,16 +24,16 @@ static bool widen(mh_context *context, mh_train_pairs *p)
     p->slots = slots;
     p->slot_count = size;
     for (size_t i = 0; i < p->count; i++)
-        slots[find_slot(p, p->pairs[i].key)] = i + 1;
+        slots[pair_find_slot(p, p->pairs[i].key)] = i + 1;
     return true;
 }
 
 // The pair's index, SIZE_MAX if out of memory.
 static size_t find_or_add(mh_context *context, mh_train_pairs *p, uint64_t key)
 {
-    if (!widen(context, p))
+    if (!pair_widen(context, p))
         return SIZE_MAX;
-    size_t slot = find_slot(p, key);
+    size_t slot = pair_find_slot(p, key);
     if (p->slots[slot] != 0)
         return p->slots[slot] - 1;
     if (!mh_grow(context, &p->pairs, &p->capacity, p->count + 1, sizeof *p->pairs))
@@ -83,7 +83,7 @@ bool mh_train_pairs_grow(mh_context *context, mh_train_pairs *p, uint64_t key, u
 
 void mh_train_pairs_lessen(mh_train_pairs *p, uint64_t key, uint64_t count)
 {
-    size_t slot = find_slot(p, key);
+    size_t slot = pair_find_slot(p, key);
     if (p->slots[slot] != 0)
         p->pairs[p->slots[slot] - 1].count -= count;
 }

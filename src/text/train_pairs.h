@@ -11,6 +11,7 @@
 #ifndef MH_TEXT_TRAIN_PAIRS_H
 #define MH_TEXT_TRAIN_PAIRS_H
 
+#include "support/buffer.h"
 #include "support/grow.h"
 
 enum { MH_NO_PLACE = 0 }; // places count from 1

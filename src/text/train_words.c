@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Counting words: a hash table of indices into one array, the bytes in one buffer.
 #include "text/train_words.h"
+#include "support/buffer.h"
 
 #include "text/words.h"
 
-static size_t find_slot(const mh_train_words *w, const char *word, size_t size)
+static size_t word_find_slot(const mh_train_words *w, const char *word, size_t size)
 {
     size_t mask = w->slot_count - 1, slot = (size_t)mh_hash_bytes(0, word, size) & mask;
     for (; w->slots[slot] != 0; slot = (slot + 1) & mask) {
         const mh_train_word *found = &w->words[w->slots[slot] - 1];
-        if (found->size == size && memcmp(w->bytes.bytes + found->begin, word, size) == 0)
+        if (found->size == size && memcmp(w->bytes.data + found->begin, word, size) == 0)
             break;
     }
     return slot;
 }
 
-static bool widen(mh_context *context, mh_train_words *w)
+static bool word_widen(mh_context *context, mh_train_words *w)
 {
     if (2 * (w->count + 1) <= w->slot_count)
         return true;
@@ -28,15 +29,16 @@ static bool widen(mh_context *context, mh_train_words *w)
     w->slots = slots;
     w->slot_count = size;
     for (size_t i = 0; i < w->count; i++)
-        slots[find_slot(w, w->bytes.bytes + w->words[i].begin, w->words[i].size)] = (uint32_t)i + 1;
+        slots[word_find_slot(w, w->bytes.data + w->words[i].begin, w->words[i].size)] =
+            (uint32_t)i + 1;
     return true;
 }
 
 static mh_status count_word(mh_context *context, mh_train_words *w, const char *word, size_t size)
 {
-    if (!widen(context, w))
+    if (!word_widen(context, w))
         return MH_ERROR_MEMORY;
-    size_t slot = find_slot(w, word, size), begin = w->bytes.size;
+    size_t slot = word_find_slot(w, word, size), begin = w->bytes.size;
     if (w->slots[slot] != 0) {
         w->words[w->slots[slot] - 1].count++;
         return MH_OK;
@@ -45,7 +47,7 @@ static mh_status count_word(mh_context *context, mh_train_words *w, const char *
         return mh_fail(context, MH_ERROR_UNSUPPORTED, "train: more than %zu different words",
                        w->count);
     if (!mh_grow(context, &w->words, &w->capacity, w->count + 1, sizeof *w->words) ||
-        !mh_text_append(context, &w->bytes, word, size))
+        !mh_buffer_append(context, &w->bytes, word, size))
         return MH_ERROR_MEMORY;
     w->words[w->count++] = (mh_train_word){begin, 1, (uint32_t)size};
     w->slots[slot] = (uint32_t)w->count;
@@ -74,5 +76,5 @@ void mh_train_words_free(mh_context *context, mh_train_words *w)
 {
     mh_shrink(context, &w->words, &w->capacity, sizeof *w->words);
     mh_shrink(context, &w->slots, &w->slot_count, sizeof *w->slots);
-    mh_text_buffer_free(context, &w->bytes);
+    mh_buffer_free(context, &w->bytes);
 }

@@ -3,6 +3,7 @@
 #ifndef MH_TEXT_TRAIN_WORDS_H
 #define MH_TEXT_TRAIN_WORDS_H
 
+#include "support/buffer.h"
 #include "support/grow.h"
 
 // Longer words are split, so that no merge has to scan a megabyte.
@@ -17,7 +18,7 @@ typedef struct mh_train_word {
 typedef struct mh_train_words {
     mh_train_word *words;
     size_t count, capacity;
-    mh_text_buffer bytes;
+    mh_buffer bytes;
     uint32_t *slots; // index + 1; 0 is free
     size_t slot_count;
 } mh_train_words;

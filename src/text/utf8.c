@@ -3,7 +3,8 @@
 // bytes that follow and the range of the first of these.
 #include "text/utf8.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "support/buffer.h"
 #include "support/grow.h"
 
 typedef struct sequence {
@@ -70,14 +71,14 @@ mh_status mh_utf8_check(mh_context *context, const char *text, size_t size)
                    (unsigned char)text[valid]);
 }
 
-mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size, mh_text_buffer *out)
+mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size, mh_buffer *out)
 {
     if (MH_NEED(context, {"out", out}, {"bytes", mh_array(bytes, size)}))
         return MH_ERROR_ARGUMENT;
     out->size = 0;
     for (;;) {
         size_t valid = mh_utf8_valid(bytes, size);
-        if (!mh_text_append(context, out, bytes, valid))
+        if (!mh_buffer_append(context, out, bytes, valid))
             return MH_ERROR_MEMORY;
         if (valid == size)
             return MH_OK;
@@ -85,7 +86,7 @@ mh_status mh_utf8_repair(mh_context *context, const char *bytes, size_t size, mh
         bytes += valid;
         size -= valid;
         size_t broken = take_character((const unsigned char *)bytes, size, &whole);
-        if (!mh_text_append(context, out, "\xEF\xBF\xBD", 3))
+        if (!mh_buffer_append(context, out, "\xEF\xBF\xBD", 3))
             return MH_ERROR_MEMORY;
         bytes += broken;
         size -= broken;

@@ -46,6 +46,6 @@ mh_status mh_utf8_check(mh_context *context, const char *text, size_t size);
 bool mh_is_space(uint32_t c);
 
 // Appends the text in lower case, as Python's str.lower().
-bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_text_buffer *out);
+bool mh_text_lowercase(mh_context *context, const char *text, size_t size, mh_buffer *out);
 
 #endif

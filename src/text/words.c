@@ -7,7 +7,7 @@
 
 typedef enum class { WHITESPACE, DIGIT, LETTER, OTHER } class;
 
-static class class_of(uint32_t c)
+static class word_class_of(uint32_t c)
 {
     if (c < 0x80) {
         if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
@@ -24,7 +24,7 @@ static class class_of(uint32_t c)
 static size_t skip(const char *text, size_t size, size_t at, class wanted, size_t most)
 {
     for (size_t length; at < size && most > 0; at += length, most--)
-        if (class_of(mh_utf8_decode(text + at, &length)) != wanted)
+        if (word_class_of(mh_utf8_decode(text + at, &length)) != wanted)
             break;
     return at;
 }
@@ -32,7 +32,7 @@ static size_t skip(const char *text, size_t size, size_t at, class wanted, size_
 static bool is_letter(const char *text, size_t size, size_t at)
 {
     size_t length;
-    return at < size && class_of(mh_utf8_decode(text + at, &length)) == LETTER;
+    return at < size && word_class_of(mh_utf8_decode(text + at, &length)) == LETTER;
 }
 
 static size_t letters(const char *text, size_t size, size_t at)
@@ -50,7 +50,7 @@ static size_t letters(const char *text, size_t size, size_t at)
     }
 }
 
-static size_t whitespace(const char *text, size_t size)
+static size_t word_whitespace(const char *text, size_t size)
 {
     size_t end = skip(text, size, 0, WHITESPACE, SIZE_MAX);
     return end < size && end > 1 ? end - 1 : end; // the last one belongs to the next word
@@ -59,7 +59,7 @@ static size_t whitespace(const char *text, size_t size)
 size_t mh_word_length(const char *text, size_t size)
 {
     size_t length, at = text[0] == ' ' && size > 1;
-    switch (class_of(mh_utf8_decode(text + at, &length))) {
+    switch (word_class_of(mh_utf8_decode(text + at, &length))) {
     case LETTER:
         return letters(text, size, at);
     case DIGIT:
@@ -67,6 +67,6 @@ size_t mh_word_length(const char *text, size_t size)
     case OTHER:
         return skip(text, size, at, OTHER, SIZE_MAX);
     default:
-        return whitespace(text, size);
+        return word_whitespace(text, size);
     }
 }

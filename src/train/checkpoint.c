@@ -145,14 +145,15 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
         if (now->checksum)
             return mh_source_fail(
                 &r->source, MH_ERROR_FORMAT,
-                "%s: the run was begun with other sentences; take another directory "
-                "for another run",
+                "%s: the run was started with other sentences; use another directory "
+                "for a new run",
                 now->name);
-        return mh_source_fail(&r->source, MH_ERROR_FORMAT,
-                              "%s: the run was begun with %s, now it is %s; take another directory "
-                              "for another run",
-                              now->name, mh_quote_string(shown(now, was ? was : "", texts[0])).text,
-                              mh_quote_string(shown(now, now->value, texts[1])).text);
+        return mh_source_fail(
+            &r->source, MH_ERROR_FORMAT,
+            "%s: the run was started with %s, now it is %s; use another directory "
+            "for a new run",
+            now->name, mh_quote_string(shown(now, was ? was : "", texts[0])).text,
+            mh_quote_string(shown(now, now->value, texts[1])).text);
     }
     return MH_OK;
 }

@@ -3,12 +3,14 @@
 // grows, so pairs are offsets until the end, then pointers.
 #include "train/corpus.h"
 
+#include "support/buffer.h"
 #include "support/grow.h"
 
 mh_status mh_corpus_begin(mh_context *context, const char *name, mh_corpus *corpus)
 {
     *corpus = (mh_corpus){0};
-    return mh_text_append(context, &corpus->text, name, strlen(name) + 1) ? MH_OK : MH_ERROR_MEMORY;
+    return mh_buffer_append(context, &corpus->text, name, strlen(name) + 1) ? MH_OK
+                                                                            : MH_ERROR_MEMORY;
 }
 
 mh_status mh_corpus_add(mh_context *context, mh_corpus *corpus, mh_text source, mh_text target,
@@ -18,10 +20,10 @@ mh_status mh_corpus_add(mh_context *context, mh_corpus *corpus, mh_text source, 
                  sizeof *corpus->entries))
         return MH_ERROR_MEMORY;
     mh_corpus_entry entry = {.begin = corpus->text.size, .line = line};
-    if (!mh_text_append(context, &corpus->text, source.bytes, source.size))
+    if (!mh_buffer_append(context, &corpus->text, source.bytes, source.size))
         return MH_ERROR_MEMORY;
     entry.middle = corpus->text.size;
-    if (!mh_text_append(context, &corpus->text, target.bytes, target.size))
+    if (!mh_buffer_append(context, &corpus->text, target.bytes, target.size))
         return MH_ERROR_MEMORY;
     entry.end = corpus->text.size;
     corpus->entries[corpus->count++] = entry;
@@ -31,7 +33,7 @@ mh_status mh_corpus_add(mh_context *context, mh_corpus *corpus, mh_text source, 
 mh_status mh_corpus_end(mh_context *context, mh_corpus *corpus)
 {
     size_t count = corpus->count; // of entries, which are larger than the final arrays
-    corpus->name = corpus->text.bytes;
+    corpus->name = corpus->text.data;
     if (count > 0) {
         corpus->sources = mh_alloc(context, count * sizeof *corpus->sources);
         corpus->targets = mh_alloc(context, count * sizeof *corpus->targets);
@@ -41,7 +43,7 @@ mh_status mh_corpus_end(mh_context *context, mh_corpus *corpus)
     }
     for (size_t i = 0; i < count; i++) {
         mh_corpus_entry entry = corpus->entries[i];
-        const char *text = corpus->text.bytes;
+        const char *text = corpus->text.data;
         corpus->sources[i] = (mh_text){text + entry.begin, entry.middle - entry.begin};
         corpus->targets[i] = (mh_text){text + entry.middle, entry.end - entry.middle};
         corpus->lines[i] = entry.line;
@@ -56,6 +58,6 @@ void mh_corpus_free(mh_context *context, mh_corpus *corpus)
     mh_free(context, corpus->targets, corpus->count * sizeof *corpus->targets);
     mh_free(context, corpus->lines, corpus->count * sizeof *corpus->lines);
     mh_shrink(context, &corpus->entries, &corpus->entries_capacity, sizeof *corpus->entries);
-    mh_text_buffer_free(context, &corpus->text);
+    mh_buffer_free(context, &corpus->text);
     *corpus = (mh_corpus){0};
 }

@@ -30,7 +30,7 @@ typedef struct mh_corpus {
     size_t *lines;              // (count) line of each pair in the file, from 1
     const char *name;           // of the file, for messages
     size_t bad_lines;           // number of skipped lines
-    mh_text_buffer text;        // what all of these point into
+    mh_buffer text;             // what all of these point into
     mh_corpus_entry *entries;   // while pairs are added
     size_t entries_capacity;    //
 } mh_corpus;

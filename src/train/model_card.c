@@ -2,6 +2,7 @@
 // The README.md of a model: its training and its scores; see model_card.h.
 #include "train/model_card.h"
 
+#include "support/buffer.h"
 #include "support/file.h"
 #include "support/grow.h"
 #include "support/plain_numbers.h"
@@ -13,7 +14,7 @@
 
 typedef struct card {
     mh_context *context;
-    mh_text_buffer text;
+    mh_buffer text;
     mh_status status;
 } card;
 
@@ -27,7 +28,7 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
     mh_plain_numbers_leave(saved);
     va_end(list);
     const size_t used = size < 0 ? 0 : (size_t)size < sizeof line ? (size_t)size : sizeof line - 1;
-    if (!c->status && !mh_text_append(c->context, &c->text, line, used))
+    if (!c->status && !mh_buffer_append(c->context, &c->text, line, used))
         c->status = MH_ERROR_MEMORY;
 }
 
@@ -35,14 +36,14 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
 static void add_text(card *c, const char *before, const char *text)
 {
     add(c, "%s", before);
-    if (!c->status && !mh_text_append(c->context, &c->text, text, strlen(text)))
+    if (!c->status && !mh_buffer_append(c->context, &c->text, text, strlen(text)))
         c->status = MH_ERROR_MEMORY;
     add(c, "\n\n");
 }
 
 static void add_model(card *c, const mh_train_options *o, const mh_train_event *e)
 {
-    const mh_translator_config *m = &o->model;
+    const mh_translator_config *m = o->model;
     add(c, "# A translator\n\n"
            "Made with multihead. Use it:\n\n"
            "    multihead translate -m FOLDER \"text\"\n\n");
@@ -95,7 +96,7 @@ mh_status mh_card_write(mh_context *context, const mh_train_options *options,
     if (!c.status)
         c.status = mh_path_join(context, options->directory, "README.md", path);
     if (!c.status)
-        c.status = mh_file_replace(context, path, c.text.bytes, c.text.size);
-    mh_text_buffer_free(context, &c.text);
+        c.status = mh_file_replace(context, path, c.text.data, c.text.size);
+    mh_buffer_free(context, &c.text);
     return c.status;
 }

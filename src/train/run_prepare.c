@@ -74,9 +74,9 @@ static mh_status check_durations(mh_context *context, const mh_train_options *o)
 static mh_status check_sources(mh_context *context, const mh_train_options *o)
 {
     if (!o->directory)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected where the run is kept");
+        return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected the directory of the run");
     if (!o->data == !o->example)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or else an example");
+        return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or an example");
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
@@ -93,8 +93,6 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
 
 static mh_status check_options(mh_context *context, const mh_train_options *o)
 {
-    if (!o || o->struct_size != sizeof *o)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options: expected mh_train_options_default()");
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
@@ -114,7 +112,7 @@ static mh_status open_directory(mh_run *run)
     if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
         !mh_directory_has(&run->directory, MH_LOG_NAME))
         return mh_fail(run->context, MH_ERROR_FILE,
-                       "%.700s: has a model but is no training run; training would replace it",
+                       "%.700s: has a model but is not a training run; training would replace it",
                        run->options->directory);
     return MH_OK;
 }
@@ -190,7 +188,7 @@ static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_to
                                mh_dataset *examples)
 {
     const mh_train_options *o = run->options;
-    return mh_dataset_create(run->context, corpus, tokenizer, o->model.max_length, o->bad_line,
+    return mh_dataset_create(run->context, corpus, tokenizer, o->model->max_length, o->bad_line,
                              o->user, examples);
 }
 
@@ -253,7 +251,7 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
 static void collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
-    const mh_translator_config *m = &o->model;
+    const mh_translator_config *m = o->model;
     set_sentences(run, "data", run->examples.count, &run->examples);
     set_sentences(run, "valid", run->valid.corpus.count, &run->valid.examples);
     set(run, "seed", "%" PRIu64, o->seed);
@@ -286,7 +284,7 @@ static mh_status choose_precision(mh_run *run)
     char was[8];
     const mh_precision wanted = run->options->precision;
     run->precision = mh_translator_precision(run->context, wanted);
-    if (wanted != MH_PRECISION_AUTO || !run->resumed)
+    if (wanted != MH_PRECISION_NATIVE || !run->resumed)
         return MH_OK;
     mh_status status =
         mh_checkpoint_setting(run->context, run->options->directory, "precision", was, sizeof was);
@@ -388,7 +386,7 @@ mh_status mh_run_prepare(mh_run *run)
         mh_tokenizer_free(tokenizer);
         return status;
     }
-    status = mh_translator_create(run->context, &run->options->model, run->precision, tokenizer,
+    status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
                                   &run->translator);
     if (!status)
         status = allocate(run);

@@ -7,9 +7,10 @@
 // If a run is interrupted in between, the last checkpoint records the remaining steps.
 #include <multihead/train.h>
 
+#include "base/argument_check.h"
 #include "base/clock.h"
-#include "base/context.h"
 #include "base/fpenv.h"
+#include "base/sized_struct.h"
 #include "train/model_card.h"
 #include "train/run_internal.h"
 #include <inttypes.h>
@@ -138,7 +139,7 @@ static mh_status update(mh_run *run)
     if (!isfinite(loss) || !isfinite(norm))
         return mh_fail(run->context, MH_ERROR_DIVERGED,
                        "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
-                       "checkpoint stands. Try a lower learning rate or a longer warm-up",
+                       "checkpoint is kept. Try a lower learning rate or a longer warm-up",
                        p->update + 1, fabs(loss) / (double)tokens, fabs(norm)); // no "-nan"
     status = step(run, norm);
     p->update++;
@@ -349,7 +350,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
             status = train(&run);
     }
     result->stopped = run.stopped;
-    result->impatient = options && options->patience && run.progress.stale >= options->patience;
+    result->impatient = options->patience && run.progress.stale >= options->patience;
     result->update = run.progress.update;
     result->epoch = run.progress.epoch;
     result->tokens = run.progress.tokens;
@@ -364,9 +365,22 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
 {
     if (mh_need(context, result, "result"))
         return MH_ERROR_ARGUMENT;
-    *result = (mh_train_result){0};
+    mh_status status = MH_CHECK_OUTPUT(context, mh_train_result, result);
+    if (status)
+        return status;
     mh_fpenv saved = mh_fpenv_enter(); // for the sums, and for number-to-text conversions
-    mh_status status = prepare_and_train(context, options, result);
+    mh_train_options own = mh_train_options_default();
+    mh_translator_config model = mh_translator_config_default();
+    mh_train_result found = mh_train_result_default();
+    status = mh_need(context, options, "options");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_train_options, options, &own);
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_translator_config, own.model, &model);
+    own.model = &model;
+    if (!status)
+        status = prepare_and_train(context, &own, &found);
+    mh_write_struct(&found, sizeof found, result);
     mh_fpenv_leave(saved);
     return status;
 }

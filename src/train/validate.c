@@ -49,7 +49,7 @@ static double count_exact(const mh_text *found, const mh_text *wanted, size_t co
 static mh_status score_texts(mh_context *context, const mh_corpus *corpus, const mh_text *found,
                              mh_validation_score *score)
 {
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     mh_status status = mh_bleu(context, found, corpus->targets, corpus->count, 1, false, &bleu);
     if (!status)
         status = mh_chrf(context, found, corpus->targets, corpus->count, 1, 0, false, &score->chrf);

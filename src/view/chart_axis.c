@@ -23,7 +23,7 @@ static double round_step(double raw)
 }
 
 // Moves the ends far enough apart that a double can represent the ticks.
-static void spread(double *low, double *high)
+static void axis_spread(double *low, double *high)
 {
     double least = fmax(1e-6, 1e-6 * fmax(fabs(*low), fabs(*high)));
     if (*high - *low >= least)
@@ -43,7 +43,7 @@ static void set_ticks(mh_axis *axis)
 
 mh_axis mh_axis_make(double low, double high, int most, double step_least)
 {
-    spread(&low, &high);
+    axis_spread(&low, &high);
     mh_axis axis = {.low = low, .high = high};
     axis.step = fmax(round_step((high - low) / most), step_least);
     set_ticks(&axis);

@@ -4,7 +4,7 @@
 #ifndef MH_VIEW_CHART_AXIS_H
 #define MH_VIEW_CHART_AXIS_H
 
-#include "support/appender.h"
+#include "support/buffer.h"
 
 typedef struct mh_axis {
     double low, high; // values at the ends, low < high

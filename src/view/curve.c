@@ -2,7 +2,7 @@
 // The curve of a run: reads its log and draws an image or text.
 #include "view/curve.h"
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "support/file.h"
 #include "view/chart_axis.h"
 
@@ -26,19 +26,19 @@ void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, i
     mh_append_string(to, ")");
 }
 
-static mh_status check_call(mh_context *context, const char *path, const char *out_name,
-                            mh_bytes *out)
+static mh_status curve_check_call(mh_context *context, const char *path, const char *out_name,
+                                  mh_buffer *out)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
-    *out = (mh_bytes){0};
+    *out = (mh_buffer){0};
     return mh_need(context, path, "path");
 }
 
-mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg)
+mh_status mh_view_curve(mh_context *context, const char *path, mh_buffer *svg)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, "svg", svg);
+    mh_status status = curve_check_call(context, path, "svg", svg);
     if (status == MH_OK)
         status = mh_run_history_read(context, path, &history);
     if (status != MH_OK)
@@ -48,10 +48,10 @@ mh_status mh_view_curve(mh_context *context, const char *path, mh_bytes *svg)
     return status;
 }
 
-mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width, mh_bytes *text)
+mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width, mh_buffer *text)
 {
     mh_run_history history;
-    mh_status status = check_call(context, path, "text", text);
+    mh_status status = curve_check_call(context, path, "text", text);
     if (status == MH_OK && (width < MH_CURVE_WIDTH_MIN || width > MH_CURVE_WIDTH_MAX))
         status = mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d", width,
                          MH_CURVE_WIDTH_MIN, MH_CURVE_WIDTH_MAX);
@@ -66,13 +66,13 @@ mh_status mh_view_curve_text(mh_context *context, const char *path, size_t width
 
 mh_status mh_view_curve_write(mh_context *context, const char *path, const char *svg_path)
 {
-    mh_bytes svg;
+    mh_buffer svg;
     if (mh_need(context, svg_path, "svg_path"))
         return MH_ERROR_ARGUMENT;
     mh_status status = mh_view_curve(context, path, &svg);
     if (status != MH_OK)
         return status;
     status = mh_file_replace(context, svg_path, svg.data, svg.size);
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
     return status;
 }

@@ -3,8 +3,9 @@
 #ifndef MH_VIEW_CURVE_H
 #define MH_VIEW_CURVE_H
 
-#include "support/appender.h"
+#include "support/buffer.h"
 #include "view/run_log_read.h"
+#include <multihead/view.h>
 
 enum {
     MH_CURVE_POINTS_MAX = 1000, // of a series in an image
@@ -16,8 +17,8 @@ enum {
 // are not compared directly; "" for BLEU, and without smoothing.
 void mh_curve_append_smoothing(mh_appender *to, const mh_run_history *history, int which);
 
-mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_bytes *svg);
+mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_buffer *svg);
 mh_status mh_curve_draw_text(mh_context *context, const mh_run_history *history, size_t width,
-                             mh_bytes *text);
+                             mh_buffer *text);
 
 #endif

@@ -63,40 +63,41 @@ static const char style[] =
 
 // ---- elements -----------------------------------------------------------------------------
 
-static void put(const chart *c, const char *text) { mh_append_string(c->to, text); }
+static void svg_put(const chart *c, const char *text) { mh_append_string(c->to, text); }
 
 // NAME="12.34"
 static void put_place(const chart *c, const char *name, double place)
 {
     mh_append_format(c->to, " %s=\"", name);
     mh_append_number(c->to, place, 2);
-    put(c, "\"");
+    svg_put(c, "\"");
 }
 
-static void put_line(const chart *c, const char *class, double x1, double y1, double x2, double y2)
+static void svg_put_line(const chart *c, const char *class, double x1, double y1, double x2,
+                         double y2)
 {
     mh_append_format(c->to, "<line class=\"%s\"", class);
     put_place(c, "x1", x1);
     put_place(c, "y1", y1);
     put_place(c, "x2", x2);
     put_place(c, "y2", y2);
-    put(c, "/>\n");
+    svg_put(c, "/>\n");
 }
 
-// Opens a text; what follows is its content and put(c, "</text>\n").
+// Opens a text; what follows is its content and svg_put(c, "</text>\n").
 static void begin_text(const chart *c, const char *class, double x, double y)
 {
     mh_append_format(c->to, "<text class=\"%s\"", class);
     put_place(c, "x", x);
     put_place(c, "y", y);
-    put(c, ">");
+    svg_put(c, ">");
 }
 
 static void put_where(const chart *c, const mh_run_point *p)
 {
-    put(c, "update ");
+    svg_put(c, "update ");
     mh_append_count(c->to, p->update);
-    put(c, ", epoch ");
+    svg_put(c, ", epoch ");
     mh_append_number(c->to, p->epoch, p->epoch == floor(p->epoch) ? 0 : 2);
 }
 
@@ -168,17 +169,17 @@ static void put_update_axis(const chart *c)
 {
     for (int i = 0; i < c->updates.ticks; i++) {
         double tick = mh_axis_tick(&c->updates, i), x = mh_axis_place(&c->updates, tick);
-        put_line(c, "frame", x, BOTTOM, x, BOTTOM + 5);
+        svg_put_line(c, "frame", x, BOTTOM, x, BOTTOM + 5);
         begin_text(c, "m update", x, BOTTOM + 21);
         if (c->updates.high >= 1e7) {
             mh_append_number(c->to, tick / 1e6, c->updates.step < 1e6 ? 1 : 0);
-            put(c, "M");
+            svg_put(c, "M");
         } else
             mh_append_count(c->to, tick);
-        put(c, "</text>\n");
+        svg_put(c, "</text>\n");
     }
     begin_text(c, "m", (LEFT + RIGHT) / 2.0, BOTTOM + 45);
-    put(c, "updates</text>\n");
+    svg_put(c, "updates</text>\n");
 }
 
 static void put_epoch_axis(const chart *c)
@@ -188,23 +189,23 @@ static void put_epoch_axis(const chart *c)
     for (int i = 0; i < c->epochs.ticks; i++) {
         double tick = mh_axis_tick(&c->epochs, i);
         double x = mh_axis_place(&c->updates, update_of_epoch(c->history, tick));
-        put_line(c, "frame", x, TOP, x, TOP - 5);
+        svg_put_line(c, "frame", x, TOP, x, TOP - 5);
         begin_text(c, "m epoch", x, TOP - 10);
         mh_append_number(c->to, tick, c->epochs.decimals);
-        put(c, "</text>\n");
+        svg_put(c, "</text>\n");
     }
     begin_text(c, "m", (LEFT + RIGHT) / 2.0, TOP - 31);
-    put(c, "epochs</text>\n");
+    svg_put(c, "epochs</text>\n");
 }
 
 static void put_loss_axis(const chart *c)
 {
     for (int i = 0; i < c->loss.ticks; i++) {
         double tick = mh_axis_tick(&c->loss, i), y = mh_axis_place(&c->loss, tick);
-        put_line(c, "grid", LEFT, y, RIGHT, y);
+        svg_put_line(c, "grid", LEFT, y, RIGHT, y);
         begin_text(c, "e loss", LEFT - 9, y + 4.5);
         mh_append_number(c->to, tick, c->loss.decimals);
-        put(c, "</text>\n");
+        svg_put(c, "</text>\n");
     }
     mh_append_format(c->to,
                      "<text class=\"m\" transform=\"translate(24 %d) rotate(-90)\">loss"
@@ -218,10 +219,10 @@ static void put_bleu_axis(const chart *c)
         return;
     for (int i = 0; i < c->bleu.ticks; i++) {
         double tick = mh_axis_tick(&c->bleu, i), y = mh_axis_place(&c->bleu, tick);
-        put_line(c, "frame", RIGHT, y, RIGHT + 5, y);
+        svg_put_line(c, "frame", RIGHT, y, RIGHT + 5, y);
         begin_text(c, "right", RIGHT + 10, y + 4.5);
         mh_append_number(c->to, tick, c->bleu.decimals);
-        put(c, "</text>\n");
+        svg_put(c, "</text>\n");
     }
     mh_append_format(c->to,
                      "<text class=\"m right\" transform=\"translate(%d %d) rotate(90)\">BLEU"
@@ -233,8 +234,8 @@ static void put_axes(const chart *c)
 {
     put_loss_axis(c);
     put_bleu_axis(c);
-    put_line(c, "frame", LEFT, BOTTOM, RIGHT, BOTTOM);
-    put_line(c, "frame", LEFT, TOP, RIGHT, TOP);
+    svg_put_line(c, "frame", LEFT, BOTTOM, RIGHT, BOTTOM);
+    svg_put_line(c, "frame", LEFT, TOP, RIGHT, TOP);
     put_update_axis(c);
     put_epoch_axis(c);
 }
@@ -247,9 +248,9 @@ static void put_mark(const chart *c, int which, double x, double y, const char *
     if (which == MH_RUN_BLEU) {
         mh_append_format(c->to, "<path class=\"mark bleu%s\" d=\"M", more);
         mh_append_number(c->to, x, 2);
-        put(c, ",");
+        svg_put(c, ",");
         mh_append_number(c->to, y - 4.5, 2);
-        put(c, "l4.5,4.5l-4.5,4.5l-4.5,-4.5z\"");
+        svg_put(c, "l4.5,4.5l-4.5,4.5l-4.5,-4.5z\"");
     } else {
         mh_append_format(c->to, "<circle class=\"mark %s\" r=\"3.5\"", looks[which].class);
         put_place(c, "cx", x);
@@ -264,25 +265,25 @@ static void put_marks(const chart *c, int which, size_t count)
         put_mark(c, which, x_of(c, p), y_of(c, which, p), "");
         mh_append_format(c->to, "><title>%s ", looks[which].name);
         mh_append_number(c->to, p->value, looks[which].decimals);
-        put(c, ", ");
+        svg_put(c, ", ");
         put_where(c, p);
         mh_append_format(c->to, "</title></%s>\n", which == MH_RUN_BLEU ? "path" : "circle");
     }
 }
 
-static void put_series(const chart *c, int which)
+static void svg_put_series(const chart *c, int which)
 {
     size_t count = mh_run_thin(series_of(c, which), MH_CURVE_POINTS_MAX, c->points);
     if (count == 0)
         return;
     mh_append_format(c->to, "<path class=\"%s\" d=\"", looks[which].class);
     for (size_t i = 0; i < count; i++) {
-        put(c, i == 0 ? "M" : i % 8 ? " " : "\n");
+        svg_put(c, i == 0 ? "M" : i % 8 ? " " : "\n");
         mh_append_number(c->to, x_of(c, &c->points[i]), 2);
-        put(c, ",");
+        svg_put(c, ",");
         mh_append_number(c->to, y_of(c, which, &c->points[i]), 2);
     }
-    put(c, count == 1 ? "h0\"/>\n" : "\"/>\n"); // h0: a dot, because the caps are round
+    svg_put(c, count == 1 ? "h0\"/>\n" : "\"/>\n"); // h0: a dot, because the caps are round
     if (which != MH_RUN_LOSS && count <= MARKS_MAX)
         put_marks(c, which, count);
 }
@@ -296,31 +297,31 @@ static void put_best(const chart *c)
     const mh_run_point *best = mh_run_highest(bleu);
     double x = x_of(c, best), y = y_of(c, MH_RUN_BLEU, best);
     put_mark(c, MH_RUN_BLEU, x, y, " top");
-    put(c, "/>\n");
+    svg_put(c, "/>\n");
     bool right = x > (LEFT + RIGHT) / 2.0; // the label stays within the frame
     const double above = y - 12, below = y + 22;
     begin_text(c, right ? "best e right" : "best right", right ? x + 5 : x - 5,
                above - LABEL_HEIGHT > TOP ? above : below);
-    put(c, "best BLEU ");
+    svg_put(c, "best BLEU ");
     mh_append_number(c->to, best->value, 2);
-    put(c, " at ");
+    svg_put(c, " at ");
     put_where(c, best);
-    put(c, "</text>\n");
+    svg_put(c, "</text>\n");
 }
 
 // ---- words --------------------------------------------------------------------------------
 
 static void put_name(const chart *c)
 {
-    put(c, "Training: ");
+    svg_put(c, "Training: ");
     mh_append_count(c->to, c->history->last_update);
-    put(c, " updates, ");
+    svg_put(c, " updates, ");
     mh_append_number(c->to, c->history->last_epoch, 1);
-    put(c, " epochs");
+    svg_put(c, " epochs");
 }
 
 // Each series with its last value.
-static void put_legend(const chart *c)
+static void svg_put_legend(const chart *c)
 {
     double x = LEFT;
     const double y = 58;
@@ -332,45 +333,45 @@ static void put_legend(const chart *c)
                          (int)x, (int)y);
         if (which != MH_RUN_LOSS) {
             put_mark(c, which, x + 15, y, "");
-            put(c, "/>\n");
+            svg_put(c, "/>\n");
         }
         begin_text(c, "legend", x + 38, y + 4.5);
         mh_append_format(c->to, "%s ", looks[which].name);
         mh_append_number(c->to, mh_run_last(s)->value, looks[which].decimals);
         mh_curve_append_smoothing(c->to, c->history, which);
-        put(c, "</text>\n");
+        svg_put(c, "</text>\n");
         x += which == MH_RUN_LOSS ? 200 : 215;
         x += c->history->label_smoothing <= 0 ? 0 : which == MH_RUN_LOSS ? 125 : 95;
     }
 }
 
-static void put_head(const chart *c)
+static void svg_put_head(const chart *c)
 {
     mh_append_format(c->to,
                      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                      "viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"name figures\">\n",
                      WIDTH, HEIGHT, WIDTH, HEIGHT);
-    put(c, "<title id=\"name\">");
+    svg_put(c, "<title id=\"name\">");
     put_name(c);
-    put(c, "</title>\n<desc id=\"figures\">");
+    svg_put(c, "</title>\n<desc id=\"figures\">");
     for (int which = 0, said = 0; which < MH_RUN_SERIES; which++) {
         const mh_run_series *s = series_of(c, which);
         if (s->count == 0)
             continue;
         mh_append_format(c->to, "%s%s from ", said++ ? "; " : "", looks[which].name);
         mh_append_number(c->to, s->points[0].value, looks[which].decimals);
-        put(c, " to ");
+        svg_put(c, " to ");
         mh_append_number(c->to, mh_run_last(s)->value, looks[which].decimals);
     }
-    put(c, "</desc>\n");
-    put(c, style);
+    svg_put(c, "</desc>\n");
+    svg_put(c, style);
     mh_append_format(c->to, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", WIDTH, HEIGHT);
     begin_text(c, "name", LEFT, 34);
     put_name(c);
-    put(c, "</text>\n");
+    svg_put(c, "</text>\n");
 }
 
-mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_bytes *svg)
+mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, mh_buffer *svg)
 {
     const size_t bytes = MH_CURVE_POINTS_MAX * sizeof(mh_run_point);
     mh_appender to = {.context = context};
@@ -379,13 +380,13 @@ mh_status mh_curve_draw_svg(mh_context *context, const mh_run_history *history, 
     if (c.points == NULL)
         return MH_ERROR_MEMORY;
     make_axes(&c);
-    put_head(&c);
-    put_legend(&c);
+    svg_put_head(&c);
+    svg_put_legend(&c);
     put_axes(&c);
     for (int which = 0; which < MH_RUN_SERIES; which++)
-        put_series(&c, which);
+        svg_put_series(&c, which);
     put_best(&c);
-    put(&c, "</svg>\n");
+    svg_put(&c, "</svg>\n");
     mh_free(context, c.points, bytes);
     return mh_append_finish(&to, MH_OK, svg);
 }

@@ -100,15 +100,15 @@ static const char *block(int eighths, int row)
 }
 
 // Eight columns, right-aligned, followed by a space.
-static void put_label(const drawing *d, double value, int decimals)
+static void curve_put_label(const drawing *d, double value, int decimals)
 {
     mh_appender number = {.context = d->to->context};
     mh_append_number(&number, value, decimals);
     if (number.failed)
         d->to->failed = true;
     else
-        mh_append_format(d->to, "%*s", LABEL - 1, number.bytes.data);
-    mh_bytes_free(d->to->context, &number.bytes);
+        mh_append_format(d->to, "%*s", LABEL - 1, number.buffer.data);
+    mh_buffer_free(d->to->context, &number.buffer);
 }
 
 // Spaces are held in `blanks` until a block follows, so that no line ends with one.
@@ -131,7 +131,7 @@ static void put_row(const drawing *d, int row, int rows, size_t blanks, double l
     mh_append_string(d->to, "\n");
 }
 
-static void put_series(const drawing *d, int which)
+static void curve_put_series(const drawing *d, int which)
 {
     const mh_run_series *s = &d->history->series[which];
     const int rows = looks[which].rows;
@@ -147,13 +147,13 @@ static void put_series(const drawing *d, int which)
     for (int row = rows - 1; row >= 0; row--) {
         const bool labelled = row == rows - 1 || row == 0;
         if (labelled)
-            put_label(d, row == 0 ? low : high, looks[which].decimals);
+            curve_put_label(d, row == 0 ? low : high, looks[which].decimals);
         put_row(d, row, rows, labelled ? 1 : LABEL, low, high);
     }
 }
 
 mh_status mh_curve_draw_text(mh_context *context, const mh_run_history *history, size_t width,
-                             mh_bytes *text)
+                             mh_buffer *text)
 {
     mh_appender to = {.context = context};
     drawing d = {.to = &to, .history = history, .columns = width - LABEL};
@@ -162,7 +162,7 @@ mh_status mh_curve_draw_text(mh_context *context, const mh_run_history *history,
         return MH_ERROR_MEMORY;
     put_summary(&d);
     for (int which = 0; which < MH_RUN_SERIES; which++)
-        put_series(&d, which);
+        curve_put_series(&d, which);
     mh_free(context, d.means, d.columns * sizeof *d.means);
     return mh_append_finish(&to, MH_OK, text);
 }

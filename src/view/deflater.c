@@ -20,7 +20,7 @@ mh_status mh_deflater_open(mh_deflater *d, mh_context *context, size_t largest)
     if (deflateInit2(&d->stream, LEVEL, Z_DEFLATED, WINDOW, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
         d->context = NULL;
-        return mh_fail(context, MH_ERROR_MEMORY, "page: no memory for compressing");
+        return mh_fail(context, MH_ERROR_MEMORY, "page: out of memory while compressing");
     }
     d->capacity = deflateBound(&d->stream, (uLong)largest);
     d->out = mh_alloc(context, d->capacity);

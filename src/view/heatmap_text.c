@@ -14,8 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "view/token_text.h"
 #include "view/trace.h"
 
@@ -77,26 +78,26 @@ static size_t widest(mh_trace_tokens tokens, size_t count, size_t step)
     return most;
 }
 
-static void put_spaces(mh_appender *to, size_t count)
+static void heatmap_put_spaces(mh_appender *to, size_t count)
 {
     while (count-- > 0)
         mh_append(to, " ", 1);
 }
 
 // Text in exactly `width` columns, right-aligned, truncated if too long.
-static void put_label(mh_appender *to, const char *text, size_t width)
+static void heatmap_put_label(mh_appender *to, const char *text, size_t width)
 {
     char shown[5];
     size_t needed = shown_width(text), room = needed <= width ? width : width - 1, used = 0;
     if (needed < width)
-        put_spaces(to, width - needed);
+        heatmap_put_spaces(to, width - needed);
     for (int w; (w = mh_next_shown(&text, shown)) >= 0 && used + (size_t)w <= room;) {
         mh_append_string(to, shown);
         used += (size_t)w;
     }
     if (needed > width) {
         mh_append_string(to, "\xE2\x80\xA6"); // an ellipsis
-        put_spaces(to, room - used);
+        heatmap_put_spaces(to, room - used);
     }
 }
 
@@ -118,7 +119,7 @@ static void put_letter(const drawing *d, const char *text, size_t line)
         }
     }
     mh_append_string(d->to, found);
-    put_spaces(d->to, d->cell_width - width);
+    heatmap_put_spaces(d->to, d->cell_width - width);
 }
 
 // ---- cells --------------------------------------------------------------------------------
@@ -182,17 +183,17 @@ static mh_status fill_cells(const drawing *d, size_t head, float *cells)
 
 static void put_titles(const drawing *d, size_t first, size_t heads)
 {
-    put_spaces(d->to, d->label_width);
+    heatmap_put_spaces(d->to, d->label_width);
     for (size_t h = 0; h < heads; h++) {
         char title[40];
         size_t width = d->columns * d->cell_width;
         snprintf(title, sizeof title, "head %zu", first + h);
         if (strlen(title) > width)
             snprintf(title, sizeof title, "%zu", first + h);
-        put_spaces(d->to, GAP);
+        heatmap_put_spaces(d->to, GAP);
         mh_append_string(d->to, title);
         if (h + 1 < heads && strlen(title) < width)
-            put_spaces(d->to, width - strlen(title));
+            heatmap_put_spaces(d->to, width - strlen(title));
     }
     mh_append_string(d->to, "\n");
 }
@@ -201,9 +202,9 @@ static void put_keys(const drawing *d, size_t heads)
 {
     char number[24];
     for (size_t line = 0; line < d->key_lines; line++) {
-        put_spaces(d->to, d->label_width);
+        heatmap_put_spaces(d->to, d->label_width);
         for (size_t h = 0; h < heads; h++) {
-            put_spaces(d->to, GAP);
+            heatmap_put_spaces(d->to, GAP);
             for (size_t c = 0; c < d->columns; c++)
                 put_letter(d, label(d->keys, c * d->column_step, number), line);
         }
@@ -215,9 +216,9 @@ static void put_rows(const drawing *d, size_t heads)
 {
     char number[24];
     for (size_t r = 0; r < d->rows; r++) {
-        put_label(d->to, label(d->queries, r * d->row_step, number), d->label_width);
+        heatmap_put_label(d->to, label(d->queries, r * d->row_step, number), d->label_width);
         for (size_t h = 0; h < heads; h++) {
-            put_spaces(d->to, GAP);
+            heatmap_put_spaces(d->to, GAP);
             for (size_t c = 0; c < d->columns; c++)
                 put_cell(d, d->cells[(h * d->rows + r) * d->columns + c] / d->most);
             if (d->colour)
@@ -244,7 +245,7 @@ static mh_status put_heads(const drawing *d, size_t first, size_t end)
     return MH_OK;
 }
 
-static void put_legend(const drawing *d)
+static void heatmap_put_legend(const drawing *d)
 {
     static const float marks[] = {0, 0.01f, 0.04f, 0.16f, 0.36f, 0.64f, 1};
     mh_append_string(d->to, "\n");
@@ -287,7 +288,7 @@ static mh_status find_most(drawing *d, size_t first, size_t end)
     return MH_OK;
 }
 
-static void lay_out(drawing *d, size_t width, size_t heads)
+static void heatmap_lay_out(drawing *d, size_t width, size_t heads)
 {
     const size_t *s = d->weights->shape;
     size_t label_most = width / 4 < LABEL_COLUMNS ? width / 4 : LABEL_COLUMNS;
@@ -310,7 +311,7 @@ static void lay_out(drawing *d, size_t width, size_t heads)
         d->across = heads;
 }
 
-static mh_status draw(drawing *d, size_t first, size_t end)
+static mh_status heatmap_draw(drawing *d, size_t first, size_t end)
 {
     size_t cells, head;
     if (!mh_multiply_all(4, (size_t[]){d->across, d->rows, d->columns, sizeof(float)}, &cells) ||
@@ -322,23 +323,27 @@ static mh_status draw(drawing *d, size_t first, size_t end)
     if (status == MH_OK)
         status = put_heads(d, first, end);
     if (status == MH_OK)
-        put_legend(d);
+        heatmap_put_legend(d);
     mh_free(d->to->context, d->cells, cells);
     mh_free(d->to->context, d->head, head);
     return status;
 }
 
-mh_status mh_view_text(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *text)
+mh_status mh_view_text(mh_context *context, const mh_view_options *given_options,
+                       const mh_trace *given, mh_buffer *text)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    mh_view_options own = mh_view_options_default();
+    mh_trace own_trace;
+    const mh_view_options *options = &own;
+    const mh_trace *trace = &own_trace;
     mh_appender to = {.context = context};
     mh_trace_kind kind;
     if (mh_need(context, text, "text"))
         return MH_ERROR_ARGUMENT;
-    *text = (mh_bytes){0};
-    options = options ? options : &defaults;
-    mh_status status = mh_trace_refuse(context, trace, false);
+    *text = (mh_buffer){0};
+    mh_status status = MH_READ_STRUCT(context, mh_view_options, given_options, &own);
+    if (status == MH_OK)
+        status = mh_trace_read(context, given, false, &own_trace);
     if (status == MH_OK)
         status = mh_view_choose(context, options, trace, &kind);
     if (status != MH_OK)
@@ -357,11 +362,11 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *options, cons
                  .colour = options->colour};
     size_t first = options->head >= 0 ? (size_t)options->head : 0;
     size_t end = options->head >= 0 ? first + 1 : w->shape[1];
-    lay_out(&d, options->width, end - first);
+    heatmap_lay_out(&d, options->width, end - first);
     mh_append_string(&to, mh_trace_kind_name(kind));
     if (w->shape[0] > 1)
         mh_append_format(&to, ", %s %zu of %zu (from 0)", mh_trace_axis(g), d.layer, w->shape[0]);
     mh_append_string(&to, "; queries down, keys across\n");
-    status = draw(&d, first, end);
+    status = heatmap_draw(&d, first, end);
     return mh_append_finish(&to, status, text);
 }

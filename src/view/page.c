@@ -8,7 +8,8 @@
 // close an element and inject markup.
 #include <string.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/sized_struct.h"
 #include "support/file.h"
 #include "view/page_data.h"
 #include "view/page_template.h"
@@ -56,13 +57,22 @@ static const mh_page_sink json_sink = {json_description, json_chunk};
 
 // ---- both ---------------------------------------------------------------------------------
 
-static mh_status check_call(mh_context *context, const mh_trace *trace, const char *out_name,
-                            mh_bytes *out)
+// The caller's structs, complete.
+typedef struct call {
+    mh_view_options options;
+    mh_trace trace;
+} call;
+
+static mh_status page_read_call(mh_context *context, const mh_view_options *options,
+                                const mh_trace *trace, const char *out_name, mh_buffer *out,
+                                call *own)
 {
     if (mh_need(context, out, out_name))
         return MH_ERROR_ARGUMENT;
-    *out = (mh_bytes){0};
-    return trace ? mh_trace_refuse(context, trace, false) : MH_OK;
+    *out = (mh_buffer){0};
+    own->options = mh_view_options_default();
+    mh_status status = MH_READ_STRUCT(context, mh_view_options, options, &own->options);
+    return status || !trace ? status : mh_trace_read(context, trace, false, &own->trace);
 }
 
 // Appends the template up to `mark` and steps over it.
@@ -75,35 +85,34 @@ static void append_until(mh_appender *to, const char **from, const char *end, co
 }
 
 mh_status mh_view_page(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *page)
+                       mh_buffer *page)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    call own;
     const char *from = (const char *)mh_page_template, *end = from + mh_page_template_size;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "page", page);
+    mh_status status = page_read_call(context, options, trace, "page", page, &own);
     if (status != MH_OK)
         return status;
-    options = options ? options : &defaults;
     append_until(&to, &from, end, "{{connect}}");
-    mh_append_string(&to, options->served ? "'self'" : "'none'");
+    mh_append_string(&to, own.options.served ? "'self'" : "'none'");
     append_until(&to, &from, end, "{{data}}");
     if (trace != NULL)
-        status = mh_page_data(options, trace, &page_sink, &to);
+        status = mh_page_data(&own.options, &own.trace, &page_sink, &to);
     append_until(&to, &from, end, NULL);
     return mh_append_finish(&to, status, page);
 }
 
 mh_status mh_view_data(mh_context *context, const mh_view_options *options, const mh_trace *trace,
-                       mh_bytes *json)
+                       mh_buffer *json)
 {
-    const mh_view_options defaults = mh_view_options_default();
+    call own;
     mh_appender to = {.context = context};
-    mh_status status = check_call(context, trace, "json", json);
+    mh_status status = page_read_call(context, options, trace, "json", json, &own);
     if (status == MH_OK)
         status = mh_need(context, trace, "trace");
     if (status != MH_OK)
         return status;
-    status = mh_page_data(options ? options : &defaults, trace, &json_sink, &to);
+    status = mh_page_data(&own.options, &own.trace, &json_sink, &to);
     mh_append_string(&to, "]}\n");
     return mh_append_finish(&to, status, json);
 }
@@ -111,13 +120,13 @@ mh_status mh_view_data(mh_context *context, const mh_view_options *options, cons
 mh_status mh_view_page_write(mh_context *context, const mh_view_options *options,
                              const mh_trace *trace, const char *path)
 {
-    mh_bytes page;
+    mh_buffer page;
     if (mh_need(context, path, "path"))
         return MH_ERROR_ARGUMENT;
     mh_status status = mh_view_page(context, options, trace, &page);
     if (status != MH_OK)
         return status;
     status = mh_file_replace(context, path, page.data, page.size);
-    mh_bytes_free(context, &page);
+    mh_buffer_free(context, &page);
     return status;
 }

@@ -34,7 +34,7 @@ typedef struct job {
 
 static size_t tap_layers(int tap, const mh_tensor *t)
 {
-    return tap == MH_TAP_MASK ? 1 : t->shape[0];
+    return tap == MH_TRACE_MASK ? 1 : t->shape[0];
 }
 
 static size_t total_weights(const mh_trace *trace)
@@ -52,8 +52,8 @@ static size_t total_taps(const mh_trace *trace, size_t *largest)
 {
     size_t total = 0;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
-        for (int tap = 0; tap < MH_TAPS; tap++) {
-            const mh_tensor *t = mh_trace_tap_const(&trace->groups[kind], tap);
+        for (int tap = 0; tap < MH_TRACE_TENSORS; tap++) {
+            const mh_tensor *t = mh_trace_tensor_const(&trace->groups[kind], tap);
             size_t count = t->data ? mh_tensor_count(t) : 0;
             if (count != 0 && count / tap_layers(tap, t) > *largest)
                 *largest = count / tap_layers(tap, t);
@@ -63,7 +63,7 @@ static size_t total_taps(const mh_trace *trace, size_t *largest)
     return total;
 }
 
-static mh_status reserve(job *j)
+static mh_status page_reserve(job *j)
 {
     size_t largest = 0, bytes;
     j->tap_dtype = total_taps(j->trace, &largest) <= TAPS_OF_32_BITS ? MH_F32 : MH_F16;
@@ -88,7 +88,7 @@ static mh_status reserve(job *j)
 // ---- the description --------------------------------------------------------------------
 
 // Takes ownership of the value; false if out of memory.
-static bool set(json_t *object, const char *key, json_t *value)
+static bool page_set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
 }
@@ -118,28 +118,28 @@ static bool describe_side(mh_context *context, json_t *root, const char *name,
                           mh_trace_tokens tokens)
 {
     json_t *side = json_object();
-    bool done = side != NULL && set(side, "tokens", mh_json_tokens(context, tokens));
+    bool done = side != NULL && page_set(side, "tokens", mh_json_tokens(context, tokens));
     if (done && tokens.count != 0 && tokens.word_start != NULL)
-        done = set(side, "words", mh_json_starts(context, tokens));
+        done = page_set(side, "words", mh_json_starts(context, tokens));
     if (!done) {
         json_decref(side);
         return false;
     }
-    return set(root, name, side);
+    return page_set(root, name, side);
 }
 
 static json_t *describe_taps(const job *j, const mh_trace_group *g, size_t *chunk)
 {
     json_t *taps = json_object();
-    for (int tap = 0; taps != NULL && tap < MH_TAPS; tap++) {
-        const mh_tensor *t = mh_trace_tap_const(g, tap);
+    for (int tap = 0; taps != NULL && tap < MH_TRACE_TENSORS; tap++) {
+        const mh_tensor *t = mh_trace_tensor_const(g, tap);
         if (t->data == NULL)
             continue;
         json_t *entry = json_object(); // setting a member of no object fails, and frees the member
-        bool done = set(entry, "type", json_string(mh_dtype_name(j->tap_dtype))) &&
-                    set(entry, "shape", shape_list(t)) &&
-                    set(entry, "first", json_integer((json_int_t)*chunk)) &&
-                    json_object_set(taps, mh_tap_names[tap], entry) == 0;
+        bool done = page_set(entry, "type", json_string(mh_dtype_name(j->tap_dtype))) &&
+                    page_set(entry, "shape", shape_list(t)) &&
+                    page_set(entry, "first", json_integer((json_int_t)*chunk)) &&
+                    json_object_set(taps, mh_trace_tensor_names[tap], entry) == 0;
         json_decref(entry);
         *chunk += tap_layers(tap, t);
         if (!done) {
@@ -154,16 +154,16 @@ static bool describe_group(const job *j, json_t *groups, mh_trace_kind kind, siz
 {
     const mh_trace_group *g = &j->trace->groups[kind];
     json_t *group = json_object();
-    bool done = group != NULL && set(group, "kind", json_string(mh_trace_kind_name(kind))) &&
-                set(group, "shape", shape_list(&g->weights)) &&
-                set(group, "queries", side_name(j->trace, mh_trace_queries(j->trace, kind))) &&
-                set(group, "keys", side_name(j->trace, mh_trace_keys(j->trace, kind))) &&
-                set(group, "first", json_integer((json_int_t)*chunk)) &&
-                set(group, "scale", g->scale > 0 ? json_real(g->scale) : json_null());
+    bool done = group != NULL && page_set(group, "kind", json_string(mh_trace_kind_name(kind))) &&
+                page_set(group, "shape", shape_list(&g->weights)) &&
+                page_set(group, "queries", side_name(j->trace, mh_trace_queries(j->trace, kind))) &&
+                page_set(group, "keys", side_name(j->trace, mh_trace_keys(j->trace, kind))) &&
+                page_set(group, "first", json_integer((json_int_t)*chunk)) &&
+                page_set(group, "scale", g->scale > 0 ? json_real(g->scale) : json_null());
     if (done && g->sequences)
-        done = set(group, "sequences", json_true());
+        done = page_set(group, "sequences", json_true());
     *chunk += g->weights.shape[0] * g->weights.shape[1];
-    done = done && set(group, "taps", describe_taps(j, g, chunk));
+    done = done && page_set(group, "taps", describe_taps(j, g, chunk));
     if (!done) {
         json_decref(group);
         return false;
@@ -174,28 +174,29 @@ static bool describe_group(const job *j, json_t *groups, mh_trace_kind kind, siz
 static bool describe_start(const mh_view_options *options, mh_trace_kind kind, json_t *root)
 {
     json_t *start = json_object();
-    bool done = start != NULL && set(start, "kind", json_string(mh_trace_kind_name(kind)));
+    bool done = start != NULL && page_set(start, "kind", json_string(mh_trace_kind_name(kind)));
     if (done && options->layer >= 0)
-        done = set(start, "layer", json_integer((json_int_t)options->layer));
+        done = page_set(start, "layer", json_integer((json_int_t)options->layer));
     if (done && options->head >= 0)
-        done = set(start, "head", json_integer((json_int_t)options->head));
+        done = page_set(start, "head", json_integer((json_int_t)options->head));
     if (done)
-        return set(root, "start", start);
+        return page_set(root, "start", start);
     json_decref(start);
     return false;
 }
 
-static json_t *describe(const job *j, const mh_view_options *options, mh_trace_kind start)
+static json_t *page_describe(const job *j, const mh_view_options *options, mh_trace_kind start)
 {
     const mh_trace *trace = j->trace;
     size_t chunk = 0;
     json_t *root = json_object(), *groups = json_array();
     bool done =
         root != NULL && groups != NULL &&
-        set(root, "title", mh_json_text(j->context, trace->title ? trace->title : "Attention")) &&
-        set(root, "model", mh_json_text(j->context, trace->model ? trace->model : "")) &&
-        set(root, "version", json_string(mh_version())) &&
-        set(root, "bits", json_integer(j->bits)) && describe_start(options, start, root) &&
+        page_set(root, "title",
+                 mh_json_text(j->context, trace->title ? trace->title : "Attention")) &&
+        page_set(root, "model", mh_json_text(j->context, trace->model ? trace->model : "")) &&
+        page_set(root, "version", json_string(mh_version())) &&
+        page_set(root, "bits", json_integer(j->bits)) && describe_start(options, start, root) &&
         describe_side(j->context, root, "source", trace->source) &&
         describe_side(j->context, root, "target", trace->target) &&
         (trace->given.count == 0 || !mh_trace_has(trace, MH_TRACE_DECODER) ||
@@ -213,15 +214,15 @@ static json_t *describe(const job *j, const mh_view_options *options, mh_trace_k
 
 static mh_status put_description(job *j, const mh_view_options *options, mh_trace_kind start)
 {
-    json_t *root = describe(j, options, start);
-    mh_bytes text = {0};
+    json_t *root = page_describe(j, options, start);
+    mh_buffer text = {0};
     if (root == NULL)
-        return mh_fail(j->context, MH_ERROR_MEMORY, "page: no memory for its description");
+        return mh_fail(j->context, MH_ERROR_MEMORY, "page: out of memory for its description");
     mh_status status = mh_json_print(j->context, root, &text);
     json_decref(root);
     if (status == MH_OK)
         j->sink->description(j->to, text.data);
-    mh_bytes_free(j->context, &text);
+    mh_buffer_free(j->context, &text);
     return status;
 }
 
@@ -236,7 +237,7 @@ static mh_status put_chunk(job *j, size_t size)
     return MH_OK;
 }
 
-static mh_status put_head(job *j, const mh_tensor *w, size_t layer, size_t head)
+static mh_status page_put_head(job *j, const mh_tensor *w, size_t layer, size_t head)
 {
     size_t rows = w->shape[2], columns = w->shape[3], count = rows * columns;
     const float steps = j->bits == 8 ? 255.0f : 65535.0f;
@@ -268,7 +269,7 @@ static mh_status put_tap(job *j, int tap, const mh_tensor *t)
     size_t layers = tap_layers(tap, t), count = mh_tensor_count(t) / layers;
     mh_status status = MH_OK;
     for (size_t l = 0; l < layers && status == MH_OK; l++) {
-        mh_tensor from = tap == MH_TAP_MASK ? *t : mh_tensor_slice(*t, 0, l, 1);
+        mh_tensor from = tap == MH_TRACE_MASK ? *t : mh_tensor_slice(*t, 0, l, 1);
         mh_tensor to = mh_tensor_view(j->packed, j->tap_dtype, from.rank, from.shape);
         status = mh_tensor_copy(j->context, &from, &to);
         if (status == MH_OK)
@@ -277,16 +278,16 @@ static mh_status put_tap(job *j, int tap, const mh_tensor *t)
     return status;
 }
 
-static mh_status put_group(job *j, const mh_trace_group *g)
+static mh_status page_put_group(job *j, const mh_trace_group *g)
 {
     const mh_tensor *w = &g->weights;
     mh_status status = MH_OK;
     for (size_t l = 0; l < w->shape[0]; l++)
         for (size_t h = 0; h < w->shape[1] && status == MH_OK; h++)
-            status = put_head(j, w, l, h);
-    for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++)
-        if (mh_trace_tap_const(g, tap)->data != NULL)
-            status = put_tap(j, tap, mh_trace_tap_const(g, tap));
+            status = page_put_head(j, w, l, h);
+    for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++)
+        if (mh_trace_tensor_const(g, tap)->data != NULL)
+            status = put_tap(j, tap, mh_trace_tensor_const(g, tap));
     return status;
 }
 
@@ -301,12 +302,12 @@ mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
     j.bits = options->bits ? options->bits : total_weights(trace) <= WEIGHTS_OF_16_BITS ? 16 : 8;
     mh_status status = mh_view_choose(j.context, options, trace, &start);
     if (status == MH_OK)
-        status = reserve(&j);
+        status = page_reserve(&j);
     if (status == MH_OK)
         status = put_description(&j, options, start);
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK && !to->failed; kind++)
         if (mh_trace_has(trace, kind))
-            status = put_group(&j, &trace->groups[kind]);
+            status = page_put_group(&j, &trace->groups[kind]);
     mh_free(j.context, j.values, j.value_count * sizeof *j.values);
     mh_free(j.context, j.packed, j.packed_size);
     mh_deflater_close(&j.deflater);

@@ -11,7 +11,8 @@
 #ifndef MH_VIEW_PAGE_DATA_H
 #define MH_VIEW_PAGE_DATA_H
 
-#include "support/appender.h"
+#include "support/buffer.h"
+#include <multihead/view.h>
 
 // Receives the description, then every chunk in order.
 typedef struct mh_page_sink {

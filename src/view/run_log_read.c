@@ -100,7 +100,7 @@ static mh_status take_object(reading *r, const json_t *line)
     return status;
 }
 
-static mh_status take_line(reading *r, const mh_line *line)
+static mh_status run_log_take_line(reading *r, const mh_line *line)
 {
     const mh_source *source = &r->lines.stream.source;
     char what[40];
@@ -131,16 +131,16 @@ static mh_status read_lines(reading *r)
     bool found;
     mh_status status;
     while ((status = mh_line_reader_next(&r->lines, &line, &found)) == MH_OK && found && !line.cut)
-        if ((status = take_line(r, &line)) != MH_OK)
+        if ((status = run_log_take_line(r, &line)) != MH_OK)
             return status;
     if (status == MH_OK && r->line == 0)
         status = mh_source_fail(
             &r->lines.stream.source, MH_ERROR_FORMAT,
-            "has no complete line yet: a run logs its losses now and then, and every validation");
+            "has no complete line yet: a run logs losses at intervals, and every validation");
     return status;
 }
 
-static mh_status finish(reading *r, mh_status status)
+static mh_status run_log_finish(reading *r, mh_status status)
 {
     if (status == MH_OK)
         status = read_lines(r);
@@ -154,7 +154,7 @@ mh_status mh_run_history_read(mh_context *context, const char *path, mh_run_hist
 {
     reading r = {.context = context, .history = history};
     *history = (mh_run_history){0};
-    return finish(&r, mh_line_reader_open(context, path, &r.lines));
+    return run_log_finish(&r, mh_line_reader_open(context, path, &r.lines));
 }
 
 mh_status mh_run_history_parse(mh_context *context, const char *name, const void *bytes,
@@ -162,7 +162,7 @@ mh_status mh_run_history_parse(mh_context *context, const char *name, const void
 {
     reading r = {.context = context, .history = history};
     *history = (mh_run_history){0};
-    return finish(&r, mh_line_reader_open_memory(context, name, bytes, size, &r.lines));
+    return run_log_finish(&r, mh_line_reader_open_memory(context, name, bytes, size, &r.lines));
 }
 
 void mh_run_history_free(mh_context *context, mh_run_history *history)

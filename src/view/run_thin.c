@@ -36,8 +36,8 @@ size_t mh_run_thin(const mh_run_series *s, size_t most, mh_run_point *to)
     to[count++] = s->points[0];
     for (size_t i = 0; i < stretches; i++) { // at most 2^22 points: the products fit
         size_t begin = 1 + inner * i / stretches, end = 1 + inner * (i + 1) / stretches;
-        mh_run_series stretch = {.points = s->points + begin, .count = end - begin};
-        const mh_run_point *a = mh_run_lowest(&stretch), *b = mh_run_highest(&stretch);
+        mh_run_series interval = {.points = s->points + begin, .count = end - begin};
+        const mh_run_point *a = mh_run_lowest(&interval), *b = mh_run_highest(&interval);
         to[count++] = a < b ? *a : *b;
         if (a != b)
             to[count++] = a < b ? *b : *a;

@@ -9,7 +9,7 @@
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // The length of the valid UTF-8 sequence at text, 0 if there is none; its code point.
-static size_t decode(const char *text, utf8proc_int32_t *code)
+static size_t token_decode(const char *text, utf8proc_int32_t *code)
 {
     utf8proc_ssize_t length =
         utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)strnlen(text, 4), code);
@@ -20,7 +20,7 @@ void mh_append_utf8(mh_appender *to, const char *text)
 {
     utf8proc_int32_t code;
     while (*text) {
-        size_t length = decode(text, &code);
+        size_t length = token_decode(text, &code);
         if (length != 0)
             mh_append(to, text, length);
         else
@@ -33,10 +33,11 @@ json_t *mh_json_text(mh_context *context, const char *text)
 {
     mh_appender buffer = {.context = context};
     mh_append_utf8(&buffer, text);
-    json_t *string = buffer.failed ? NULL : json_string(buffer.bytes.data ? buffer.bytes.data : "");
+    json_t *string =
+        buffer.failed ? NULL : json_string(buffer.buffer.data ? buffer.buffer.data : "");
     if (string == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for a text of %zu bytes", strlen(text));
-    mh_bytes_free(context, &buffer.bytes);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for a text of %zu bytes", strlen(text));
+    mh_buffer_free(context, &buffer.buffer);
     return string;
 }
 
@@ -49,7 +50,7 @@ json_t *mh_json_tokens(mh_context *context, mh_trace_tokens tokens)
             list = NULL;
         }
     if (list == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu tokens", tokens.count);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu tokens", tokens.count);
     return list;
 }
 
@@ -62,23 +63,23 @@ json_t *mh_json_starts(mh_context *context, mh_trace_tokens tokens)
             list = NULL;
         }
     if (list == NULL)
-        mh_fail(context, MH_ERROR_MEMORY, "no memory for %zu tokens", tokens.count);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory for %zu tokens", tokens.count);
     return list;
 }
 
-mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text)
+mh_status mh_json_print(mh_context *context, const json_t *json, mh_buffer *text)
 {
     const size_t flags = JSON_COMPACT | JSON_ENSURE_ASCII;
     size_t size = json_dumpb(json, NULL, 0, flags);
-    *text = (mh_bytes){.size = size, .capacity = size + 1};
+    *text = (mh_buffer){.size = size, .capacity = size + 1};
     if (size != 0 && (text->data = mh_alloc(context, text->capacity)) == NULL)
         return MH_ERROR_MEMORY;
     if (size != 0 && json_dumpb(json, text->data, size, flags) == size) {
         text->data[size] = 0;
         return MH_OK;
     }
-    mh_bytes_free(context, text);
-    return mh_fail(context, MH_ERROR_MEMORY, "no memory for JSON of %zu bytes", size);
+    mh_buffer_free(context, text);
+    return mh_fail(context, MH_ERROR_MEMORY, "out of memory for JSON of %zu bytes", size);
 }
 
 // The replacement of a character that must not reach a terminal; NULL if it may.
@@ -107,7 +108,7 @@ int mh_next_shown(const char **text, char shown[5])
     utf8proc_int32_t code = 0;
     if (!**text)
         return -1;
-    size_t length = decode(*text, &code);
+    size_t length = token_decode(*text, &code);
     const char *instead = length == 0 ? replacement : stand_in(code);
     if (instead != NULL)
         memcpy(shown, instead, 4);

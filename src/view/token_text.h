@@ -3,7 +3,8 @@
 #ifndef MH_VIEW_TOKEN_TEXT_H
 #define MH_VIEW_TOKEN_TEXT_H
 
-#include "support/appender.h"
+#include "support/buffer.h"
+#include <multihead/view.h>
 
 #include <jansson.h>
 
@@ -15,9 +16,9 @@ json_t *mh_json_text(mh_context *context, const char *text);
 json_t *mh_json_tokens(mh_context *context, mh_trace_tokens tokens);
 json_t *mh_json_starts(mh_context *context, mh_trace_tokens tokens);
 
-// JSON as text that must be freed with mh_bytes_free. Not json_dumps: jansson 2.14's may silently
+// JSON as text that must be freed with mh_buffer_free. Not json_dumps: jansson 2.14's may silently
 // drop bytes when out of memory.
-mh_status mh_json_print(mh_context *context, const json_t *json, mh_bytes *text);
+mh_status mh_json_print(mh_context *context, const json_t *json, mh_buffer *text);
 
 // The next character of *text for a terminal: its bytes (at most 4, and a 0) into `shown`, its
 // columns (0 for a combining mark, 1, 2) as the result; -1 at the end. Control characters and

@@ -6,29 +6,32 @@
 
 #include <multihead/view.h>
 
+enum { MH_TRACE_KINDS = MH_TRACE_ATTENTION + 1 };
+
 // The tensors of a group besides its weights, one list for reading, writing and checking.
 enum {
-    MH_TAP_Q,
-    MH_TAP_K,
-    MH_TAP_V,
-    MH_TAP_OUT,
-    MH_TAP_MASK,
-    MH_TAPS,
+    MH_TRACE_Q,
+    MH_TRACE_K,
+    MH_TRACE_V,
+    MH_TRACE_OUT,
+    MH_TRACE_MASK,
+    MH_TRACE_TENSORS,
 };
-extern const char *const mh_tap_names[MH_TAPS]; // "q", ...
+extern const char *const mh_trace_tensor_names[MH_TRACE_TENSORS]; // "q", ...
 
 #define MH_TRACE_BATCH_AXES "batch,heads" // metadata GROUP.axes of weights (B, H, T, S)
 #define MH_TRACE_LAYER_AXES "layers,heads"
 
-static inline mh_tensor *mh_trace_tap(mh_trace_group *group, int tap)
+static inline mh_tensor *mh_trace_tensor(mh_trace_group *group, int tap)
 {
-    mh_tensor *taps[MH_TAPS] = {&group->q, &group->k, &group->v, &group->out, &group->mask};
+    mh_tensor *taps[MH_TRACE_TENSORS] = {&group->q, &group->k, &group->v, &group->out,
+                                         &group->mask};
     return taps[tap];
 }
 
-static inline const mh_tensor *mh_trace_tap_const(const mh_trace_group *group, int tap)
+static inline const mh_tensor *mh_trace_tensor_const(const mh_trace_group *group, int tap)
 {
-    return mh_trace_tap((mh_trace_group *)(uintptr_t)group, tap);
+    return mh_trace_tensor((mh_trace_group *)(uintptr_t)group, tap);
 }
 
 static inline bool mh_trace_has(const mh_trace *trace, int kind)
@@ -54,8 +57,9 @@ mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t la
 // Rejects weights that are not (layers, heads, T, S), on which everything else relies.
 mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *weights);
 
-// mh_trace_check, with its warning only if `warn`: it is reported once, when a trace is opened.
-mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn);
+// A complete copy of the caller's struct in `trace`, checked as mh_trace_check() does; its warning
+// only if `warn`: it is reported once, when a trace is opened.
+mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace);
 
 // The group selected by the options; an error if the trace lacks it, or the layer or head.
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,

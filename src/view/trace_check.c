@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument_check.h"
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "view/trace.h"
 
-const char *const mh_tap_names[MH_TAPS] = {"q", "k", "v", "out", "mask"};
+const char *const mh_trace_tensor_names[MH_TRACE_TENSORS] = {"q", "k", "v", "out", "mask"};
 
 const char *mh_trace_kind_name(mh_trace_kind kind)
 {
@@ -44,7 +46,8 @@ mh_trace_tokens mh_trace_keys(const mh_trace *trace, mh_trace_kind kind)
 }
 
 // Also lists that no group uses: they are written and drawn as well.
-static mh_status check_texts(mh_context *context, const char *list, const mh_trace_tokens *tokens)
+static mh_status trace_check_texts(mh_context *context, const char *list,
+                                   const mh_trace_tokens *tokens)
 {
     if (tokens->count != 0 && tokens->text == NULL)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: %zu tokens, but text is NULL", list,
@@ -71,8 +74,8 @@ static bool is_float(mh_dtype t)
     return t == MH_F32 || t == MH_F64 || t == MH_F16 || t == MH_BF16;
 }
 
-static mh_status refuse(mh_context *context, const char *group, const char *tensor,
-                        const mh_tensor *t, const char *expected)
+static mh_status trace_refuse(mh_context *context, const char *group, const char *tensor,
+                              const mh_tensor *t, const char *expected)
 {
     char shape[160];
     return mh_fail(context, MH_ERROR_ARGUMENT, "%s%s%s: found %s, expected %s", group,
@@ -88,21 +91,21 @@ mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_
         return MH_OK;
     snprintf(expected, sizeof expected, "4 dimensions, (layers, heads, %s)%s", sides[kind],
              w->rank == 5 ? ": of a batch, one sequence" : "");
-    return refuse(context, mh_trace_kind_name(kind), "", w, expected);
+    return trace_refuse(context, mh_trace_kind_name(kind), "", w, expected);
 }
 
-static mh_status check_weights(mh_context *context, const char *group, const mh_tensor *w)
+static mh_status trace_check_weights(mh_context *context, const char *group, const mh_tensor *w)
 {
     size_t count, bytes;
     if (!is_float(w->dtype) && w->dtype != MH_U8 && w->dtype != MH_U16)
-        return refuse(context, group, "", w, "f32, f64, f16, bf16, u8 or u16");
+        return trace_refuse(context, group, "", w, "f32, f64, f16, bf16, u8 or u16");
     for (int d = 0; d < 4; d++)
         if (w->shape[d] == 0)
-            return refuse(context, group, "", w, "no dimension of 0");
+            return trace_refuse(context, group, "", w, "no dimension of 0");
     if (!mh_multiply_all(4, w->shape, &count) || !mh_multiply_sizes(count, 8, &bytes))
-        return refuse(context, group, "", w, "a shape whose bytes can be counted");
+        return trace_refuse(context, group, "", w, "a shape whose size fits in memory");
     if (!mh_strides_fit(w->rank, w->shape, w->stride, mh_dtype_size(w->dtype)))
-        return refuse(context, group, "", w, "strides that stay within what memory can hold");
+        return trace_refuse(context, group, "", w, "strides that stay within what memory can hold");
     return MH_OK;
 }
 
@@ -124,12 +127,13 @@ static mh_status check_tap(mh_context *context, const char *group, const char *n
     }
     snprintf(expected + used, sizeof expected - used, ")");
     if (!fits)
-        return refuse(context, group, name, t, expected);
+        return trace_refuse(context, group, name, t, expected);
     bool mask = rank == 2;
     if (mask ? t->dtype != MH_BOOL && t->dtype != MH_U8 : !is_float(t->dtype))
-        return refuse(context, group, name, t, mask ? "bool or u8" : "f32, f64, f16 or bf16");
+        return trace_refuse(context, group, name, t, mask ? "bool or u8" : "f32, f64, f16 or bf16");
     if (!mh_strides_fit(t->rank, t->shape, t->stride, mh_dtype_size(t->dtype)))
-        return refuse(context, group, name, t, "strides that stay within what memory can hold");
+        return trace_refuse(context, group, name, t,
+                            "strides that stay within what memory can hold");
     return MH_OK;
 }
 
@@ -138,14 +142,14 @@ static mh_status check_taps(mh_context *context, const char *name, const mh_trac
     const size_t *s = g->weights.shape;
     mh_status status = MH_OK;
     if ((g->q.data != NULL) != (g->k.data != NULL) || (g->q.data != NULL) != (g->v.data != NULL))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: q, k and v come only together", name);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: q, k and v must be given together", name);
     if (!isfinite(g->scale) || g->scale < 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: scale %g, expected a positive number", name,
                        g->scale);
     if (g->q.data != NULL) {
         if (g->k.rank != 4 || g->k.shape[1] == 0 || s[1] % g->k.shape[1] != 0)
-            return refuse(context, name, "k", &g->k,
-                          "rank 4 and a number of heads that divides that of the weights");
+            return trace_refuse(context, name, "k", &g->k,
+                                "rank 4 and a number of heads that divides that of the weights");
         status = check_tap(context, name, "q", &g->q, 4, (size_t[]){s[0], s[1], s[2], 0});
         if (status == MH_OK)
             status = check_tap(context, name, "k", &g->k, 4,
@@ -243,7 +247,7 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     const char *name = mh_trace_kind_name(kind);
     mh_status status = mh_trace_check_rank(context, kind, &g->weights);
     if (status == MH_OK)
-        status = check_weights(context, name, &g->weights);
+        status = trace_check_weights(context, name, &g->weights);
     if (status == MH_OK)
         status = check_count(context, name, "queries", mh_trace_queries(trace, kind),
                              g->weights.shape[2]);
@@ -257,19 +261,19 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     return status;
 }
 
-mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
+mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace)
 {
     bool any = false;
-    mh_status status = MH_OK;
-    if (context == NULL)
-        return MH_ERROR_ARGUMENT;
-    if (trace == NULL || trace->struct_size != sizeof *trace)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "trace: NULL or of another version");
-    status = check_texts(context, "source", &trace->source);
+    *trace = mh_trace_default();
+    mh_status status = mh_need(context, given, "trace");
     if (status == MH_OK)
-        status = check_texts(context, "target", &trace->target);
+        status = MH_READ_STRUCT(context, mh_trace, given, trace);
     if (status == MH_OK)
-        status = check_texts(context, "given", &trace->given);
+        status = trace_check_texts(context, "source", &trace->source);
+    if (status == MH_OK)
+        status = trace_check_texts(context, "target", &trace->target);
+    if (status == MH_OK)
+        status = trace_check_texts(context, "given", &trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++) {
         const mh_trace_group *g = &trace->groups[kind];
         if (g->weights.data != NULL) {
@@ -290,7 +294,8 @@ mh_status mh_trace_refuse(mh_context *context, const mh_trace *trace, bool warn)
 
 mh_status mh_trace_check(mh_context *context, const mh_trace *trace)
 {
-    return mh_trace_refuse(context, trace, true);
+    mh_trace own;
+    return mh_trace_read(context, trace, true, &own);
 }
 
 mh_status mh_view_choose(mh_context *context, const mh_view_options *options, const mh_trace *trace,
@@ -298,16 +303,14 @@ mh_status mh_view_choose(mh_context *context, const mh_view_options *options, co
 {
     static const mh_trace_kind order[] = {MH_TRACE_CROSS, MH_TRACE_ENCODER, MH_TRACE_DECODER,
                                           MH_TRACE_ATTENTION};
-    if (options->struct_size != sizeof *options)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "options: of another version");
     *kind = options->kind;
-    if ((size_t)options->kind > MH_TRACE_KINDS)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected at most %d",
-                       (int)options->kind, (int)MH_TRACE_KINDS);
-    for (size_t i = 0; *kind == MH_TRACE_KINDS && i < sizeof order / sizeof *order; i++)
+    if (options->kind < MH_TRACE_ANY || (int)options->kind >= MH_TRACE_KINDS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "kind: found %d, expected -1 to %d",
+                       (int)options->kind, MH_TRACE_KINDS - 1);
+    for (size_t i = 0; *kind == MH_TRACE_ANY && i < sizeof order / sizeof *order; i++)
         if (mh_trace_has(trace, (int)order[i]))
             *kind = order[i];
-    if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_refuse came first
+    if (!mh_trace_has(trace, (int)*kind)) { // but another: mh_trace_read came first
         char found[80] = "";
         for (int k = 0; k < MH_TRACE_KINDS; k++)
             if (mh_trace_has(trace, k))

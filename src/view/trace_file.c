@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A trace from a safetensors file; docs/trace-format.md describes it. The tensors are views of the
-// mapped file; the token lists are JSON in the file's metadata, owned by jansson.
+// A trace from a safetensors file; docs/reference/trace-format.md describes it. The tensors are
+// views of the mapped file; the token lists are JSON in the file's metadata, owned by jansson.
 //
 // A list is scanned before jansson sees it, because jansson's tree takes many times the size of the
 // text: a list that is not flat, or has more members than a sequence of the file has tokens, is
@@ -10,7 +10,8 @@
 
 #include <multihead/io.h>
 
-#include "base/context.h"
+#include "base/argument_check.h"
+#include "base/release.h"
 #include "support/json_load.h"
 #include "support/source.h"
 #include "view/trace.h"
@@ -63,8 +64,8 @@ static mh_status load_list(const mh_source *source, const mh_tensor_file *file, 
     return status;
 }
 
-static mh_status read_tokens(mh_trace_file *f, const mh_source *source, const char *key, int side,
-                             size_t most, mh_trace_tokens *tokens)
+static mh_status trace_read_tokens(mh_trace_file *f, const mh_source *source, const char *key,
+                                   int side, size_t most, mh_trace_tokens *tokens)
 {
     json_t *item;
     size_t i;
@@ -122,8 +123,8 @@ static mh_status read_starts(mh_trace_file *f, const mh_source *source, const ch
 // ---- tensors and the rest -----------------------------------------------------------------
 
 // Finds tensor `name`; its data stays NULL if there is none.
-static mh_status find_tensor(const mh_source *source, const mh_tensor_file *file, const char *name,
-                             mh_tensor *tensor)
+static mh_status trace_find_tensor(const mh_source *source, const mh_tensor_file *file,
+                                   const char *name, mh_tensor *tensor)
 {
     char shape[160];
     if (!mh_tensor_file_find(file, name, tensor))
@@ -178,12 +179,12 @@ static mh_status read_group(const mh_source *source, const mh_tensor_file *file,
 {
     char name[64];
     const char *prefix = mh_trace_kind_name(kind);
-    mh_status status = find_tensor(source, file, prefix, &group->weights);
+    mh_status status = trace_find_tensor(source, file, prefix, &group->weights);
     if (status == MH_OK)
         status = blame_file(source, mh_trace_check_rank(source->context, kind, &group->weights));
-    for (int tap = 0; tap < MH_TAPS && status == MH_OK; tap++) {
-        snprintf(name, sizeof name, "%s.%s", prefix, mh_tap_names[tap]);
-        status = find_tensor(source, file, name, mh_trace_tap(group, tap));
+    for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++) {
+        snprintf(name, sizeof name, "%s.%s", prefix, mh_trace_tensor_names[tap]);
+        status = trace_find_tensor(source, file, name, mh_trace_tensor(group, tap));
     }
     snprintf(name, sizeof name, "%s.axes", prefix);
     if (status == MH_OK)
@@ -221,15 +222,16 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
         status = read_group(source, f->file, (mh_trace_kind)kind, &trace->groups[kind]);
     size_t most = longest_sequence(trace);
     for (int side = 0; side < SIDES && status == MH_OK; side++)
-        status = read_tokens(f, source, side_keys[side][0], side, most, tokens_of(trace, side));
+        status =
+            trace_read_tokens(f, source, side_keys[side][0], side, most, tokens_of(trace, side));
     for (int side = 0; side < SIDES && status == MH_OK; side++)
         status = read_starts(f, source, side_keys[side][1], side, tokens_of(trace, side));
     return status;
 }
 
 // Takes ownership of the tensor file, also on failure.
-static mh_status take(mh_context *context, const char *name, mh_tensor_file *tensors,
-                      mh_trace_file **file)
+static mh_status trace_take(mh_context *context, const char *name, mh_tensor_file *tensors,
+                            mh_trace_file **file)
 {
     const mh_source source = {.context = context, .name = name};
     mh_trace_file *f = mh_alloc(context, sizeof *f);
@@ -238,7 +240,7 @@ static mh_status take(mh_context *context, const char *name, mh_tensor_file *ten
         return MH_ERROR_MEMORY;
     }
     *f = (mh_trace_file){
-        .allocator = context->allocator, .file = tensors, .trace = mh_trace_default()};
+        .allocator = mh_context_allocator(context), .file = tensors, .trace = mh_trace_default()};
     mh_status status = read_all(f, &source);
     if (status == MH_OK)
         status = blame_file(&source, mh_trace_check(context, &f->trace));
@@ -256,7 +258,7 @@ mh_status mh_trace_file_open(mh_context *context, const char *path, mh_trace_fil
         return MH_ERROR_ARGUMENT;
     *file = NULL;
     mh_status status = mh_tensor_file_open(context, path, &tensors);
-    return status == MH_OK ? take(context, path, tensors, file) : status;
+    return status == MH_OK ? trace_take(context, path, tensors, file) : status;
 }
 
 mh_status mh_trace_file_parse(mh_context *context, const char *name, const void *bytes, size_t size,
@@ -268,7 +270,7 @@ mh_status mh_trace_file_parse(mh_context *context, const char *name, const void 
     *file = NULL;
     name = name ? name : "(memory)";
     mh_status status = mh_tensor_file_parse(context, name, bytes, size, &tensors);
-    return status == MH_OK ? take(context, name, tensors, file) : status;
+    return status == MH_OK ? trace_take(context, name, tensors, file) : status;
 }
 
 const mh_trace *mh_trace_file_trace(const mh_trace_file *file) { return &file->trace; }

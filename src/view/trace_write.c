@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A trace to a safetensors file, as docs/trace-format.md describes it.
+// A trace to a safetensors file, as docs/reference/trace-format.md describes it.
 #include <stdio.h>
 
 #include <multihead/io.h>
@@ -8,7 +8,7 @@
 #include "view/trace.h"
 
 enum {
-    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TAPS), // the weights, the scale
+    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS), // the weights, the scale
 
     METADATA_MAX = 9 + MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
@@ -23,12 +23,12 @@ typedef struct output {
     char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
     double scales[MH_TRACE_KINDS];
     size_t metadata_count;
-    mh_bytes owned[METADATA_MAX]; // values that were made here
+    mh_buffer owned[METADATA_MAX]; // values that were made here
     size_t owned_count;
     mh_status status;
 } output;
 
-static void add_tensor(output *o, const char *group, const char *tap, const mh_tensor *tensor)
+static void trace_add_tensor(output *o, const char *group, const char *tap, const mh_tensor *tensor)
 {
     if (tensor->data == NULL)
         return;
@@ -37,36 +37,37 @@ static void add_tensor(output *o, const char *group, const char *tap, const mh_t
     o->tensors[o->tensor_count++] = (mh_named_tensor){name, *tensor};
 }
 
-static void add_metadata(output *o, const char *key, const char *value)
+static void trace_add_metadata(output *o, const char *key, const char *value)
 {
     o->metadata[o->metadata_count++] = (mh_metadata){key, value};
 }
 
 // Adds the caller's text, repaired to valid UTF-8.
-static void add_text(output *o, const char *key, const char *text)
+static void trace_add_text(output *o, const char *key, const char *text)
 {
     if (text == NULL || o->status != MH_OK)
         return;
     mh_appender value = {.context = o->context};
     mh_append_utf8(&value, text);
     mh_append(&value, "", 0); // at least a terminating 0
-    mh_bytes *bytes = &o->owned[o->owned_count++];
+    mh_buffer *bytes = &o->owned[o->owned_count++];
     o->status = mh_append_finish(&value, MH_OK, bytes);
     if (o->status == MH_OK)
-        add_metadata(o, key, bytes->data);
+        trace_add_metadata(o, key, bytes->data);
 }
 
 // Adds a list as JSON, and takes ownership of it.
 static void add_list(output *o, const char *key, json_t *list)
 {
-    mh_bytes *text = &o->owned[o->owned_count++];
+    mh_buffer *text = &o->owned[o->owned_count++];
     o->status = list ? mh_json_print(o->context, list, text) : MH_ERROR_MEMORY;
     json_decref(list);
     if (o->status == MH_OK)
-        add_metadata(o, key, text->data);
+        trace_add_metadata(o, key, text->data);
 }
 
-static void add_tokens(output *o, const char *key, const char *starts_key, mh_trace_tokens tokens)
+static void trace_add_tokens(output *o, const char *key, const char *starts_key,
+                             mh_trace_tokens tokens)
 {
     if (tokens.count == 0 || o->status != MH_OK)
         return;
@@ -78,49 +79,50 @@ static void add_tokens(output *o, const char *key, const char *starts_key, mh_tr
 static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind)
 {
     const char *name = mh_trace_kind_name(kind);
-    add_tensor(o, name, "", &group->weights);
-    for (int tap = 0; tap < MH_TAPS; tap++)
-        add_tensor(o, name, mh_tap_names[tap], mh_trace_tap_const(group, tap));
+    trace_add_tensor(o, name, "", &group->weights);
+    for (int tap = 0; tap < MH_TRACE_TENSORS; tap++)
+        trace_add_tensor(o, name, mh_trace_tensor_names[tap], mh_trace_tensor_const(group, tap));
     if (group->sequences && group->weights.data != NULL) {
         snprintf(o->axes_keys[kind], NAME_MAX_BYTES, "%s.axes", name);
-        add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
+        trace_add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
     }
     if (group->scale > 0 && group->weights.data != NULL) {
         o->scales[kind] = group->scale;
         mh_tensor scale = mh_tensor_view(&o->scales[kind], MH_F64, 0, NULL);
-        add_tensor(o, name, "scale", &scale);
+        trace_add_tensor(o, name, "scale", &scale);
     }
 }
 
 static mh_status collect_and_write(output *o, const char *path, const mh_trace *trace)
 {
-    add_metadata(o, "trace", "1");
-    add_text(o, "title", trace->title);
-    add_text(o, "model", trace->model);
-    add_tokens(o, "source.tokens", "source.words", trace->source);
-    add_tokens(o, "target.tokens", "target.words", trace->target);
+    trace_add_metadata(o, "trace", "1");
+    trace_add_text(o, "title", trace->title);
+    trace_add_text(o, "model", trace->model);
+    trace_add_tokens(o, "source.tokens", "source.words", trace->source);
+    trace_add_tokens(o, "target.tokens", "target.words", trace->target);
     if (mh_trace_has(trace, MH_TRACE_DECODER))
-        add_tokens(o, "given.tokens", "given.words", trace->given);
+        trace_add_tokens(o, "given.tokens", "given.words", trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
         add_group(o, &trace->groups[kind], (mh_trace_kind)kind);
     if (o->status == MH_OK)
         o->status = mh_safetensors_write(o->context, path, o->tensors, o->tensor_count, o->metadata,
                                          o->metadata_count);
     for (size_t i = 0; i < o->owned_count; i++)
-        mh_bytes_free(o->context, &o->owned[i]);
+        mh_buffer_free(o->context, &o->owned[i]);
     return o->status;
 }
 
-mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *trace)
+mh_status mh_trace_write(mh_context *context, const char *path, const mh_trace *given)
 {
-    mh_status status = mh_trace_refuse(context, trace, false);
+    mh_trace trace;
+    mh_status status = mh_trace_read(context, given, false, &trace);
     if (status != MH_OK)
         return status;
     output *o = mh_alloc(context, sizeof *o);
     if (o == NULL)
         return MH_ERROR_MEMORY;
     *o = (output){.context = context};
-    status = collect_and_write(o, path, trace);
+    status = collect_and_write(o, path, &trace);
     mh_free(context, o, sizeof *o);
     return status;
 }

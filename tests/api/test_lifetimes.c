@@ -97,7 +97,7 @@ static void any_order_own_allocator(void **state)
     strict_memory memory = {0};
     mh_context_options options = mh_context_options_default();
     options.threads = 1;
-    options.allocator = (mh_allocator){strict_alloc, strict_release, &memory};
+    options.allocator = (mh_allocator){strict_alloc, strict_release, &memory, false};
     free_in_orders(&options, &memory);
 }
 

@@ -31,6 +31,7 @@ static mh_kv_cache_options cache_options;
 static mh_dropout_options dropout;
 static mh_rope_options rope;
 static mh_cross_entropy_options entropy;
+static mh_topk_options topk;
 static mh_linear_options linear;
 static mh_adamw_options adamw;
 static mh_sgd_options sgd;
@@ -41,7 +42,7 @@ static mh_transformer_config transformer_config;
 static mh_transformer_options transformer_options;
 static mh_parameters_options parameters_options;
 static mh_tokenizer_options tokenizer_options;
-static mh_translator_config translator_config;
+static mh_translator_config translator_config, train_model;
 static mh_translate_options translate_options;
 static mh_translator_load_options load_options;
 static mh_train_options train_options;
@@ -52,7 +53,7 @@ static mh_parameters_part part;
 static mh_metadata metadata = {"key", "value"};
 static mh_named_tensor named;
 static mh_text text = {"un deux", 7};
-static mh_text_buffer buffer;
+static mh_buffer buffer;
 static mh_tokens tokens;
 static mh_encoding encoding;
 static mh_encode_options text_options;
@@ -62,7 +63,7 @@ static mh_vocabulary vocabulary;
 static const char spm_bytes[] = "\x0A\x03\x0A\x01"
                                 "a"; // one piece
 static char folder[96];
-static mh_bytes page;
+static mh_buffer page;
 static mh_bleu_score bleu;
 static mh_tap tap;
 static const float *arrays[1];
@@ -75,6 +76,7 @@ static mh_mha *made_mha;
 static mh_transformer *made_transformer;
 static mh_decoding *made_decoding;
 static mh_packed_matrix *made_packed;
+static mh_packed_weights *made_packed_weights;
 static mh_tokenizer *made_tokenizer;
 static mh_translator *made_translator;
 static mh_translations *made_translations;
@@ -91,6 +93,9 @@ static void *each(int i) { return &tensors[EACH + i]; }     // (N), 3
 static void *heads(int i) { return &tensors[HEADS + i]; }   // (1, H, N, E), 6
 static void *id(void) { return &tensors[IDS]; }             // (N) i32
 
+static int32_t few_ids[N * 2];
+static double few_values[N * 2];
+static mh_tensor top_ids, top_values; // (N, 2)
 static mh_tensor modules[12], lse;
 static void *batch(int i) { return &modules[i]; }     // (1, N, W), 6
 static void *first(int i) { return &modules[6 + i]; } // (N, 1, W), 6
@@ -106,6 +111,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
         __VA_ARGS__                                                                                \
     }
 #define CALLS(FUNCTION)                                                                            \
+    FUNCTION(mh_context_create_serial, "serial", ARGS(&made_context),                              \
+             mh_context_create_serial(c, p[0]), mh_context_free(made_context))                     \
     FUNCTION(mh_attention_forward, "options? q k v out",                                           \
              ARGS(&attention, heads(0), heads(1), heads(2), heads(3)),                             \
              mh_attention_forward(c, p[0], p[1], p[2], p[3], p[4]), )                              \
@@ -176,6 +183,9 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_cross_entropy, "options? logits targets loss count? dlogits?",                     \
              ARGS(&entropy, rows(0), id(), &number, &counter, rows(1)),                            \
              mh_cross_entropy(c, p[0], p[1], p[2], p[3], p[4], p[5]), )                            \
+    FUNCTION(mh_log_softmax_topk, "options? logits ids log_probabilities",                         \
+             ARGS(&topk, rows(0), &top_ids, &top_values),                                          \
+             mh_log_softmax_topk(c, p[0], p[1], p[2], p[3]), )                                     \
     FUNCTION(mh_parameters_load, "parameters path options?",                                       \
              ARGS(constant(mh_mha_parameters(o.mha)), paths[2], &parameters_options),              \
              mh_parameters_load(c, p[0], p[1], p[2]), )                                            \
@@ -214,6 +224,17 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_decoding_create, "transformer memory lengths? decoding",                           \
              ARGS(o.transformer, batch(0), counts, &made_decoding),                                \
              mh_decoding_create(c, p[0], p[1], p[2], 1, p[3]), mh_decoding_free(made_decoding))    \
+    FUNCTION(mh_packed_weights_create, "transformer packed",                                       \
+             ARGS(o.transformer, &made_packed_weights),                                            \
+             mh_packed_weights_create(c, p[0], true, p[1]),                                        \
+             mh_packed_weights_free(made_packed_weights))                                          \
+    FUNCTION(mh_transformer_encode_packed, "transformer packed? options? src memory",              \
+             ARGS(o.transformer, o.packed_weights, NULL_OPTIONS, batch(0), batch(1)),              \
+             mh_transformer_encode_packed(c, p[0], p[1], p[2], p[3], p[4]), )                      \
+    FUNCTION(mh_decoding_create_packed, "transformer packed? memory lengths? decoding",            \
+             ARGS(o.transformer, o.packed_weights, batch(0), counts, &made_decoding),              \
+             mh_decoding_create_packed(c, p[0], p[1], p[2], p[3], 1, p[4]),                        \
+             mh_decoding_free(made_decoding))                                                      \
     FUNCTION(mh_decoding_create_causal, "transformer decoding",                                    \
              ARGS(o.language_model, &made_decoding), mh_decoding_create_causal(c, p[0], 1, p[1]),  \
              mh_decoding_free(made_decoding))                                                      \
@@ -358,7 +379,7 @@ static mh_tokenizer *new_tokenizer(void)
 static void free_page(mh_context *c)
 {
     if (c)
-        mh_bytes_free(c, &page);
+        mh_buffer_free(c, &page);
 }
 
 static const char *log_path(void)
@@ -373,6 +394,7 @@ static void forget_results(void)
 {
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
+    made_packed_weights = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -425,6 +447,8 @@ static void make_tensors(void)
     for (size_t i = 0; i < N; i++)
         ((int32_t *)tensors[IDS].data)[i] = (int32_t)i;
     arrays[0] = data[0];
+    top_ids = mh_tensor_2d(few_ids, MH_I32, N, 2);
+    top_values = mh_tensor_2d(few_values, MH_F64, N, 2);
 }
 
 static void make_options(void)
@@ -432,12 +456,16 @@ static void make_options(void)
     attention = mh_attention_options_default();
     attention.lse = &lse;
     gradients = mh_attention_gradients_default();
+    plan = mh_attention_plan_default();
+    bleu = mh_bleu_score_default();
+    train_result = mh_train_result_default();
     gradients.dq = heads(5);
     cache_options = mh_kv_cache_options_default();
     cache_options.sequences = 1, cache_options.heads = API_HEADS, cache_options.key_width = E;
     dropout = mh_dropout_options_default();
     rope = mh_rope_options_default();
     entropy = mh_cross_entropy_options_default();
+    topk = mh_topk_options_default();
     linear = mh_linear_options_default();
     adamw = mh_adamw_options_default();
     sgd = mh_sgd_options_default();
@@ -464,7 +492,7 @@ static void make_options(void)
     load_options = mh_translator_load_options_default();
     view_options = mh_view_options_default();
     context_options = mh_context_options_default();
-    tap = (mh_tap){.kind = MH_TAP_ENCODER};
+    tap = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_ENCODER};
     train_options = mh_train_options_default();
 }
 
@@ -500,8 +528,9 @@ static void make_files(mh_context *context)
     train_options.data = train_options.valid = sentences;
     train_options.directory = run;
     train_options.merges = 2;
-    train_options.model = translator_config;
-    train_options.model.num_encoder_layers = train_options.model.num_decoder_layers = 1;
+    train_model = translator_config;
+    train_model.num_encoder_layers = train_model.num_decoder_layers = 1;
+    train_options.model = &train_model;
     train_options.after = (mh_duration){1, MH_UPDATES};
     test_ok(context, mh_train(context, &train_options, &train_result));
 }
@@ -543,7 +572,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     mh_context *context = *state;
-    mh_text_buffer_free(context, &buffer);
+    mh_buffer_free(context, &buffer);
     mh_tokens_free(context, &tokens);
     mh_encoding_free(context, &encoding);
     mh_text_stream_free(context, &streaming);
@@ -651,10 +680,13 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_alibi_slope",
                                      "mh_status_name",
                                      "mh_version",
+                                     "mh_version_number",
                                      "mh_context_free",
                                      "mh_error_message",
                                      "mh_context_threads",
                                      "mh_context_isa",
+                                     "mh_context_allocator",
+                                     "mh_context_native_bf16",
                                      "mh_isa_levels",
                                      "mh_isa_supported",
                                      "mh_cpu_features",
@@ -685,6 +717,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_decoding_free",
                                      "mh_decoding_disable_heads",
                                      "mh_packed_matrix_free",
+                                     "mh_packed_weights_free",
+                                     "mh_operand_dtype",
                                      "mh_clip_factor",
                                      "mh_dtype_name",
                                      "mh_dtype_size",
@@ -700,7 +734,6 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tensor_is_contiguous",
                                      "mh_tensor_same_shape",
                                      "mh_tensor_describe",
-                                     "mh_text_buffer_free",
                                      "mh_utf8_valid",
                                      "mh_sentence_length",
                                      "mh_tokenizer_free",
@@ -727,7 +760,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_trace_kind_name",
                                      "mh_trace_file_trace",
                                      "mh_trace_file_free",
-                                     "mh_bytes_free"};
+                                     "mh_buffer_free"};
 
 static void freeing_null(void **state)
 {
@@ -741,7 +774,8 @@ static void freeing_null(void **state)
     mh_transformer_free(NULL);
     mh_decoding_free(NULL);
     mh_packed_matrix_free(NULL);
-    mh_text_buffer_free(context, NULL);
+    mh_packed_weights_free(NULL);
+    mh_buffer_free(context, NULL);
     mh_tokenizer_free(NULL);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);

@@ -132,21 +132,21 @@ static void attend(scene *s, const problem *p)
     const mh_tensor q = mh_tensor_4d(floats[0], p->dtype, p->B, p->H, p->T, p->E);
     const mh_tensor k = mh_tensor_4d(floats[1], p->dtype, p->B, p->G, p->S, p->E);
     const mh_tensor v = mh_tensor_4d(floats[2], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor out = mh_tensor_4d(floats[3], p->dtype, p->B, p->H, p->T, p->E);
+    mh_tensor out = mh_tensor_4d(floats[3], p->dtype, p->B, p->H, p->T, p->E);
     const mh_tensor dout = mh_tensor_4d(floats[4], p->dtype, p->B, p->H, p->T, p->E);
-    const mh_tensor dq = mh_tensor_4d(floats[5], p->dtype, p->B, p->H, p->T, p->E);
-    const mh_tensor dk = mh_tensor_4d(floats[6], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor dv = mh_tensor_4d(floats[7], p->dtype, p->B, p->G, p->S, p->E);
-    const mh_tensor lse = mh_tensor_3d(floats[8], MH_F32, p->B, p->H, p->T);
+    mh_tensor dq = mh_tensor_4d(floats[5], p->dtype, p->B, p->H, p->T, p->E);
+    mh_tensor dk = mh_tensor_4d(floats[6], p->dtype, p->B, p->G, p->S, p->E);
+    mh_tensor dv = mh_tensor_4d(floats[7], p->dtype, p->B, p->G, p->S, p->E);
+    mh_tensor lse = mh_tensor_3d(floats[8], MH_F32, p->B, p->H, p->T);
     const size_t sequences = p->packed ? 2 : p->B, longest = p->packed ? 40 : p->T;
-    const mh_tensor weights =
+    mh_tensor weights =
         mh_tensor_4d(floats[9], MH_F32, sequences, p->H, longest, p->packed ? 40 : p->S);
-    const mh_mask mask = {MH_MASK_ADD, mh_tensor_2d(floats[10], MH_F32, p->T, p->S)};
-    const mh_tensor dmask = mh_tensor_2d(floats[11], MH_F32, p->T, p->S);
-    const mh_tensor *const dmasks[] = {&dmask};
+    const mh_mask mask = mh_mask_make(MH_MASK_ADD, mh_tensor_2d(floats[10], MH_F32, p->T, p->S));
+    mh_tensor dmask = mh_tensor_2d(floats[11], MH_F32, p->T, p->S);
+    mh_tensor *const dmasks[] = {&dmask};
     mh_attention_options o = mh_attention_options_default();
     mh_attention_gradients g = mh_attention_gradients_default();
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     size_t bytes;
     o.causal = p->causal ? MH_CAUSAL : MH_CAUSAL_NONE;
     o.dropout = p->dropout ? 0.1f : 0;
@@ -183,7 +183,7 @@ static void caches(scene *s)
     for (size_t i = 0; i < 3; i++) {
         const mh_tensor kv = mh_tensor_4d(floats[0], MH_F32, 1, 2, 600, 128);
         const mh_tensor q = mh_tensor_4d(floats[1], MH_F32, 1, 4, 1, 128);
-        const mh_tensor out = mh_tensor_4d(floats[2], MH_F32, 1, 4, 1, 128);
+        mh_tensor out = mh_tensor_4d(floats[2], MH_F32, 1, 4, 1, 128);
         mh_kv_cache_options o = mh_kv_cache_options_default();
         mh_kv_cache *cache;
         const size_t parents[] = {0, 0};
@@ -202,8 +202,8 @@ static void products(scene *s)
     for (size_t i = 0; i < 9; i++) {
         const mh_tensor a = mh_tensor_2d(floats[0], dtypes[i % 3], 300, 500);
         const mh_tensor b = mh_tensor_2d(floats[1], dtypes[i / 3], 500, 700);
-        const mh_tensor c = mh_tensor_2d(floats[2], dtypes[i % 3], 300, 700);
-        const mh_tensor row = mh_tensor_slice(a, 0, 0, 1), to = mh_tensor_slice(c, 0, 0, 1);
+        mh_tensor c = mh_tensor_2d(floats[2], dtypes[i % 3], 300, 700);
+        mh_tensor row = mh_tensor_slice(a, 0, 0, 1), to = mh_tensor_slice(c, 0, 0, 1);
         ok(s, mh_matmul(s->objects.context, &a, &b, &c));
         ok(s, mh_matmul(s->objects.context, &row, &b, &to));
     }
@@ -223,10 +223,10 @@ static void files_and_text(scene *s)
     const api_objects *o = &s->objects;
     const mh_text texts[] = {{"un deux trois", 13}, {"one two three", 13}};
     const mh_trace *trace = mh_trace_file_trace(o->trace_file);
-    mh_bytes bytes = {0};
+    mh_buffer bytes = {0};
     mh_tokens tokens = {0};
-    mh_text_buffer text = {0};
-    mh_bleu_score bleu;
+    mh_buffer text = {0};
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf;
     ok(s, mh_translator_save(c, o->translator, api_path(o, "model"), MH_F32));
     ok(s, mh_tokenizer_save(c, o->tokenizer, api_path(o, "tokenizer.json")));
@@ -238,9 +238,9 @@ static void files_and_text(scene *s)
     ok(s, mh_view_page(c, NULL, trace, &bytes));
     ok(s, mh_view_data(c, NULL, trace, &bytes));
     ok(s, mh_view_text(c, NULL, trace, &bytes));
-    mh_bytes_free(c, &bytes);
+    mh_buffer_free(c, &bytes);
     mh_tokens_free(c, &tokens);
-    mh_text_buffer_free(c, &text);
+    mh_buffer_free(c, &text);
     // Refusals print.
     mh_tensor_file *none;
     if (mh_tensor_file_open(c, "/nowhere/at/all", &none) == MH_OK)
@@ -267,8 +267,8 @@ static void training(scene *s)
     mh_context *c = s->objects.context;
     const api_objects *a = &s->objects;
     mh_train_options o = mh_train_options_default();
-    mh_train_result result;
-    mh_bytes bytes = {0};
+    mh_train_result result = mh_train_result_default();
+    mh_buffer bytes = {0};
     char data[96], directory[96], path[160];
     snprintf(data, sizeof data, "%s/data.tsv", a->directory);
     snprintf(directory, sizeof directory, "%s/run", a->directory);
@@ -279,15 +279,17 @@ static void training(scene *s)
     o.data = o.valid = data;
     o.directory = directory;
     o.merges = 20;
-    o.model.d_model = 16, o.model.nhead = 2, o.model.dim_feedforward = 32;
-    o.model.num_encoder_layers = o.model.num_decoder_layers = 1;
+    mh_translator_config model = mh_translator_config_default();
+    model.d_model = 16, model.nhead = 2, model.dim_feedforward = 32;
+    model.num_encoder_layers = model.num_decoder_layers = 1;
+    o.model = &model;
     o.batch_tokens = 100;
     o.after = (mh_duration){3, MH_UPDATES};
     ok(s, mh_train(c, &o, &result));
     snprintf(path, sizeof path, "%s/log.jsonl", directory);
     ok(s, mh_view_curve(c, path, &bytes));
     ok(s, mh_view_curve_text(c, path, 60, &bytes));
-    mh_bytes_free(c, &bytes);
+    mh_buffer_free(c, &bytes);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, left[i]);
         unlink(path);

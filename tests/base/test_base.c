@@ -10,6 +10,7 @@
 #include "base/overflow.h"
 #include "base/philox.h"
 #include "base/pool.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -345,7 +346,7 @@ static mh_context_options metered_options(meter *m, size_t threads)
 {
     mh_context_options options = mh_context_options_default();
     options.threads = threads;
-    options.allocator = (mh_allocator){metered_alloc, metered_release, m};
+    options.allocator = (mh_allocator){metered_alloc, metered_release, m, false};
     return options;
 }
 
@@ -372,6 +373,37 @@ static void creation_survives_lack_of_memory(void **state)
     }
 }
 
+// It needs nothing of the context it was made from but the allocator.
+static void serial_contexts(void **state)
+{
+    (void)state;
+    meter m = {0};
+    mh_context_options options = metered_options(&m, 3);
+    mh_context *context, *serial = NULL;
+    options.isa = "scalar";
+    options.allocator.thread_safe = true;
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    m.fail_at = m.calls + 1;
+    assert_int_equal(mh_context_create_serial(context, &serial), MH_ERROR_MEMORY);
+    assert_null(serial);
+    assert_non_null(strstr(mh_error_message(context), "bytes"));
+    m.fail_at = 0;
+    assert_int_equal(mh_context_create_serial(context, &serial), MH_OK);
+    mh_context_free(context);
+    assert_int_equal(mh_context_threads(serial), 1);
+    assert_string_equal(mh_context_isa(serial), "scalar");
+    assert_string_equal(mh_error_message(serial), "");
+    const mh_allocator allocator = mh_context_allocator(serial);
+    assert_ptr_equal(allocator.user, &m);
+    assert_true(allocator.thread_safe);
+    mh_free(serial, mh_alloc(serial, 100), 100);
+    mh_context_free(serial);
+    assert_int_equal(m.blocks, 0);
+    assert_int_equal(mh_context_create(NULL, &context, NULL, 0), MH_OK);
+    assert_true(mh_context_allocator(context).thread_safe); // the C library's
+    mh_context_free(context);
+}
+
 static void expect_refusal(const mh_context_options *options, mh_status expected, const char *word)
 {
     mh_context *context = NULL;
@@ -388,7 +420,7 @@ static void bad_options_are_refused(void **state)
     mh_context_options options = mh_context_options_default();
     options.struct_size = 0;
     expect_refusal(&options, MH_ERROR_ARGUMENT, "struct_size");
-    options.struct_size = sizeof options + 8;
+    options.struct_size = sizeof options + 1;
     expect_refusal(&options, MH_ERROR_ARGUMENT, "struct_size");
     options = mh_context_options_default();
     options.threads = SIZE_MAX;
@@ -549,6 +581,7 @@ int main(void)
         cmocka_unit_test(creation_survives_lack_of_memory),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(old_callers_are_understood),
+        cmocka_unit_test(serial_contexts),
         cmocka_unit_test(levels_by_name),
         cmocka_unit_test(environment_forces_a_level),
         cmocka_unit_test(messages),

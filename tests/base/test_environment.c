@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A caller that rounds otherwise gets the same bits, also of what is no parallel loop: factors of
 // losses and steps, norms, slopes, initial values. test_bits has attention, test_train a whole run.
-#include "base/philox.h"
+#include "base/random.h"
 #include "support.h"
 
 #include <multihead/attention.h>
@@ -77,7 +77,7 @@ static void losses(mh_context *context, results *r)
     random_numbers(numbers, 3);
     const mh_tensor logits = mh_tensor_2d(numbers, MH_F32, ROWS, CLASSES);
     const mh_tensor targets = mh_tensor_1d(ids, MH_I32, ROWS);
-    const mh_tensor dlogits = mh_tensor_2d(gradients, MH_F32, ROWS, CLASSES);
+    mh_tensor dlogits = mh_tensor_2d(gradients, MH_F32, ROWS, CLASSES);
     mh_cross_entropy_options options = mh_cross_entropy_options_default();
     double loss;
     options.label_smoothing = 0.1f;

@@ -43,7 +43,7 @@ static void check_text(const mh_tokenizer *t, mh_text text)
 {
     mh_context *context = fuzz_context();
     mh_encoding e = {0};
-    mh_text_buffer back = {0}, part = {0};
+    mh_buffer back = {0}, part = {0};
     mh_text_stream stream = {0};
     mh_status status = mh_tokenizer_encode_text(context, t, NULL, text, NULL, &e);
     bool valid = mh_utf8_valid(text.bytes, text.size) == text.size;
@@ -60,14 +60,14 @@ static void check_text(const mh_tokenizer *t, mh_text text)
             mh_utf8_valid(part.bytes, part.size) != part.size)
             abort();
     mh_text_stream_free(context, &stream);
-    mh_text_buffer_free(context, &back);
-    mh_text_buffer_free(context, &part);
+    mh_buffer_free(context, &back);
+    mh_buffer_free(context, &part);
     mh_encoding_free(context, &e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    mh_text_buffer repaired = {0};
+    mh_buffer repaired = {0};
     if (tokenizer_count == 0)
         load();
     if (size == 0)
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (mh_utf8_repair(fuzz_context(), text, size - 1, &repaired) != MH_OK)
         abort();
     check_text(t, (mh_text){repaired.bytes, repaired.size});
-    mh_text_buffer_free(fuzz_context(), &repaired);
+    mh_buffer_free(fuzz_context(), &repaired);
     if (fuzz_memory.live != before)
         abort();
     return 0;

@@ -11,7 +11,7 @@ static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t s
 {
     mh_context *context = fuzz_context();
     mh_tokens tokens = {0};
-    mh_text_buffer normal = {0}, back = {0};
+    mh_buffer normal = {0}, back = {0};
     if (mh_tokenizer_encode(context, tokenizer, text, size, &tokens) != MH_OK ||
         mh_text_nfc(context, text, size, &normal) != MH_OK ||
         mh_tokenizer_decode(context, tokenizer, tokens.ids, tokens.count, &back) != MH_OK ||
@@ -23,21 +23,21 @@ static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t s
         if (tokens.ids[i] <= mh_tokenizer_eos(tokenizer))
             abort();
     mh_tokens_free(context, &tokens);
-    mh_text_buffer_free(context, &normal);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &normal);
+    mh_buffer_free(context, &back);
 }
 
 // Valid, no longer, and once is enough.
 static void make_plain(uint64_t foreign, const char *text, size_t size)
 {
     mh_context *context = fuzz_context();
-    mh_text_buffer once = {0}, twice = {0};
+    mh_buffer once = {0}, twice = {0};
     if (mh_plain_text(context, foreign, text, size, &once) != MH_OK || once.size > size ||
         mh_plain_text(context, foreign, once.bytes, once.size, &twice) != MH_OK ||
         once.size != twice.size || memcmp(once.bytes, twice.bytes, once.size) != 0)
         abort();
-    mh_text_buffer_free(context, &once);
-    mh_text_buffer_free(context, &twice);
+    mh_buffer_free(context, &once);
+    mh_buffer_free(context, &twice);
 }
 
 static void use(const char *bytes, size_t size)
@@ -66,7 +66,7 @@ static void score(const char *bytes, size_t size)
 {
     mh_context *context = fuzz_context();
     mh_text whole = {bytes, size}, both[2] = {{bytes, mh_utf8_valid(bytes, size / 2)}, whole};
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf, best;
     if (mh_bleu(context, &whole, both, 1, 2, size % 2, &bleu) != MH_OK ||
         mh_chrf(context, &whole, both, 1, 1, 2, size % 2, &chrf) != MH_OK ||
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     mh_context *context = fuzz_context();
     const char *text = (const char *)bytes;
-    mh_text_buffer repaired = {0};
+    mh_buffer repaired = {0};
     size_t before = fuzz_memory.live;
     mh_status status = mh_text_nfc(context, text, size, &repaired);
     if ((status == MH_OK) != (mh_utf8_valid(text, size) == size) ||
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         abort();
     use(repaired.bytes, repaired.size);
     score(repaired.bytes, repaired.size);
-    mh_text_buffer_free(context, &repaired);
+    mh_buffer_free(context, &repaired);
     if (fuzz_memory.live != before)
         abort();
     return 0;

@@ -7,7 +7,7 @@
 
 static void draw(mh_context *context, const mh_run_history *history)
 {
-    mh_bytes svg, text;
+    mh_buffer svg, text;
     if (history->series[MH_RUN_LOSS].count + history->series[MH_RUN_VALID_LOSS].count == 0 ||
         mh_curve_draw_svg(context, history, &svg) != MH_OK ||
         mh_curve_draw_text(context, history, 80, &text) != MH_OK)
@@ -18,8 +18,8 @@ static void draw(mh_context *context, const mh_run_history *history)
     const char *body = strstr(svg.data, "</style>");
     if (!body || strstr(body, "nan") || strstr(body, "inf") || strchr(text.data, '\033'))
         abort();
-    mh_bytes_free(context, &svg);
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &svg);
+    mh_buffer_free(context, &text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -12,7 +12,7 @@ static void use(const mh_tokenizer *tokenizer, const uint8_t *bytes, size_t size
         TEXT("the  th\xC3\xA9 e\xCC\x81 \xE2\x96\x81 \r\n<s>\xF0\x9F\x98\x80");
     mh_context *context = fuzz_context();
     mh_encoding e = {0};
-    mh_text_buffer own = {0}, back = {0};
+    mh_buffer own = {0}, back = {0};
     if (mh_utf8_repair(context, (const char *)bytes, size, &own) != MH_OK)
         abort();
     const mh_text pair = {own.bytes, own.size};
@@ -25,8 +25,8 @@ static void use(const mh_tokenizer *tokenizer, const uint8_t *bytes, size_t size
         if (e.begins[i] > e.ends[i] || e.ends[i] > (e.sequences[i] ? pair.size : text.size))
             abort();
     mh_encoding_free(context, &e);
-    mh_text_buffer_free(context, &own);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &own);
+    mh_buffer_free(context, &back);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -15,14 +15,14 @@ static void use_other(const mh_tokenizer *tokenizer, mh_text text)
 {
     mh_context *context = fuzz_context();
     mh_encoding e = {0};
-    mh_text_buffer back = {0};
+    mh_buffer back = {0};
     mh_status status = mh_tokenizer_encode_text(context, tokenizer, NULL, text, &text, &e);
     if ((status != MH_OK && status != MH_ERROR_UNSUPPORTED) ||
         mh_tokenizer_decode_text(context, tokenizer, false, e.ids, e.count, &back) != MH_OK ||
         mh_utf8_valid(back.bytes, back.size) != back.size)
         abort();
     mh_encoding_free(context, &e);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &back);
 }
 
 static void use(const mh_tokenizer *tokenizer)
@@ -30,7 +30,7 @@ static void use(const mh_tokenizer *tokenizer)
     static const char text[] = "the then th\xC3\xA9 </s> 12 abab";
     mh_context *context = fuzz_context();
     mh_tokens tokens = {0};
-    mh_text_buffer back = {0};
+    mh_buffer back = {0};
     mh_status status = mh_tokenizer_encode(context, tokenizer, text, sizeof text, &tokens);
     if (status == MH_ERROR_UNSUPPORTED) {
         use_other(tokenizer, (mh_text){text, sizeof text});
@@ -41,7 +41,7 @@ static void use(const mh_tokenizer *tokenizer)
         back.size != sizeof text || memcmp(back.bytes, text, sizeof text) != 0)
         abort();
     mh_tokens_free(context, &tokens);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &back);
 }
 
 static void parse(const uint8_t *bytes, size_t size)

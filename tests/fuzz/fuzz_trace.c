@@ -10,14 +10,14 @@ enum { PREFIX = 8 };
 
 static void show(mh_context *context, const mh_trace *trace)
 {
-    mh_bytes text, data;
+    mh_buffer text, data;
     mh_view_options options = mh_view_options_default();
     options.colour = true;
     if (mh_view_text(context, &options, trace, &text) != MH_OK ||
         mh_view_data(context, NULL, trace, &data) != MH_OK)
         abort();
-    mh_bytes_free(context, &text);
-    mh_bytes_free(context, &data);
+    mh_buffer_free(context, &text);
+    mh_buffer_free(context, &data);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -130,7 +130,7 @@ static void test_flipped_checkpoint(void **state)
     snprintf(directory, sizeof directory, "%s/run", place.root);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint.safetensors", directory);
     mh_train_options o = train_place_options(&place, directory);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.valid = NULL;
     o.after.count = 3;
     test_ok(context, mh_train(context, &o, &result));
@@ -159,7 +159,7 @@ static void test_flipped_snapshot(void **state)
     snprintf(directory, sizeof directory, "%s/run", place.root);
     snprintf(snapshot, sizeof snapshot, "%s/snapshot-0.safetensors", directory);
     mh_train_options o = train_place_options(&place, directory);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.after.count = 3;
     test_ok(context, mh_train(context, &o, &result));
     blob b = blob_read(snapshot);
@@ -241,7 +241,7 @@ static void test_reserved(void **state)
     const mh_metadata reserved[] = {{MH_CHECKSUM_KEY, "x"}, {"x", MH_CHECKSUM_MARK "0"}};
     for (size_t i = 0; i < 2; i++)
         test_refused(context, mh_safetensors_write(context, path, NULL, 0, &reserved[i], 1),
-                     MH_ERROR_ARGUMENT, "which the writer makes itself");
+                     MH_ERROR_ARGUMENT, "which the writer computes");
 }
 
 int main(void)

@@ -140,7 +140,7 @@ static void test_damaged(void **state)
     refuse_changed(ZIP_64, false, ENTRY, 0, 46 + 5 + 8 + 4, UINT64_MAX, 8, "does not fit");
     refuse_changed(ZIP_PLAIN, false, ENTRY, 1, 28, 0xFFFF, 2, "name does not fit");
     refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 8, 1, 2, "member \"q.npy\": is encrypted");
-    refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 10, 14, 2, "another method than deflate");
+    refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 10, 14, 2, "a method other than deflate");
     refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 24, 1000, 4, "sizes do not fit together");
     refuse_changed(ZIP_PLAIN, true, ENTRY, 0, 24, 4000000000, 4, "sizes do not fit together");
     refuse_changed(ZIP_PLAIN, true, ENTRY, 0, 24, 10, 4, "array \"q\": the compressed data is");
@@ -148,8 +148,8 @@ static void test_damaged(void **state)
     refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 42, 1, 4, "is not where the directory says");
     refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 42, UINT32_MAX - 1, 4, "is not where the directory");
     refuse_changed(ZIP_PLAIN, false, LOCAL, 0, 28, 0xFFFF, 2, "does not fit into the file");
-    refuse_changed(ZIP_PLAIN, false, LOCAL, 0, 30, 'r', 1, "another name than in the directory");
-    refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 46, 0, 1, "holds a zero byte");
+    refuse_changed(ZIP_PLAIN, false, LOCAL, 0, 30, 'r', 1, "a different name in the directory");
+    refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 46, 0, 1, "contains a NUL byte");
     refuse_changed(ZIP_PLAIN, false, ENTRY, 0, 16, 1, 4, "found the checksum");
     refuse_changed(ZIP_PLAIN, true, ENTRY, 0, 16, 1, 4, "array \"q\": the data is damaged");
 }
@@ -170,7 +170,7 @@ static void test_overlap(void **state)
         memset(b.bytes + find(&b, ENTRY, i) + 42, 0, 4);
     for (size_t i = 1; i < COUNT; i++)
         memcpy(b.bytes + find(&b, ENTRY, i) + 20, &long_one, 4);
-    test_parse_refused("x.npz", b, "shares bytes with another one");
+    test_parse_refused("x.npz", b, "overlaps another member");
     blob_free(&array);
 }
 
@@ -192,9 +192,9 @@ static void test_contents(void **state)
     test_parse_refused("x.npz", zip_make(&none, 1, ZIP_PLAIN), "is a ZIP archive without arrays");
     test_parse_refused("x.npz", zip_make(NULL, 0, ZIP_PLAIN), "is a ZIP archive without arrays");
     test_parse_refused("x.npz", zip_make(&torch, 1, ZIP_PLAIN), "is a PyTorch file (torch.save");
-    test_parse_refused("x.npz", zip_make(&nothing, 1, ZIP_PLAIN), "array \"a\": does not begin");
+    test_parse_refused("x.npz", zip_make(&nothing, 1, ZIP_PLAIN), "array \"a\": does not start");
     test_parse_refused("x.npz", zip_make(&other, 1, ZIP_PLAIN),
-                       "array \"\\x1b[2J\": does not begin as .npy does");
+                       "array \"\\x1b[2J\": does not start with the .npy signature");
     blob_free(&array);
     blob_free(&promise);
     blob_free(&object);

@@ -73,7 +73,7 @@ float check_random(void); // uniform in [-1, 1), from the printed seed
 // n elements that end where the next page cannot be read or written. check_release() gives all
 // of them back and looks whether the bytes before them are untouched.
 float *check_floats(size_t n);
-uint16_t *check_halves(size_t n);
+uint16_t *check_u16(size_t n);
 uint8_t *check_bytes(size_t n);
 void check_release(void);
 

@@ -20,13 +20,14 @@ static activation choose(const mh_kernels *kernels, mh_activation kind)
 {
     switch (kind) {
     case MH_RELU:
-        return (activation){kind, kernels->relu, kernels->relu_grad};
+        return (activation){kind, kernels->activation.relu, kernels->activation.relu_grad};
     case MH_GELU:
-        return (activation){kind, kernels->gelu, kernels->gelu_grad};
+        return (activation){kind, kernels->activation.gelu, kernels->activation.gelu_grad};
     case MH_GELU_TANH:
-        return (activation){kind, kernels->gelu_tanh, kernels->gelu_tanh_grad};
+        return (activation){kind, kernels->activation.gelu_tanh,
+                            kernels->activation.gelu_tanh_grad};
     default:
-        return (activation){kind, kernels->silu, kernels->silu_grad};
+        return (activation){kind, kernels->activation.silu, kernels->activation.silu_grad};
     }
 }
 
@@ -142,7 +143,7 @@ check_result check_swiglu(const check_run *run)
         float *x[5], dgate[70], dup[70]; // gate, up, dy, y, dup
         for (int i = 0; i < 5; i++)
             check_fill(n, i == 0 ? 8 : 1, x[i] = check_floats(n));
-        run->kernels->swiglu(n, x[0], x[1], x[3]);
+        run->kernels->activation.swiglu(n, x[0], x[1], x[3]);
         for (size_t j = 0; j < n; j++) {
             double f = ref_activation(MH_SILU, x[0][j]);
             double slope = ref_activation_slope(MH_SILU, x[0][j]);
@@ -151,7 +152,8 @@ check_result check_swiglu(const check_run *run)
                                                       5 * (double)FLT_EPSILON * fabs(f * x[1][j])));
             dgate[j] = (float)(slope * x[1][j] * x[2][j]), dup[j] = (float)(f * x[2][j]);
         }
-        run->kernels->swiglu_grad(n, x[0], x[1], x[2], x[0], x[4]); // dgate overwrites gate
+        run->kernels->activation.swiglu_grad(n, x[0], x[1], x[2], x[0],
+                                             x[4]); // dgate overwrites gate
         for (size_t j = 0; j < n; j++) {
             result.error =
                 check_worse(result.error, check_error(x[0][j], dgate[j], 4 * (double)FLT_EPSILON));

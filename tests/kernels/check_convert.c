@@ -17,7 +17,7 @@ typedef struct format {
 static bool format_agrees(const format *f)
 {
     enum { BATCH = 997 };
-    uint16_t *halves = check_halves(BATCH);
+    uint16_t *halves = check_u16(BATCH);
     float *floats = check_floats(BATCH);
     bool same = true;
     for (uint32_t first = 0; first < 65536; first += BATCH) {
@@ -47,7 +47,7 @@ static bool tells_finite(const check_run *run, uint16_t exponent, float (*widen)
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
         uint16_t x[N] = {0};
         x[bits % N] = (uint16_t)bits;
-        ok &= run->kernels->all_finite_16bit(N, exponent, x) ==
+        ok &= run->kernels->elementwise.all_finite_16bit(N, exponent, x) ==
               (isfinite(widen((uint16_t)bits)) != 0);
     }
     return ok;
@@ -55,16 +55,16 @@ static bool tells_finite(const check_run *run, uint16_t exponent, float (*widen)
 
 check_result check_bf16(const check_run *run)
 {
-    format f = {run->kernels->widen_bf16, run->kernels->narrow_bf16, mh_bf16_to_float,
-                mh_float_to_bf16};
+    format f = {run->kernels->elementwise.widen_bf16, run->kernels->elementwise.narrow_bf16,
+                mh_bf16_to_float, mh_float_to_bf16};
     return (check_result){.ok = format_agrees(&f) &&
                                 tells_finite(run, MH_BF16_EXPONENT, mh_bf16_to_float)};
 }
 
 check_result check_f16(const check_run *run)
 {
-    format f = {run->kernels->widen_f16, run->kernels->narrow_f16, mh_f16_to_float,
-                mh_float_to_f16};
+    format f = {run->kernels->elementwise.widen_f16, run->kernels->elementwise.narrow_f16,
+                mh_f16_to_float, mh_float_to_f16};
     return (check_result){.ok = format_agrees(&f) &&
                                 tells_finite(run, MH_F16_EXPONENT, mh_f16_to_float)};
 }
@@ -83,13 +83,13 @@ check_result check_predicates(const check_run *run)
             nonzero |= (uint64_t)(flags[j] != 0) << j;
         }
         const uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
-        result.ok &= run->kernels->nonzero_bits(n, flags) == nonzero;
-        result.ok &= run->kernels->unequal_bits(n, x, -INFINITY) == all;
+        result.ok &= run->kernels->elementwise.nonzero_bits(n, flags) == nonzero;
+        result.ok &= run->kernels->elementwise.unequal_bits(n, x, -INFINITY) == all;
         for (size_t at = 0; at < n; at++) {
             float kept = x[at];
             x[at] = odd[at % 3];
             uint64_t expected = x[at] == -INFINITY ? all & ~(UINT64_C(1) << at) : all;
-            result.ok &= run->kernels->unequal_bits(n, x, -INFINITY) == expected;
+            result.ok &= run->kernels->elementwise.unequal_bits(n, x, -INFINITY) == expected;
             x[at] = kept;
         }
         check_release();
@@ -106,14 +106,14 @@ static void multiply_add(void *arg)
 {
     peak *p = arg;
     float sink;
-    p->operations = p->kernels->fma_peak(1000, &sink);
+    p->operations = p->kernels->peak.fma(1000, &sink);
 }
 
 check_result check_limits(const check_run *run)
 {
     check_result result = {.ok = true, .unit = "GFLOP/s"};
     float sink = NAN;
-    result.ok = run->kernels->bf16_peak(10, &sink) > 0 && isfinite(sink);
+    result.ok = run->kernels->peak.bf16(10, &sink) > 0 && isfinite(sink);
     for (size_t n = 1; n <= 1000; n += 37) {
         float *x = check_floats(n);
         for (size_t j = 0; j < n; j++)
@@ -121,7 +121,7 @@ check_result check_limits(const check_run *run)
         double sum = 0;
         for (size_t j = 0; j < n; j++)
             sum += (double)x[j];
-        result.ok &= run->kernels->read_sum(n, x) == (float)sum; // small integers: exact
+        result.ok &= run->kernels->rowwise.sum(n, x) == (float)sum; // small integers: exact
         check_release();
     }
     if (run->bench) {

@@ -40,7 +40,7 @@ static bool finishes(const mh_kernels *kernels, size_t n, unsigned what, int pla
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < n; j++)
             expected[i][j] = finish_number(&map, i, j, x[i * ldx + j]);
-    kernels->epilogue_rows(&map, M, n, x, ldx, y, (ptrdiff_t)ldy);
+    kernels->matrix.epilogue_rows(&map, M, n, x, ldx, y, (ptrdiff_t)ldy);
     bool same = true;
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < n; j++)
@@ -53,7 +53,7 @@ static bool keeps_nan(const mh_kernels *kernels)
 {
     float x = NAN, y = 0;
     const mh_epilogue map = {.relu = true};
-    kernels->epilogue_rows(&map, 1, 1, &x, 1, &y, 1);
+    kernels->matrix.epilogue_rows(&map, 1, 1, &x, 1, &y, 1);
     return isnan(y);
 }
 
@@ -79,15 +79,15 @@ check_result check_reduce_rows(const check_run *run)
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < n; j++)
                 expected[j] += x[i * ldx + j];
-        run->kernels->reduce_rows(M, n, x, (ptrdiff_t)ldx, y);
+        run->kernels->matrix.reduce_rows(M, n, x, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
-        uint16_t *narrow = check_halves((M - 1) * ldx + n);
+        uint16_t *narrow = check_u16((M - 1) * ldx + n);
         for (size_t i = 0; i < (M - 1) * ldx + n; i++)
             narrow[i] = mh_float_to_bf16(x[i]);
         for (size_t i = 0; i < M; i++)
             for (size_t j = 0; j < n; j++)
                 expected[j] += mh_bf16_to_float(narrow[i * ldx + j]);
-        run->kernels->reduce_rows_bf16(M, n, narrow, (ptrdiff_t)ldx, y);
+        run->kernels->matrix.reduce_rows_bf16(M, n, narrow, (ptrdiff_t)ldx, y);
         result.ok &= !memcmp(expected, y, n * sizeof *y);
         check_release();
     }

@@ -30,9 +30,11 @@ static void fill(const mh_gemm *gemm, size_t n, float *x)
 static void pack(operands *o)
 {
     if (o->gemm->pack_a)
-        o->gemm->pack_a(o->m, o->k, o->a, (ptrdiff_t)o->lda, o->packed_a);
+        o->gemm->pack_a(o->m, o->k, &(mh_pack_source){o->a, (ptrdiff_t)o->lda, MH_ROW_F32, false},
+                        o->packed_a);
     if (o->gemm->pack_b)
-        o->gemm->pack_b(o->k, o->n, o->b, o->ldb, o->packed_b, o->n);
+        o->gemm->pack_b(o->k, o->n, &(mh_pack_source){o->b, (ptrdiff_t)o->ldb, MH_ROW_F32, false},
+                        o->packed_b, o->n);
 }
 
 // A guard page follows the last element of each operand: reading its last row by stride faults.
@@ -40,14 +42,14 @@ static operands make_operands(const mh_gemm *gemm, size_t m, size_t n, size_t k)
 {
     operands o = {gemm, m, n, k, k + 3, n + 5, n + 7, NULL, NULL, NULL, NULL, NULL};
     const size_t a_size = (m - 1) * o.lda + k, b_size = k ? (k - 1) * o.ldb + n : 0;
-    const size_t c_size = (mh_round_up(m, gemm->group) - 1) * o.ldc + n;
+    const size_t c_size = (mh_round_up(m, gemm->micro_panel) - 1) * o.ldc + n;
     const size_t depth = mh_round_up(k, gemm->step);
     o.a = check_floats(a_size), o.b = check_floats(b_size), o.c = check_floats(c_size);
     fill(gemm, a_size, o.a);
     fill(gemm, b_size, o.b);
     check_fill(c_size, 1, o.c);
     if (gemm->pack_a)
-        o.packed_a = check_bytes(mh_round_up(m, gemm->group) * depth * gemm->a_size);
+        o.packed_a = check_bytes(mh_round_up(m, gemm->micro_panel) * depth * gemm->a_size);
     if (gemm->pack_b)
         o.packed_b = check_bytes(depth * n * gemm->b_size);
     pack(&o);
@@ -65,11 +67,17 @@ static void run_gemm(const operands *o, bool accumulate)
                                        .rows = o->m,
                                        .bytes = o->n * sizeof *o->c,
                                        .stride = (ptrdiff_t)(o->ldc * sizeof *o->c)};
-    if (o->m % 2) // the two give the same sums
-        p->gemm(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate);
-    else
-        p->gemm_prefetch(o->m, o->n, o->k, a, (ptrdiff_t)lda, b, ldb, o->c, o->ldc, accumulate,
-                         &prefetch);
+    p->gemm(&(mh_gemm_args){.m = o->m,
+                            .n = o->n,
+                            .k = o->k,
+                            .a = a,
+                            .lda = (ptrdiff_t)lda,
+                            .b = b,
+                            .ldb = (ptrdiff_t)ldb,
+                            .c = o->c,
+                            .ldc = (ptrdiff_t)o->ldc,
+                            .accumulate = accumulate,
+                            .prefetch = o->m % 2 ? NULL : &prefetch}); // the same sums
 }
 
 static void gemm_stream(void *arg) { run_gemm(arg, false); }
@@ -98,8 +106,8 @@ static bool rows_alone_agree(const operands *o)
     bool same = true;
     operands alone = *o;
     alone.m = 1;
-    alone.c = check_floats((o->gemm->group - 1) * o->ldc + o->n);
-    memset(alone.c, 0, ((o->gemm->group - 1) * o->ldc + o->n) * sizeof(float));
+    alone.c = check_floats((o->gemm->micro_panel - 1) * o->ldc + o->n);
+    memset(alone.c, 0, ((o->gemm->micro_panel - 1) * o->ldc + o->n) * sizeof(float));
     for (size_t i = 0; i < o->m; i++, alone.a += o->lda) {
         pack(&alone);
         run_gemm(&alone, false);
@@ -123,8 +131,16 @@ static bool transposed_agrees(const operands *o, const float *before)
         memcpy(o->c, before, bytes);
         memcpy(c, before, bytes);
         run_gemm(o, accumulate);
-        o->gemm->gemm_tn(o->m, o->n, o->k, transposed, (ptrdiff_t)lda, o->b, o->ldb, c, o->ldc,
-                         accumulate);
+        o->gemm->gemm_tn(&(mh_gemm_args){.m = o->m,
+                                         .n = o->n,
+                                         .k = o->k,
+                                         .a = transposed,
+                                         .lda = (ptrdiff_t)lda,
+                                         .b = o->b,
+                                         .ldb = (ptrdiff_t)o->ldb,
+                                         .c = c,
+                                         .ldc = (ptrdiff_t)o->ldc,
+                                         .accumulate = accumulate});
         same &= !memcmp(o->c, c, bytes);
     }
     return same;
@@ -215,14 +231,14 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
 {
     const operands o = make_operands(gemm, m, n, k);
     const size_t depth = mh_round_up(k, gemm->step);
-    const size_t left = mh_round_up(m, gemm->group) * depth * gemm->a_size;
+    const size_t left = mh_round_up(m, gemm->micro_panel) * depth * gemm->a_size;
     const size_t right = depth * n * gemm->b_size;
     const size_t lda = m + 3, ldb = k + 5, last_a = (m - 1) * o.lda + k,
                  last_b = (k - 1) * o.ldb + n;
     float *transposed_a = check_floats((k - 1) * lda + m),
           *transposed_b = check_floats((n - 1) * ldb + k);
-    uint16_t *narrow_a = check_halves(last_a), *narrow_b = check_halves(last_b);
-    uint16_t *narrow_transposed = check_halves((k - 1) * lda + m);
+    uint16_t *narrow_a = check_u16(last_a), *narrow_b = check_u16(last_b);
+    uint16_t *narrow_transposed = check_u16((k - 1) * lda + m);
     uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
     for (size_t l = 0; l < k; l++) {
         for (size_t i = 0; i < m; i++)
@@ -236,22 +252,23 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
     for (size_t i = 0; i < (k - 1) * lda + m; i++)
         narrow_transposed[i] = mh_float_to_bf16(transposed_a[i]);
-    gemm->pack_a_t(m, k, transposed_a, (ptrdiff_t)lda, to_a);
-    gemm->pack_b_t(k, n, transposed_b, (ptrdiff_t)ldb, to_b, n);
+    gemm->pack_a(m, k, &(mh_pack_source){transposed_a, (ptrdiff_t)lda, MH_ROW_F32, true}, to_a);
+    gemm->pack_b(k, n, &(mh_pack_source){transposed_b, (ptrdiff_t)ldb, MH_ROW_F32, true}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
-    gemm->pack_a_bf16(m, k, narrow_a, (ptrdiff_t)o.lda, to_a);
-    gemm->pack_b_bf16(k, n, narrow_b, (ptrdiff_t)o.ldb, to_b, n);
+    gemm->pack_a(m, k, &(mh_pack_source){narrow_a, (ptrdiff_t)o.lda, MH_ROW_BF16, false}, to_a);
+    gemm->pack_b(k, n, &(mh_pack_source){narrow_b, (ptrdiff_t)o.ldb, MH_ROW_BF16, false}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     memset(to_a, 0xAA, left);
-    gemm->pack_a_t_bf16(m, k, narrow_transposed, (ptrdiff_t)lda, to_a);
+    gemm->pack_a(m, k, &(mh_pack_source){narrow_transposed, (ptrdiff_t)lda, MH_ROW_BF16, true},
+                 to_a);
     result->ok &= !memcmp(to_a, o.packed_a, left);
     check_release();
 }
 
 // bf16 values: most are about 1, some denormal or so small that their products are, and a few huge,
 // inf or NaN.
-static void fill_odd_halves(size_t n, uint32_t seed, uint16_t *x)
+static void fill_odd_bf16(size_t n, uint32_t seed, uint16_t *x)
 {
     for (size_t i = 0; i < n; i++) {
         const uint32_t bits = ((uint32_t)i + seed) * UINT32_C(2654435761) >> 8;
@@ -275,18 +292,33 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
 {
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, gemm->step);
     const size_t columns = mh_round_up(n, MH_MAX_LANES);
-    uint16_t *a = check_halves((m - 1) * lda + k), *b = check_halves((k - 1) * ldb + n);
-    uint8_t *packed_a = check_bytes(gemm->group * depth * gemm->a_size);
+    uint16_t *a = check_u16((m - 1) * lda + k), *b = check_u16((k - 1) * ldb + n);
+    uint8_t *packed_a = check_bytes(gemm->micro_panel * depth * gemm->a_size);
     uint8_t *packed_b = check_bytes(depth * columns * gemm->b_size);
-    float *expected = check_floats(gemm->group * columns), *found = check_floats(m * n);
-    fill_odd_halves((m - 1) * lda + k, 1, a);
-    fill_odd_halves((k - 1) * ldb + n, 77, b);
-    gemm->pack_a_bf16(m, k, a, (ptrdiff_t)lda, packed_a);
-    gemm->pack_b_bf16(k, n, b, (ptrdiff_t)ldb, packed_b, columns);
-    gemm->gemm(m, columns, k, packed_a, (ptrdiff_t)depth, packed_b, columns, expected, columns,
-               false);
-    gemm->gemv(MH_ROW_BF16, m, n, k, packed_a, (ptrdiff_t)depth, b, (ptrdiff_t)ldb, found, n,
-               false);
+    float *expected = check_floats(gemm->micro_panel * columns), *found = check_floats(m * n);
+    fill_odd_bf16((m - 1) * lda + k, 1, a);
+    fill_odd_bf16((k - 1) * ldb + n, 77, b);
+    gemm->pack_a(m, k, &(mh_pack_source){a, (ptrdiff_t)lda, MH_ROW_BF16, false}, packed_a);
+    gemm->pack_b(k, n, &(mh_pack_source){b, (ptrdiff_t)ldb, MH_ROW_BF16, false}, packed_b, columns);
+    gemm->gemm(&(mh_gemm_args){.m = m,
+                               .n = columns,
+                               .k = k,
+                               .a = packed_a,
+                               .lda = (ptrdiff_t)depth,
+                               .b = packed_b,
+                               .ldb = (ptrdiff_t)columns,
+                               .c = expected,
+                               .ldc = (ptrdiff_t)columns});
+    gemm->gemv(&(mh_gemm_args){.b_type = MH_ROW_BF16,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .a = packed_a,
+                               .lda = (ptrdiff_t)depth,
+                               .b = b,
+                               .ldb = (ptrdiff_t)ldb,
+                               .c = found,
+                               .ldc = (ptrdiff_t)n});
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
             result->ok &= same_or_nan(found[i * n + j], expected[i * columns + j]);

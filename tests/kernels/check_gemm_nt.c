@@ -32,8 +32,15 @@ static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k, s
 static void gemm_rows(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->gemm_nt(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, (ptrdiff_t)f->ldb, f->c,
-                        (ptrdiff_t)f->ldc);
+    f->kernels->matrix.gemm_nt(&(mh_gemm_args){.m = f->m,
+                                               .n = f->n,
+                                               .k = f->k,
+                                               .a = f->a,
+                                               .lda = (ptrdiff_t)f->lda,
+                                               .b = f->b,
+                                               .ldb = (ptrdiff_t)f->ldb,
+                                               .c = f->c,
+                                               .ldc = (ptrdiff_t)f->ldc});
 }
 
 // b transposed: (k, n in whole vectors).
@@ -58,7 +65,15 @@ static void add_chains(const gemm *f, size_t i, const float *columns, float *a, 
             a[length] = f->a[i * f->lda + p];
             memcpy(b + length * n, columns + p * n, n * sizeof *b);
         }
-        f->kernels->f32.gemm(1, n, length, a, (ptrdiff_t)f->k, b, n, chain, n, false);
+        f->kernels->f32.gemm(&(mh_gemm_args){.m = 1,
+                                             .n = n,
+                                             .k = length,
+                                             .a = a,
+                                             .lda = (ptrdiff_t)f->k,
+                                             .b = b,
+                                             .ldb = (ptrdiff_t)n,
+                                             .c = chain,
+                                             .ldc = (ptrdiff_t)n});
         for (size_t j = 0; j < n; j++)
             expected[j] = l == 0 ? chain[j] : expected[j] + chain[j];
     }
@@ -73,8 +88,15 @@ static bool agrees(const gemm *f)
     bool same = true;
     for (size_t first = 0; first < f->m; first += rows) {
         const size_t count = f->m - first < rows ? f->m - first : rows;
-        f->kernels->gemm_interleaved(count, n, f->k, f->a + first * f->lda, (ptrdiff_t)f->lda,
-                                     columns, n, found, n);
+        f->kernels->matrix.gemm_interleaved(&(mh_gemm_args){.m = count,
+                                                            .n = n,
+                                                            .k = f->k,
+                                                            .a = f->a + first * f->lda,
+                                                            .lda = (ptrdiff_t)f->lda,
+                                                            .b = columns,
+                                                            .ldb = (ptrdiff_t)n,
+                                                            .c = found,
+                                                            .ldc = (ptrdiff_t)n});
         for (size_t r = 0; r < count; r++) {
             add_chains(f, first + r, columns, a, b, chain, expected);
             same &= !memcmp(expected, found + r * n, n * sizeof *expected);

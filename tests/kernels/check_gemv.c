@@ -20,7 +20,7 @@ static typed_rows make_rows(mh_row_type type, size_t k, size_t n, size_t ld, siz
     const size_t last = k ? (k - 1) * ld + n : 0;
     typed_rows b = {.type = type, .ld = ld, .columns = mh_round_up(n, lanes)};
     float *numbers = check_floats(last);
-    uint16_t *halves = check_halves(last);
+    uint16_t *halves = check_u16(last);
     check_fill(last, 1, numbers);
     for (size_t i = 0; i < last; i++) {
         halves[i] = type == MH_ROW_F16 ? mh_float_to_f16(numbers[i]) : mh_float_to_bf16(numbers[i]);
@@ -59,10 +59,27 @@ static void check_gemv_unpacked(const mh_kernels *kernels, mh_row_type type, siz
         check_fill(n, 1, expected + i * b.columns);
         memcpy(found + i * n, expected + i * b.columns, n * sizeof(float));
     }
-    kernels->f32.gemm(m, b.columns, k, a, (ptrdiff_t)lda, b.wide, b.columns, expected, b.columns,
-                      accumulate);
-    kernels->f32.gemv(type, m, n, k, a, (ptrdiff_t)lda, b.rows, (ptrdiff_t)b.ld, found, n,
-                      accumulate);
+    kernels->f32.gemm(&(mh_gemm_args){.m = m,
+                                      .n = b.columns,
+                                      .k = k,
+                                      .a = a,
+                                      .lda = (ptrdiff_t)lda,
+                                      .b = b.wide,
+                                      .ldb = (ptrdiff_t)b.columns,
+                                      .c = expected,
+                                      .ldc = (ptrdiff_t)b.columns,
+                                      .accumulate = accumulate});
+    kernels->f32.gemv(&(mh_gemm_args){.b_type = type,
+                                      .m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = a,
+                                      .lda = (ptrdiff_t)lda,
+                                      .b = b.rows,
+                                      .ldb = (ptrdiff_t)b.ld,
+                                      .c = found,
+                                      .ldc = (ptrdiff_t)n,
+                                      .accumulate = accumulate});
     result->ok &= equal_rows(m, n, found, n, expected, b.columns);
     check_release();
 }
@@ -76,10 +93,30 @@ static void check_once(const mh_kernels *kernels, mh_row_type type, size_t m, si
     check_fill(m * k, 1, a);
     check_fill(m * n, 1, expected);
     memcpy(found, expected, m * n * sizeof(float));
-    kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b.wide, b.columns, expected, n, accumulate);
+    kernels->f32.gemm(&(mh_gemm_args){.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = a,
+                                      .lda = (ptrdiff_t)k,
+                                      .b = b.wide,
+                                      .ldb = (ptrdiff_t)b.columns,
+                                      .c = expected,
+                                      .ldc = (ptrdiff_t)n,
+                                      .accumulate = accumulate});
     const void *next =
         type == MH_ROW_F32 && n / kernels->lanes % 2 ? NULL : b.rows; // f32 also without prefetch
-    kernels->gemm_stream(type, m, n, k, a, (ptrdiff_t)k, b.rows, b.ld, found, n, accumulate, next);
+    kernels->matrix.gemm_stream(&(mh_gemm_args){.b_type = type,
+                                                .m = m,
+                                                .n = n,
+                                                .k = k,
+                                                .a = a,
+                                                .lda = (ptrdiff_t)k,
+                                                .b = b.rows,
+                                                .ldb = (ptrdiff_t)b.ld,
+                                                .c = found,
+                                                .ldc = (ptrdiff_t)n,
+                                                .accumulate = accumulate},
+                                next);
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }
@@ -93,8 +130,24 @@ static void check_many(const mh_kernels *kernels, size_t m, size_t n, size_t k,
     check_fill(m * k, 1, a);
     check_fill(k * n, 1, b);
     for (size_t i = 0; i < m; i++)
-        kernels->f32.gemm(1, n, k, a + i * k, (ptrdiff_t)k, b, n, expected + i * n, n, false);
-    kernels->f32.gemm(m, n, k, a, (ptrdiff_t)k, b, n, found, n, false);
+        kernels->f32.gemm(&(mh_gemm_args){.m = 1,
+                                          .n = n,
+                                          .k = k,
+                                          .a = a + i * k,
+                                          .lda = (ptrdiff_t)k,
+                                          .b = b,
+                                          .ldb = (ptrdiff_t)n,
+                                          .c = expected + i * n,
+                                          .ldc = (ptrdiff_t)n});
+    kernels->f32.gemm(&(mh_gemm_args){.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = a,
+                                      .lda = (ptrdiff_t)k,
+                                      .b = b,
+                                      .ldb = (ptrdiff_t)n,
+                                      .c = found,
+                                      .ldc = (ptrdiff_t)n});
     result->ok &= equal_rows(m, n, found, n, expected, n);
     check_release();
 }

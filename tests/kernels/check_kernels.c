@@ -111,7 +111,7 @@ static void *guarded(size_t bytes)
 }
 
 float *check_floats(size_t n) { return guarded(n * sizeof(float)); }
-uint16_t *check_halves(size_t n) { return guarded(n * sizeof(uint16_t)); }
+uint16_t *check_u16(size_t n) { return guarded(n * sizeof(uint16_t)); }
 uint8_t *check_bytes(size_t n) { return guarded(n); }
 
 static bool intact; // no write outside a block so far

@@ -98,18 +98,18 @@ static check_result check_function(const check_run *run, const function *f)
 
 check_result check_exp(const check_run *run)
 {
-    function f = {run->kernels->exp, exp, any_float, 1.0, -20, 0};
+    function f = {run->kernels->elementwise.exp, exp, any_float, 1.0, -20, 0};
     return check_function(run, &f);
 }
 
 check_result check_log(const check_run *run)
 {
-    function f = {run->kernels->log, log, log_argument, 2.0, 1, 1000};
+    function f = {run->kernels->elementwise.log, log, log_argument, 2.0, 1, 1000};
     return check_function(run, &f);
 }
 
 check_result check_tanh(const check_run *run)
 {
-    function f = {run->kernels->tanh, tanh, any_float, 2.0, -3, 3};
+    function f = {run->kernels->elementwise.tanh, tanh, any_float, 2.0, -3, 3};
     return check_function(run, &f);
 }

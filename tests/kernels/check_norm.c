@@ -18,17 +18,17 @@ static void forward(void *arg)
 {
     timing *t = arg;
     float variance;
-    t->kernels->moments(t->n, t->x, &t->map.mean, &variance);
-    t->kernels->norm_row(&t->map, t->n, t->x, t->y);
+    t->kernels->rowwise.moments(t->n, t->x, &t->map.mean, &variance);
+    t->kernels->rowwise.norm_row(&t->map, t->n, t->x, t->y);
 }
 
 static void backward(void *arg)
 {
     timing *t = arg;
     float sum, gemm;
-    t->kernels->norm_grad_sums(&t->map, t->n, t->x, t->dy, &sum, &gemm);
-    t->kernels->norm_grad_row(&t->map, t->n, t->x, t->dy, 1e-3f * sum, 1e-3f * gemm, t->y);
-    t->kernels->norm_grad_weight(&t->map, t->n, t->x, t->dy, t->z, t->z + t->n);
+    t->kernels->rowwise.norm_grad_sums(&t->map, t->n, t->x, t->dy, &sum, &gemm);
+    t->kernels->rowwise.norm_grad_row(&t->map, t->n, t->x, t->dy, 1e-3f * sum, 1e-3f * gemm, t->y);
+    t->kernels->rowwise.norm_grad_weight(&t->map, t->n, t->x, t->dy, t->z, t->z + t->n);
 }
 
 static double rate(const mh_kernels *kernels, void (*body)(void *arg))
@@ -62,18 +62,18 @@ check_result check_norm(const check_run *run)
             sum += x[i], squares += (double)x[i] * x[i];
         for (size_t i = 0; i < n; i++)
             about += (x[i] - sum / (double)n) * (x[i] - sum / (double)n);
-        run->kernels->moments(n, x, &mean, &variance);
+        run->kernels->rowwise.moments(n, x, &mean, &variance);
         result.error = check_worse(result.error, check_error(mean, sum / (double)n, 6 * eps));
         result.error =
             check_worse(result.error, check_error(variance, about / (double)n,
                                                   6 * eps * about / (double)n + 10 * eps * eps));
-        float square = run->kernels->mean_square(n, x);
+        float square = run->kernels->rowwise.mean_square(n, x);
         result.error = check_worse(
             result.error, check_error(square, squares / (double)n,
                                       (2 + sqrt((double)n) / 8) * eps * squares / (double)n));
         for (int kind = 0; kind < 4; kind++) {
             mh_norm_map map = {mean, 1.7f, kind & 1 ? w : NULL, kind & 2 ? b : NULL};
-            run->kernels->norm_row(&map, n, x, y);
+            run->kernels->rowwise.norm_row(&map, n, x, y);
             for (size_t i = 0; i < n; i++) {
                 double v = ((double)x[i] - (double)mean) * 1.7f * (kind & 1 ? (double)w[i] : 1);
                 double bias = kind & 2 ? (double)b[i] : 0;
@@ -83,8 +83,8 @@ check_result check_norm(const check_run *run)
         }
         memcpy(b, x, n * sizeof *x);
         mh_norm_map map = {mean, 1.7f, w, NULL};
-        run->kernels->norm_row(&map, n, x, y);
-        run->kernels->norm_row(&map, n, b, b);
+        run->kernels->rowwise.norm_row(&map, n, x, y);
+        run->kernels->rowwise.norm_row(&map, n, b, b);
         result.ok &= memcmp(b, y, n * sizeof *b) == 0;
         check_release();
     }
@@ -106,9 +106,9 @@ check_result check_norm_grad(const check_run *run)
         memcpy(before[1], db, n * sizeof *db);
         mh_norm_map map = {0.25f, 1.7f, n % 2 ? w : NULL, NULL};
         double sum = 0, gemm = 0, size = 0;
-        run->kernels->norm_grad_sums(&map, n, x, dy, &found_sum, &found_gemm);
-        run->kernels->norm_grad_row(&map, n, x, dy, 0.1f, -0.3f, dx);
-        run->kernels->norm_grad_weight(&map, n, x, dy, dw, n % 3 ? db : NULL);
+        run->kernels->rowwise.norm_grad_sums(&map, n, x, dy, &found_sum, &found_gemm);
+        run->kernels->rowwise.norm_grad_row(&map, n, x, dy, 0.1f, -0.3f, dx);
+        run->kernels->rowwise.norm_grad_weight(&map, n, x, dy, dw, n % 3 ? db : NULL);
         for (size_t i = 0; i < n; i++) {
             double g = (double)dy[i] * (n % 2 ? (double)w[i] : 1), h = (x[i] - 0.25) * (double)1.7f;
             sum += g, gemm += g * h, size += fabs(g) + fabs(g * h);

@@ -19,14 +19,15 @@ check_result check_sums(const check_run *run)
         check_fill(n, 1, y);
         for (size_t i = 0; i < n; i++)
             squares += (double)a[i] * a[i];
-        result.error = check_worse(
-            result.error, check_error(run->kernels->sum_squares(n, a), squares, 1e-14 * squares));
+        result.error =
+            check_worse(result.error, check_error(run->kernels->optimiser.sum_squares(n, a),
+                                                  squares, 1e-14 * squares));
         memcpy(before, y, n * sizeof *y);
-        run->kernels->axpy(n, 0.7f, b, y);
+        run->kernels->elementwise.axpy(n, 0.7f, b, y);
         for (size_t i = 0; i < n; i++)
             result.error = check_worse(result.error,
                                        check_error(y[i], before[i] + (double)0.7f * b[i], 2 * eps));
-        run->kernels->add_rows(n, a, b, y);
+        run->kernels->elementwise.add_rows(n, a, b, y);
         for (size_t i = 0; i < n; i++)
             result.ok &= y[i] == a[i] + b[i];
         check_release();
@@ -45,7 +46,7 @@ static const mh_adamw_map adamw_map = {0.5f, 0.99f, 0.1f, 0.999f, 0.001f, 1e-2f,
 static void adamw(void *arg)
 {
     const timing *t = arg;
-    t->kernels->adamw(&adamw_map, t->n, t->g, t->p, t->m, t->v);
+    t->kernels->optimiser.adamw(&adamw_map, t->n, t->g, t->p, t->m, t->v);
 }
 
 check_result check_adamw(const check_run *run)
@@ -109,7 +110,7 @@ check_result check_sgd(const check_run *run)
                                          : moved[i];
             expected[i] = p[i] - (double)map.rate * chosen;
         }
-        run->kernels->sgd(&map, n, g, p, n % 2 ? velocity : NULL);
+        run->kernels->optimiser.sgd(&map, n, g, p, n % 2 ? velocity : NULL);
         for (size_t i = 0; i < n; i++) {
             result.error = check_worse(result.error, check_error(p[i], expected[i], 2 * eps));
             if (n % 2)

@@ -16,7 +16,8 @@ typedef struct turn {
 static void transpose(void *arg)
 {
     const turn *t = arg;
-    t->kernels->transpose(t->rows, t->columns, t->src, (ptrdiff_t)t->columns, t->dst, MH_KEY_TILE);
+    t->kernels->matrix.transpose(t->rows, t->columns, t->src, (ptrdiff_t)t->columns, t->dst,
+                                 MH_KEY_TILE);
 }
 
 check_result check_transpose(const check_run *run)
@@ -60,7 +61,8 @@ check_result check_pack_rows(const check_run *run)
             check_fill((rows - 1) * lds + columns, 1e38f, src);
             float special = odd[columns % 4];
             src[(rows - 1) * lds + columns / 2] = special;
-            bool finite = run->kernels->pack_rows(rows, columns, src, (ptrdiff_t)lds, dst, width);
+            bool finite =
+                run->kernels->matrix.pack_rows(rows, columns, src, (ptrdiff_t)lds, dst, width);
             result.ok &= finite == (special == 0);
             for (size_t r = 0; r < rows; r++)
                 for (size_t c = 0; c < width; c++) {

@@ -17,19 +17,19 @@ typedef struct timing {
 static void angles(void *arg)
 {
     const timing *t = arg;
-    t->kernels->sin_cos(t->n, t->position, t->frequency, t->s, t->c);
+    t->kernels->rowwise.sin_cos(t->n, t->position, t->frequency, t->s, t->c);
 }
 
 static void halves(void *arg)
 {
     const timing *t = arg;
-    t->kernels->rope_half(t->n, t->c, t->s, 1, t->x, t->x);
+    t->kernels->rowwise.rope_half(t->n, t->c, t->s, 1, t->x, t->x);
 }
 
 static void pairs(void *arg)
 {
     const timing *t = arg;
-    t->kernels->rope_interleaved(t->n, t->c, t->s, 1, t->x, t->x);
+    t->kernels->rowwise.rope_interleaved(t->n, t->c, t->s, 1, t->x, t->x);
 }
 
 static double rate(const check_run *run, void (*body)(void *arg))
@@ -53,7 +53,7 @@ check_result check_sin_cos(const check_run *run)
         double frequency[37], position = floor(n % 2 ? (double)n * 2.5 : 1e6 * check_random());
         for (size_t i = 0; i < n % 37; i++)
             frequency[i] = i == 0 ? 1 : fabs((double)check_random());
-        run->kernels->sin_cos(n % 37, position, frequency, s, c);
+        run->kernels->rowwise.sin_cos(n % 37, position, frequency, s, c);
         for (size_t i = 0; i < n % 37; i++) {
             double x = position * frequency[i];
             double bound_s = 0.51 * eps * fabs(sin(x)) + 1e-9,
@@ -78,7 +78,7 @@ static check_result check_rope(const check_run *run, bool interleaved)
         check_fill(n, 1, s);
         check_fill(2 * n, 1, x);
         void (*rotate)(size_t, const float *, const float *, float, const float *, float *) =
-            interleaved ? run->kernels->rope_interleaved : run->kernels->rope_half;
+            interleaved ? run->kernels->rowwise.rope_interleaved : run->kernels->rowwise.rope_half;
         rotate(n, c, s, sign, x, y);
         for (size_t i = 0; i < n; i++) {
             size_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + n;

@@ -26,15 +26,30 @@ static gemm make_gemm(const mh_kernels *kernels, size_t m, size_t n, size_t k)
 static void score(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->short_scores(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->c,
-                             (ptrdiff_t)f->ldc);
+    f->kernels->attention.short_scores(&(mh_gemm_args){.m = f->m,
+                                                       .n = f->n,
+                                                       .k = f->k,
+                                                       .a = f->a,
+                                                       .lda = (ptrdiff_t)f->lda,
+                                                       .b = f->b,
+                                                       .ldb = (ptrdiff_t)f->ldb,
+                                                       .c = f->c,
+                                                       .ldc = (ptrdiff_t)f->ldc});
 }
 
 static void output(void *arg)
 {
     const gemm *f = arg;
-    f->kernels->short_outputs(f->m, f->n, f->k, f->a, (ptrdiff_t)f->lda, f->b, f->ldb, f->factors,
-                              f->c, (ptrdiff_t)f->ldc);
+    f->kernels->attention.short_outputs(&(mh_gemm_args){.m = f->m,
+                                                        .n = f->n,
+                                                        .k = f->k,
+                                                        .a = f->a,
+                                                        .lda = (ptrdiff_t)f->lda,
+                                                        .b = f->b,
+                                                        .ldb = (ptrdiff_t)f->ldb,
+                                                        .c = f->c,
+                                                        .ldc = (ptrdiff_t)f->ldc},
+                                        f->factors);
 }
 
 static bool rows_agree(const gemm *f, bool scaled)
@@ -42,10 +57,17 @@ static bool rows_agree(const gemm *f, bool scaled)
     bool same = true;
     float *row = check_floats(f->n);
     for (size_t i = 0; i < f->m; i++) {
-        f->kernels->f32.gemm(1, f->n, f->k, f->a + i * f->lda, (ptrdiff_t)f->lda, f->b, f->ldb, row,
-                             f->n, false);
+        f->kernels->f32.gemm(&(mh_gemm_args){.m = 1,
+                                             .n = f->n,
+                                             .k = f->k,
+                                             .a = f->a + i * f->lda,
+                                             .lda = (ptrdiff_t)f->lda,
+                                             .b = f->b,
+                                             .ldb = (ptrdiff_t)f->ldb,
+                                             .c = row,
+                                             .ldc = (ptrdiff_t)f->n});
         if (scaled)
-            f->kernels->scale_row(f->n, row, f->factors[i], row);
+            f->kernels->elementwise.scale_row(f->n, row, f->factors[i], row);
         same &= !memcmp(row, f->c + i * f->ldc, f->n * sizeof *row);
     }
     return same;
@@ -75,11 +97,19 @@ static bool softmax_agrees(const mh_kernels *kernels, size_t m, size_t n)
     memset(step_sum, 0, m * lanes * sizeof *step_sum);
     for (size_t r = 0; r < m; r++)
         step_max[r] = -INFINITY;
-    kernels->softmax_step(m, n, 0.7f, expected, 0, step_max, step_sum, acc, 0);
-    kernels->short_softmax(m, n, 0.7f, s, max, sum);
+    kernels->attention.softmax_step(&(mh_softmax_step){.m = m,
+                                                       .n = n,
+                                                       .scale = 0.7f,
+                                                       .s = expected,
+                                                       .width = 0,
+                                                       .max = step_max,
+                                                       .sum = step_sum,
+                                                       .acc = acc,
+                                                       .ldacc = 0});
+    kernels->attention.short_softmax(m, n, 0.7f, s, max, sum);
     bool same = !memcmp(max, step_max, m * sizeof *max);
     for (size_t r = 0; r < m; r++) {
-        const float all = kernels->sum_lanes(step_sum + r * lanes);
+        const float all = kernels->attention.sum_lanes(step_sum + r * lanes);
         same &= !memcmp(&all, &sum[r], sizeof all);
         same &= !memcmp(expected + r * MH_KEY_TILE, s + r * MH_KEY_TILE, n * sizeof *s);
     }

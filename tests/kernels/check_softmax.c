@@ -38,7 +38,7 @@ check_result check_score_row(const check_run *run)
                                 .slope = options & 4 ? 0.25f : 0,
                                 .distance = 17,
                                 .live = UINT64_C(0x5DEECE66D5DEECE6) << (n % 7)};
-            run->kernels->score_row(&map, n, x);
+            run->kernels->attention.score_row(&map, n, x);
             for (size_t j = 0; j < n; j++)
                 result.error = check_worse(
                     result.error, check_error(x[j], score(&map, j, before[j]), 4 * eps * 20));
@@ -94,9 +94,17 @@ static double step_error(const mh_kernels *kernels, size_t n, float scale, row_s
     }
     if (max <= old_max + 8)
         max = old_max;
-    kernels->softmax_step(1, n, scale, s, WIDTH, &state->max, state->sum, state->acc, WIDTH);
+    kernels->attention.softmax_step(&(mh_softmax_step){.m = 1,
+                                                       .n = n,
+                                                       .scale = scale,
+                                                       .s = s,
+                                                       .width = WIDTH,
+                                                       .max = &state->max,
+                                                       .sum = state->sum,
+                                                       .acc = state->acc,
+                                                       .ldacc = WIDTH});
     if (habit == 4) { // NaN in, NaN out: nothing else is specified
-        double total = kernels->sum_lanes(state->sum);
+        double total = kernels->attention.sum_lanes(state->sum);
         *state = empty_state();
         return isnan(total) ? 0 : INFINITY;
     }
@@ -109,8 +117,8 @@ static double step_error(const mh_kernels *kernels, size_t n, float scale, row_s
         worst = check_worse(worst, check_error(s[j], p, isfinite(bound) ? bound : 0x1p-125));
         sum += p;
     }
-    worst =
-        check_worse(worst, check_error(kernels->sum_lanes(state->sum), sum, 8 * eps * sum + 1e-30));
+    worst = check_worse(
+        worst, check_error(kernels->attention.sum_lanes(state->sum), sum, 8 * eps * sum + 1e-30));
     double acc = old_max == max || old_max == -INFINITY ? old_acc : old_acc * shrink;
     return check_worse(worst, check_error(state->acc[WIDTH - 1], acc, 8 * eps * fabs(acc) + 1e-30));
 }
@@ -123,8 +131,15 @@ typedef struct step_timing {
 static void step(void *arg)
 {
     step_timing *t = arg;
-    t->kernels->softmax_step(t->kernels->f32.rows, MH_KEY_TILE, -0.5f, t->s, 64, t->max, t->sum,
-                             t->acc, 64);
+    t->kernels->attention.softmax_step(&(mh_softmax_step){.m = t->kernels->f32.rows,
+                                                          .n = MH_KEY_TILE,
+                                                          .scale = -0.5f,
+                                                          .s = t->s,
+                                                          .width = 64,
+                                                          .max = t->max,
+                                                          .sum = t->sum,
+                                                          .acc = t->acc,
+                                                          .ldacc = 64});
 }
 
 check_result check_softmax_step(const check_run *run)
@@ -165,7 +180,7 @@ check_result check_softmax_merge(const check_run *run)
             if (levels[j] != -INFINITY)
                 check_fill(WIDTH, 1, b.acc), check_fill(run->kernels->lanes, 1, b.sum);
             old = a;
-            run->kernels->softmax_merge(WIDTH, &a.max, a.sum, a.acc, b.max, b.sum, b.acc);
+            run->kernels->attention.softmax_merge(WIDTH, &a.max, a.sum, a.acc, b.max, b.sum, b.acc);
             double max = fmax(old.max, b.max), base = max == -INFINITY ? 0 : max;
             result.ok &= a.max == (float)max;
             double fa = exp(old.max - base), fb = exp(b.max - base);
@@ -194,7 +209,7 @@ check_result check_softmax_weights(const check_run *run)
         float *x = check_floats(n), *y = check_floats(n);
         check_fill(n, 10, x);
         x[n / 3] = -INFINITY;
-        run->kernels->softmax_weights(n, x, 10.5f, 3.0f, y);
+        run->kernels->attention.softmax_weights(n, x, 10.5f, 3.0f, y);
         for (size_t j = 0; j < n; j++) {
             double w = exp(x[j] - 10.5) / 3;
             result.error = check_worse(
@@ -214,7 +229,7 @@ typedef struct row_timing {
 static void softmax_row(void *arg)
 {
     row_timing *t = arg;
-    t->kernels->softmax_row(t->n, t->x, t->y);
+    t->kernels->rowwise.softmax_row(t->n, t->x, t->y);
 }
 
 static double softmax_row_error(const mh_kernels *kernels, int habit, size_t n)
@@ -231,7 +246,8 @@ static double softmax_row_error(const mh_kernels *kernels, int habit, size_t n)
     }
     if (habit == 4)
         x[n / 2] = NAN;
-    mh_softmax_norm norm = kernels->softmax_row(n, x, y), alone = kernels->softmax_row(n, x, NULL);
+    mh_softmax_norm norm = kernels->rowwise.softmax_row(n, x, y),
+                    alone = kernels->rowwise.softmax_row(n, x, NULL);
     if (memcmp(&norm, &alone, sizeof norm))
         worst = INFINITY;
     for (size_t j = 0; j < n; j++)
@@ -269,7 +285,7 @@ check_result check_scale_row(const check_run *run)
         float *x = check_floats(n), *y = check_floats(n);
         check_fill(n, 1, x);
         x[0] = -0.0f;
-        run->kernels->scale_row(n, x, 3, y);
+        run->kernels->elementwise.scale_row(n, x, 3, y);
         result.ok &= !signbit(y[0]);
         for (size_t j = 0; j < n; j++)
             result.error = check_worse(result.error,

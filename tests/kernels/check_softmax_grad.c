@@ -21,7 +21,7 @@ check_result check_dropout_mask(const check_run *run)
             mh_philox(at, key, words);
             expected |= (uint64_t)((uint16_t)(words[j % 8 / 2] >> 16 * (j % 2)) >= threshold) << j;
         }
-        result.ok &= run->kernels->dropout_mask(threshold, key, counter) == expected;
+        result.ok &= run->kernels->elementwise.dropout_mask(threshold, key, counter) == expected;
     }
     return result;
 }
@@ -34,7 +34,7 @@ check_result check_dropout_row(const check_run *run)
         float *x = check_floats(MH_KEY_TILE), before[MH_KEY_TILE];
         check_fill(MH_KEY_TILE, 1, x);
         memcpy(before, x, sizeof before);
-        run->kernels->dropout_row(keep, 1.25f, n, x, x);
+        run->kernels->elementwise.dropout_row(keep, 1.25f, n, x, x);
         for (size_t j = 0; j < n; j++)
             result.ok &= x[j] == (keep >> j & 1 ? before[j] * 1.25f : 0);
         check_release();
@@ -54,7 +54,7 @@ typedef struct grad_timing {
 static void grad_rows(void *arg)
 {
     grad_timing *t = arg;
-    t->kernels->softmax_grad(&t->map, GRAD_ROWS, MH_KEY_TILE, t->s, t->g, GRAD_STRIDE);
+    t->kernels->attention.softmax_grad(&t->map, GRAD_ROWS, MH_KEY_TILE, t->s, t->g, GRAD_STRIDE);
 }
 
 // Error of row i over n keys; s and g were `products` and `gradients` before.
@@ -88,7 +88,7 @@ static void check_grad_rows(const check_run *run, size_t n, bool drops, check_re
     s[0] = n % 3 ? NAN : s[0], g[0] = n % 3 ? INFINITY : g[0]; // dead: must have no effect
     memcpy(products, s, sizeof products);
     memcpy(gradients, g, sizeof gradients);
-    run->kernels->softmax_grad(&map, GRAD_ROWS, n, s, g, GRAD_STRIDE);
+    run->kernels->attention.softmax_grad(&map, GRAD_ROWS, n, s, g, GRAD_STRIDE);
     for (size_t i = 0; i < GRAD_ROWS; i++) {
         const size_t row = i * GRAD_STRIDE, after = row + MH_KEY_TILE;
         result->error =
@@ -131,7 +131,7 @@ check_result check_softcap_slope(const check_run *run)
         for (size_t j = 0; j < MH_KEY_TILE; j++)
             if (!(live >> j & 1))
                 x[j] = j % 2 ? NAN : INFINITY; // dead: must have no effect
-        run->kernels->softcap_slope(n, 0.7f, 5, live, x, y);
+        run->kernels->attention.softcap_slope(n, 0.7f, 5, live, x, y);
         for (size_t j = 0; j < n; j++) {
             double t = tanh((double)0.7f * x[j] / 5), slope = live >> j & 1 ? 1 - t * t : 0;
             result.error = check_worse(result.error, check_error(y[j], slope, 4 * eps));
@@ -154,15 +154,15 @@ check_result check_rows(const check_run *run)
             sum += (double)x[i] * y[i];
             size += fabs((double)x[i] * y[i]);
         }
-        float dot = run->kernels->dot(n, x, y);
+        float dot = run->kernels->rowwise.dot(n, x, y);
         result.error = check_worse(result.error,
                                    check_error(dot, sum, eps * (1 + sqrt((double)n) / 8) * size));
         memcpy(z, y, n * sizeof *z);
-        run->kernels->add_row(n, x, z);
+        run->kernels->elementwise.add_row(n, x, z);
         for (size_t i = 0; i < n; i++)
             result.ok &= z[i] == y[i] + x[i];
         memcpy(z, y, n * sizeof *z);
-        run->kernels->mul_row(n, x, z);
+        run->kernels->elementwise.mul_row(n, x, z);
         for (size_t i = 0; i < n; i++)
             result.ok &= z[i] == y[i] * x[i];
         check_release();

@@ -16,6 +16,7 @@ enum habit { PLAIN, SOME_DEAD, ALL_DEAD, RISING, ENORMOUS, NOT_A_NUMBER, HABITS 
 
 typedef struct weighing {
     const mh_gemm *gemm;
+    const mh_attention_kernels *attention;
     size_t rows, last; // keys of the last tile
     float scale;
     float scores[TILES][MOST_ROWS][MH_KEY_TILE];
@@ -93,19 +94,35 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
 {
     const mh_gemm *gemm = w->gemm;
     const size_t deep = mh_round_up(DEPTH, gemm->step);
-    const size_t rows = mh_round_up(w->rows, gemm->group);
+    const size_t rows = mh_round_up(w->rows, gemm->micro_panel);
     float numbers[MH_KEY_TILE * DEPTH];
     check_fill(sizeof numbers / sizeof *numbers, 1, numbers);
     void *left = check_bytes(rows * deep * gemm->a_size);
     void *right = check_bytes(deep * columns * gemm->b_size);
     float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
     gemm->enter();
-    gemm->pack_a(w->rows, DEPTH, numbers, DEPTH, left);
-    gemm->pack_b(DEPTH, columns, numbers, columns, right, columns);
-    gemm->gemm(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, alone, columns,
-               false);
-    gemm->gemm_softmax(w->rows, columns, DEPTH, left, (ptrdiff_t)deep, right, columns, beside,
-                       columns, step);
+    gemm->pack_a(w->rows, DEPTH, &(mh_pack_source){.data = numbers, .stride = DEPTH}, left);
+    gemm->pack_b(DEPTH, columns, &(mh_pack_source){.data = numbers, .stride = (ptrdiff_t)columns},
+                 right, columns);
+    gemm->gemm(&(mh_gemm_args){.m = w->rows,
+                               .n = columns,
+                               .k = DEPTH,
+                               .a = left,
+                               .lda = (ptrdiff_t)deep,
+                               .b = right,
+                               .ldb = (ptrdiff_t)columns,
+                               .c = alone,
+                               .ldc = (ptrdiff_t)columns});
+    w->attention->gemm_softmax(&(mh_gemm_args){.m = w->rows,
+                                               .n = columns,
+                                               .k = DEPTH,
+                                               .a = left,
+                                               .lda = (ptrdiff_t)deep,
+                                               .b = right,
+                                               .ldb = (ptrdiff_t)columns,
+                                               .c = beside,
+                                               .ldc = (ptrdiff_t)columns},
+                               step);
     gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
@@ -119,22 +136,22 @@ static void softmax_tile(weighing *w, bool dropout)
     for (size_t tile = 0; tile < TILES; tile++) {
         float *scores = check_floats(w->rows * MH_KEY_TILE);
         memcpy(scores, w->scores[tile], w->rows * MH_KEY_TILE * sizeof *scores);
-        const mh_softmax_tile step = {.m = w->rows,
-                                      .n = keys_of(w, tile),
-                                      .scale = w->scale,
-                                      .scores = scores,
-                                      .max = w->max,
-                                      .sum = w->sum,
-                                      .weights = (char *)w->weights +
-                                                 tile * MH_KEY_TILE * gemm->group * gemm->a_size,
-                                      .columns = KEYS,
-                                      .before = tile * MH_KEY_TILE,
-                                      .keep = dropout ? w->keep[tile] : NULL,
-                                      .keep_scale = keep_scale};
+        const mh_softmax_tile step = {
+            .m = w->rows,
+            .n = keys_of(w, tile),
+            .scale = w->scale,
+            .scores = scores,
+            .max = w->max,
+            .sum = w->sum,
+            .weights = (char *)w->weights + tile * MH_KEY_TILE * gemm->micro_panel * gemm->a_size,
+            .columns = KEYS,
+            .before = tile * MH_KEY_TILE,
+            .keep = dropout ? w->keep[tile] : NULL,
+            .keep_scale = keep_scale};
         if ((w->last / 2 + tile) % 2)
             softmax_tile_interleaved(w, &step, w->last % 3 ? MH_KEY_TILE : 48);
         else
-            gemm->softmax_tile(&step);
+            w->attention->softmax_tile(&step);
     }
 }
 
@@ -147,15 +164,23 @@ static void read_weights(weighing *w)
         ones[i][i] = 1;
     void *right = check_bytes(KEYS * KEYS * gemm->b_size);
     gemm->enter();
-    gemm->pack_b(KEYS, KEYS, &ones[0][0], KEYS, right, KEYS);
-    gemm->gemm(w->rows, KEYS, KEYS, w->weights, KEYS, right, KEYS, &rows[0][0], KEYS, false);
+    gemm->pack_b(KEYS, KEYS, &(mh_pack_source){.data = &ones[0][0], .stride = KEYS}, right, KEYS);
+    gemm->gemm(&(mh_gemm_args){.m = w->rows,
+                               .n = KEYS,
+                               .k = KEYS,
+                               .a = w->weights,
+                               .lda = KEYS,
+                               .b = right,
+                               .ldb = KEYS,
+                               .c = &rows[0][0],
+                               .ldc = KEYS});
     gemm->leave();
     memcpy(w->found, rows, sizeof rows);
 }
 
 static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, bool dropout)
 {
-    const double sum = kernels->sum_lanes(w->sum + r * kernels->lanes);
+    const double sum = kernels->attention.sum_lanes(w->sum + r * kernels->lanes);
     if (r % HABITS == NOT_A_NUMBER)
         return isnan(sum) ? 0 : INFINITY;
     double worst = check_error(w->max[r], w->top[r], 1e-30), total = 0;
@@ -174,14 +199,14 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
 static void weigh_once(void *arg)
 {
     weighing *w = arg;
-    w->gemm->softmax_tile(&(mh_softmax_tile){.m = w->rows,
-                                             .n = MH_KEY_TILE,
-                                             .scale = w->scale,
-                                             .scores = &w->scores[0][0][0],
-                                             .max = w->max,
-                                             .sum = w->sum,
-                                             .weights = w->weights,
-                                             .columns = KEYS});
+    w->attention->softmax_tile(&(mh_softmax_tile){.m = w->rows,
+                                                  .n = MH_KEY_TILE,
+                                                  .scale = w->scale,
+                                                  .scores = &w->scores[0][0][0],
+                                                  .max = w->max,
+                                                  .sum = w->sum,
+                                                  .weights = w->weights,
+                                                  .columns = KEYS});
 }
 
 check_result check_softmax_tile(const check_run *run)
@@ -189,14 +214,19 @@ check_result check_softmax_tile(const check_run *run)
     check_result result = {.ok = true, .unit = "Gelem/s"};
     static weighing w;
     const mh_gemm *gemm = &run->kernels->bf16;
-    if (!gemm->softmax_tile) // this level uses softmax_step
+    const mh_attention_kernels *attention = &run->kernels->attention;
+    if (!attention->softmax_tile) // this level uses softmax_step
         return result;
     for (size_t n = 1; n <= MH_KEY_TILE; n++) {
         const bool dropout = n % 2;
-        w = (weighing){.gemm = gemm, .rows = 1 + n % gemm->rows, .last = n, .same = true};
+        w = (weighing){.gemm = gemm,
+                       .attention = attention,
+                       .rows = 1 + n % gemm->rows,
+                       .last = n,
+                       .same = true};
         w.scale = n % 3 ? 0.3f : 1.7f;
-        w.weights = check_bytes(mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
-        memset(w.weights, 0, mh_round_up(w.rows, gemm->group) * KEYS * gemm->a_size);
+        w.weights = check_bytes(mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);
+        memset(w.weights, 0, mh_round_up(w.rows, gemm->micro_panel) * KEYS * gemm->a_size);
         make_scores(&w);
         softmax_tile(&w, dropout);
         expect(&w);

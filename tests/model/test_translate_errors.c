@@ -44,7 +44,7 @@ static void nonsense_is_refused(void **state)
     mh_translations_free(NULL);
     spoil_translator(t);
     test_refused(context, mh_translate(context, t, NULL, some_texts, 1, &r), MH_ERROR_FORMAT,
-                 "no numbers");
+                 "NaN or infinite");
     mh_translator_free(t);
     mh_context_free(context);
 }
@@ -80,6 +80,8 @@ static void every_allocation_may_fail(void **state)
     mh_translations *expected = translate(context, t, &w.options, some_texts + 5, 2);
     w.expected = expected;
     assert_true(test_failing_allocations(NULL, 1, translate_two, &w) > 100);
+    w.options.batch = 1; // a batch per thread, each with a context of its own
+    assert_true(test_failing_allocations(NULL, 2, translate_two, &w) > 100);
     mh_translations_free(expected);
     mh_translator_free(t);
     mh_context_free(context);

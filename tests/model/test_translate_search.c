@@ -39,7 +39,7 @@ static mh_tensor embed(const forward *f, const int32_t *ids, size_t count, float
     int32_t positions[FIXTURE_MOST];
     for (size_t i = 0; i < count; i++)
         positions[i] = (int32_t)i;
-    const mh_tensor x = mh_tensor_2d(memory, MH_F32, count, FIXTURE_D);
+    mh_tensor x = mh_tensor_2d(memory, MH_F32, count, FIXTURE_D);
     test_ok(f->context, mh_translator_embed(f->context, f->t, ids, positions, &x, scratch));
     return mh_tensor_3d(memory, MH_F32, count, 1, FIXTURE_D);
 }
@@ -52,10 +52,11 @@ static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
     memcpy(given + 1, ids, count * sizeof *ids);
     const mh_tensor src = embed(f, f->source, f->source_count, source);
     const mh_tensor tgt = embed(f, given, count + 1, target);
-    const mh_tensor output = mh_tensor_3d(out, MH_F32, count + 1, 1, FIXTURE_D);
+    mh_tensor output = mh_tensor_3d(out, MH_F32, count + 1, 1, FIXTURE_D);
     mh_tap taps[FIXTURE_LAYERS];
     for (size_t i = 0; i < FIXTURE_LAYERS; i++)
-        taps[i] = (mh_tap){.kind = MH_TAP_CROSS,
+        taps[i] = (mh_tap){.struct_size = sizeof(mh_tap),
+                           .kind = MH_TAP_CROSS,
                            .layer = i,
                            .weights = mh_tensor_4d(f->weights[i], MH_F32, 1, FIXTURE_HEADS,
                                                    count + 1, f->source_count)};
@@ -69,7 +70,7 @@ static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
     const size_t V = mh_tokenizer_size(f->t->tokenizer);
     assert_true(V <= 512);
     const mh_tensor last = mh_tensor_2d(out + count * FIXTURE_D, MH_F32, 1, FIXTURE_D);
-    const mh_tensor logits = mh_tensor_2d(f->logits, MH_F32, 1, V);
+    mh_tensor logits = mh_tensor_2d(f->logits, MH_F32, 1, V);
     test_ok(f->context, mh_translator_logits(f->context, f->t, NULL, &last, &logits));
     test_ok(f->context, mh_log_softmax(f->context, &logits, 1, &logits));
 }
@@ -243,15 +244,11 @@ enum { END = 2, BEAM = 2, LONGEST = 40 };
 // token is so unlikely that it never matters.
 static void advance_by(mh_beam *beam, double step, double end)
 {
-    mh_candidate candidates[BEAM][BEAM];
-    mh_next next[BEAM];
+    int32_t ids[] = {10, 11, 10, 11};
+    double log_probabilities[] = {step, -50, -50, -50}, ends[] = {end, -60};
+    const mh_candidates candidates = {ids, log_probabilities, ends};
     size_t parents[BEAM];
-    for (size_t i = 0; i < beam->live; i++) {
-        candidates[i][0] = (mh_candidate){10, i == 0 ? step : -50};
-        candidates[i][1] = (mh_candidate){11, -50};
-        next[i] = (mh_next){candidates[i], BEAM, i == 0 ? end : -60};
-    }
-    mh_beam_advance(beam, next, parents);
+    mh_beam_advance(beam, &candidates, parents);
 }
 
 // Two poor hypotheses are finished while the likely one still needs a token and </s>.

@@ -251,7 +251,8 @@ static void test_configs(void **state)
         {HEAD "\"d_model\": {\"a\": []}}", "\"d_model\": found an object, expected an integer"},
         {"[[[[[[[[[[[[[[[[[", "nesting deeper than 16 levels"},
         {"{\"architectures\": [\"BertModel\"], \"model_type\": \"bert\"}",
-         "is of a Hugging Face model of type \"bert\"; expected one that `multihead train` writes"},
+         "belongs to a Hugging Face model of type \"bert\"; expected one that `multihead train` "
+         "writes"},
         {"{\"model_type\": 5}", "\"format\": found nothing"},
         {HEAD SIZES "\"activation\": \"tanh\", \"norm_first\": true, \"dropout\": 0}",
          "activation"},

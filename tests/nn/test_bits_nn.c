@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The promise of equal bits for modules, by memcmp at every instruction-set level: a sequence
-// alone, padded in a batch (with whatever in the padding) or packed; batch first or time first.
+// alone, padded in a batch (with whatever in the padding) or packed; batch first or time first;
+// weights packed or not.
 // Threads and training: test_bits_training; token by token: test_bits_decoding.
 //
 // The sizes cross tiles of 64 keys, and 64 rows of a norm's sums.
@@ -65,9 +66,9 @@ static void call(const problem *p, mh_transformer_options *o, const mh_tensor *s
     test_ok(p->context, mh_tape_create(p->context, &tape));
     o->tape = tape;
     o->tgt_causal = true;
-    const mh_tensor out = mh_tensor_view(output, MH_F32, tgt->rank, tgt->shape);
-    const mh_tensor ds = mh_tensor_view(dsrc, MH_F32, src->rank, src->shape);
-    const mh_tensor dt = mh_tensor_view(dtgt, MH_F32, tgt->rank, tgt->shape);
+    mh_tensor out = mh_tensor_view(output, MH_F32, tgt->rank, tgt->shape);
+    mh_tensor ds = mh_tensor_view(dsrc, MH_F32, src->rank, src->shape);
+    mh_tensor dt = mh_tensor_view(dtgt, MH_F32, tgt->rank, tgt->shape);
     test_ok(p->context, mh_transformer_forward(p->context, p->module, o, src, tgt, &out));
     test_ok(p->context,
             mh_transformer_backward(p->context, p->module, o, src, tgt, dout, NULL, &ds, &dt));
@@ -236,6 +237,47 @@ static void layout_at(const char *level)
     mh_context_free(context);
 }
 
+// ---- packed weights -----------------------------------------------------------------------------
+
+static void packed_at(const char *level)
+{
+    mh_context *context = test_context(level, 1);
+    const mh_transformer_config config = config_of(true, true);
+    mh_transformer *module = nn_transformer(context, &config, 7);
+    mh_packed_weights *packed;
+    float *x = nn_floats(8, B * S * D), *plain = ref_alloc(B * S * D, sizeof *plain),
+          *found = ref_alloc(B * S * D, sizeof *found);
+    mh_tensor src = mh_tensor_3d(x, MH_F32, B, S, D), memory = mh_tensor_3d(plain, MH_F32, B, S, D),
+              same = mh_tensor_3d(found, MH_F32, B, S, D);
+    test_ok(context, mh_transformer_encode(context, module, NULL, &src, &memory));
+    test_ok(context, mh_packed_weights_create(context, module, true, &packed));
+    test_ok(context, mh_transformer_encode_packed(context, module, packed, NULL, &src, &same));
+    assert_memory_equal(plain, found, B * S * D * sizeof *found);
+    for (int i = 0; i < 3; i++) { // by itself, not packed, packed before
+        mh_decoding *d;
+        mh_tensor tgt = mh_tensor_3d(x, MH_F32, B, 1, D),
+                  out = mh_tensor_3d(i ? found : plain, MH_F32, B, 1, D);
+        test_ok(context, i == 0 ? mh_decoding_create(context, module, &src, NULL, 1, &d)
+                                : mh_decoding_create_packed(context, module, i == 2 ? packed : NULL,
+                                                            &src, NULL, 1, &d));
+        test_ok(context, mh_decoding_step(context, d, NULL, 0, &tgt, &out));
+        assert_memory_equal(plain, i ? found : plain, B * D * sizeof *found);
+        mh_decoding_free(d);
+    }
+    mh_packed_weights_free(packed);
+    mh_transformer_free(module);
+    mh_context_free(context);
+    free(x);
+    free(plain);
+    free(found);
+}
+
+static void weights_packed_or_not(void **state)
+{
+    (void)state;
+    test_at_levels(packed_at);
+}
+
 static void batch_first_or_time_first(void **state)
 {
     (void)state;
@@ -247,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_padded_or_packed),
         cmocka_unit_test(batch_first_or_time_first),
+        cmocka_unit_test(weights_packed_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

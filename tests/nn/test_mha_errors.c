@@ -27,7 +27,7 @@ static void refuse_config(mh_context *context, const mh_mha_config *config, cons
 static void configs(void **state)
 {
     refuse_config(*state, NULL, "config");
-    REFUSE_CONFIG(c.struct_size = 8, "config");
+    REFUSE_CONFIG(c.struct_size = 1, "config");
     REFUSE_CONFIG(c.embed_dim = 0, "embed_dim: found 0");
     REFUSE_CONFIG(c.embed_dim = SIZE_MAX, "embed_dim");
     REFUSE_CONFIG(c.num_heads = 0, "num_heads: found 0");
@@ -59,15 +59,18 @@ typedef struct call {
     mh_mha *mha;
     test_tensor tensors[8];
     mh_tensor q, k, v, out, dq, dk, dv, weights;
-    const mh_tensor *weights_or_none, *dk_or_none;
+    mh_tensor *weights_or_none, *dk_or_none;
     mh_mha_options options;
+    mh_attention_options attention; // options.attention
     float *gradients;
     mh_tape *tape;
 } call;
 
 static call call_create(mh_context *context, const mh_mha_config *config)
 {
-    call c = {.context = context, .options = mh_mha_options_default()};
+    call c = {.context = context,
+              .options = mh_mha_options_default(),
+              .attention = mh_attention_options_default()};
     test_rng rng = {1};
     c.mha = nn_mha(context, config, 1);
     mh_tensor *views[8] = {&c.q, &c.k, &c.v, &c.out, &c.dq, &c.dk, &c.dv, &c.weights};
@@ -94,12 +97,14 @@ static void call_free(call *c)
 
 static mh_status forward(call *c)
 {
+    c->options.attention = &c->attention;
     return mh_mha_forward(c->context, c->mha, &c->options, &c->q, &c->k, &c->v, &c->out,
                           c->weights_or_none);
 }
 
 static mh_status backward(call *c)
 {
+    c->options.attention = &c->attention;
     return mh_mha_backward(c->context, c->mha, &c->options, &c->q, &c->k, &c->v, &c->out,
                            c->gradients, &c->dq, &c->dk, &c->dv);
 }
@@ -131,7 +136,7 @@ static void forwards(void **state)
     const mh_tensor wrong = mh_tensor_2d(integers, MH_I64, T, S);
     const mh_tensor nothing = mh_tensor_2d(NULL, MH_F32, T, S);
     REFUSE_FORWARD(c.options.struct_size = 4, MH_ERROR_ARGUMENT, "struct_size");
-    REFUSE_FORWARD(c.options.attention.struct_size = 4, MH_ERROR_ARGUMENT, "struct_size");
+    REFUSE_FORWARD(c.attention.struct_size = 4, MH_ERROR_ARGUMENT, "struct_size");
     REFUSE_FORWARD(c.mha = NULL, MH_ERROR_ARGUMENT, "mha");
     REFUSE_FORWARD(c.q.rank = 1, MH_ERROR_ARGUMENT, "query");
     REFUSE_FORWARD(c.q.rank = 2, MH_ERROR_ARGUMENT, "query");
@@ -156,9 +161,9 @@ static void forwards(void **state)
     REFUSE_FORWARD(c.options.attn_mask = &heads, MH_ERROR_ARGUMENT, "attn_mask");
     REFUSE_FORWARD(c.options.attn_mask = &wrong, MH_ERROR_UNSUPPORTED, "attn_mask");
     REFUSE_FORWARD(c.options.attn_mask = &nothing, MH_ERROR_ARGUMENT, "attn_mask: data is NULL");
-    REFUSE_FORWARD(c.options.attention.sequences = 1, MH_ERROR_ARGUMENT, "sequences");
-    REFUSE_FORWARD(c.options.attention.mask_count = 2, MH_ERROR_ARGUMENT, "masks");
-    REFUSE_FORWARD(c.options.attention.mask_count = SIZE_MAX, MH_ERROR_ARGUMENT, "masks");
+    REFUSE_FORWARD(c.attention.sequences = 1, MH_ERROR_ARGUMENT, "sequences");
+    REFUSE_FORWARD(c.attention.mask_count = 2, MH_ERROR_ARGUMENT, "masks");
+    REFUSE_FORWARD(c.attention.mask_count = SIZE_MAX, MH_ERROR_ARGUMENT, "masks");
     REFUSE_FORWARD((c.weights_or_none = &c.weights, c.weights.rank = 4), MH_ERROR_ARGUMENT,
                    "weights");
     REFUSE_FORWARD((c.weights_or_none = &c.weights, c.weights.shape[2] = S - 1), MH_ERROR_ARGUMENT,
@@ -176,7 +181,7 @@ static void missing_tensors(void **state)
     const mh_tensor *all[4] = {&c.q, &c.k, &c.v, &c.out};
     static const char *const names[4] = {"query", "key", "value", "output"};
     for (int i = 0; i < 4; i++) {
-        const mh_tensor *t[4];
+        mh_tensor *t[4];
         memcpy(t, all, sizeof t);
         t[i] = NULL;
         test_refused(*state, mh_mha_forward(*state, c.mha, NULL, t[0], t[1], t[2], t[3], NULL),
@@ -271,7 +276,7 @@ static void tape_of_the_dead(void **state)
     static reuse r;
     mh_context_options options = mh_context_options_default();
     options.threads = 1;
-    options.allocator = (mh_allocator){take_again, keep, &r};
+    options.allocator = (mh_allocator){take_again, keep, &r, false};
     mh_context *context;
     assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
     const mh_mha_config config = nn_mha_config(D, H);
@@ -298,7 +303,7 @@ static void caches_and_further_keys(void **state)
     o.heads = H;
     o.key_width = D / H;
     test_ok(*state, mh_kv_cache_create(*state, &o, &cache));
-    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward through a cache");
+    REFUSE_FORWARD(c.options.cache = cache, MH_ERROR_ARGUMENT, "backward pass through a cache");
     // Keys that a call has appended before it failed are gone again.
     REFUSE_FORWARD((c.options.cache = cache, c.options.tape = NULL, c.weights_or_none = &c.weights,
                     c.weights.shape[2] = S + 1),
@@ -307,15 +312,13 @@ static void caches_and_further_keys(void **state)
     assert_int_equal(mh_kv_cache_length(cache, 1), 0);
     config.add_bias_kv = true;
     REFUSE_FORWARD((c.options.cache = cache, c.options.tape = NULL), MH_ERROR_ARGUMENT, "cache");
-    REFUSE_FORWARD(c.options.attention.causal = MH_CAUSAL, MH_ERROR_ARGUMENT,
+    REFUSE_FORWARD(c.attention.causal = MH_CAUSAL, MH_ERROR_ARGUMENT,
                    "causal: 4 queries and 5 keys need an alignment");
-    REFUSE_FORWARD(c.options.attention.causal = (mh_causal)77, MH_ERROR_ARGUMENT,
-                   "causal: found 77");
-    REFUSE_FORWARD(
-        (c.options.attention.causal = MH_CAUSAL_TOP_LEFT, c.options.attention.window_left = -2),
-        MH_ERROR_ARGUMENT, "window_left: found -2");
-    REFUSE_FORWARD(c.options.attention.key_lengths = lengths, MH_ERROR_UNSUPPORTED, "add_bias_kv");
-    REFUSE_BACKWARD(c.options.attention.causal = MH_CAUSAL_TOP_LEFT, MH_ERROR_ARGUMENT,
+    REFUSE_FORWARD(c.attention.causal = (mh_causal)77, MH_ERROR_ARGUMENT, "causal: found 77");
+    REFUSE_FORWARD((c.attention.causal = MH_CAUSAL_TOP_LEFT, c.attention.window_left = -2),
+                   MH_ERROR_ARGUMENT, "window_left: found -2");
+    REFUSE_FORWARD(c.attention.key_lengths = lengths, MH_ERROR_UNSUPPORTED, "add_bias_kv");
+    REFUSE_BACKWARD(c.attention.causal = MH_CAUSAL_TOP_LEFT, MH_ERROR_ARGUMENT,
                     "those of the forward pass");
     mh_kv_cache_free(cache);
 }

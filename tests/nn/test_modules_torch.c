@@ -52,7 +52,10 @@ static mh_mha_options mha_options(module_case *c, size_t T, size_t S)
     o.attn_mask = module_mask(c, "mask", kind, kind > 2 ? 3 : 2,
                               kind > 2 ? (size_t[]){B * H, T, S} : (size_t[]){T, S}, empty == 1);
     o.per_head_weights = module_size(c, "weights", 1) == 2;
-    o.attention.causal = causal[module_size(c, "causal", 0)];
+    static mh_attention_options attention;
+    attention = mh_attention_options_default();
+    attention.causal = causal[module_size(c, "causal", 0)];
+    o.attention = &attention;
     return o;
 }
 
@@ -93,15 +96,15 @@ static void run_mha(module_case *c)
         module_rows_fill(c, names[i], 2, &x[i]);
     }
     const int *first = firsts[same];
-    const mh_tensor *in[3], *din[3];
+    mh_tensor *in[3], *din[3];
     for (int i = 0; i < 3; i++) {
         in[i] = &x[first[i]].given;
         din[i] = first[i] == i ? &dx[i].given : NULL;
     }
-    const module_rows output = module_rows_make(c, T, D), doutput = module_rows_make(c, T, D);
-    const module_rows again = module_rows_make(c, T, D);
+    module_rows output = module_rows_make(c, T, D), doutput = module_rows_make(c, T, D);
+    module_rows again = module_rows_make(c, T, D);
     module_rows_fill(c, "doutput", 1, &doutput);
-    const mh_tensor weights = weights_tensor(c, T, S);
+    mh_tensor weights = weights_tensor(c, T, S);
     const bool has_weights = module_size(c, "weights", 1);
 
     test_ok(context, mh_mha_forward(context, mha, &o, in[0], in[1], in[2], &output.given,
@@ -231,10 +234,10 @@ static size_t set_taps(module_case *c, size_t S, size_t T, mh_tap taps[MOST_ATTE
     if (!module_size(c, "taps", 0))
         return 0;
     for (size_t i = 0; has_encoder(c) && i < layers_of(c, "L"); i++)
-        taps[count++] = (mh_tap){.kind = MH_TAP_ENCODER, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_ENCODER, .layer = i};
     for (size_t i = 0; has_decoder(c) && i < layers_of(c, "M"); i++) {
-        taps[count++] = (mh_tap){.kind = MH_TAP_DECODER, .layer = i};
-        taps[count++] = (mh_tap){.kind = MH_TAP_CROSS, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_DECODER, .layer = i};
+        taps[count++] = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_CROSS, .layer = i};
     }
     for (size_t i = 0; i < count; i++) {
         const size_t rows = taps[i].kind == MH_TAP_ENCODER ? S : T;
@@ -260,11 +263,10 @@ static void run_transformer(module_case *c)
     test_ok(context, mh_tape_create(context, &o.tape));
     const bool decodes = has_decoder(c);
     const size_t length = decodes ? T : S;
-    const module_rows src = module_rows_make(c, S, D), dsrc = module_rows_make(c, S, D);
-    const module_rows tgt = module_rows_make(c, T, D), dtgt = module_rows_make(c, T, D);
-    const module_rows output = module_rows_make(c, length, D),
-                      again = module_rows_make(c, length, D);
-    const module_rows doutput = module_rows_make(c, length, D);
+    module_rows src = module_rows_make(c, S, D), dsrc = module_rows_make(c, S, D);
+    module_rows tgt = module_rows_make(c, T, D), dtgt = module_rows_make(c, T, D);
+    module_rows output = module_rows_make(c, length, D), again = module_rows_make(c, length, D);
+    module_rows doutput = module_rows_make(c, length, D);
     module_rows_fill(c, "src", 2, &src);
     module_rows_fill(c, "tgt", 2, &tgt);
     module_rows_fill(c, "doutput", 1, &doutput);
@@ -296,11 +298,11 @@ static void run_transformer(module_case *c)
 // One step's loss, and its gradients in `gradients`.
 static double loss_of(module_case *c, const mh_transformer *transformer,
                       const mh_transformer_options *o, const module_rows *src,
-                      const module_rows *tgt, const module_rows *output, const mh_tensor *targets,
+                      const module_rows *tgt, module_rows *output, const mh_tensor *targets,
                       float *gradients)
 {
     const size_t D = module_size(c, "D", 8), rows = targets->shape[0];
-    const mh_tensor logits = mh_tensor_2d(output->given.data, MH_F32, rows, D);
+    mh_tensor logits = mh_tensor_2d(output->given.data, MH_F32, rows, D);
     double loss;
     memset(gradients, 0, mh_transformer_parameters(transformer)->floats * sizeof *gradients);
     test_ok(c->context, mh_transformer_forward(c->context, transformer, o, &src->given, &tgt->given,
@@ -334,8 +336,8 @@ static void train(mh_context *context, const mh_tensor_file *file, bool adam)
         module_mask(&c, "src_padding", 1, 2, (size_t[]){B, S}, false);
     o.training = true;
     test_ok(context, mh_tape_create(context, &o.tape));
-    const module_rows src = module_rows_make(&c, S, D), tgt = module_rows_make(&c, T, D);
-    const module_rows output = module_rows_make(&c, T, D);
+    module_rows src = module_rows_make(&c, S, D), tgt = module_rows_make(&c, T, D);
+    module_rows output = module_rows_make(&c, T, D);
     module_rows_fill(&c, "src", 2, &src);
     module_rows_fill(&c, "tgt", 2, &tgt);
     mh_sgd_options sgd = mh_sgd_options_default();
@@ -418,12 +420,14 @@ static void refusals(void **state)
     mh_mha *mha = make_mha(&c);
     mh_mha_options o = mha_options(&c, 4, 4);
     test_ok(context, mh_tape_create(context, &o.tape));
-    const module_rows x = module_rows_make(&c, 4, 8), y = module_rows_make(&c, 4, 8);
-    const mh_tensor *in = &x.given, *out = &y.given;
+    module_rows x = module_rows_make(&c, 4, 8), y = module_rows_make(&c, 4, 8);
+    mh_tensor *in = &x.given, *out = &y.given;
     test_ok(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL));
     test_refused(context, mh_mha_backward(context, mha, &o, in, in, in, in, NULL, out, NULL, out),
                  MH_ERROR_ARGUMENT, "dvalue: found a tensor, expected NULL");
-    o.attention.key_lengths = (const int64_t[]){4, 4};
+    mh_attention_options attention = mh_attention_options_default();
+    attention.key_lengths = (const int64_t[]){4, 4};
+    o.attention = &attention;
     test_refused(context, mh_mha_forward(context, mha, &o, in, in, in, out, NULL),
                  MH_ERROR_UNSUPPORTED, "add_bias_kv");
     mh_tape_free(o.tape);

@@ -57,8 +57,8 @@ static void empty_transformer(mh_context *context, mh_transformer_kind kind, siz
             x[i][n] = (float)test_normal(&rng);
     const mh_tensor src = mh_tensor_3d(x[0], MH_F32, B, S, D);
     const mh_tensor tgt = mh_tensor_3d(x[1], MH_F32, B, T, D);
-    const mh_tensor out = mh_tensor_3d(x[2], MH_F32, B, decoder ? T : S, D);
-    const mh_tensor dsrc = mh_tensor_3d(x[3], MH_F32, B, S, D);
+    mh_tensor out = mh_tensor_3d(x[2], MH_F32, B, decoder ? T : S, D);
+    mh_tensor dsrc = mh_tensor_3d(x[3], MH_F32, B, S, D);
     const mh_tensor mask = mh_tensor_3d(x[0], MH_F32, B * H, S, S);
     mh_transformer_options o = mh_transformer_options_default();
     o.tgt_causal = true;
@@ -100,10 +100,10 @@ static void empty_mha(mh_context *context, bool extra, size_t B, size_t T, size_
             x[i][n] = (float)(n % 7);
     const mh_tensor q = mh_tensor_3d(x[0], MH_F32, B, T, D),
                     k = mh_tensor_3d(x[1], MH_F32, B, S, D);
-    const mh_tensor out = mh_tensor_3d(x[2], MH_F32, B, T, D);
-    const mh_tensor dq = mh_tensor_3d(x[3], MH_F32, B, T, D);
-    const mh_tensor dk = mh_tensor_3d(x[4], MH_F32, B, S, D);
-    const mh_tensor w = mh_tensor_3d(x[5], MH_F32, B, T, S + (extra ? 2 : 0));
+    mh_tensor out = mh_tensor_3d(x[2], MH_F32, B, T, D);
+    mh_tensor dq = mh_tensor_3d(x[3], MH_F32, B, T, D);
+    mh_tensor dk = mh_tensor_3d(x[4], MH_F32, B, S, D);
+    mh_tensor w = mh_tensor_3d(x[5], MH_F32, B, T, S + (extra ? 2 : 0));
     bool padding[MOST] = {0};
     const mh_tensor masks[2] = {mh_tensor_2d(padding, MH_BOOL, B, S),
                                 mh_tensor_2d(padding, MH_BOOL, T, S)};
@@ -151,7 +151,7 @@ static void no_layers(void **state)
     for (size_t i = 0; i < 5 * D; i++)
         x[i] = (float)test_normal(&rng);
     mh_transformer *t = make(context, MH_ENCODER, 0);
-    const mh_tensor in = mh_tensor_2d(x, MH_F32, 5, D), out = mh_tensor_2d(y, MH_F32, 5, D);
+    mh_tensor in = mh_tensor_2d(x, MH_F32, 5, D), out = mh_tensor_2d(y, MH_F32, 5, D);
     test_ok(context, mh_transformer_forward(context, t, NULL, &in, NULL, &out));
     nn_same_bits("output", 5 * D, x, y);
     mh_transformer_free(t);
@@ -177,11 +177,10 @@ static void masked_rows(mh_context *context)
         padding[i] = false, padding[S + i] = true, mask[S + i] = true;
     const mh_tensor padding_view = mh_tensor_2d(padding, MH_BOOL, B, S);
     const mh_tensor mask_view = mh_tensor_2d(mask, MH_BOOL, T, S);
-    const mh_tensor outs[2] = {mh_tensor_3d(out[0], MH_F32, B, T, D),
-                               mh_tensor_3d(out[1], MH_F32, B, T, D)};
-    const mh_tensor weights = mh_tensor_4d(w, MH_F32, B, H, T, S);
-    const mh_tensor dqs = mh_tensor_3d(dq, MH_F32, B, T, D),
-                    dks = mh_tensor_3d(dk, MH_F32, B, S, D);
+    mh_tensor outs[2] = {mh_tensor_3d(out[0], MH_F32, B, T, D),
+                         mh_tensor_3d(out[1], MH_F32, B, T, D)};
+    mh_tensor weights = mh_tensor_4d(w, MH_F32, B, H, T, S);
+    mh_tensor dqs = mh_tensor_3d(dq, MH_F32, B, T, D), dks = mh_tensor_3d(dk, MH_F32, B, S, D);
     mh_mha_options o = mh_mha_options_default();
     o.key_padding_mask = &padding_view;
     o.attn_mask = &mask_view;
@@ -267,7 +266,7 @@ static void nan_elsewhere(mh_context *context)
         tgt[i] = (float)test_normal(&rng);
     const mh_tensor srcs = mh_tensor_3d(src, MH_F32, B, S, D);
     const mh_tensor tgts = mh_tensor_3d(tgt, MH_F32, B, T, D);
-    const mh_tensor outs = mh_tensor_3d(out, MH_F32, B, T, D);
+    mh_tensor outs = mh_tensor_3d(out, MH_F32, B, T, D);
     test_ok(context, mh_transformer_forward(context, t, NULL, &srcs, &tgts, &outs));
     for (size_t i = 0; i < B * T * D; i++)
         assert_true(isnan(out[i]) == (i / (T * D) == 1));
@@ -317,15 +316,17 @@ static void compare_rule(mh_context *context, const mh_mha *mha, const rule *r)
     const mh_tensor mask = mh_tensor_2d(drop, MH_BOOL, T, S);
     for (int way = 0; way < 2; way++) {
         mh_mha_options o = mh_mha_options_default();
-        const mh_tensor outs = mh_tensor_3d(out[way], MH_F32, B, T, D);
-        const mh_tensor w = mh_tensor_3d(weights[way], MH_F32, B, T, S + EXTRA);
-        const mh_tensor dkeys = mh_tensor_3d(dk[way], MH_F32, B, S, D);
+        mh_attention_options attention = mh_attention_options_default();
+        mh_tensor outs = mh_tensor_3d(out[way], MH_F32, B, T, D);
+        mh_tensor w = mh_tensor_3d(weights[way], MH_F32, B, T, S + EXTRA);
+        mh_tensor dkeys = mh_tensor_3d(dk[way], MH_F32, B, S, D);
         test_ok(context, mh_tape_create(context, &o.tape));
         if (way) {
-            o.attention.causal = r->causal;
-            o.attention.offset = r->offset;
-            o.attention.window_left = r->left;
-            o.attention.window_right = r->right;
+            attention.causal = r->causal;
+            attention.offset = r->offset;
+            attention.window_left = r->left;
+            attention.window_right = r->right;
+            o.attention = &attention;
         } else {
             o.attn_mask = &mask;
         }

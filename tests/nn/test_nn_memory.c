@@ -17,8 +17,8 @@ static mh_status use_transformer(mh_context *context, void *user)
     const mh_transformer_config config = nn_transformer_config(MH_TRANSFORMER, D, H, F, 2);
     const mh_tensor src = mh_tensor_3d(s->src, MH_F32, S, B, D);
     const mh_tensor tgt = mh_tensor_3d(s->tgt, MH_F32, T, B, D);
-    const mh_tensor out = mh_tensor_3d(s->out, MH_F32, T, B, D);
-    const mh_tensor dsrc = mh_tensor_3d(s->dsrc, MH_F32, S, B, D);
+    mh_tensor out = mh_tensor_3d(s->out, MH_F32, T, B, D);
+    mh_tensor dsrc = mh_tensor_3d(s->dsrc, MH_F32, S, B, D);
     const mh_tensor twice = mh_tensor_3d(s->steps, MH_F32, T, 2 * B, D);
     static const size_t parents[2 * B] = {1, 1, 2, 2};
     mh_transformer *t = NULL;
@@ -40,7 +40,7 @@ static mh_status use_transformer(mh_context *context, void *user)
     if (!status)
         status = mh_decoding_create(context, t, &src, NULL, 2, &d);
     for (size_t i = 0; i < T && !status; i++) {
-        const mh_tensor step = mh_tensor_slice(twice, 0, i, 1);
+        mh_tensor step = mh_tensor_slice(twice, 0, i, 1);
         status = mh_decoding_step(context, d, NULL, 0, &step, &step);
         if (!status && i == 1)
             status = mh_decoding_reorder(context, d, parents);
@@ -63,7 +63,7 @@ static mh_status use_language_model(mh_context *context, void *user)
     if (!status)
         status = mh_decoding_create_causal(context, t, 2 * B, &d);
     for (size_t i = 0; i < T && !status; i++) {
-        const mh_tensor step = mh_tensor_slice(twice, 0, i, 1);
+        mh_tensor step = mh_tensor_slice(twice, 0, i, 1);
         status = mh_decoding_step(context, d, NULL, 0, &step, &step);
         if (!status && i == 1)
             status = mh_decoding_reorder(context, d, parents);
@@ -80,7 +80,7 @@ static mh_status use_mha(mh_context *context, void *user)
     config.add_bias_kv = config.sinks = true;
     const mh_tensor q = mh_tensor_3d(s->src, MH_F32, S, B, D);
     const mh_tensor k = mh_tensor_swap(mh_tensor_3d(s->dsrc, MH_F32, B, S, D), 0, 1);
-    const mh_tensor out = mh_tensor_swap(mh_tensor_3d(s->steps, MH_F32, B, S, D), 0, 1);
+    mh_tensor out = mh_tensor_swap(mh_tensor_3d(s->steps, MH_F32, B, S, D), 0, 1);
     mh_mha_options o = mh_mha_options_default();
     mh_mha *mha = NULL;
     mh_status status = mh_mha_create(context, &config, &mha);
@@ -137,7 +137,7 @@ static void steps_may_be_tried_again(void **state)
         const mh_tensor out = mh_tensor_3d(n ? found : expected, MH_F32, T, B, D);
         memory.fail_at = n ? memory.calls + n : 0;
         for (size_t i = 0; i < T; i++) {
-            const mh_tensor x = mh_tensor_slice(tgt, 0, i, 1), y = mh_tensor_slice(out, 0, i, 1);
+            mh_tensor x = mh_tensor_slice(tgt, 0, i, 1), y = mh_tensor_slice(out, 0, i, 1);
             const mh_status status = mh_decoding_step(context, d, NULL, 0, &x, &y);
             failures += status == MH_ERROR_MEMORY;
             if (status)

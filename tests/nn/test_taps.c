@@ -27,8 +27,8 @@ static float *weights_of_mha(mh_context *context, const mh_transformer *module,
         memcpy(to->values + to->list[i].offset, from->values + p->offset, p->count * sizeof(float));
     }
     float *weights = ref_alloc(B * H * S * S, sizeof *weights);
-    const mh_tensor view = mh_tensor_4d(weights, MH_F32, B, H, S, S);
-    const mh_tensor out = mh_tensor_3d(output, MH_F32, B, S, D);
+    mh_tensor view = mh_tensor_4d(weights, MH_F32, B, H, S, S);
+    mh_tensor out = mh_tensor_3d(output, MH_F32, B, S, D);
     mh_mha_options o = mh_mha_options_default();
     o.per_head_weights = true;
     test_ok(context, mh_mha_forward(context, mha, &o, src, src, src, &out, &view));
@@ -118,7 +118,7 @@ static void check_further_taps(const mh_transformer *module, const mh_tap *tap)
 
 // What does not fit is refused by name, and nothing else is.
 static void refuse_taps(mh_context *context, const mh_transformer *module, mh_tap good,
-                        const mh_tensor *src, const mh_tensor *tgt, const mh_tensor *out)
+                        const mh_tensor *src, const mh_tensor *tgt, mh_tensor *out)
 {
     static const char *const names[] = {"tap.q", "tap.k", "tap.v", "tap.out"};
     mh_tap tap = good;
@@ -145,7 +145,10 @@ static void refuse_taps(mh_context *context, const mh_transformer *module, mh_ta
             assert_non_null(strstr(mh_error_message(context), names[i]));
         }
     }
-    tap = (mh_tap){.kind = good.kind, .layer = good.layer, .v = good.v}; // nothing but v
+    tap = (mh_tap){.struct_size = sizeof(mh_tap),
+                   .kind = good.kind,
+                   .layer = good.layer,
+                   .v = good.v}; // nothing but v
     test_ok(context, mh_transformer_forward(context, module, &o, src, tgt, out));
 }
 
@@ -161,13 +164,14 @@ static void taps_at(const char *level)
     float *output = ref_alloc(B * S * D, sizeof *output);
     const mh_tensor src_view = mh_tensor_3d(src, MH_F32, B, S, D);
     const mh_tensor tgt_view = mh_tensor_3d(tgt, MH_F32, B, T, D);
-    const mh_tensor plain_view = mh_tensor_3d(plain, MH_F32, B, T, D);
-    const mh_tensor tapped_view = mh_tensor_3d(tapped, MH_F32, B, T, D);
+    mh_tensor plain_view = mh_tensor_3d(plain, MH_F32, B, T, D);
+    mh_tensor tapped_view = mh_tensor_3d(tapped, MH_F32, B, T, D);
     const size_t Q[3] = {S, T, T}, K[3] = {S, T, S}, last[1] = {H - 1};
     mh_tap taps[3 * LAYERS];
     for (size_t i = 0; i < 3 * LAYERS; i++) {
         const size_t kind = i / LAYERS, heads = i == 1 ? 1 : H;
-        taps[i] = (mh_tap){.kind = (mh_tap_kind)kind, .layer = i % LAYERS};
+        taps[i] =
+            (mh_tap){.struct_size = sizeof(mh_tap), .kind = (mh_tap_kind)kind, .layer = i % LAYERS};
         if (heads == 1)
             taps[i].heads = last, taps[i].head_count = 1;
         float *memory = ref_alloc(B * heads * Q[kind] * K[kind], sizeof *memory);

@@ -29,7 +29,7 @@ static void refuse_config(mh_context *context, const mh_transformer_config *conf
 static void configs(void **state)
 {
     refuse_config(*state, NULL, "config");
-    REFUSE_CONFIG(c.struct_size = 8, "config");
+    REFUSE_CONFIG(c.struct_size = 1, "config");
     REFUSE_CONFIG(c.kind = (mh_transformer_kind)9, "kind: found 9");
     REFUSE_CONFIG(c.d_model = 0, "d_model: found 0");
     REFUSE_CONFIG(c.nhead = 5, "nhead: found 5, expected a divisor of d_model 12");
@@ -171,8 +171,8 @@ static void packed_batches(void **state)
            c.options.tgt_starts = negative, MH_ERROR_ARGUMENT, "tgt_starts[1]: found -2");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = good, MH_ERROR_ARGUMENT, "src_starts[2]");
     REFUSE(MH_TRANSFORMER, PACK; c.options.src_starts = NULL, MH_ERROR_ARGUMENT, "src");
-    REFUSE(MH_TRANSFORMER, PACK;
-           c.options.src_mask = &mask, MH_ERROR_ARGUMENT, "src_mask: not for a packed batch");
+    REFUSE(MH_TRANSFORMER, PACK; c.options.src_mask = &mask, MH_ERROR_ARGUMENT,
+                                 "src_mask: not supported in a packed batch");
     REFUSE(MH_TRANSFORMER, c.options.sequences = 2, MH_ERROR_ARGUMENT, "src");
 #undef PACK
 }
@@ -180,7 +180,9 @@ static void packed_batches(void **state)
 static void taps(void **state)
 {
     static float numbers[B * H * S * S];
-    mh_tap tap = {.weights = mh_tensor_4d(numbers, MH_F32, B, H, S, S)}, two[2];
+    mh_tap tap = {.struct_size = sizeof(mh_tap),
+                  .weights = mh_tensor_4d(numbers, MH_F32, B, H, S, S)},
+           two[2];
 #define TAP(spoil) spoil, c.options.taps = &tap, c.options.tap_count = 1
     REFUSE(MH_TRANSFORMER, TAP(tap.layer = 2), MH_ERROR_ARGUMENT, "taps[0].layer: found 2");
     tap.layer = 0;
@@ -254,7 +256,7 @@ static void decodings(void **state)
     assert_true(mh_decoding_create_causal(*state, encoder.module, SIZE_MAX / 8, &d) != MH_OK);
     assert_null(d);
     test_ok(*state, mh_decoding_create_causal(*state, encoder.module, B, &d));
-    mh_tap cross = {.kind = MH_TAP_CROSS};
+    mh_tap cross = {.struct_size = sizeof(mh_tap), .kind = MH_TAP_CROSS};
     test_refused(*state, mh_decoding_step(*state, d, &cross, 1, &c.tgt, &c.out), MH_ERROR_ARGUMENT,
                  "taps[0].layer");
     mh_decoding_free(d);
@@ -265,6 +267,12 @@ static void decodings(void **state)
     test_refused(*state, CREATE(c.module, &c.src, lengths[1], 1), MH_ERROR_ARGUMENT,
                  "lengths[0]: found 6, expected 0 to 5");
     test_refused(*state, CREATE(c.module, &c.src, lengths[2], 1), MH_ERROR_ARGUMENT, "lengths[1]");
+    mh_packed_weights *packed;
+    test_ok(*state, mh_packed_weights_create(*state, encoder.module, true, &packed));
+    test_refused(*state, mh_decoding_create_packed(*state, c.module, packed, &c.src, NULL, 1, &d),
+                 MH_ERROR_ARGUMENT, "packed: found weights of another Transformer");
+    assert_null(d);
+    mh_packed_weights_free(packed);
     test_ok(*state, CREATE(c.module, &c.src, lengths[0], 1));
 #undef CREATE
     mh_tensor tgt = c.tgt, out = c.out;
@@ -282,7 +290,9 @@ static void decodings(void **state)
                  "tgt");
     tgt = c.tgt;
     static float numbers[B * H * T * S];
-    mh_tap tap = {.kind = MH_TAP_DECODER, .weights = mh_tensor_4d(numbers, MH_F32, B, H, T, T)};
+    mh_tap tap = {.struct_size = sizeof(mh_tap),
+                  .kind = MH_TAP_DECODER,
+                  .weights = mh_tensor_4d(numbers, MH_F32, B, H, T, T)};
     tap.layer = 2;
     test_refused(*state, mh_decoding_step(*state, d, &tap, 1, &tgt, &out), MH_ERROR_ARGUMENT,
                  "taps[0].layer");
@@ -320,7 +330,7 @@ static void encoding(void **state)
     call whole, decoder;
     call_create(*state, MH_TRANSFORMER, &whole);
     call_create(*state, MH_DECODER, &decoder);
-    const mh_tensor memory = mh_tensor_3d(whole.dsrc.data, MH_F32, S, B, D);
+    mh_tensor memory = mh_tensor_3d(whole.dsrc.data, MH_F32, S, B, D);
     mh_transformer_options o = mh_transformer_options_default();
     test_ok(*state, mh_transformer_encode(*state, whole.module, &o, &whole.src, &memory));
     test_refused(*state, mh_transformer_encode(*state, decoder.module, &o, &whole.src, &memory),

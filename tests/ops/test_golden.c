@@ -4,7 +4,7 @@
 // noticed and becomes a decision. Inputs come from Philox counters: the same everywhere.
 //
 // MH_GOLDEN_UPDATE=1 prints the lines for golden_hashes.h instead of comparing.
-#include "base/philox.h"
+#include "base/random.h"
 #include "golden_hashes.h"
 #include "ref/ref_tensor.h"
 #include "support.h"
@@ -128,7 +128,8 @@ static uint64_t attention_masked(mh_context *context)
     for (size_t j = 0; j < 200; j++)
         keep[j] = j > 70 && j % 3 != 0;
     test_tensor bias = input(4, MH_F32, 2, (size_t[]){40, 200});
-    mh_mask masks[2] = {{MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, 200)}, {MH_MASK_ADD, bias.view}};
+    mh_mask masks[2] = {mh_mask_make(MH_MASK_KEEP, mh_tensor_1d(keep, MH_BOOL, 200)),
+                        mh_mask_make(MH_MASK_ADD, bias.view)};
     mh_attention_options options = mh_attention_options_default();
     options.masks = masks;
     options.mask_count = 2;
@@ -189,11 +190,11 @@ static uint64_t linear(mh_context *context, mh_dtype dtype, mh_precision precisi
 
 static uint64_t linear_f32(mh_context *context)
 {
-    return linear(context, MH_F32, MH_PRECISION_AUTO, MH_GELU);
+    return linear(context, MH_F32, MH_PRECISION_WEIGHTS, MH_GELU);
 }
 static uint64_t linear_bf16(mh_context *context)
 {
-    return linear(context, MH_BF16, MH_PRECISION_AUTO, MH_SILU);
+    return linear(context, MH_BF16, MH_PRECISION_WEIGHTS, MH_SILU);
 }
 static uint64_t linear_f32_as_bf16(mh_context *context)
 {

@@ -10,7 +10,7 @@ static api_objects objects;
 
 // ---- spoiling one thing -----------------------------------------------------------------------
 
-static void refused(mh_context *context, const api_call *f, const mh_tensor *t, const char *output,
+static void refused(mh_context *context, const api_call *f, mh_tensor *t, const char *output,
                     const char *other)
 {
     char words[96];
@@ -44,7 +44,7 @@ static void place_on(mh_context *context, const api_call *f, size_t o, size_t p)
         refused(context, f, t, later || !other->output ? output->name : other->name,
                 later || !other->output ? other->name : output->name);
     api_call_tensors(f, t);
-    t[o].data = (float *)t[p].data + 1;
+    t[o].data = (char *)t[p].data + mh_dtype_size(output->dtype);
     refused(context, f, t, later || !other->output ? output->name : other->name,
             later || !other->output ? other->name : output->name);
 }
@@ -226,7 +226,7 @@ static void interleaved_views_are_accepted(void **state)
         t.stride[1] = ROW;
         part[p] = mh_tensor_swap(t, 1, 2);
     }
-    const mh_tensor sums = mh_tensor_3d(lse, MH_F32, B, H, T);
+    mh_tensor sums = mh_tensor_3d(lse, MH_F32, B, H, T);
     options.lse = &sums;
     test_ok(context,
             mh_attention_forward(context, &options, &part[0], &part[1], &part[2], &part[3]));
@@ -283,12 +283,12 @@ static void gradients_on_document_ids(void **state)
     const mh_tensor queries = mh_tensor_2d(shared.ids, MH_I32, 1, TOKENS);
     const mh_tensor keys = mh_tensor_2d(key_ids, MH_I32, 1, TOKENS);
     static float lse_data[TOKENS];
-    const mh_tensor lse = mh_tensor_3d(lse_data, MH_F32, 1, 1, TOKENS);
+    mh_tensor lse = mh_tensor_3d(lse_data, MH_F32, 1, 1, TOKENS);
     mh_attention_options options = mh_attention_options_default();
     options.query_documents = &queries;
     options.key_documents = &keys;
     options.lse = &lse;
-    const mh_tensor dq = mh_tensor_4d(shared.dq, MH_F32, 1, 1, TOKENS, TOKENS);
+    mh_tensor dq = mh_tensor_4d(shared.dq, MH_F32, 1, 1, TOKENS, TOKENS);
     const mh_attention_gradients gradients = {.struct_size = sizeof gradients, .dq = &dq};
     test_refused(context,
                  mh_attention_backward(context, &options, &part[0], &part[1], &part[2], &part[3],

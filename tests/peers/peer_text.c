@@ -112,15 +112,15 @@ static void encode(const mh_tokenizer *tokenizer)
 
 static void decode(const mh_tokenizer *tokenizer)
 {
-    mh_text_buffer bytes = {0}, text = {0};
+    mh_buffer bytes = {0}, text = {0};
     size_t count;
     for (int32_t *ids; (ids = read_record(sizeof *ids, &count)) != NULL; free(ids)) {
         check(mh_tokenizer_decode(context, tokenizer, ids, count, &bytes));
-        check(mh_utf8_repair(context, bytes.bytes, bytes.size, &text));
-        write_record(text.bytes, 1, text.size);
+        check(mh_utf8_repair(context, bytes.data, bytes.size, &text));
+        write_record(text.data, 1, text.size);
     }
-    mh_text_buffer_free(context, &bytes);
-    mh_text_buffer_free(context, &text);
+    mh_buffer_free(context, &bytes);
+    mh_buffer_free(context, &text);
 }
 
 int main(int argc, char **argv)

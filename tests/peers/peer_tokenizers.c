@@ -128,7 +128,7 @@ static void encode(const mh_tokenizer *tokenizer, const char *how, size_t most)
 
 static void decode(const mh_tokenizer *tokenizer, bool skip, bool stream)
 {
-    mh_text_buffer text = {0}, part = {0};
+    mh_buffer text = {0}, part = {0};
     size_t count;
     for (int32_t *ids; (ids = read_record(sizeof *ids, &count)) != NULL; free(ids)) {
         mh_text_stream s = {0};
@@ -141,15 +141,15 @@ static void decode(const mh_tokenizer *tokenizer, bool skip, bool stream)
             check(mh_text_stream_next(context, tokenizer, skip, id, &s, &part));
             all = realloc(all, size + part.size + 1);
             if (part.size > 0)
-                memcpy(all + size, part.bytes, part.size);
+                memcpy(all + size, part.data, part.size);
             size += part.size;
         }
-        write_record(stream ? all : text.bytes, 1, stream ? size : text.size);
+        write_record(stream ? all : text.data, 1, stream ? size : text.size);
         free(all);
         mh_text_stream_free(context, &s);
     }
-    mh_text_buffer_free(context, &text);
-    mh_text_buffer_free(context, &part);
+    mh_buffer_free(context, &text);
+    mh_buffer_free(context, &part);
 }
 
 static double seconds(void)

@@ -231,7 +231,8 @@ static void problem_create(const ref_parameters *p, const ref_mha *call, problem
     a->k = mh_tensor_4d(a->heads[1], MH_F64, call->B, s.G, s.keys, s.E);
     a->v = mh_tensor_4d(a->heads[2], MH_F64, call->B, s.G, s.keys, s.E);
     a->mask = join_masks(call, &s);
-    a->one = (mh_mask){MH_MASK_ADD, mh_tensor_4d(a->mask, MH_F64, call->B, s.H, call->T, s.keys)};
+    a->one =
+        mh_mask_make(MH_MASK_ADD, mh_tensor_4d(a->mask, MH_F64, call->B, s.H, call->T, s.keys));
     a->options = mh_attention_options_default();
     a->options.masks = &a->one;
     a->options.mask_count = 1;

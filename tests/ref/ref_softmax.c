@@ -58,3 +58,24 @@ void ref_softmax(const mh_tensor *x, int axis, bool logarithm, double *y, double
         }
     free(values);
 }
+
+static bool is_listed(const int32_t *ids, size_t count, size_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == (int32_t)id)
+            return true;
+    return false;
+}
+
+void ref_topk(size_t V, const double *x, const bool *excluded, size_t K, int32_t *ids)
+{
+    for (size_t k = 0; k < K; k++) {
+        double largest = -INFINITY;
+        ids[k] = -1;
+        for (size_t v = 0; v < V; v++)
+            if (x[v] > largest && !excluded[v] && !is_listed(ids, k, v)) {
+                largest = x[v];
+                ids[k] = (int32_t)v;
+            }
+    }
+}

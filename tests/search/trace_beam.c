@@ -8,7 +8,7 @@
 //
 // Prints both counts, and the decoder's steps and rows, which are what a search costs. Exit code 1
 // if any was stopped.
-#include "model/topk.h"
+#include "model/candidates.h"
 #include "model/translate_search.h"
 
 #include <stdio.h>
@@ -29,8 +29,7 @@ typedef struct tracer {
     int32_t *tokens, *positions;
     size_t *parents;
     float *x, *y, *logits;
-    mh_next *next;
-    mh_candidate *candidates;
+    mh_candidates candidates;
 } tracer;
 
 static void *allocate(size_t count, size_t size)
@@ -56,24 +55,22 @@ static void check(mh_context *context, mh_status status)
 static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *b)
 {
     const size_t rows = b->live, D = tr->t->config.d_model;
-    const mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D),
-                    y = mh_tensor_2d(tr->y, MH_F32, rows, D);
+    mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D), y = mh_tensor_2d(tr->y, MH_F32, rows, D);
     const mh_tensor in = mh_tensor_3d(tr->x, MH_F32, 1, rows, D);
-    const mh_tensor out = mh_tensor_3d(tr->y, MH_F32, 1, rows, D);
-    const mh_tensor logits =
-        mh_tensor_2d(tr->logits, MH_F32, rows, mh_tokenizer_size(tr->t->tokenizer));
+    mh_tensor out = mh_tensor_3d(tr->y, MH_F32, 1, rows, D);
+    mh_tensor logits = mh_tensor_2d(tr->logits, MH_F32, rows, mh_tokenizer_size(tr->t->tokenizer));
     for (size_t i = 0; i < rows; i++) {
         tr->tokens[i] =
             b->length ? b->hypotheses[i].ids[b->length - 1] : mh_tokenizer_bos(tr->t->tokenizer);
         tr->positions[i] = (int32_t)b->length;
-        tr->next[i].candidates = tr->candidates + i * tr->beam;
     }
     check(tr->context,
           mh_translator_embed(tr->context, tr->t, tr->tokens, tr->positions, &x, tr->y));
     check(tr->context, mh_decoding_step(tr->context, decoding, NULL, 0, &in, &out));
     check(tr->context,
           mh_translator_logits(tr->context, tr->t, tr->weights.embedding, &y, &logits));
-    mh_topk(tr->context, tr->t->tokenizer, &logits, tr->beam, tr->next);
+    check(tr->context,
+          mh_candidates_find(tr->context, tr->t->tokenizer, &logits, tr->beam, &tr->candidates));
     tr->steps++;
     tr->rows += rows;
 }
@@ -101,7 +98,7 @@ static void search(tracer *tr, mh_decoding *decoding, mh_beam *b)
 {
     while (b->live) {
         score_next_tokens(tr, decoding, b);
-        mh_beam_advance(b, tr->next, tr->parents);
+        mh_beam_advance(b, &tr->candidates, tr->parents);
         if (b->live)
             check(tr->context, mh_decoding_select(tr->context, decoding, tr->parents, b->live));
     }
@@ -159,8 +156,10 @@ static void reserve(tracer *tr)
     tr->x = allocate(rows * D, sizeof *tr->x);
     tr->y = allocate(rows * D, sizeof *tr->y);
     tr->logits = allocate(rows * mh_tokenizer_size(tr->t->tokenizer), sizeof *tr->logits);
-    tr->next = allocate(rows, sizeof *tr->next);
-    tr->candidates = allocate(rows * rows, sizeof *tr->candidates);
+    mh_candidates *c = &tr->candidates;
+    c->ids = allocate(rows * rows, sizeof *c->ids);
+    c->log_probabilities = allocate(rows * rows, sizeof *c->log_probabilities);
+    c->end = allocate(rows, sizeof *c->end);
 }
 
 static size_t read_lines(mh_text *texts)
@@ -186,7 +185,7 @@ int main(int argc, char **argv)
         return fputs("usage: trace_beam MODEL BEAM < sentences\n", stderr), 2;
     const size_t count = read_lines(texts);
     check(NULL, mh_context_create(NULL, &tr.context, NULL, 0));
-    check(tr.context, mh_translator_load(tr.context, argv[1], MH_PRECISION_AUTO, &translator));
+    check(tr.context, mh_translator_load(tr.context, argv[1], MH_PRECISION_NATIVE, &translator));
     tr.t = translator;
     tr.options.beam = 1;
     check(tr.context, mh_translate(tr.context, translator, &tr.options, texts, count, &greedy));

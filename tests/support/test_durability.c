@@ -87,7 +87,7 @@ static mh_status train_in(mh_context *context, const char *where, mh_train_event
                           void *user)
 {
     mh_train_options options = train_place_options(&place, where);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.event = event;
     options.user = user;
     return mh_train(context, &options, &result);

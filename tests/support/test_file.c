@@ -430,7 +430,7 @@ static void out_of_memory(void **state)
     int calls = 0;
     mh_context_options options = mh_context_options_default();
     options.threads = 1;
-    options.allocator = (mh_allocator){no_memory, give_back, &calls};
+    options.allocator = (mh_allocator){no_memory, give_back, &calls, false};
     mh_context *poor;
     assert_int_equal(mh_context_create(&options, &poor, NULL, 0), MH_OK);
     mh_file_writer *writer;

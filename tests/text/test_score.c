@@ -30,7 +30,7 @@ static void check_case(const json_t *c, size_t number)
     size_t count = take_texts(json_object_get(c, "hypotheses"), hypotheses);
     size_t reference_count = json_array_size(lists);
     bool lowercase = json_is_true(json_object_get(c, "lowercase"));
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf;
     for (size_t r = 0; r < reference_count; r++)
         assert_int_equal(take_texts(json_array_get(lists, r), references + r * count), count);
@@ -89,7 +89,7 @@ static void test_refused_arguments(void **state)
 {
     (void)state;
     const mh_text good = TEXT("good"), bad = TEXT("ba\xff"), none = {NULL, 2};
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf;
     test_refused(context, mh_bleu(context, &bad, &good, 1, 1, false, &bleu), MH_ERROR_FORMAT,
                  "hypothesis 0: byte 2 (0xff) is not valid UTF-8");
@@ -112,7 +112,7 @@ static mh_status score_once(void)
 {
     static const mh_text texts[] = {{"Some words, and then some more of them.", 39},
                                     {"A second one", 12}};
-    mh_bleu_score bleu;
+    mh_bleu_score bleu = mh_bleu_score_default();
     double chrf;
     mh_status status = mh_bleu(context, texts, texts, 1, 2, true, &bleu);
     return status ? status : mh_chrf(context, texts, texts, 1, 2, 2, true, &chrf);

@@ -36,7 +36,7 @@ static const struct {
 static void test_utf8(void **state)
 {
     (void)state;
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     for (size_t i = 0; i < sizeof utf8_cases / sizeof *utf8_cases; i++) {
         blob b = blob_copy(utf8_cases[i].bytes, utf8_cases[i].size);
         const char *bytes = (const char *)b.bytes;
@@ -44,23 +44,23 @@ static void test_utf8(void **state)
         test_ok(context, mh_utf8_repair(context, bytes, b.size, &out));
         assert_int_equal(out.size, strlen(utf8_cases[i].repaired));
         if (out.size > 0)
-            assert_memory_equal(out.bytes, utf8_cases[i].repaired, out.size);
-        assert_int_equal(mh_utf8_valid(out.bytes, out.size), out.size);
+            assert_memory_equal(out.data, utf8_cases[i].repaired, out.size);
+        assert_int_equal(mh_utf8_valid(out.data, out.size), out.size);
         blob_free(&b);
     }
-    mh_text_buffer_free(context, &out);
+    mh_buffer_free(context, &out);
 }
 
 // ---- normalisation ------------------------------------------------------------------------
 
 static void check_nfc(const char *text, size_t size, const char *expected, size_t expected_size)
 {
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     test_ok(context, mh_text_nfc(context, text, size, &out));
     assert_int_equal(out.size, expected_size);
     if (expected_size > 0)
-        assert_memory_equal(out.bytes, expected, expected_size);
-    mh_text_buffer_free(context, &out);
+        assert_memory_equal(out.data, expected, expected_size);
+    mh_buffer_free(context, &out);
 }
 
 #define NFC(text, expected) check_nfc(text, sizeof text - 1, expected, sizeof expected - 1)
@@ -118,12 +118,12 @@ static void test_nfc_many_marks(void **state)
         memcpy(expected + 1 + 2 * i, "\xCC\xA3", 2);
         memcpy(expected + 1 + 2 * pairs + 2 * i, "\xCC\x81", 2);
     }
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     test_ok(context, mh_text_nfc(context, text, 1 + 4 * pairs, &out));
     // x with a dot below and with an acute do not exist as one character
     assert_int_equal(out.size, 1 + 4 * pairs);
-    assert_memory_equal(out.bytes, expected, out.size);
-    mh_text_buffer_free(context, &out);
+    assert_memory_equal(out.data, expected, out.size);
+    mh_buffer_free(context, &out);
     free(text);
     free(expected);
 }
@@ -131,7 +131,7 @@ static void test_nfc_many_marks(void **state)
 static void test_refused_text(void **state)
 {
     (void)state;
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     test_refused(context, mh_text_nfc(context, "ab\xC3(", 4, &out), MH_ERROR_FORMAT,
                  "byte 2 (0xc3) is not valid UTF-8");
     test_refused(context, mh_text_nfc(context, NULL, 1, &out), MH_ERROR_ARGUMENT, "NULL");
@@ -142,15 +142,15 @@ static void test_refused_text(void **state)
 
 static mh_status normalise_and_repair(void)
 {
-    mh_text_buffer out = {0}, fixed = {0};
+    mh_buffer out = {0}, fixed = {0};
     mh_status status = mh_text_nfc(context, "some text, e\xCC\x81\xCC\xA3 and so on", 25, &out);
     if (status == MH_OK)
         status = mh_utf8_repair(context, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, &fixed);
-    mh_text_buffer_free(context, &fixed);
+    mh_buffer_free(context, &fixed);
     if (status == MH_OK)
         status = mh_plain_text(context, UINT64_MAX, "some text", 9, &fixed);
-    mh_text_buffer_free(context, &out);
-    mh_text_buffer_free(context, &fixed);
+    mh_buffer_free(context, &out);
+    mh_buffer_free(context, &fixed);
     return status;
 }
 
@@ -165,11 +165,11 @@ static void test_no_memory(void **state)
 // `expected` has a | behind each piece.
 static void check_plain(uint64_t foreign, mh_text text, mh_text expected)
 {
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     test_ok(context, mh_plain_text(context, foreign, text.bytes, text.size, &out));
     assert_int_equal(out.size, expected.size);
-    assert_memory_equal(out.bytes, expected.bytes, expected.size);
-    mh_text_buffer_free(context, &out);
+    assert_memory_equal(out.data, expected.bytes, expected.size);
+    mh_buffer_free(context, &out);
 }
 
 static uint64_t foreign_to(const char *data, size_t size)
@@ -211,10 +211,10 @@ static void test_plain_text(void **state)
     const mh_text data = TEXT(u8"l\u2019ami l\u2019homme\u00A0? non\u00A0?");
     check_plain(foreign_to(data.bytes, data.size), TEXT(u8"l\u2019\u2018a\u00A0\u202F?\u2026"),
                 TEXT(u8"l\u2019'a\u00A0 ?..."));
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     test_refused(context, mh_plain_text(context, all, "a\xE2\x80", 3, &out), MH_ERROR_FORMAT,
                  "byte 1 (0xe2) is not valid UTF-8");
-    mh_text_buffer_free(context, &out);
+    mh_buffer_free(context, &out);
 }
 
 static void check_sentences(const char *text, size_t most, const char *expected)

@@ -184,15 +184,15 @@ static void test_training_refused(void **state)
 static void check_round_trip(const mh_tokenizer *t, const char *text, size_t size)
 {
     static mh_tokens tokens;
-    static mh_text_buffer normal, back;
+    static mh_buffer normal, back;
     test_ok(context, mh_tokenizer_encode(context, t, text, size, &tokens));
     test_ok(context, mh_text_nfc(context, text, size, &normal));
     test_ok(context, mh_tokenizer_decode(context, t, tokens.ids, tokens.count, &back));
     assert_int_equal(back.size, normal.size);
     assert_int_equal(tokens.text.size, normal.size);
     if (normal.size > 0) {
-        assert_memory_equal(back.bytes, normal.bytes, normal.size);
-        assert_memory_equal(tokens.text.bytes, normal.bytes, normal.size);
+        assert_memory_equal(back.data, normal.data, normal.size);
+        assert_memory_equal(tokens.text.data, normal.data, normal.size);
         assert_int_equal(tokens.ends[tokens.count - 1], normal.size);
     }
     for (size_t i = 0; i < tokens.count; i++) { // each token is where it says it is
@@ -202,11 +202,11 @@ static void check_round_trip(const mh_tokenizer *t, const char *text, size_t siz
         assert_true(mh_tokenizer_token(t, tokens.ids[i], &token, &kind));
         assert_int_equal(kind, MH_TOKEN_TEXT);
         assert_int_equal(tokens.ends[i] - begin, token.size);
-        assert_memory_equal(tokens.text.bytes + begin, token.bytes, token.size);
+        assert_memory_equal(tokens.text.data + begin, token.bytes, token.size);
     }
     mh_tokens_free(context, &tokens);
-    mh_text_buffer_free(context, &normal);
-    mh_text_buffer_free(context, &back);
+    mh_buffer_free(context, &normal);
+    mh_buffer_free(context, &back);
 }
 
 static void test_random_texts(void **state)
@@ -283,7 +283,7 @@ static void test_encode_refused(void **state)
     (void)state;
     mh_tokenizer *t = load_golden();
     mh_tokens tokens = {0};
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     mh_text token;
     const int32_t bad[] = {5, 417}, negative[] = {-1}, special[] = {0, 1, 2};
     test_ok(context, mh_tokenizer_encode(context, t, "abc", 3, &tokens));
@@ -293,7 +293,7 @@ static void test_encode_refused(void **state)
     test_refused(context, mh_tokenizer_encode(context, NULL, "", 0, &tokens), MH_ERROR_ARGUMENT,
                  "NULL");
     test_refused(context, mh_tokenizer_decode(context, t, bad, 2, &out), MH_ERROR_ARGUMENT,
-                 "id 417 at place 1, expected 0 to 416");
+                 "id 417 at position 1, expected 0 to 416");
     test_refused(context, mh_tokenizer_decode(context, t, negative, 1, &out), MH_ERROR_ARGUMENT,
                  "id -1");
     test_ok(context, mh_tokenizer_decode(context, t, special, 3, &out));
@@ -302,7 +302,7 @@ static void test_encode_refused(void **state)
     assert_false(mh_tokenizer_token(t, -1, &token, NULL));
     assert_int_equal(mh_tokenizer_size(NULL), 0);
     assert_int_equal(mh_tokenizer_encode(NULL, t, "", 0, &tokens), MH_ERROR_ARGUMENT);
-    mh_text_buffer_free(context, &out);
+    mh_buffer_free(context, &out);
     mh_tokens_free(context, &tokens);
     mh_tokenizer_free(t);
     mh_tokenizer_free(NULL);
@@ -362,8 +362,8 @@ static void test_files_refused(void **state)
          "unk_token: found \"null\", expected null"},
         {"\"truncation\": null", "\"truncation\": {}", "truncation: found an object"},
         {"\"1.0\"", "\"2.0\"", "version: found \"2.0\", expected \"1.0\""},
-        {"\"version\"", "\"vision\"", "\"vision\" is not known"},
-        {"\"fuse_unk\"", "\"fuse\": 1, \"fuse_unk\"", "model.\"fuse\" is not known"},
+        {"\"version\"", "\"vision\"", "\"vision\" is unknown"},
+        {"\"fuse_unk\"", "\"fuse\": 1, \"fuse_unk\"", "model.\"fuse\" is unknown"},
         {"\"lstrip\": false", "\"lstrip\": true", "added_tokens[0].lstrip: found true"},
         {"\"special\": true", "\"special\": false", "special: found false, expected true"},
         {"\"content\": \"<s>\"", "\"content\": 7", "content: found an integer, expected a string"},
@@ -391,7 +391,7 @@ static void test_files_refused(void **state)
          "merge 0: \"<s\" is not a token of text"},
         {"\"merges\": [", "\"merges\": [\" a\",", "merge 0: \"\" is not a token of text"},
         {"\"merges\": [", "\"merges\": {", "not valid JSON"},
-        {"\"vocab\": {", "\"vocab\": 1, \"x\": {", "\"x\" is not known"},
+        {"\"vocab\": {", "\"vocab\": 1, \"x\": {", "\"x\" is unknown"},
         // JSON
         {"{", "", "not valid JSON"},
         {"null", "[[[[[[[[[", "nesting deeper than 8 levels"},
@@ -496,7 +496,7 @@ static mh_status train_and_use(void)
 {
     mh_tokenizer *t = NULL;
     mh_tokens tokens = {0};
-    mh_text_buffer out = {0};
+    mh_buffer out = {0};
     mh_tokenizer_options options = mh_tokenizer_options_default();
     options.merges = 40;
     mh_status status = mh_tokenizer_train(context, &options, corpus, 12, &t);
@@ -507,7 +507,7 @@ static mh_status train_and_use(void)
     if (status == MH_OK)
         status = mh_tokenizer_save(context, t, path);
     mh_tokens_free(context, &tokens);
-    mh_text_buffer_free(context, &out);
+    mh_buffer_free(context, &out);
     mh_tokenizer_free(t);
     return status;
 }

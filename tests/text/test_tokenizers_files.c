@@ -392,7 +392,7 @@ static mh_status load_and_encode(void)
 {
     mh_tokenizer *t;
     mh_encoding e = {0};
-    mh_text_buffer text = {0};
+    mh_buffer text = {0};
     mh_text_stream stream = {0};
     const mh_text pair = TEXT("unables \xC3\xA9\xCC\x81 [MASK]");
     mh_status status = mh_tokenizer_load_directory(context, directory, &t);
@@ -403,7 +403,7 @@ static mh_status load_and_encode(void)
     if (status == MH_OK)
         status = mh_text_stream_next(context, t, true, 8, &stream, &text);
     mh_text_stream_free(context, &stream);
-    mh_text_buffer_free(context, &text);
+    mh_buffer_free(context, &text);
     mh_encoding_free(context, &e);
     mh_tokenizer_free(t);
     return status;

@@ -32,29 +32,29 @@ static void check_encoding(const char *name, const json_t *one, const mh_encodin
 }
 
 // Token by token, the parts together are the whole, and each is valid.
-static void check_stream(const mh_tokenizer *t, const mh_encoding *e, const mh_text_buffer *whole)
+static void check_stream(const mh_tokenizer *t, const mh_encoding *e, const mh_buffer *whole)
 {
     mh_text_stream stream = {0};
-    mh_text_buffer part = {0};
+    mh_buffer part = {0};
     size_t size = 0;
     for (size_t i = 0; i <= e->count; i++) {
         int32_t id = i < e->count ? e->ids[i] : -1;
         test_ok(context, mh_text_stream_next(context, t, true, id, &stream, &part));
-        assert_int_equal(mh_utf8_valid(part.bytes, part.size), part.size);
+        assert_int_equal(mh_utf8_valid(part.data, part.size), part.size);
         assert_true(size + part.size <= whole->size);
         if (part.size > 0)
-            assert_memory_equal(whole->bytes + size, part.bytes, part.size);
+            assert_memory_equal(whole->data + size, part.data, part.size);
         size += part.size;
     }
     assert_int_equal(size, whole->size);
     mh_text_stream_free(context, &stream);
-    mh_text_buffer_free(context, &part);
+    mh_buffer_free(context, &part);
 }
 
 static void check_case(const char *name, const mh_tokenizer *t, const json_t *one)
 {
     mh_encoding e = {0};
-    mh_text_buffer decoded = {0};
+    mh_buffer decoded = {0};
     const json_t *second = json_object_get(one, "pair");
     mh_text pair = text_of(second), wanted = text_of(json_object_get(one, "decoded"));
     test_ok(context,
@@ -63,13 +63,13 @@ static void check_case(const char *name, const mh_tokenizer *t, const json_t *on
     check_encoding(name, one, &e);
     test_ok(context, mh_tokenizer_decode_text(context, t, true, e.ids, e.count, &decoded));
     if (decoded.size != wanted.size ||
-        (decoded.size > 0 && memcmp(decoded.bytes, wanted.bytes, wanted.size) != 0))
-        fail_msg("%s: decoded \"%.*s\", expected \"%s\"", name, (int)decoded.size, decoded.bytes,
+        (decoded.size > 0 && memcmp(decoded.data, wanted.bytes, wanted.size) != 0))
+        fail_msg("%s: decoded \"%.*s\", expected \"%s\"", name, (int)decoded.size, decoded.data,
                  wanted.bytes);
     if (strcmp(name, "bpe unk") != 0) // its last token has no space behind it
         check_stream(t, &e, &decoded);
     mh_encoding_free(context, &e);
-    mh_text_buffer_free(context, &decoded);
+    mh_buffer_free(context, &decoded);
 }
 
 static void test_components(void **state)

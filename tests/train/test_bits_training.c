@@ -48,15 +48,15 @@ static void train_step(mh_context *context, mh_transformer *module, mh_tape *tap
         targets[i] = i % 11 == 3 ? -100 : i * 7 % V;
     const mh_tensor src_view = mh_tensor_3d(src, MH_F32, S, B, D);
     const mh_tensor tgt_view = mh_tensor_3d(tgt, MH_F32, T, B, D);
-    const mh_tensor output = mh_tensor_3d(r->output, MH_F32, T, B, D);
+    mh_tensor output = mh_tensor_3d(r->output, MH_F32, T, B, D);
     const mh_tensor rows = mh_tensor_2d(r->output, MH_F32, B * T, D);
     const mh_tensor table_view = mh_tensor_2d(table, MH_F32, V, D);
-    const mh_tensor logits_view = mh_tensor_2d(logits, MH_F32, B * T, V);
+    mh_tensor logits_view = mh_tensor_2d(logits, MH_F32, B * T, V);
     const mh_tensor targets_view = mh_tensor_1d(targets, MH_I64, B * T);
-    const mh_tensor drows = mh_tensor_2d(doutput, MH_F32, B * T, D);
+    mh_tensor drows = mh_tensor_2d(doutput, MH_F32, B * T, D);
     const mh_tensor dout = mh_tensor_3d(doutput, MH_F32, T, B, D);
-    const mh_tensor dsrc = mh_tensor_3d(r->dsrc, MH_F32, S, B, D);
-    const mh_tensor dtgt = mh_tensor_3d(r->dtgt, MH_F32, T, B, D);
+    mh_tensor dsrc = mh_tensor_3d(r->dsrc, MH_F32, S, B, D);
+    mh_tensor dtgt = mh_tensor_3d(r->dtgt, MH_F32, T, B, D);
     mh_transformer_options o = mh_transformer_options_default();
     o.tgt_causal = o.training = true;
     o.seed = 77;
@@ -165,8 +165,8 @@ static void *use(void *arg)
     o.tape = tape;
     const size_t floats = mh_transformer_parameters(u->module)->floats;
     const mh_tensor src = mh_tensor_3d((float *)u->src, MH_F32, S, B, D);
-    const mh_tensor out = mh_tensor_3d(u->output, MH_F32, S, B, D);
-    const mh_tensor dsrc = mh_tensor_3d(u->dsrc, MH_F32, S, B, D);
+    mh_tensor out = mh_tensor_3d(u->output, MH_F32, S, B, D);
+    mh_tensor dsrc = mh_tensor_3d(u->dsrc, MH_F32, S, B, D);
     for (int n = 0; n < 10 && u->fine; n++) {
         memset(u->gradients, 0, floats * sizeof(float));
         u->fine = !mh_transformer_forward(context, u->module, &o, &src, NULL, &out) &&

@@ -358,7 +358,7 @@ static void test_bomb(void **state)
         size_t before = memory.live;
         memory.peak = before;
         test_refused(context, parse(packed.bytes, packed.size, &t, &c), MH_ERROR_FORMAT,
-                     "memory.tsv: the gzip data expand more than 100 times");
+                     "memory.tsv: the gzip data expands more than 100 times");
         assert_true(memory.peak - before < 32 << 20);
         assert_int_equal(memory.live, before);
         blob_free(&packed);
@@ -419,7 +419,7 @@ static void test_damaged_gzip(void **state)
     size_t harmless = 0;
     for (size_t size = 0; size < packed.size; size++)
         test_refused(context, parse(packed.bytes, size, NULL, &c), MH_ERROR_FORMAT,
-                     size < 2 ? "no sentence" : "cut off");
+                     size < 2 ? "no sentence" : "truncated");
     for (size_t i = 0; i < packed.size; i++) {
         packed.bytes[i] ^= 0x10;
         mh_status status = parse(packed.bytes, packed.size, NULL, &c);

@@ -34,6 +34,7 @@ static int set_up(void **state)
         return -1;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("reference", reference));
+    reference_result = mh_train_result_default();
     mh_status status = mh_train(context, &options, &reference_result);
     if (status)
         fprintf(stderr, "%s\n", mh_error_message(context));
@@ -112,7 +113,7 @@ static mh_train_result run_with(stopper *s, const char *directory, size_t thread
 {
     mh_context *context = test_context(NULL, threads);
     mh_train_options options = train_place_options(&place, directory);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.event = count_events;
     options.user = s;
     test_ok(context, mh_train(context, &options, &result));
@@ -200,7 +201,7 @@ static void test_locale(void **state)
 {
     (void)state;
     char directory[96], log[128];
-    mh_bytes text;
+    mh_buffer text;
     run(directory_of("locale", directory), 1, 9, NULL);
     test_comma_locale();
     run(directory, 1, 0, NULL);
@@ -209,7 +210,7 @@ static void test_locale(void **state)
     assert_true(train_runs_equal(directory, reference));
     snprintf(log, sizeof log, "%s/log.jsonl", directory);
     test_ok(context, mh_view_curve_text(context, log, 80, &text));
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
     mh_context_free(context);
 }
 
@@ -236,7 +237,7 @@ static void test_longer(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("longer", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.after.count = 6; // a multiple of save_every: the end saves, too
     options.valid_every.count = 3;
     test_ok(context, mh_train(context, &options, &result));
@@ -270,7 +271,7 @@ static void test_equal_scores(void **state)
     double lowest = INFINITY;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, directory_of("equal", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.after.count = 3;
     options.valid_every = (mh_duration){1, MH_UPDATES};
     options.event = tell_loss;
@@ -329,7 +330,7 @@ static void test_warmup(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("warmup", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_train_event event = {0};
     o.warmup = mh_train_options_default().warmup;
     o.after.count = 30;
@@ -364,7 +365,7 @@ static void test_short_run_is_logged(void **state)
     size_t lines = 0;
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("logged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.after.count = 14;
     o.valid = NULL;
     o.save_every.count = 100;
@@ -385,15 +386,17 @@ static void test_other_settings(void **state)
     (void)state;
     mh_context *context = test_context(NULL, 1);
     mh_train_options options = train_place_options(&place, reference);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     options.seed = 2;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "seed: the run");
     options = train_place_options(&place, reference);
     options.data = place.valid;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT,
-                 "data: the run was begun with other sentences");
+                 "data: the run was started with other sentences");
     options = train_place_options(&place, reference);
-    options.model.d_model = 32;
+    mh_translator_config model = *options.model;
+    model.d_model = 32;
+    options.model = &model;
     test_refused(context, mh_train(context, &options, &result), MH_ERROR_FORMAT, "model: the run");
     mh_context_free(context);
 }
@@ -403,7 +406,7 @@ static void test_arguments(void **state)
     (void)state;
     char directory[96];
     mh_context *context = test_context(NULL, 1);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_train_options o = train_place_options(&place, NULL);
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "directory");
     o = train_place_options(&place, directory_of("arguments", directory));
@@ -447,13 +450,13 @@ static void test_model_is_not_replaced(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("model", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     assert_int_equal(mkdir(directory, 0777), 0);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "no training run");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "not a training run");
     mh_context_free(context);
 }
 
@@ -462,7 +465,7 @@ static void test_directory_is_locked(void **state)
     (void)state;
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, reference);
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_directory directory;
     test_ok(context, mh_directory_open(context, reference, &directory));
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "another process");
@@ -495,7 +498,7 @@ static void test_nothing_is_inherited(void **state)
     mh_context *context = test_context(NULL, 2);
     mh_train_options o = train_place_options(&place, directory_of("inherited", directory));
     size_t before = inherited();
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.event = compare_inherited;
     o.user = &before;
     test_ok(context, mh_train(context, &o, &result));
@@ -503,20 +506,20 @@ static void test_nothing_is_inherited(void **state)
     mh_context_free(context);
 }
 
-// A rate that no training survives: the checkpoint of before stands.
+// A rate that no training survives: the previous checkpoint is kept.
 static void test_diverged(void **state)
 {
     (void)state;
     char directory[96];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("diverged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     mh_directory opened;
     o.learning_rate = 1e30;
     o.clip = 0;
     o.save_every.count = 1;
     o.valid = NULL;
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_DIVERGED, "checkpoint stands");
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_DIVERGED, "checkpoint is kept");
     test_ok(context, mh_directory_open(context, directory, &opened));
     assert_true(mh_directory_has(&opened, "checkpoint.safetensors"));
     assert_true(mh_directory_has(&opened, "model.safetensors"));
@@ -530,7 +533,7 @@ static void test_damaged_checkpoint(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("damaged", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.after.count = 3;
     test_ok(context, mh_train(context, &o, &result));
     snprintf(path, sizeof path, "%s/checkpoint.safetensors", directory);
@@ -572,7 +575,7 @@ static void test_impossible_progress(void **state)
     char directory[96], path[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("impossible", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     o.batch_tokens = 1 << 20; // an epoch is one batch
     o.after = (mh_duration){3, MH_UPDATES};
     o.valid = NULL;
@@ -611,7 +614,7 @@ static void test_loss_falls(void **state)
     char directory[96];
     mh_context *context = test_context(NULL, 2);
     mh_train_options o = train_place_options(&place, directory_of("falls", directory));
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     losses l = {0};
     o.after.count = 120;
     o.save_every.count = o.valid_every.count = 120;

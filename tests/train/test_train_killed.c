@@ -37,7 +37,7 @@ static void train_in_child(const char *directory, size_t threads)
 {
     mh_context_options c = mh_context_options_default();
     mh_context *context;
-    mh_train_result result;
+    mh_train_result result = mh_train_result_default();
     c.threads = threads;
     const mh_train_options options = options_for(directory);
     const bool done = mh_context_create(&c, &context, NULL, 0) == MH_OK &&

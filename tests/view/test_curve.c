@@ -23,9 +23,9 @@ static mh_status parse(const char *text)
     return status;
 }
 
-static mh_bytes draw(const char *text)
+static mh_buffer draw(const char *text)
 {
-    mh_bytes svg;
+    mh_buffer svg;
     test_ok(context, parse(text));
     test_ok(context, mh_curve_draw_svg(context, &history, &svg));
     mh_run_history_free(context, &history);
@@ -118,7 +118,7 @@ static void check_points(const char *svg, const char *class, ruler x, ruler y, s
 static void test_slots(void **state)
 {
     (void)state;
-    mh_bytes svg = draw(small_log);
+    mh_buffer svg = draw(small_log);
     ruler x = read_ruler(svg.data, "m update", false, 0);
     ruler epochs = read_ruler(svg.data, "m epoch", false, 0);
     ruler loss = read_ruler(svg.data, "e loss", true, -4.5);
@@ -138,22 +138,22 @@ static void test_slots(void **state)
     assert_null(strstr(svg.data, "<script"));
     assert_null(strstr(svg.data, "href"));
     assert_null(strstr(svg.data, "url("));
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
 }
 
 // BLEU ends at 100, and the label of a best one up there is within the frame.
 static void test_highest_bleu(void **state)
 {
     (void)state;
-    mh_bytes svg = draw("{\"update\": 10, \"epoch\": 1, \"valid_loss\": 3, \"bleu\": 50}\n"
-                        "{\"update\": 20, \"epoch\": 2, \"valid_loss\": 1, \"bleu\": 100}\n");
+    mh_buffer svg = draw("{\"update\": 10, \"epoch\": 1, \"valid_loss\": 3, \"bleu\": 50}\n"
+                         "{\"update\": 20, \"epoch\": 2, \"valid_loss\": 1, \"bleu\": 100}\n");
     ruler bleu = read_ruler(svg.data, "right", true, -4.5);
     assert_int_equal(bleu.ticks, 6);
     assert_null(strstr(svg.data, ">120<"));
     const char *label = strstr(svg.data, "<text class=\"best e right\"");
     assert_non_null(label);
     assert_true(strtod(strstr(label, " y=\"") + 4, NULL) > bleu.from + 100 * bleu.scale);
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
 }
 
 // The loss of training is with label smoothing, that of validation without: the legend says so.
@@ -163,15 +163,15 @@ static void test_smoothing(void **state)
     static const char log[] =
         "{\"update\": 10, \"epoch\": 1, \"loss\": 0.94, \"label_smoothing\": 0.15}\n"
         "{\"update\": 10, \"epoch\": 1, \"valid_loss\": 0.07, \"bleu\": 90}\n";
-    mh_bytes svg = draw(log), text;
+    mh_buffer svg = draw(log), text;
     assert_non_null(strstr(svg.data, ">training loss 0.940 (label smoothing 0.15)</text>"));
     assert_non_null(strstr(svg.data, ">validation loss 0.070 (no smoothing)</text>"));
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
     test_ok(context, parse(log));
     test_ok(context, mh_curve_draw_text(context, &history, 40, &text));
     assert_non_null(strstr(text.data, "at update 10 (label smoothing 0.15)\n"));
     assert_non_null(strstr(text.data, "at update 10 (no smoothing)\n"));
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
     mh_run_history_free(context, &history);
     test_refused(context,
                  parse("{\"update\": 1, \"epoch\": 1, \"loss\": 1, "
@@ -183,18 +183,18 @@ static void test_smoothing(void **state)
 static void test_few(void **state)
 {
     (void)state;
-    mh_bytes svg = draw("{\"update\": 0, \"epoch\": 0, \"loss\": 1}\n");
+    mh_buffer svg = draw("{\"update\": 0, \"epoch\": 0, \"loss\": 1}\n");
     assert_null(strstr(svg.data, "class=\"bleu"));
     assert_null(strstr(svg.data, ">BLEU"));
     assert_null(strstr(svg.data, "epochs</text>\n<text")); // no axis, but in the name
     assert_non_null(strstr(svg.data, "h0\"/>"));
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
     svg = draw("{\"update\": 7, \"epoch\": 1, \"valid_loss\": -1e30}\n"
                "{\"update\": 9007199254740992, \"epoch\": 1e9, \"valid_loss\": 1e30}\n");
     assert_null(strstr(svg.data, "training loss"));
     assert_null(strstr(svg.data, "nan"));
     assert_null(strstr(svg.data, "inf"));
-    mh_bytes_free(context, &svg);
+    mh_buffer_free(context, &svg);
 }
 
 // Round steps, ends within or at ticks, places that are linear.
@@ -221,7 +221,7 @@ static void test_axes(void **state)
 
 // ---- thinning -----------------------------------------------------------------------------
 
-static mh_bytes long_log(size_t lines, size_t spike)
+static mh_buffer long_log(size_t lines, size_t spike)
 {
     mh_appender to = {.context = context};
     for (size_t i = 1; i <= lines; i++)
@@ -230,7 +230,7 @@ static mh_bytes long_log(size_t lines, size_t spike)
                          : i % 2    ? "2"
                                     : "3");
     assert_false(to.failed);
-    return to.bytes;
+    return to.buffer;
 }
 
 static void test_thinning(void **state)
@@ -240,7 +240,7 @@ static void test_thinning(void **state)
     const size_t lines[] = {999, 1000, 1001, 1002, 54321};
     for (size_t n = 0; n < sizeof lines / sizeof *lines; n++) {
         size_t spike = lines[n] * 2 / 3;
-        mh_bytes log = long_log(lines[n], spike), svg = draw(log.data);
+        mh_buffer log = long_log(lines[n], spike), svg = draw(log.data);
         ruler x = read_ruler(svg.data, "m update", false, 0);
         ruler loss = read_ruler(svg.data, "e loss", true, -4.5);
         size_t count = read_path(svg.data, "train", x, loss, points, MH_CURVE_POINTS_MAX);
@@ -255,8 +255,8 @@ static void test_thinning(void **state)
         assert_true(fabs(where - (double)spike) <= 0.02 / x.scale);
         assert_true(fabs(points[0][0] - 1) <= 0.02 / x.scale);
         assert_true(fabs(points[count - 1][0] - (double)lines[n]) <= 0.02 / x.scale);
-        mh_bytes_free(context, &svg);
-        mh_bytes_free(context, &log);
+        mh_buffer_free(context, &svg);
+        mh_buffer_free(context, &log);
     }
 }
 
@@ -266,7 +266,7 @@ static void test_text(void **state)
 {
     (void)state;
     for (size_t width = MH_CURVE_WIDTH_MIN; width < 200; width += 3) {
-        mh_bytes text;
+        mh_buffer text;
         test_ok(context, parse(small_log));
         test_ok(context, mh_curve_draw_text(context, &history, width, &text));
         mh_run_history_free(context, &history);
@@ -282,7 +282,7 @@ static void test_text(void **state)
             line += length + 1;
         }
         assert_int_equal(widest, width);
-        mh_bytes_free(context, &text);
+        mh_buffer_free(context, &text);
     }
 }
 
@@ -365,7 +365,7 @@ static void test_files(void **state)
     assert_int_equal(write(fd, small_log, strlen(small_log)), strlen(small_log));
     close(fd);
     snprintf(image, sizeof image, "%s.svg", log);
-    mh_bytes svg, text;
+    mh_buffer svg, text;
     test_ok(context, mh_view_curve(context, log, &svg));
     test_ok(context, mh_view_curve_text(context, log, 80, &text));
     test_ok(context, mh_view_curve_write(context, log, image));
@@ -373,8 +373,8 @@ static void test_files(void **state)
     assert_int_equal(written.size, svg.size);
     assert_memory_equal(written.bytes, svg.data, svg.size);
     blob_free(&written);
-    mh_bytes_free(context, &svg);
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &svg);
+    mh_buffer_free(context, &text);
     test_refused(context, mh_view_curve_text(context, log, 19, &text), MH_ERROR_ARGUMENT,
                  "width: found 19, expected 20 to 10000");
     unlink(log);
@@ -393,25 +393,25 @@ static void test_locale(void **state)
 {
     (void)state;
     test_comma_locale();
-    mh_bytes other = draw(small_log);
+    mh_buffer other = draw(small_log);
     setlocale(LC_NUMERIC, "C");
-    mh_bytes plain = draw(small_log);
+    mh_buffer plain = draw(small_log);
     assert_string_equal(plain.data, other.data);
-    mh_bytes_free(context, &plain);
-    mh_bytes_free(context, &other);
+    mh_buffer_free(context, &plain);
+    mh_buffer_free(context, &other);
 }
 
 static mh_status read_and_draw(void)
 {
-    mh_bytes svg = {0}, text = {0};
+    mh_buffer svg = {0}, text = {0};
     mh_status status = parse(small_log);
     if (status == MH_OK)
         status = mh_curve_draw_svg(context, &history, &svg);
     if (status == MH_OK)
         status = mh_curve_draw_text(context, &history, 40, &text);
     mh_run_history_free(context, &history);
-    mh_bytes_free(context, &svg);
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &svg);
+    mh_buffer_free(context, &text);
     return status;
 }
 

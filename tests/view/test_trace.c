@@ -85,7 +85,7 @@ static void test_given(void **state)
     static float weights[] = {1, 0, 0.5f, 0.5f};
     mh_trace t = mh_trace_default();
     mh_trace_file *file;
-    mh_bytes json;
+    mh_buffer json;
     t.target = (mh_trace_tokens){.count = 2, .text = chosen};
     t.given = (mh_trace_tokens){.count = 2, .text = given, .word_start = starts};
     t.groups[MH_TRACE_DECODER].weights = mh_tensor_4d(weights, MH_F32, 1, 1, 2, 2);
@@ -100,7 +100,7 @@ static void test_given(void **state)
     test_ok(context, mh_view_data(context, NULL, read, &json));
     assert_non_null(strstr(json.data, "\"queries\":\"given\",\"keys\":\"given\""));
     assert_non_null(strstr(json.data, "\"queries\":\"target\",\"keys\":null"));
-    mh_bytes_free(context, &json);
+    mh_buffer_free(context, &json);
     mh_trace_file_free(file);
     t.given.count = 1;
     assert_int_equal(mh_trace_check(context, &t), MH_ERROR_ARGUMENT);
@@ -219,7 +219,7 @@ static void test_refusals(void **state)
     mh_trace_group *g = &t.groups[MH_TRACE_CROSS];
     test_ok(context, mh_trace_check(context, &t));
     refused(NULL, "NULL");
-    t.struct_size--, refused(&t, "version"), t = good_trace();
+    t.struct_size--, refused(&t, "mh_trace.struct_size"), t = good_trace();
     t.source.count--, refused(&t, "4 tokens for 5 keys"), t = good_trace();
     t.target.text = missing, refused(&t, "target: token 1 is NULL"), t = good_trace();
     // What no group uses is written and drawn all the same.
@@ -231,7 +231,7 @@ static void test_refusals(void **state)
     refused(&t, "target: token 1 is NULL"), t = good_trace();
     t.groups[MH_TRACE_DECODER].k = g->k;
     refused(&t, "decoder.self: tensors without weights"), t = good_trace();
-    g->v.data = NULL, refused(&t, "only together"), t = good_trace();
+    g->v.data = NULL, refused(&t, "must be given together"), t = good_trace();
     g->k.shape[1] = 3, refused(&t, "divides"), t = good_trace();
     g->q.shape[3] = 1, refused(&t, "cross.k"), t = good_trace();
     g->out.rank = 2, refused(&t, "(2, 3, n)"), t = good_trace();

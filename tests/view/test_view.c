@@ -89,7 +89,7 @@ static void check_data(int bits)
 {
     mh_trace t = random_trace();
     mh_view_options options = mh_view_options_default();
-    mh_bytes json;
+    mh_buffer json;
     options.bits = bits;
     test_ok(context, mh_view_data(context, &options, &t, &json));
     json_t *root = json_loadb(json.data, json.size, JSON_REJECT_DUPLICATES, NULL);
@@ -101,7 +101,7 @@ static void check_data(int bits)
     for (size_t n = 0; n < L * H; n++)
         check_chunk(json_string_value(json_array_get(chunks, n)), bits, weights + n * T * S);
     json_decref(root);
-    mh_bytes_free(context, &json);
+    mh_buffer_free(context, &json);
 }
 
 static void test_data(void **state)
@@ -126,7 +126,7 @@ static void test_page(void **state)
     (void)state;
     mh_trace t = random_trace();
     mh_view_options options = mh_view_options_default();
-    mh_bytes page, empty, served;
+    mh_buffer page, empty, served;
     test_ok(context, mh_view_page(context, NULL, NULL, &empty));
     test_ok(context, mh_view_page(context, &options, &t, &page));
     options.served = true;
@@ -142,9 +142,9 @@ static void test_page(void **state)
     assert_non_null(strstr(page.data, "connect-src 'none'"));
     assert_non_null(strstr(served.data, "connect-src 'self'"));
     assert_null(strstr(page.data, "unsafe"));
-    mh_bytes_free(context, &page);
-    mh_bytes_free(context, &empty);
-    mh_bytes_free(context, &served);
+    mh_buffer_free(context, &page);
+    mh_buffer_free(context, &empty);
+    mh_buffer_free(context, &served);
 }
 
 // ---- the text -----------------------------------------------------------------------------
@@ -161,7 +161,7 @@ static void check_text(size_t width, bool colour)
 {
     mh_trace t = random_trace();
     mh_view_options options = mh_view_options_default();
-    mh_bytes text;
+    mh_buffer text;
     options.width = width;
     options.colour = colour;
     test_ok(context, mh_view_text(context, &options, &t, &text));
@@ -179,7 +179,7 @@ static void check_text(size_t width, bool colour)
             assert_true(columns_of(line, length) <= width);
         line += length + 1;
     }
-    mh_bytes_free(context, &text);
+    mh_buffer_free(context, &text);
 }
 
 static void test_text(void **state)
@@ -198,7 +198,7 @@ static void test_options(void **state)
     (void)state;
     mh_trace t = random_trace();
     mh_view_options options = mh_view_options_default();
-    mh_bytes bytes;
+    mh_buffer bytes;
     options.layer = L;
     test_refused(context, mh_view_page(context, &options, &t, &bytes), MH_ERROR_ARGUMENT,
                  "layer: found 2, expected 0 to 1");
@@ -222,13 +222,13 @@ static void test_options(void **state)
 static mh_status view_every_way(void)
 {
     mh_status (*const views[])(mh_context *, const mh_view_options *, const mh_trace *,
-                               mh_bytes *) = {mh_view_page, mh_view_data, mh_view_text};
+                               mh_buffer *) = {mh_view_page, mh_view_data, mh_view_text};
     const mh_trace t = random_trace();
     mh_status status = MH_OK;
     for (size_t i = 0; i < 3 && status == MH_OK; i++) {
-        mh_bytes bytes;
+        mh_buffer bytes;
         status = views[i](context, NULL, &t, &bytes);
-        mh_bytes_free(context, &bytes);
+        mh_buffer_free(context, &bytes);
     }
     return status;
 }

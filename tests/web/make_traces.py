@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the traces that the page is tested and designed with (docs/trace-format.md).
+"""Writes the traces that the page is tested and designed with (docs/reference/trace-format.md).
 
 usage: make_traces.py FOLDER
 

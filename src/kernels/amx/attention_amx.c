@@ -211,6 +211,8 @@ typedef struct with_softmax {
 
 MH_ALWAYS_INLINE with_softmax start(const mh_softmax_tile *step)
 {
+    MH_CONTRACT(step->m <= ROWS && step->n >= 1 && step->n <= MH_KEY_TILE && step->scale > 0);
+    MH_CONTRACT(step->columns % STEP == 0 && step->before % STEP == 0);
     start_max(step);
     return (with_softmax){step, load_constants(step->scale), 0, 0};
 }
@@ -252,14 +254,15 @@ void mh_softmax_tile_amx(const mh_softmax_tile *step)
     finish(&s);
 }
 
-// A step of k with its loads, for two groups and two blocks, with a softmax row after each product.
+// A step of k with its loads, for two micro-panels and two blocks, with a softmax row after each
+// product.
 MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
 {
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
     _tile_dpbf16ps(0, 4, 6);
     softmax_tile_next(s);
-    LOAD_TILE(5, o->a + o->group);
+    LOAD_TILE(5, o->a + o->micro_panel);
     _tile_dpbf16ps(2, 5, 6);
     softmax_tile_next(s);
     STREAM_TILE(7, o->b + TILE);
@@ -269,19 +272,21 @@ MH_ALWAYS_INLINE void gemm_softmax(const operands *o, with_softmax *s)
     softmax_tile_next(s);
 }
 
-bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
+bool mh_gemm_softmax_amx(const mh_gemm_args *args, const mh_softmax_tile *step)
 {
-    if (m <= SIDE || n % (2 * SIDE) || !is_plain(step))
+    const mh_gemm_args x = *args;
+    check_operands(args);
+    MH_CONTRACT(!x.accumulate);
+    if (x.m <= SIDE || x.n % (2 * SIDE) || !is_plain(step))
         return false;
-    const char *tile = b;
+    operands block = operands_of(&x);
     with_softmax s = start(step);
-    for (size_t column = 0; column < n; column += 2 * SIDE, tile += 2 * TILE) {
-        operands o = {a, tile, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    for (size_t column = 0; column < x.n; column += 2 * SIDE, block.b += 2 * TILE) {
+        operands o = block;
         clear_sums();
-        for (size_t i = 0; i < k; i += STEP, o.a += TILE, o.b += o.right_step)
+        for (size_t i = 0; i < x.k; i += STEP, o.a += TILE, o.b += o.right_step)
             gemm_softmax(&o, &s);
-        store_sums(2, 2, c + column, ldc);
+        store_sums(2, 2, x.c + column, (size_t)x.ldc);
     }
     finish(&s);
     return true;

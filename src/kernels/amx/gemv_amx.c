@@ -78,26 +78,26 @@ MH_ALWAYS_INLINE void leave_flushing(uint32_t saved)
     __asm__ volatile("ldmxcsr %0" : : "m"(saved) : "memory");
 }
 
-void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate)
+void mh_gemv_amx(const mh_gemm_args *args)
 {
+    const mh_gemm_args x = *args;
+    MH_CONTRACT(x.m >= 1 && x.m <= MH_GEMV_ROWS && x.b_type == MH_ROW_BF16);
     const uint32_t saved = enter_flushing();
-    const char *tile = a;
-    (void)type, (void)lda; // bf16, packed
-    for (size_t i = 0; i < m && !accumulate; i++)
-        memset(c + i * ldc, 0, n * sizeof *c);
-    for (size_t l = 0; l < k; l += STEP, tile += TILE) {
+    const char *tile = x.a;
+    for (size_t i = 0; i < x.m && !x.accumulate; i++)
+        memset(x.c + (ptrdiff_t)i * x.ldc, 0, x.n * sizeof *x.c);
+    for (size_t l = 0; l < x.k; l += STEP, tile += TILE) {
         float wide[SIDE][STEP];
-        for (size_t i = 0; i < m * STEP; i += SIDE) {
+        for (size_t i = 0; i < x.m * STEP; i += SIDE) {
             const __m256i narrow = _mm256_loadu_si256((const void *)(tile + i * sizeof(uint16_t)));
             _mm512_storeu_si512(&wide[0][0] + i,
                                 _mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
         }
-        const uint16_t *rows = (const uint16_t *)b + (ptrdiff_t)l * ldb;
-        if (k - l >= STEP)
-            add_step(m, n, STEP, wide, rows, ldb, c, ldc);
+        const uint16_t *rows = (const uint16_t *)x.b + (ptrdiff_t)l * x.ldb;
+        if (x.k - l >= STEP)
+            add_step(x.m, x.n, STEP, wide, rows, x.ldb, x.c, (size_t)x.ldc);
         else
-            add_step(m, n, k - l, wide, rows, ldb, c, ldc);
+            add_step(x.m, x.n, x.k - l, wide, rows, x.ldb, x.c, (size_t)x.ldc);
     }
     leave_flushing(saved);
 }

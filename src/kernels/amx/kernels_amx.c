@@ -3,7 +3,7 @@
 // into 16 x 16 f32 sums: 16 times the throughput of AVX-512 FMAs.
 //
 //     A operand                             B operand
-//     groups of 16 rows; in each,           steps of 32 k; in each,
+//     micro-panels of 16 rows; in each,     steps of 32 k; in each,
 //     steps of 32 k:                        blocks of 16 columns:
 //
 //     row 0   k0 k1 k2 .. k31  bf16         pair 0    c0: k0 k1 | c1: k0 k1 | .. c15
@@ -14,7 +14,7 @@
 // enter() and leave(). Tile products treat denormals as 0, whatever the floating-point environment.
 //
 // f32 stays with AVX-512 FMAs: split into three bf16 parts per element, six products, it was more
-// accurate but no faster; docs/kernels.md has the figures.
+// accurate but no faster; docs/tuning/tuning-log.md has the figures.
 #include "kernels/amx/tiles_amx.h"
 #include "kernels/avx512/simd_avx512.h"
 #include "kernels/levels.h"
@@ -55,84 +55,79 @@ MH_ALWAYS_INLINE void prefetch_next(mh_gemm_prefetch *prefetch)
         prefetch->rows--, prefetch->target += prefetch->stride;
 }
 
-MH_ALWAYS_INLINE void gemm_steps(const int groups, const int blocks, size_t steps, operands o,
+MH_ALWAYS_INLINE void gemm_steps(const int micro_panels, const int blocks, size_t steps, operands o,
                                  mh_gemm_prefetch *prefetch)
 {
-    load_operands(groups, blocks, &o);
+    load_operands(micro_panels, blocks, &o);
     for (size_t i = 0; i + 1 < steps; i++) {
         prefetch_next(prefetch);
-        if (groups == 1)
+        if (micro_panels == 1)
             prefetch_b(blocks, o.b);
         o.a += TILE;
         o.b += o.right_step;
-        gemm_step(groups, blocks, &o);
+        gemm_step(micro_panels, blocks, &o);
     }
     prefetch_next(prefetch);
-    gemm_step(groups, blocks, NULL);
+    gemm_step(micro_panels, blocks, NULL);
 }
 
-MH_ALWAYS_INLINE void gemm_block(const int groups, const int blocks, size_t steps, operands o,
+MH_ALWAYS_INLINE void gemm_block(const int micro_panels, const int blocks, size_t steps, operands o,
                                  float *c, size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
 {
     if (accumulate)
-        load_sums(groups, blocks, c, ldc);
+        load_sums(micro_panels, blocks, c, ldc);
     else
         clear_sums();
     if (steps)
-        gemm_steps(groups, blocks, steps, o, prefetch);
-    store_sums(groups, blocks, c, ldc);
+        gemm_steps(micro_panels, blocks, steps, o, prefetch);
+    store_sums(micro_panels, blocks, c, ldc);
 }
 
 // All columns over `steps` steps of k.
-MH_ALWAYS_INLINE void gemm_columns(const int groups, size_t n, size_t steps, operands o, float *c,
-                                   size_t ldc, bool accumulate, mh_gemm_prefetch *prefetch)
+MH_ALWAYS_INLINE void gemm_columns(const int micro_panels, const mh_gemm_args *x, size_t steps,
+                                   operands o, bool accumulate, mh_gemm_prefetch *prefetch)
 {
+    const size_t ldc = (size_t)x->ldc;
+    float *c = x->c;
+    size_t n = x->n;
     for (; n >= 2 * SIDE; n -= 2 * SIDE, o.b += 2 * TILE, c += 2 * SIDE)
-        gemm_block(groups, 2, steps, o, c, ldc, accumulate, prefetch);
+        gemm_block(micro_panels, 2, steps, o, c, ldc, accumulate, prefetch);
     if (n)
-        gemm_block(groups, 1, steps, o, c, ldc, accumulate, prefetch);
+        gemm_block(micro_panels, 1, steps, o, c, ldc, accumulate, prefetch);
 }
 
-// K is split so that A, 32 KiB of two groups, stays in the L1 from one block of columns to the
-// next. Storing and reloading sums in between costs less.
-MH_ALWAYS_INLINE void gemm_groups(const int groups, size_t n, size_t k, const void *a,
-                                  ptrdiff_t lda, const void *b, size_t ldb, float *c, size_t ldc,
-                                  bool accumulate, mh_gemm_prefetch prefetch)
+// K is split so that A, 32 KiB of two micro-panels, stays in the L1 from one block of columns to
+// the next. Storing and reloading sums in between costs less.
+MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, const mh_gemm_args *x)
 {
     enum { STAY = 16 };
-    const size_t steps = (k + STEP - 1) / STEP;
+    const size_t steps = (x->k + STEP - 1) / STEP;
     const size_t parts = steps > STAY ? (steps + STAY - 1) / STAY : 1;
-    operands o = {a, b, (size_t)lda / STEP * TILE, ldb / SIDE * TILE};
+    mh_gemm_prefetch prefetch = x->prefetch ? *x->prefetch : (mh_gemm_prefetch){0};
+    operands o = operands_of(x);
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
-        gemm_columns(groups, n, part, o, c, ldc, accumulate || i > 0, &prefetch);
+        gemm_columns(micro_panels, x, part, o, x->accumulate || i > 0, &prefetch);
         o.a += part * TILE;
         o.b += part * o.right_step;
     }
 }
 
-static void gemm_prefetch(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                          size_t ldb, float *c, size_t ldc, bool accumulate,
-                          const mh_gemm_prefetch *prefetch)
+static void gemm(const mh_gemm_args *args)
 {
-    if (m <= SIDE)
-        gemm_groups(1, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+    const mh_gemm_args x = *args;
+    check_operands(args);
+    if (x.m <= SIDE)
+        gemm_micro_panels(1, &x);
     else
-        gemm_groups(2, n, k, a, lda, b, ldb, c, ldc, accumulate, *prefetch);
+        gemm_micro_panels(2, &x);
 }
 
-static void gemm(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                 size_t ldb, float *c, size_t ldc, bool accumulate)
+static void gemm_softmax(const mh_gemm_args *args, const mh_softmax_tile *step)
 {
-    gemm_prefetch(m, n, k, a, lda, b, ldb, c, ldc, accumulate, &(mh_gemm_prefetch){0});
-}
-
-static void gemm_softmax(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step)
-{
-    if (mh_gemm_softmax_amx(m, n, k, a, lda, b, ldb, c, ldc, step))
+    if (mh_gemm_softmax_amx(args, step))
         return;
-    gemm(m, n, k, a, lda, b, ldb, c, ldc, false);
+    gemm(args);
     mh_softmax_tile_amx(step);
 }
 
@@ -146,8 +141,8 @@ static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF :
 
 // Two times 16 elements as bf16: they are bf16 already if `narrow`, else f32 to be rounded to
 // nearest even (NaN stays NaN).
-MH_ALWAYS_INLINE __m512i two_halves(const bool narrow, __mmask16 n_low, const void *low,
-                                    __mmask16 n_high, const void *high)
+MH_ALWAYS_INLINE __m512i load_two_bf16(const bool narrow, __mmask16 n_low, const void *low,
+                                       __mmask16 n_high, const void *high)
 {
     if (!narrow)
         return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(n_high, high),
@@ -164,7 +159,7 @@ MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, 
     const size_t half = SIDE * (narrow ? sizeof(uint16_t) : sizeof(float));
     for (size_t i = 0; i < SIDE; i++, from += i < rows ? stride : 0)
         words[i] =
-            i < rows ? two_halves(narrow, low, from, high, from + half) : _mm512_setzero_si512();
+            i < rows ? load_two_bf16(narrow, low, from, high, from + half) : _mm512_setzero_si512();
 }
 
 // Up to 32 rows of up to 16 elements: rows 2i and 2i + 1 interleaved element by element.
@@ -179,8 +174,9 @@ MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers,
     for (size_t i = 0; i < SIDE; i++) {
         const char *even = from + (2 * i < rows ? (ptrdiff_t)(2 * i) * stride : 0);
         const char *odd = from + (2 * i + 1 < rows ? (ptrdiff_t)(2 * i + 1) * stride : 0);
-        words[i] = _mm512_permutexvar_epi16(order, two_halves(narrow, 2 * i < rows ? all : 0, even,
-                                                              2 * i + 1 < rows ? all : 0, odd));
+        words[i] =
+            _mm512_permutexvar_epi16(order, load_two_bf16(narrow, 2 * i < rows ? all : 0, even,
+                                                          2 * i + 1 < rows ? all : 0, odd));
     }
 }
 
@@ -236,12 +232,12 @@ MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const
                                     ptrdiff_t lda, char *to)
 {
     const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = lda * size;
-    const size_t group = (k + STEP - 1) / STEP * TILE;
+    const size_t micro_panel = (k + STEP - 1) / STEP * TILE;
     for (size_t j = 0; j < k; j += STEP, to += TILE)
         for (size_t i = 0; i < m; i += SIDE)
             pack_any_tile(narrow, true, true, k - j, m - i,
                           (const char *)a + (ptrdiff_t)i * size + (ptrdiff_t)j * stride, stride,
-                          to + i / SIDE * group);
+                          to + i / SIDE * micro_panel);
 }
 
 MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size_t k, size_t n,
@@ -256,34 +252,18 @@ MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size
                           step + j / SIDE * TILE);
 }
 
-static void pack_a(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
+static void pack_a(size_t m, size_t k, const mh_pack_source *a, void *to)
 {
-    pack_a_from(false, m, k, a, lda, to);
-}
-
-static void pack_a_t(size_t m, size_t k, const float *a, ptrdiff_t lda, void *to)
-{
-    pack_a_t_from(false, m, k, a, lda, to);
-}
-
-static void pack_a_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
-{
-    pack_a_from(true, m, k, a, lda, to);
-}
-
-static void pack_a_t_bf16(size_t m, size_t k, const uint16_t *a, ptrdiff_t lda, void *to)
-{
-    pack_a_t_from(true, m, k, a, lda, to);
-}
-
-static void pack_b(size_t k, size_t n, const float *b, size_t ldb, void *to, size_t columns)
-{
-    pack_b_from(false, false, k, n, b, (ptrdiff_t)ldb, to, columns);
-}
-
-static void pack_b_t(size_t k, size_t n, const float *b, ptrdiff_t ldb, void *to, size_t columns)
-{
-    pack_b_from(false, true, k, n, b, ldb, to, columns);
+    const bool narrow = a->type == MH_ROW_BF16;
+    MH_CONTRACT(a->type != MH_ROW_F16);
+    if (narrow && a->transposed)
+        pack_a_t_from(true, m, k, a->data, a->stride, to);
+    else if (narrow)
+        pack_a_from(true, m, k, a->data, a->stride, to);
+    else if (a->transposed)
+        pack_a_t_from(false, m, k, a->data, a->stride, to);
+    else
+        pack_a_from(false, m, k, a->data, a->stride, to);
 }
 
 // Up to 32 columns of two rows, a whole cache line each, as one row of two adjacent tiles. Masks
@@ -317,10 +297,18 @@ static void pack_b_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, vo
     }
 }
 
-static void pack_b_t_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                          size_t columns)
+static void pack_b(size_t k, size_t n, const mh_pack_source *b, void *to, size_t columns)
 {
-    pack_b_from(true, true, k, n, b, ldb, to, columns);
+    const bool narrow = b->type == MH_ROW_BF16;
+    MH_CONTRACT(b->type != MH_ROW_F16 && n <= columns && columns % SIDE == 0);
+    if (narrow && b->transposed)
+        pack_b_from(true, true, k, n, b->data, b->stride, to, columns);
+    else if (narrow)
+        pack_b_bf16(k, n, b->data, b->stride, to, columns);
+    else if (b->transposed)
+        pack_b_from(false, true, k, n, b->data, b->stride, to, columns);
+    else
+        pack_b_from(false, false, k, n, b->data, b->stride, to, columns);
 }
 
 // Elements of a column are stored in pairs.
@@ -389,7 +377,7 @@ static double bf16_peak(size_t iterations, float *sink)
 void mh_kernels_fill_amx(mh_kernels *table)
 {
     table->bf16 = (mh_gemm){.rows = ROWS,
-                            .group = SIDE,
+                            .micro_panel = SIDE,
                             .step = STEP,
                             .block = 512,
                             .prefetch_bytes = PREFETCH_BYTES,
@@ -400,19 +388,13 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .keep_warm = keep_warm,
                             .pack_a = pack_a,
                             .pack_b = pack_b,
-                            .pack_a_t = pack_a_t,
-                            .pack_b_t = pack_b_t,
-                            .pack_a_bf16 = pack_a_bf16,
-                            .pack_a_t_bf16 = pack_a_t_bf16,
-                            .pack_b_bf16 = pack_b_bf16,
-                            .pack_b_t_bf16 = pack_b_t_bf16,
                             .set_b_column = set_b_column,
                             .set_b_row = set_b_row,
                             .unpack_b = unpack_b,
                             .gemm = gemm,
-                            .gemm_prefetch = gemm_prefetch,
-                            .gemv = mh_gemv_amx,
-                            .softmax_tile = mh_softmax_tile_amx,
-                            .gemm_softmax = gemm_softmax};
-    table->bf16_peak = bf16_peak;
+                            .gemv = mh_gemv_amx};
+    table->attention.softmax_tile = mh_softmax_tile_amx;
+    table->attention.gemm_softmax = gemm_softmax;
+    table->native_bf16 = true;
+    table->peak.bf16 = bf16_peak;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // AMX tiles as the bf16 GEMM uses them; kernels_amx.c draws the layouts of the operands. Tiles 0 to
-// 3 are sums: `groups` of 16 rows x `blocks` of 16 columns, 1 or 2 each; 4 and 5 are groups of A,
-// 6 and 7 blocks of B.
+// 3 are sums: `micro_panels` of 16 rows x `blocks` of 16 columns, 1 or 2 each; 4 and 5 are
+// micro-panels of A, 6 and 7 blocks of B.
 #ifndef MH_TILES_AMX_H
 #define MH_TILES_AMX_H
 
@@ -16,11 +16,27 @@
 
 enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };
 
-// The first tiles of A and B, and the distances in bytes to the next group of A and step of B.
+// The first tiles of A and B, and the distances in bytes to the next micro-panel of A and step of
+// B.
 typedef struct operands {
     const char *a, *b;
-    size_t group, right_step;
+    size_t micro_panel, right_step;
 } operands;
+
+// The contract of a product of packed operands: whole steps of A, whole blocks of B and C.
+MH_ALWAYS_INLINE void check_operands(const mh_gemm_args *x)
+{
+    MH_CONTRACT(x->m <= ROWS && x->n % SIDE == 0);
+    MH_CONTRACT(x->lda % STEP == 0 && (size_t)x->lda >= x->k);
+    MH_CONTRACT(x->ldb % SIDE == 0 && (size_t)x->ldb >= x->n);
+    MH_CONTRACT(x->ldc >= 0 && (size_t)x->ldc >= x->n);
+    (void)x;
+}
+
+MH_ALWAYS_INLINE operands operands_of(const mh_gemm_args *x)
+{
+    return (operands){x->a, x->b, (size_t)x->lda / STEP * TILE, (size_t)x->ldb / SIDE * TILE};
+}
 
 MH_ALWAYS_INLINE void clear_sums(void)
 {
@@ -30,27 +46,28 @@ MH_ALWAYS_INLINE void clear_sums(void)
     _tile_zero(3);
 }
 
-MH_ALWAYS_INLINE void load_sums(const int groups, const int blocks, const float *c, size_t ldc)
+MH_ALWAYS_INLINE void load_sums(const int micro_panels, const int blocks, const float *c,
+                                size_t ldc)
 {
     const size_t bytes = ldc * sizeof *c;
     _tile_loadd(0, c, bytes);
     if (blocks > 1)
         _tile_loadd(1, c + SIDE, bytes);
-    if (groups > 1)
+    if (micro_panels > 1)
         _tile_loadd(2, c + SIDE * ldc, bytes);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         _tile_loadd(3, c + SIDE * ldc + SIDE, bytes);
 }
 
-MH_ALWAYS_INLINE void store_sums(const int groups, const int blocks, float *c, size_t ldc)
+MH_ALWAYS_INLINE void store_sums(const int micro_panels, const int blocks, float *c, size_t ldc)
 {
     const size_t bytes = ldc * sizeof *c;
     _tile_stored(0, c, bytes);
     if (blocks > 1)
         _tile_stored(1, c + SIDE, bytes);
-    if (groups > 1)
+    if (micro_panels > 1)
         _tile_stored(2, c + SIDE * ldc, bytes);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         _tile_stored(3, c + SIDE * ldc + SIDE, bytes);
 }
 
@@ -84,45 +101,43 @@ MH_ALWAYS_INLINE void space_issue(void) { __asm__ volatile("nop;nop;nop;nop;nop;
         space_issue();                                                                             \
     } while (0)
 
-MH_ALWAYS_INLINE void load_operands(const int groups, const int blocks, const operands *o)
+MH_ALWAYS_INLINE void load_operands(const int micro_panels, const int blocks, const operands *o)
 {
     STREAM_TILE(6, o->b);
     LOAD_TILE(4, o->a);
-    if (groups > 1)
-        LOAD_TILE(5, o->a + o->group);
+    if (micro_panels > 1)
+        LOAD_TILE(5, o->a + o->micro_panel);
     if (blocks > 1)
         STREAM_TILE(7, o->b + TILE);
 }
 
 // One step of k, whose operands are loaded: sums += a b. Each tile of the next step is loaded right
 // after the last product that uses its register. Streaming loads of B bypass the L1, where A stays.
-MH_ALWAYS_INLINE void gemm_step(const int groups, const int blocks, const operands *next)
+MH_ALWAYS_INLINE void gemm_step(const int micro_panels, const int blocks, const operands *next)
 {
     GEMM_TILES(0, 4, 6);
     if (blocks > 1)
         GEMM_TILES(1, 4, 7);
     if (next)
         LOAD_TILE(4, next->a);
-    if (groups > 1)
+    if (micro_panels > 1)
         GEMM_TILES(2, 5, 6);
     if (next)
         STREAM_TILE(6, next->b);
-    if (groups > 1 && blocks > 1)
+    if (micro_panels > 1 && blocks > 1)
         GEMM_TILES(3, 5, 7);
     if (next && blocks > 1)
         STREAM_TILE(7, next->b + TILE);
-    if (next && groups > 1)
-        LOAD_TILE(5, next->a + next->group);
+    if (next && micro_panels > 1)
+        LOAD_TILE(5, next->a + next->micro_panel);
 }
 
 // See gemv_amx.c: mh_gemm.gemv.
-void mh_gemv_amx(mh_row_type type, size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda,
-                 const void *b, ptrdiff_t ldb, float *c, size_t ldc, bool accumulate);
+void mh_gemv_amx(const mh_gemm_args *args);
 
-// See attention_amx.c. The second does mh_gemm.gemm_softmax where interleaving pays, and returns
-// whether it did.
+// See attention_amx.c. The second does gemm_softmax where interleaving pays, and returns whether it
+// did.
 void mh_softmax_tile_amx(const mh_softmax_tile *step);
-bool mh_gemm_softmax_amx(size_t m, size_t n, size_t k, const void *a, ptrdiff_t lda, const void *b,
-                         size_t ldb, float *c, size_t ldc, const mh_softmax_tile *step);
+bool mh_gemm_softmax_amx(const mh_gemm_args *args, const mh_softmax_tile *step);
 
 #endif

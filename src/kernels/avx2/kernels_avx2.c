@@ -8,7 +8,8 @@
 
 #define MH_NAME(f) f##_avx2
 enum { MR = 6, NV = 2 }; // 12 sums, 2 vectors of B and a broadcast: 15 of 16 registers
-enum { QUERY_ROWS = 24, ROW_GROUP = 96 }; // for caches of 32 KiB and 512 KiB: docs/kernels.md
+// for caches of 32 KiB and 512 KiB: docs/tuning/tuning-log.md
+enum { QUERY_ROWS = 24, ROW_GROUP = 96 };
 enum { PANEL = NV * VL }; // of the KV cache: read in memory order for any number of rows
 enum { OUTPUT_ROWS = 2 }; // of a tile of short.inc: 8 sums
 #include "kernels/generic/table.inc"
@@ -78,6 +79,6 @@ static void narrow_bf16_pairs(size_t n, const float *x, uint16_t *y)
 void mh_kernels_fill_avx2(mh_kernels *table)
 {
     fill_avx2(table);
-    table->dropout_mask = dropout_mask_packed;
-    table->narrow_bf16 = narrow_bf16_pairs;
+    table->elementwise.dropout_mask = dropout_mask_packed;
+    table->elementwise.narrow_bf16 = narrow_bf16_pairs;
 }

@@ -50,5 +50,5 @@ static uint64_t dropout_mask_words(uint16_t threshold, const uint32_t key[2],
 void mh_kernels_fill_avx512(mh_kernels *table)
 {
     fill_avx512(table);
-    table->dropout_mask = dropout_mask_words;
+    table->elementwise.dropout_mask = dropout_mask_words;
 }

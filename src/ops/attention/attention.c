@@ -33,9 +33,9 @@ static void merge_row(const mh_attention_job *job, const mh_softmax_state *into,
                       float max, const mh_softmax_state *from, size_t from_row)
 {
     const size_t lanes = job->kernels->lanes, width = job->value_width;
-    job->kernels->softmax_merge(width, into->max + row, into->sum + row * lanes,
-                                into->acc + row * width, max, from->sum + from_row * lanes,
-                                from->acc + from_row * width);
+    job->kernels->attention.softmax_merge(
+        width, into->max + row, into->sum + row * lanes, into->acc + row * width, max,
+        from->sum + from_row * lanes, from->acc + from_row * width);
 }
 
 // The tiles of one KV split, packed when a row block first needs them.
@@ -60,7 +60,7 @@ static void attend_group(const mh_attention_job *job, const mh_sequence *sequenc
 {
     const mh_row_block group = {sequence, begin, rows, *state};
     reset_softmax(job, rows, state);
-    if (job->gemm->softmax_tile)
+    if (job->mma)
         mh_attend_mma(job, &group, tiles, tile_count, scratch);
     else
         mh_attend_fma(job, &group, tiles, tile_count, scratch);
@@ -112,10 +112,10 @@ static void write_output(const mh_attention_job *job, void *out, const float *ac
     const mh_tensor *t = &job->desc->out;
     const size_t Ev = job->desc->Ev;
     if (t->dtype == MH_F32 && (t->stride[3] == 1 || Ev == 1)) {
-        job->kernels->scale_row(Ev, acc, 1 / sum, out);
+        job->kernels->elementwise.scale_row(Ev, acc, 1 / sum, out);
         return;
     }
-    job->kernels->scale_row(Ev, acc, 1 / sum, scratch->staging);
+    job->kernels->elementwise.scale_row(Ev, acc, 1 / sum, scratch->staging);
     mh_row_write(job->kernels, t->dtype, out, t->stride[3], Ev, scratch->staging);
 }
 
@@ -250,7 +250,7 @@ static mh_status forward(mh_context *context, const mh_attention_desc *desc)
 
 mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,
                                const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                               const mh_tensor *out)
+                               mh_tensor *out)
 {
     mh_attention_desc desc;
     mh_fpenv saved = mh_fpenv_enter();
@@ -264,7 +264,7 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
 }
 
 mh_status mh_attention_cached(mh_context *context, const mh_attention_options *options,
-                              const mh_tensor *q, const mh_kv_cache *cache, const mh_tensor *out)
+                              const mh_tensor *q, const mh_kv_cache *cache, mh_tensor *out)
 {
     mh_attention_desc desc;
     mh_fpenv saved = mh_fpenv_enter();

@@ -3,6 +3,7 @@
 // attention_grad*.c and attention_short_backward.c.
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/attention/attention_grad.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -38,21 +39,21 @@ static mh_status check_sums(mh_context *context, const mh_attention_desc *p,
 
 static mh_status check(mh_context *context, const mh_attention_options *options, const mh_tensor *q,
                        const mh_tensor *k, const mh_tensor *v, const mh_tensor *out,
-                       const mh_tensor *dout, const mh_attention_gradients *gradients,
-                       mh_attention_desc *desc)
+                       const mh_tensor *dout, const mh_attention_gradients *given,
+                       mh_attention_desc *desc, mh_attention_gradients *gradients)
 {
+    *gradients = mh_attention_gradients_default();
     mh_status status = mh_attention_check(context, options, q, k, v, out, desc);
     if (status)
         return status;
     desc->options.weights = NULL;
     if (!desc->options.lse)
         return mh_fail(context, MH_ERROR_ARGUMENT, "lse: found NULL, expected what forward wrote");
-    if (!dout || !gradients)
+    if (!dout || !given)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL", dout ? "gradients" : "dout");
-    if (gradients->struct_size != sizeof *gradients)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "gradients.struct_size: found %zu, expected %zu",
-                       gradients->struct_size, sizeof *gradients);
-    status = mh_check_like(context, "dout", dout, "out", out);
+    status = MH_READ_STRUCT(context, mh_attention_gradients, given, gradients);
+    if (!status)
+        status = mh_check_like(context, "dout", dout, "out", out);
     if (!status && gradients->dq)
         status = mh_check_like(context, "dq", gradients->dq, "q", q);
     if (!status && gradients->dk)
@@ -174,14 +175,15 @@ mh_status mh_attention_backward(mh_context *context, const mh_attention_options 
                                 const mh_attention_gradients *gradients)
 {
     mh_attention_desc desc;
+    mh_attention_gradients own;
     mh_attention_grad_job job;
     mh_arena arena = {0};
     mh_fpenv saved = mh_fpenv_enter();
-    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc);
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc, &own);
     if (!status)
-        status = check_overlap(context, &desc, dout, gradients);
+        status = check_overlap(context, &desc, dout, &own);
     if (!status) {
-        plan(context, &desc, dout, gradients, &job);
+        plan(context, &desc, dout, &own, &job);
         layout(&job, &arena);
         status = mh_attention_take_workspace(context, &desc.options, &arena);
     }
@@ -200,12 +202,13 @@ mh_status mh_attention_backward_workspace(mh_context *context, const mh_attentio
                                           const mh_attention_gradients *gradients, size_t *bytes)
 {
     mh_attention_desc desc;
+    mh_attention_gradients own;
     mh_attention_grad_job job;
     mh_arena arena = {0};
-    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc);
+    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc, &own);
     if (status)
         return status;
-    plan(context, &desc, dout, gradients, &job);
+    plan(context, &desc, dout, &own, &job);
     layout(&job, &arena);
     return mh_attention_workspace_bytes(context, &arena, bytes);
 }

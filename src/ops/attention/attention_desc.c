@@ -2,6 +2,7 @@
 // Argument checks of the attention API: every argument is checked here, once, and each error
 // message says what was found and what was expected.
 #include "base/overflow.h"
+#include "base/sized_struct.h"
 #include "ops/attention/attention_internal.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -70,9 +71,10 @@ static mh_status check_tensors(mh_context *context, mh_attention_desc *p)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "heads: found %zu in q and %zu in k, expected a multiple", p->H, p->G);
     p->heads_per_group = p->G ? p->H / p->G : 0;
-    if (p->E < 1 || p->E > 1024 || p->Ev < 1 || p->Ev > 1024)
+    if (p->E < 1 || p->E > MH_MAX_HEAD_DIM || p->Ev < 1 || p->Ev > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "head width: found %zu in q and %zu in v, expected 1 to 1024", p->E, p->Ev);
+                       "head width: found %zu in q and %zu in v, expected 1 to %d", p->E, p->Ev,
+                       MH_MAX_HEAD_DIM);
     return MH_OK;
 }
 
@@ -82,7 +84,7 @@ static mh_status check_starts(mh_context *context, const char *name, const int64
 {
     if (!starts)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "%s: found NULL, expected %zu numbers, as sequences is set", name,
+                       "%s: found NULL, expected %zu elements, as sequences is set", name,
                        sequences + 1);
     *longest = 0;
     for (size_t b = 0; b < sequences; b++) {
@@ -151,14 +153,14 @@ static mh_status check_numbers(mh_context *context, mh_attention_desc *p)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dropout: found %g, expected 0 or more, below 1",
                        (double)o->dropout);
     if ((unsigned)o->causal > MH_CAUSAL_OFFSET)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, which is none of its values",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "causal: found %d, expected an mh_causal",
                        (int)o->causal);
     if ((unsigned)o->empty_row > MH_EMPTY_ROW_NAN)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "empty_row: found %d, which is none of its values", (int)o->empty_row);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "empty_row: found %d, expected an mh_empty_row",
+                       (int)o->empty_row);
     if ((unsigned)o->precision > MH_PRECISION_BF16)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "precision: found %d, which is none of its values", (int)o->precision);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected an mh_precision",
+                       (int)o->precision);
     const int64_t window[2] = {o->window_left, o->window_right};
     for (int i = 0; i < 2; i++)
         if (window[i] < -1)
@@ -188,7 +190,7 @@ static mh_status check_causal(mh_context *context, const mh_attention_desc *p)
 
 static mh_status check_masks(mh_context *context, mh_attention_desc *p)
 {
-    const mh_attention_options *o = &p->options;
+    mh_attention_options *o = &p->options;
     const size_t shape[4] = {p->B, p->H, p->T, p->S};
     char text[128];
     if (o->mask_count > MH_MAX_MASKS)
@@ -198,11 +200,14 @@ static mh_status check_masks(mh_context *context, mh_attention_desc *p)
         return mh_fail(context, MH_ERROR_ARGUMENT, "masks: found NULL, expected %zu masks",
                        o->mask_count);
     for (size_t i = 0; i < o->mask_count; i++) {
-        const mh_mask *mask = &o->masks[i];
+        mh_mask *mask = &p->given_masks[i];
+        mh_status status = MH_READ_ELEMENT(context, mh_mask, o->masks, i, mask);
+        if (status)
+            return status;
         bool add = mask->kind == MH_MASK_ADD;
         if ((unsigned)mask->kind > MH_MASK_ADD)
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "masks[%zu].kind: found %d, which is none of its values", i,
+                           "masks[%zu].kind: found %d, expected an mh_mask_kind", i,
                            (int)mask->kind);
         if (add ? !mh_rows_supported(mask->tensor.dtype)
                 : mask->tensor.dtype != MH_BOOL && mask->tensor.dtype != MH_U8)
@@ -220,6 +225,7 @@ static mh_status check_masks(mh_context *context, mh_attention_desc *p)
                            p->T, p->S);
         p->additive |= add;
     }
+    o->masks = p->given_masks;
     p->elementwise |= o->mask_count > 0;
     return MH_OK;
 }
@@ -279,7 +285,7 @@ static mh_status check_weights(mh_context *context, mh_attention_desc *p)
         return MH_OK;
     if ((unsigned)o->weights_stage > MH_WEIGHTS_BIASED)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "weights_stage: found %d, which is none of its values",
+                       "weights_stage: found %d, expected an mh_weights_stage",
                        (int)o->weights_stage);
     mh_status status = mh_check_float(context, "weights", o->weights, 4);
     if (!status)
@@ -315,7 +321,7 @@ static mh_status copy_options(mh_context *context, const mh_attention_options *o
                               mh_attention_options *out)
 {
     *out = mh_attention_options_default();
-    return mh_check_options(context, options, out, sizeof *out);
+    return MH_READ_STRUCT(context, mh_attention_options, options, out);
 }
 
 mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
@@ -399,8 +405,8 @@ static mh_status check_forgotten(mh_context *context, const mh_attention_desc *p
         const size_t first = mh_kv_cache_first(p->cache, b);
         if (first > 0 && shows_all)
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "weights_stage: scores of all keys are asked for, but the cache has "
-                           "forgotten those before %zu of sequence %zu",
+                           "weights_stage: scores of all keys are requested, but the cache has "
+                           "released those before %zu of sequence %zu",
                            first, b);
         const mh_sequence sequence = mh_attention_sequence(p, b);
         mh_interval keys;
@@ -408,7 +414,7 @@ static mh_status check_forgotten(mh_context *context, const mh_attention_desc *p
         if (first > 0 && keys.begin < first)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "q: found %zu queries, the first of which sees key %zu of sequence %zu, "
-                           "but the cache has forgotten those before %zu",
+                           "but the cache has released those before %zu",
                            p->T, keys.begin, b, first);
     }
     return MH_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // mh_attention_explain: the plan of a call, counted with the code that forward uses.
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/attention/attention_internal.h"
 #include <stdio.h>
 
@@ -82,13 +83,15 @@ static void say_why(const mh_context *context, const mh_attention_job *job, mh_a
 
 mh_status mh_attention_explain(mh_context *context, const mh_attention_options *options,
                                const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                               const mh_tensor *out, mh_attention_plan *plan)
+                               const mh_tensor *out, mh_attention_plan *given)
 {
     mh_attention_desc desc;
-    if (!plan)
+    mh_attention_plan own = mh_attention_plan_default(), *const plan = &own;
+    if (!given)
         return mh_fail(context, MH_ERROR_ARGUMENT, "plan: found NULL");
-    *plan = (mh_attention_plan){0};
-    mh_status status = mh_attention_check(context, options, q, k, v, out, &desc);
+    mh_status status = MH_CHECK_OUTPUT(context, mh_attention_plan, given);
+    if (!status)
+        status = mh_attention_check(context, options, q, k, v, out, &desc);
     if (!status)
         status = mh_attention_workspace(context, options, q, k, v, out, &plan->workspace);
     if (status)
@@ -107,5 +110,6 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
     count_tiles(&job, plan);
     plan->flops = 2.0 * (double)(desc.E + desc.Ev) * (double)plan->live_pairs;
     say_why(context, &job, plan);
+    mh_write_struct(plan, sizeof *plan, given);
     return MH_OK;
 }

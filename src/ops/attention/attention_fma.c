@@ -22,7 +22,8 @@ static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequ
     const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
                                        tile->count, p->Ev, scratch->staging, &stride);
     const size_t width = job->value_width;
-    const bool finite = job->kernels->pack_rows(tile->count, p->Ev, rows, stride, values, width);
+    const bool finite =
+        job->kernels->matrix.pack_rows(tile->count, p->Ev, rows, stride, values, width);
     return (mh_kv_tile){{keys, p->E, MH_KEY_TILE, MH_KEY_TILE},
                         {values, MH_KEY_TILE, width, width},
                         finite,
@@ -80,8 +81,16 @@ static void add_values_nonfinite(const mh_attention_job *job, const mh_row_block
         for (size_t j = 0; j < keys; j++)
             if (!(live[r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
-        job->kernels->f32.gemm(1, width, keys, scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE,
-                               scratch->clean, width, block->state.acc + r * width, width, true);
+        job->kernels->f32.gemm(&(mh_gemm_args){.m = 1,
+                                               .n = width,
+                                               .k = keys,
+                                               .a = scratch->scores + r * MH_KEY_TILE,
+                                               .lda = MH_KEY_TILE,
+                                               .b = scratch->clean,
+                                               .ldb = (ptrdiff_t)width,
+                                               .c = block->state.acc + r * width,
+                                               .ldc = (ptrdiff_t)width,
+                                               .accumulate = true});
     }
 }
 
@@ -96,25 +105,66 @@ static const void *find_prefetch(mh_row_type type, size_t m, size_t n, const mh_
     return j + b->width < n ? panel + SOON : next;
 }
 
-// GEMM with the columns first .. n - 1 of b, panel by panel. `next`, unless NULL, is prefetched
-// meanwhile. If it is NULL, there are many rows and the operand is f32: the first row group of a
-// block has the most rows, so a tile that was loaded as MH_KV_STORED is never used with many.
-static void gemm(const mh_kernels *kernels, mh_row_type type, size_t m, size_t first, size_t n,
-                 size_t k, mh_a_operand a, const mh_panels *b, float *c, size_t ldc,
-                 bool accumulate, const void *next)
+// The product `all` with b as its B operand, panel by panel, from column `first` on. `next`, unless
+// NULL, is prefetched meanwhile. If it is NULL, there are many rows and the operand is f32: the
+// first row group of a block has the most rows, so a tile that was loaded as MH_KV_STORED is never
+// used with many.
+static void gemm_panels(const mh_kernels *kernels, const mh_gemm_args *all, size_t first,
+                        const mh_panels *b, const void *next)
 {
+    const mh_row_type type = all->b_type;
     const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
-    mh_panel_part part;
-    for (size_t j = first; j < n; j += part.columns) {
-        part = mh_panel_from(b, j, n, size);
+    mh_gemm_args args = *all;
+    for (size_t j = first; j < all->n; j += args.n) {
+        const mh_panel_part part = mh_panel_from(b, j, all->n, size);
+        args.n = part.columns;
+        args.b = part.data, args.ldb = (ptrdiff_t)part.stride;
+        args.c = all->c + j;
         if (next)
-            kernels->gemm_stream(type, m, part.columns, k, a.data, a.stride, part.data, part.stride,
-                                 c + j, ldc, accumulate,
-                                 find_prefetch(type, m, n, b, j, part.data, next));
+            kernels->matrix.gemm_stream(&args,
+                                        find_prefetch(type, all->m, all->n, b, j, part.data, next));
         else
-            kernels->f32.gemm(m, part.columns, k, a.data, a.stride, part.data, part.stride, c + j,
-                              ldc, accumulate);
+            kernels->f32.gemm(&args);
     }
+}
+
+// Q K^T over the first `used` keys of a tile.
+static void gemm_keys(const mh_attention_job *job, const mh_row_block *block,
+                      const mh_key_tile *tile, size_t used, const void *next,
+                      mh_attention_scratch *scratch)
+{
+    const mh_kernels *kernels = job->kernels;
+    const mh_a_operand queries = mh_a_from_row(
+        &kernels->f32, mh_attention_plain_queries(job, block->sequence, scratch), block->first);
+    const mh_gemm_args args = {.m = block->rows,
+                               .n = mh_round_up(used, kernels->lanes),
+                               .k = job->desc->E,
+                               .a = queries.data,
+                               .lda = queries.stride,
+                               .c = scratch->scores,
+                               .ldc = MH_KEY_TILE,
+                               .b_type = tile->type};
+    const size_t interleaved = mh_attention_gemm_interleaved(job, tile->begin, args.m, args.n,
+                                                             queries, &tile->keys, scratch->scores);
+    gemm_panels(kernels, &args, interleaved, &tile->keys, next);
+}
+
+// acc += weights V over the first `used` keys of a tile.
+static void gemm_values(const mh_attention_job *job, const mh_row_block *block,
+                        const mh_key_tile *tile, size_t used, const void *next,
+                        mh_attention_scratch *scratch)
+{
+    const size_t width = job->value_width;
+    const mh_gemm_args args = {.m = block->rows,
+                               .n = width,
+                               .k = used,
+                               .a = scratch->scores,
+                               .lda = MH_KEY_TILE,
+                               .c = block->state.acc,
+                               .ldc = (ptrdiff_t)width,
+                               .accumulate = true,
+                               .b_type = tile->type};
+    gemm_panels(job->kernels, &args, 0, &tile->values, next);
 }
 
 // Scores, mask, softmax step and weighted values of one row block. If `next` is not NULL, the
@@ -133,13 +183,7 @@ static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
 
     float *scores = scratch->scores;
     const size_t used = mh_tile_used(any);
-    const mh_a_operand queries = mh_a_from_row(
-        &kernels->f32, mh_attention_plain_queries(job, block->sequence, scratch), block->first);
-    const size_t columns = mh_round_up(used, kernels->lanes);
-    const size_t chained = mh_attention_gemm_interleaved(job, tile->begin, rows, columns, queries,
-                                                         &tile->keys, scores);
-    gemm(kernels, tile->type, rows, chained, columns, job->desc->E, queries, &tile->keys, scores,
-         MH_KEY_TILE, false, next ? tile->values.data : NULL);
+    gemm_keys(job, block, tile, used, next ? tile->values.data : NULL, scratch);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->desc->scale;
@@ -148,23 +192,29 @@ static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
             mh_score_map map =
                 mh_attention_score_map(job, block->sequence, &scratch->rows[block->first + r],
                                        tile->begin, live[r], bias + r * MH_KEY_TILE);
-            kernels->score_row(&map, used, scores + r * MH_KEY_TILE);
+            kernels->attention.score_row(&map, used, scores + r * MH_KEY_TILE);
         }
         scale = 1;
     }
-    kernels->softmax_step(rows, used, scale, scores, width, block->state.max, block->state.sum,
-                          block->state.acc, width);
+    kernels->attention.softmax_step(&(mh_softmax_step){.m = rows,
+                                                       .n = used,
+                                                       .scale = scale,
+                                                       .s = scores,
+                                                       .width = width,
+                                                       .max = block->state.max,
+                                                       .sum = block->state.sum,
+                                                       .acc = block->state.acc,
+                                                       .ldacc = width});
     for (size_t r = 0; r < rows && job->desc->options.dropout > 0; r++) {
         float *row = scores + r * MH_KEY_TILE;
-        kernels->dropout_row(
+        kernels->elementwise.dropout_row(
             mh_attention_keep(job, block->sequence, &scratch->rows[block->first + r], tile->begin),
             job->keep_scale, used, row, row);
     }
     if (!tile->finite && !full)
         add_values_nonfinite(job, block, tile, live, used, scratch);
     else
-        gemm(kernels, tile->type, rows, 0, width, used, (mh_a_operand){scores, MH_KEY_TILE},
-             &tile->values, block->state.acc, width, true, next);
+        gemm_values(job, block, tile, used, next, scratch);
 }
 
 void mh_attend_tile(const mh_attention_job *job, const mh_row_block *row_group,

@@ -9,16 +9,24 @@
 
 // ---- GEMMs -----------------------------------------------------------------------------------
 
-// c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->group rows, where c
-// may hold other data: then the sums go through `sums`.
+// c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->micro_panel rows,
+// where c may hold other data: then the sums go through `sums`.
 static void add_row_block(const mh_gemm *gemm, size_t rows, size_t inner, mh_a_operand packed,
                           const void *operand, size_t width, float *c, float *sums)
 {
-    const bool apart = rows % gemm->group != 0;
+    const bool apart = rows % gemm->micro_panel != 0;
     if (apart)
         memcpy(sums, c, rows * width * sizeof(float));
-    gemm->gemm(rows, width, inner, packed.data, packed.stride, operand, width, apart ? sums : c,
-               width, true);
+    gemm->gemm(&(mh_gemm_args){.m = rows,
+                               .n = width,
+                               .k = inner,
+                               .a = packed.data,
+                               .lda = packed.stride,
+                               .b = operand,
+                               .ldb = (ptrdiff_t)width,
+                               .c = apart ? sums : c,
+                               .ldc = (ptrdiff_t)width,
+                               .accumulate = true});
     if (apart)
         memcpy(c, sums, rows * width * sizeof(float));
 }
@@ -59,8 +67,8 @@ static void add_product(const mh_attention_grad_job *job, size_t rows, size_t in
 static const float *transpose_tile(const mh_attention_grad_job *job, size_t rows, size_t columns,
                                    const float *a, mh_attention_grad_scratch *scratch)
 {
-    job->forward.kernels->transpose(rows, columns, a, MH_KEY_TILE, scratch->transposed,
-                                    MH_KEY_TILE);
+    job->forward.kernels->matrix.transpose(rows, columns, a, MH_KEY_TILE, scratch->transposed,
+                                           MH_KEY_TILE);
     return scratch->transposed;
 }
 
@@ -72,15 +80,25 @@ static void add_product_tn(const mh_attention_grad_job *job, size_t columns, siz
     const mh_gemm *gemm = job->forward.gemm;
     mh_a_operand packed = {scratch->packed_a, (ptrdiff_t)mh_round_up(inner, gemm->step)};
     if (gemm->pack_a)
-        gemm->pack_a_t(columns, inner, a, MH_KEY_TILE, scratch->packed_a);
+        gemm->pack_a(columns, inner,
+                     &(mh_pack_source){.data = a, .stride = MH_KEY_TILE, .transposed = true},
+                     scratch->packed_a);
     for (size_t first = 0, rows; first < columns; first += rows) {
         rows = mh_smaller(columns - first, gemm->rows);
         if (gemm->pack_a)
             add_row_block(gemm, rows, inner, mh_a_from_row(gemm, packed, first), b, width,
                           c + first * width, scratch->sums);
         else
-            gemm->gemm_tn(rows, width, inner, a + first, MH_KEY_TILE, b, width, c + first * width,
-                          width, true);
+            gemm->gemm_tn(&(mh_gemm_args){.m = rows,
+                                          .n = width,
+                                          .k = inner,
+                                          .a = a + first,
+                                          .lda = MH_KEY_TILE,
+                                          .b = b,
+                                          .ldb = (ptrdiff_t)width,
+                                          .c = c + first * width,
+                                          .ldc = (ptrdiff_t)width,
+                                          .accumulate = true});
     }
 }
 
@@ -124,7 +142,8 @@ void mh_attention_grad_write_rows(const mh_attention_grad_job *job, const mh_ten
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1;
     for (size_t r = 0; r < rows; r++) {
         void *to = (void *)mh_element(t, 3, (size_t[]){at[0], at[1], at[2] + r});
-        job->forward.kernels->scale_row(n, from + r * width, factor, plain ? to : staging);
+        job->forward.kernels->elementwise.scale_row(n, from + r * width, factor,
+                                                    plain ? to : staging);
         if (!plain)
             mh_row_write(job->forward.kernels, t->dtype, to, t->stride[3], n, staging);
     }
@@ -170,8 +189,8 @@ static void grad_split(const mh_attention_grad_job *job, const mh_sequence *sequ
             for (size_t i = 0; i < tiles; i++)
                 if (mh_attention_grad_block_tile(job, sequence, &scratch->tiles[i], false, scratch))
                     add_tile(job, &scratch->tiles[i], i, scratch);
-            job->forward.kernels->add_row(rows * width, scratch->dq,
-                                          dq + (head * sequence->T + first) * width);
+            job->forward.kernels->elementwise.add_row(rows * width, scratch->dq,
+                                                      dq + (head * sequence->T + first) * width);
         }
     }
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
@@ -250,9 +269,9 @@ static void add_wave_rows(void *arg, size_t index, size_t worker)
     const size_t first = index * MH_GRAD_ROWS, rows = mh_smaller(job->rows - first, MH_GRAD_ROWS);
     (void)worker;
     for (size_t i = 0; i < wave->count; i++)
-        job->forward.kernels->add_row(rows * job->key_width,
-                                      wave_share(wave, 1 + i) + first * job->key_width,
-                                      wave_share(wave, 0) + first * job->key_width);
+        job->forward.kernels->elementwise.add_row(rows * job->key_width,
+                                                  wave_share(wave, 1 + i) + first * job->key_width,
+                                                  wave_share(wave, 0) + first * job->key_width);
 }
 
 static void grad_head_in_waves(mh_context *context, const mh_attention_grad_job *job, size_t b,

@@ -126,7 +126,7 @@ static void sum_sink(void *arg, size_t head, size_t worker)
             float sum = 0;
             for (size_t r = 0; r < scratch->block.count; r++) {
                 float exponent = p->options.sinks[head] - scratch->block.lse[r], weight;
-                job->forward.kernels->exp(1, &exponent, &weight);
+                job->forward.kernels->elementwise.exp(1, &exponent, &weight);
                 sum += weight * scratch->block.delta[r];
             }
             total -= sum;

@@ -15,7 +15,7 @@ static bool load_rows(const mh_attention_grad_job *job, const mh_tensor *t, cons
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->forward.kernels, t, 2, mh_element(t, 3, at), count, n,
                                        scratch->staging, &stride);
-    return job->forward.kernels->pack_rows(count, n, rows, stride, to, width);
+    return job->forward.kernels->matrix.pack_rows(count, n, rows, stride, to, width);
 }
 
 static bool all_zero(size_t n, const float *x)
@@ -29,7 +29,7 @@ static bool all_zero(size_t n, const float *x)
 float mh_attention_grad_delta(const mh_kernels *kernels, size_t n, const float *out,
                               const float *dout)
 {
-    return all_zero(n, out) ? 0 : kernels->dot(n, out, dout);
+    return all_zero(n, out) ? 0 : kernels->rowwise.dot(n, out, dout);
 }
 
 float mh_attention_grad_lse(const mh_attention_desc *desc, const size_t at[3])
@@ -89,7 +89,7 @@ static void pack_transposed(const mh_attention_grad_job *job, size_t rows, size_
 {
     const mh_gemm *gemm = job->forward.gemm;
     float *transposed = mh_b_source(gemm, to, scratch->unpacked);
-    job->forward.kernels->transpose(rows, n, from, stride, transposed, MH_KEY_TILE);
+    job->forward.kernels->matrix.transpose(rows, n, from, stride, transposed, MH_KEY_TILE);
     mh_b_pack(gemm, n, mh_round_up(rows, job->forward.kernels->lanes), transposed, MH_KEY_TILE, to);
 }
 
@@ -124,12 +124,13 @@ static void map_scores(const mh_attention_grad_job *job, const mh_sequence *sequ
     for (size_t r = 0; r < count; r++) {
         float *row = scratch->weights + (first + r) * MH_KEY_TILE;
         if (p->options.softcap > 0)
-            kernels->softcap_slope(columns, p->scale, p->options.softcap, scratch->live[first + r],
-                                   row, scratch->slope + r * MH_KEY_TILE);
+            kernels->attention.softcap_slope(columns, p->scale, p->options.softcap,
+                                             scratch->live[first + r], row,
+                                             scratch->slope + r * MH_KEY_TILE);
         mh_score_map score = mh_attention_score_map(
             &job->forward, sequence, &scratch->block.rows[first + r], tile->begin,
             scratch->live[first + r], scratch->bias + r * MH_KEY_TILE);
-        kernels->score_row(&score, columns, row);
+        kernels->attention.score_row(&score, columns, row);
     }
 }
 
@@ -152,8 +153,9 @@ static void map_gradients(const mh_attention_grad_job *job, const mh_sequence *s
                                  .live = scratch->live + r,
                                  .keep = dropout ? keep : NULL,
                                  .keep_scale = job->forward.keep_scale};
-        job->forward.kernels->softmax_grad(&map, rows, columns, scratch->weights + r * MH_KEY_TILE,
-                                           scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE);
+        job->forward.kernels->attention.softmax_grad(
+            &map, rows, columns, scratch->weights + r * MH_KEY_TILE,
+            scratch->scores + r * MH_KEY_TILE, MH_KEY_TILE);
         mh_gemm_keep_warm(job->forward.gemm);
     }
 }
@@ -171,14 +173,21 @@ static void row_block_tile(const mh_attention_grad_job *job, const mh_sequence *
     const mh_a_operand douts = mh_a_from_row(gemm, scratch->block.douts, first);
     const mh_panels keys = {tile->keys_t, p->E, MH_KEY_TILE, MH_KEY_TILE};
     mh_attention_gemm_keys(&job->forward, tile->begin, count, columns, queries, &keys, weights);
-    gemm->gemm(count, columns, p->Ev, douts.data, douts.stride, tile->values_t, MH_KEY_TILE, scores,
-               MH_KEY_TILE, false);
+    gemm->gemm(&(mh_gemm_args){.m = count,
+                               .n = columns,
+                               .k = p->Ev,
+                               .a = douts.data,
+                               .lda = douts.stride,
+                               .b = tile->values_t,
+                               .ldb = MH_KEY_TILE,
+                               .c = scores,
+                               .ldc = MH_KEY_TILE});
     if (job->forward.modified)
         map_scores(job, sequence, tile, first, count, columns, scratch);
     map_gradients(job, sequence, tile, first, count, columns, scratch);
     for (size_t r = 0; r < count && p->options.softcap > 0 && !of_bias; r++)
-        job->forward.kernels->mul_row(columns, scratch->slope + r * MH_KEY_TILE,
-                                      scores + r * MH_KEY_TILE);
+        job->forward.kernels->elementwise.mul_row(columns, scratch->slope + r * MH_KEY_TILE,
+                                                  scores + r * MH_KEY_TILE);
 }
 
 bool mh_attention_grad_block_tile(const mh_attention_grad_job *job, const mh_sequence *sequence,

@@ -36,13 +36,14 @@ typedef struct mh_attention_desc {
     size_t B, H, G, T, S, E, Ev; // B sequences; T, S: the longest, if packed
     size_t heads_per_group;      // H / G
     float scale;
-    mh_mask masks[MH_MAX_MASKS]; // each broadcast to (B, H, T, S)
-    mh_tensor query_documents;   // (B, T), or packed (1, N); only if options has them
-    mh_tensor key_documents;     // (B, S)
-    bool bf16;                   // GEMMs may round their operands to bf16
-    bool additive;               // some mask is MH_MASK_ADD
-    bool elementwise;            // live keys depend on more than the row's interval
-    size_t weight_heads;         // heads and rows of the weights output
+    mh_mask given_masks[MH_MAX_MASKS]; // options.masks, complete, each in its own shape
+    mh_mask masks[MH_MAX_MASKS];       // each broadcast to (B, H, T, S)
+    mh_tensor query_documents;         // (B, T), or packed (1, N); only if options has them
+    mh_tensor key_documents;           // (B, S)
+    bool bf16;                         // GEMMs may round their operands to bf16
+    bool additive;                     // some mask is MH_MASK_ADD
+    bool elementwise;                  // live keys depend on more than the row's interval
+    size_t weight_heads;               // heads and rows of the weights output
     size_t weight_rows;
 } mh_attention_desc;
 
@@ -118,8 +119,8 @@ enum { MH_KEEP_WARM_ROWS = 16 };
 enum { MH_SHORT_KEYS = 16 };
 
 // In heads wider than this the scores of a sequence's first MH_SHORT_KEYS keys are summed in
-// interleaved partial sums (mh_kernels.gemm_nt), so that short sequences need not transpose their
-// keys; results depend on it bitwise, too.
+// interleaved partial sums (mh_matrix_kernels.gemm_nt), so that short sequences need not transpose
+// their keys; results depend on it bitwise, too.
 enum { MH_WIDE_HEAD = 128 };
 
 // The online softmax of some rows: o = acc / sum, both relative to exp(max).
@@ -136,7 +137,7 @@ typedef struct mh_attention_scratch {
     float *keys_f32, *values_f32; // one tile of each before it is packed
     float *clean;                 // (64, value_width): non-finite values with dead rows set to 0
     void *clean_b;                // the same as a B operand
-    float *sums;                  // (group, value_width)
+    float *sums;                  // (micro_panel, value_width)
     float *staging;               // (64, max(E, Ev)): rows converted from or to another dtype
     float *scores;                // (2, mr, 64)
     void *weights;                // (mr, split_tiles * 64): softmax of the scores as an A operand
@@ -164,6 +165,7 @@ typedef struct mh_attention_job {
     const mh_attention_desc *desc;
     const mh_kernels *kernels;
     const mh_gemm *gemm;
+    bool mma;           // the MMA path: gemm is bf16, and the level has softmax_tile
     size_t mr;          // rows of a row block: gemm->rows
     size_t value_width; // Ev rounded up to whole vectors
     size_t split_tiles; // key tiles of a KV split, or fewer if there are fewer keys
@@ -339,7 +341,7 @@ void mh_attend_tile(const mh_attention_job *job, const mh_row_block *row_group,
                     mh_attention_scratch *scratch);
 
 // A row group against all tiles of a KV split; max and sum of its state have been reset. The MMA
-// path is for levels with job->gemm->softmax_tile.
+// path is for jobs with `mma`.
 void mh_attend_fma(const mh_attention_job *job, const mh_row_block *row_group, mh_key_tile *tiles,
                    size_t count, mh_attention_scratch *scratch);
 void mh_attend_mma(const mh_attention_job *job, const mh_row_block *row_group, mh_key_tile *tiles,

@@ -10,9 +10,9 @@ void mh_attention_sums(const mh_attention_job *job, size_t rows, const float *la
                        float *logs)
 {
     for (size_t r = 0; r < rows; r++)
-        sums[r] = job->kernels->sum_lanes(lanes + r * job->kernels->lanes);
+        sums[r] = job->kernels->attention.sum_lanes(lanes + r * job->kernels->lanes);
     if (job->desc->options.lse)
-        job->kernels->log(rows, sums, logs);
+        job->kernels->elementwise.log(rows, sums, logs);
 }
 
 void mh_attention_load_queries(const mh_attention_job *job, const mh_sequence *sequence,
@@ -31,7 +31,7 @@ void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequ
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->k, 2, mh_element(&p->k, 3, at), count,
                                        p->E, scratch->staging, &stride);
-    job->kernels->transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
+    job->kernels->matrix.transpose(count, p->E, rows, stride, to, MH_KEY_TILE);
 }
 
 size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
@@ -43,9 +43,15 @@ size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, 
     const mh_panel_part part = mh_panel_from(keys, 0, mh_smaller(n, MH_SHORT_KEYS), sizeof(float));
     for (size_t r = 0; r < m; r += gemm->rows) {
         const mh_a_operand rows = mh_a_from_row(gemm, queries, r);
-        job->kernels->gemm_interleaved(mh_smaller(m - r, gemm->rows), part.columns, job->desc->E,
-                                       rows.data, rows.stride, part.data, part.stride,
-                                       scores + r * MH_KEY_TILE, MH_KEY_TILE);
+        job->kernels->matrix.gemm_interleaved(&(mh_gemm_args){.m = mh_smaller(m - r, gemm->rows),
+                                                              .n = part.columns,
+                                                              .k = job->desc->E,
+                                                              .a = rows.data,
+                                                              .lda = rows.stride,
+                                                              .b = part.data,
+                                                              .ldb = (ptrdiff_t)part.stride,
+                                                              .c = scores + r * MH_KEY_TILE,
+                                                              .ldc = MH_KEY_TILE});
     }
     return part.columns;
 }
@@ -60,8 +66,15 @@ void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m,
         j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
     for (; j < n; j += part.columns) {
         part = mh_panel_from(keys, j, n, sizeof(float));
-        gemm->gemm(m, part.columns, job->desc->E, queries.data, queries.stride, part.data,
-                   part.stride, scores + j, MH_KEY_TILE, false);
+        gemm->gemm(&(mh_gemm_args){.m = m,
+                                   .n = part.columns,
+                                   .k = job->desc->E,
+                                   .a = queries.data,
+                                   .lda = queries.stride,
+                                   .b = part.data,
+                                   .ldb = (ptrdiff_t)part.stride,
+                                   .c = scores + j,
+                                   .ldc = MH_KEY_TILE});
     }
 }
 
@@ -87,5 +100,5 @@ uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *seque
     const uint32_t key[2] = {(uint32_t)o->dropout_seed, (uint32_t)(o->dropout_seed >> 32)};
     const uint32_t counter[4] = {(uint32_t)(tile / 8), (uint32_t)row->query, (uint32_t)row->head,
                                  (uint32_t)(o->dropout_sequence + sequence->index)};
-    return job->kernels->dropout_mask((uint16_t)(o->dropout * 0x1p16f), key, counter);
+    return job->kernels->elementwise.dropout_mask((uint16_t)(o->dropout * 0x1p16f), key, counter);
 }

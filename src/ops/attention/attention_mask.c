@@ -47,7 +47,7 @@ static uint64_t flag_bits(const mh_kernels *kernels, const uint8_t *flags, ptrdi
                           size_t count)
 {
     if (stride == 1)
-        return kernels->nonzero_bits(count, flags);
+        return kernels->elementwise.nonzero_bits(count, flags);
     uint64_t bits = 0;
     for (size_t j = 0; j < count; j++)
         bits |= (uint64_t)(flags[(ptrdiff_t)j * stride] != 0) << j;
@@ -61,7 +61,7 @@ static uint64_t bias_bits(const mh_kernels *kernels, const mh_tensor *mask, cons
     float values[MH_KEY_TILE];
     float *target = first ? bias : values;
     mh_row_read(kernels, mask->dtype, row, mask->stride[3], count, target);
-    uint64_t bits = kernels->unequal_bits(count, target, -INFINITY);
+    uint64_t bits = kernels->elementwise.unequal_bits(count, target, -INFINITY);
     if (first)
         memset(bias + count, 0, (MH_KEY_TILE - count) * sizeof *bias);
     else

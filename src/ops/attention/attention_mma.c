@@ -145,15 +145,14 @@ static void pack_queries(const mma_pass *p)
     const mh_gemm *gemm = p->job->gemm;
     const size_t E = p->job->desc->E;
     mh_attention_scratch *scratch = p->scratch;
-    const mh_a_operand bf16 =
-        mh_attention_queries_in_place(p->job, p->block->sequence, MH_BF16, scratch);
+    mh_a_operand rows = mh_attention_queries_in_place(p->job, p->block->sequence, MH_BF16, scratch);
+    const mh_row_type type = rows.data ? MH_ROW_BF16 : MH_ROW_F32;
     mh_gemm_enter(gemm);
-    if (bf16.data) {
-        gemm->pack_a_bf16(scratch->count, E, bf16.data, bf16.stride, scratch->packed_queries);
-    } else {
-        const mh_a_operand plain = mh_attention_plain_queries(p->job, p->block->sequence, scratch);
-        gemm->pack_a(scratch->count, E, plain.data, plain.stride, scratch->packed_queries);
-    }
+    if (!rows.data)
+        rows = mh_attention_plain_queries(p->job, p->block->sequence, scratch);
+    gemm->pack_a(scratch->count, E,
+                 &(mh_pack_source){.data = rows.data, .stride = rows.stride, .type = type},
+                 scratch->packed_queries);
     scratch->queries =
         (mh_a_operand){scratch->packed_queries, (ptrdiff_t)mh_round_up(E, gemm->step)};
     scratch->packed = true;
@@ -180,16 +179,14 @@ static bool pack_rows(const mma_pass *p, mh_key_tile *tile)
         (k->dtype != MH_F32 && k->dtype != MH_BF16) || v->stride[2] < 0)
         return false;
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
-    const void *keys = mh_element(k, 3, at), *values = mh_element(v, 3, at);
-    if (k->dtype == MH_F32) {
-        gemm->pack_b_t(desc->E, tile->count, keys, k->stride[2], tile->keys_memory, MH_KEY_TILE);
-        gemm->pack_b(tile->count, desc->Ev, values, (size_t)v->stride[2], tile->values_memory,
-                     width);
-    } else {
-        gemm->pack_b_t_bf16(desc->E, tile->count, keys, k->stride[2], tile->keys_memory,
-                            MH_KEY_TILE);
-        gemm->pack_b_bf16(tile->count, desc->Ev, values, v->stride[2], tile->values_memory, width);
-    }
+    const mh_pack_source keys = {.data = mh_element(k, 3, at),
+                                 .stride = k->stride[2],
+                                 .type = mh_row_type_of(k->dtype),
+                                 .transposed = true};
+    const mh_pack_source values = {
+        .data = mh_element(v, 3, at), .stride = v->stride[2], .type = mh_row_type_of(v->dtype)};
+    gemm->pack_b(desc->E, tile->count, &keys, tile->keys_memory, MH_KEY_TILE);
+    gemm->pack_b(tile->count, desc->Ev, &values, tile->values_memory, width);
     return true;
 }
 
@@ -201,9 +198,9 @@ static void pack_read(const mma_pass *p, mh_key_tile *tile)
     const size_t width = p->job->value_width;
     mh_attention_load_tile(p->job, p->block->sequence, MH_KV_ROWS, tile, p->scratch->keys_f32,
                            p->scratch->values_f32, p->scratch);
-    gemm->pack_b(p->job->desc->E, columns, tile->keys.data, tile->keys.columns, tile->keys_memory,
-                 MH_KEY_TILE);
-    gemm->pack_b(tile->count, width, tile->values.data, width, tile->values_memory, width);
+    const mh_pack_source keys = {.data = tile->keys.data, .stride = (ptrdiff_t)tile->keys.columns};
+    gemm->pack_b(p->job->desc->E, columns, &keys, tile->keys_memory, MH_KEY_TILE);
+    mh_b_pack(gemm, tile->count, width, tile->values.data, width, tile->values_memory);
 }
 
 static void pack_tile(const mma_pass *p, mh_key_tile *tile)
@@ -217,7 +214,8 @@ static void pack_tile(const mma_pass *p, mh_key_tile *tile)
     const size_t numbers = mh_round_up(tile->count, p->job->gemm->step) * p->job->value_width;
     tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
     tile->rows = tile->count;
-    tile->finite = p->job->kernels->all_finite_16bit(numbers, MH_BF16_EXPONENT, tile->values.data);
+    tile->finite =
+        p->job->kernels->elementwise.all_finite_16bit(numbers, MH_BF16_EXPONENT, tile->values.data);
 }
 
 // ---- scores and softmax -------------------------------------------------------------------------
@@ -236,12 +234,19 @@ static void gemm_keys(const mma_pass *p, size_t tile, float *scores, const mh_so
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
     const mh_a_operand queries = mh_a_from_row(job->gemm, p->scratch->queries, p->block->first);
+    const mh_gemm_args args = {.m = p->block->rows,
+                               .n = used,
+                               .k = job->desc->E,
+                               .a = queries.data,
+                               .lda = queries.stride,
+                               .b = p->tiles[tile].keys.data,
+                               .ldb = MH_KEY_TILE,
+                               .c = scores,
+                               .ldc = MH_KEY_TILE};
     if (before)
-        job->gemm->gemm_softmax(p->block->rows, used, job->desc->E, queries.data, queries.stride,
-                                p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, before);
+        job->kernels->attention.gemm_softmax(&args, before);
     else
-        job->gemm->gemm(p->block->rows, used, job->desc->E, queries.data, queries.stride,
-                        p->tiles[tile].keys.data, MH_KEY_TILE, scores, MH_KEY_TILE, false);
+        job->gemm->gemm(&args);
 }
 
 // Q K^T to scores. With only_mask, the scale is left to the softmax, and scores are only masked.
@@ -253,7 +258,8 @@ static void map_scores(const mma_pass *p, size_t tile, float *scores, bool only_
             p->job, block->sequence, &p->scratch->rows[block->first + r], p->tiles[tile].begin,
             p->live[tile][r], bias_of(p, tile) + r * MH_KEY_TILE);
         map.scale = only_mask ? 1 : map.scale;
-        p->job->kernels->score_row(&map, mh_tile_used(p->any[tile]), scores + r * MH_KEY_TILE);
+        p->job->kernels->attention.score_row(&map, mh_tile_used(p->any[tile]),
+                                             scores + r * MH_KEY_TILE);
     }
 }
 
@@ -289,7 +295,6 @@ static mh_softmax_tile weight_step(const mma_pass *p, size_t tile, float *scores
 // are any.
 static bool weigh_tiles(const mma_pass *p)
 {
-    const mh_gemm *gemm = p->job->gemm;
     float *scores[2] = {p->scratch->scores, p->scratch->scores + p->job->mr * MH_KEY_TILE};
     uint64_t keep[MH_MAX_ROW_BLOCK];
     mh_softmax_tile step;
@@ -306,7 +311,7 @@ static bool weigh_tiles(const mma_pass *p)
         found++;
     }
     if (found > 0)
-        gemm->softmax_tile(&step);
+        p->job->kernels->attention.softmax_tile(&step);
     return found > 0;
 }
 
@@ -342,8 +347,16 @@ static void add_values(const mma_pass *p)
             end++;
         const mh_a_operand weights = weights_from(p, i);
         const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
-        gemm->gemm(p->block->rows, width, keys, weights.data, weights.stride,
-                   p->tiles[i].values.data, width, p->block->state.acc, width, more);
+        gemm->gemm(&(mh_gemm_args){.m = p->block->rows,
+                                   .n = width,
+                                   .k = keys,
+                                   .a = weights.data,
+                                   .lda = weights.stride,
+                                   .b = p->tiles[i].values.data,
+                                   .ldb = (ptrdiff_t)width,
+                                   .c = p->block->state.acc,
+                                   .ldc = (ptrdiff_t)width,
+                                   .accumulate = more});
         more = true;
     }
 }
@@ -364,12 +377,20 @@ static void add_tile_nonfinite(const mma_pass *p, size_t tile)
             if (!(p->live[tile][r] >> j & 1))
                 memset(scratch->clean + j * width, 0, width * sizeof(float));
         const void *values = mh_b_pack(gemm, keys, width, scratch->clean, width, scratch->clean_b);
-        const size_t row = r % gemm->group;
+        const size_t row = r % gemm->micro_panel;
         const mh_a_operand weights = mh_a_from_row(gemm, weights_from(p, tile), r - row);
         float *acc = p->block->state.acc + r * width, *sums = scratch->sums + row * width;
-        memcpy(sums, acc, width * sizeof(float)); // as a GEMM writes whole groups of rows
-        gemm->gemm(gemm->group, width, keys, weights.data, weights.stride, values, width,
-                   scratch->sums, width, true);
+        memcpy(sums, acc, width * sizeof(float)); // as a GEMM writes whole micro-panels
+        gemm->gemm(&(mh_gemm_args){.m = gemm->micro_panel,
+                                   .n = width,
+                                   .k = keys,
+                                   .a = weights.data,
+                                   .lda = weights.stride,
+                                   .b = values,
+                                   .ldb = (ptrdiff_t)width,
+                                   .c = scratch->sums,
+                                   .ldc = (ptrdiff_t)width,
+                                   .accumulate = true});
         memcpy(acc, sums, width * sizeof(float));
     }
 }

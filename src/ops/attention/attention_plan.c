@@ -52,8 +52,9 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_desc *d
     job->gemm = p->bf16 ? &kernels->bf16 : &kernels->f32;
     job->mr = job->gemm->rows;
     job->value_width = p->cache ? p->value_stride : mh_round_up(p->Ev, kernels->lanes);
-    job->query_rows = job->gemm->softmax_tile ? job->mr : kernels->query_rows;
-    job->group_rows = job->gemm->softmax_tile ? mh_round_up(24, job->mr) : kernels->row_group;
+    job->mma = p->bf16 && kernels->attention.softmax_tile;
+    job->query_rows = job->mma ? job->mr : kernels->attention.query_rows;
+    job->group_rows = job->mma ? mh_round_up(24, job->mr) : kernels->attention.row_group;
     job->split_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_SPLIT_TILES);
     job->block_rows = choose_block_rows(p, job->mr, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->mr) &&
@@ -134,9 +135,9 @@ static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
     s.values_f32 = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean = mh_arena_take(arena, MH_KEY_TILE * job->value_width, sizeof(float));
     s.clean_b = mh_b_take_packed(gemm, arena, MH_KEY_TILE, job->value_width);
-    s.sums = mh_arena_take(arena, gemm->group * job->value_width, sizeof(float));
+    s.sums = mh_arena_take(arena, gemm->micro_panel * job->value_width, sizeof(float));
     s.staging = mh_arena_take(arena, MH_KEY_TILE * mh_larger(p->E, p->Ev), sizeof(float));
-    const size_t mr = mh_larger(job->mr, job->kernels->query_rows);
+    const size_t mr = mh_larger(job->mr, job->kernels->attention.query_rows);
     s.scores = mh_arena_take(arena, 2 * mr * MH_KEY_TILE, sizeof(float));
     s.weights = mh_a_take(gemm, arena, job->mr, tiles * MH_KEY_TILE);
     s.bias = mh_arena_take(arena, (p->additive ? tiles : 1) * mr * MH_KEY_TILE, sizeof(float));

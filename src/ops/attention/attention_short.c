@@ -80,8 +80,8 @@ static void load_keys(const mh_attention_job *job, operands *x)
     x->keys = mh_rows_as_f32(job->kernels, k, 2, mh_element(k, 3, at), s->keys, E, x->staging,
                              &x->key_stride);
     if (E <= MH_WIDE_HEAD)
-        job->kernels->transpose(s->keys, E, x->keys, x->key_stride, x->transposed_keys,
-                                MH_SHORT_KEYS);
+        job->kernels->matrix.transpose(s->keys, E, x->keys, x->key_stride, x->transposed_keys,
+                                       MH_SHORT_KEYS);
 }
 
 // Values as rows of whole vectors: in place, or as contiguous f32, or packed.
@@ -98,7 +98,8 @@ static void load_values(const mh_attention_job *job, operands *x)
     x->value_stride = (size_t)stride;
     if (whole && stride >= 0)
         return;
-    kernels->pack_rows(s->keys, p->Ev, x->values, stride, x->packed_values, job->value_width);
+    kernels->matrix.pack_rows(s->keys, p->Ev, x->values, stride, x->packed_values,
+                              job->value_width);
     x->values = x->packed_values;
     x->value_stride = job->value_width;
 }
@@ -113,13 +114,22 @@ static void weigh_rows(const mh_attention_job *job, const size_t at[3], size_t c
     ptrdiff_t stride;
     const float *queries = mh_rows_as_f32(kernels, &p->q, 2, mh_element(&p->q, 3, at), count, p->E,
                                           x->queries, &stride);
-    if (p->E <= MH_WIDE_HEAD)
-        kernels->short_scores(count, columns, p->E, queries, stride, x->transposed_keys,
-                              MH_SHORT_KEYS, x->scores, MH_KEY_TILE);
-    else
-        kernels->gemm_nt(count, keys, p->E, queries, stride, x->keys, x->key_stride, x->scores,
-                         MH_KEY_TILE);
-    kernels->short_softmax(count, keys, p->scale, x->scores, max, sums);
+    mh_gemm_args args = {.m = count,
+                         .n = columns,
+                         .k = p->E,
+                         .a = queries,
+                         .lda = stride,
+                         .b = x->transposed_keys,
+                         .ldb = MH_SHORT_KEYS,
+                         .c = x->scores,
+                         .ldc = MH_KEY_TILE};
+    if (p->E <= MH_WIDE_HEAD) {
+        kernels->attention.short_scores(&args);
+    } else {
+        args.n = keys, args.b = x->keys, args.ldb = x->key_stride;
+        kernels->matrix.gemm_nt(&args);
+    }
+    kernels->attention.short_softmax(count, keys, p->scale, x->scores, max, sums);
 }
 
 // The factors of the outputs, 1 / sum, and the lse if requested.
@@ -132,7 +142,7 @@ static void find_factors(const mh_attention_job *job, const size_t at[3], size_t
     if (!lse)
         return;
     float logs[MH_SHORT_ROWS];
-    job->kernels->log(count, sums, logs);
+    job->kernels->elementwise.log(count, sums, logs);
     for (size_t r = 0; r < count; r++)
         *(float *)mh_element(lse, 3, (size_t[]){at[0], at[1], at[2] + r}) =
             mh_attention_lse(max[r], sums[r], logs[r]);
@@ -151,8 +161,17 @@ static void attend_rows(const mh_attention_job *job, size_t head, size_t first, 
     find_factors(job, at, count, max, sums, factors);
     const bool plain = t->dtype == MH_F32 && t->stride[3] == 1 && Ev == width;
     float *out = plain ? (float *)mh_element(t, 3, at) : x->out;
-    kernels->short_outputs(count, width, x->sequence->keys, x->scores, MH_KEY_TILE, x->values,
-                           x->value_stride, factors, out, plain ? t->stride[2] : (ptrdiff_t)width);
+    kernels->attention.short_outputs(
+        &(mh_gemm_args){.m = count,
+                        .n = width,
+                        .k = x->sequence->keys,
+                        .a = x->scores,
+                        .lda = MH_KEY_TILE,
+                        .b = x->values,
+                        .ldb = (ptrdiff_t)x->value_stride,
+                        .c = out,
+                        .ldc = plain ? t->stride[2] : (ptrdiff_t)width},
+        factors);
     for (size_t r = 0; r < count && !plain; r++, at[2]++)
         mh_row_write(kernels, t->dtype, (void *)mh_element(t, 3, at), t->stride[3], Ev,
                      out + r * width);

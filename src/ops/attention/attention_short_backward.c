@@ -37,7 +37,7 @@ static whole_rows load_rows(const mh_attention_grad_job *job, const mh_tensor *t
         mh_rows_as_f32(kernels, t, 2, mh_element(t, 3, at), count, n, staging, &rows.stride);
     if (n == width && rows.stride >= 0 && rows.data != staging)
         return rows;
-    kernels->pack_rows(count, n, rows.data, rows.stride, to, width);
+    kernels->matrix.pack_rows(count, n, rows.data, rows.stride, to, width);
     return (whole_rows){to, (ptrdiff_t)width};
 }
 
@@ -56,8 +56,8 @@ static short_keys load_keys(const mh_attention_grad_job *job, const mh_sequence 
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
                                          scratch->staging, &stride);
     if (p->E <= MH_WIDE_HEAD)
-        kernels->transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_t, MH_SHORT_KEYS);
-    kernels->transpose(count, p->Ev, values, stride, x.values_t, MH_SHORT_KEYS);
+        kernels->matrix.transpose(count, p->E, x.keys.data, x.keys.stride, x.keys_t, MH_SHORT_KEYS);
+    kernels->matrix.transpose(count, p->Ev, values, stride, x.values_t, MH_SHORT_KEYS);
     return x;
 }
 
@@ -67,8 +67,15 @@ static void gemm(const mh_attention_grad_job *job, size_t rows, size_t columns, 
 {
     const mh_gemm *gemm = job->forward.gemm;
     for (size_t i = 0; i < rows; i += gemm->rows)
-        gemm->gemm(mh_smaller(rows - i, gemm->rows), columns, inner,
-                   a.data + (ptrdiff_t)i * a.stride, a.stride, b, ldb, c + i * ldc, ldc, false);
+        gemm->gemm(&(mh_gemm_args){.m = mh_smaller(rows - i, gemm->rows),
+                                   .n = columns,
+                                   .k = inner,
+                                   .a = a.data + (ptrdiff_t)i * a.stride,
+                                   .lda = a.stride,
+                                   .b = b,
+                                   .ldb = (ptrdiff_t)ldb,
+                                   .c = c + i * ldc,
+                                   .ldc = (ptrdiff_t)ldc});
 }
 
 // c (rows x columns, row stride 16) = a b, a (rows x inner), b (inner x columns, row stride 16).
@@ -76,9 +83,15 @@ static void score(const mh_kernels *kernels, size_t rows, size_t columns, size_t
                   whole_rows a, const float *b, float *c)
 {
     for (size_t i = 0; i < rows; i += MH_SHORT_ROWS)
-        kernels->short_scores(mh_smaller(rows - i, MH_SHORT_ROWS), columns, inner,
-                              a.data + (ptrdiff_t)i * a.stride, a.stride, b, MH_SHORT_KEYS,
-                              c + i * MH_SHORT_KEYS, MH_SHORT_KEYS);
+        kernels->attention.short_scores(&(mh_gemm_args){.m = mh_smaller(rows - i, MH_SHORT_ROWS),
+                                                        .n = columns,
+                                                        .k = inner,
+                                                        .a = a.data + (ptrdiff_t)i * a.stride,
+                                                        .lda = a.stride,
+                                                        .b = b,
+                                                        .ldb = MH_SHORT_KEYS,
+                                                        .c = c + i * MH_SHORT_KEYS,
+                                                        .ldc = MH_SHORT_KEYS});
 }
 
 // c (keys x width) = or += a^T b, a (rows x keys, row stride 16), b (rows x width).
@@ -87,8 +100,16 @@ static void gemm_tn(const mh_attention_grad_job *job, size_t keys, size_t rows, 
 {
     const mh_gemm *gemm = job->forward.gemm;
     for (size_t i = 0; i < keys; i += gemm->rows)
-        gemm->gemm_tn(mh_smaller(keys - i, gemm->rows), width, rows, a + i, MH_SHORT_KEYS, b.data,
-                      (size_t)b.stride, c + i * width, width, accumulate);
+        gemm->gemm_tn(&(mh_gemm_args){.m = mh_smaller(keys - i, gemm->rows),
+                                      .n = width,
+                                      .k = rows,
+                                      .a = a + i,
+                                      .lda = MH_SHORT_KEYS,
+                                      .b = b.data,
+                                      .ldb = b.stride,
+                                      .c = c + i * width,
+                                      .ldc = (ptrdiff_t)width,
+                                      .accumulate = accumulate});
 }
 
 // W and dS of a block of rows, (rows, 16) each.
@@ -112,12 +133,20 @@ static void weigh(const mh_attention_grad_job *job, const short_keys *x, const s
     if (p->E <= MH_WIDE_HEAD)
         score(kernels, rows, columns, p->E, queries, x->keys_t, scratch->weights);
     else
-        kernels->gemm_nt(rows, keys, p->E, queries.data, queries.stride, x->keys.data,
-                         x->keys.stride, scratch->weights, MH_SHORT_KEYS);
+        kernels->matrix.gemm_nt(&(mh_gemm_args){.m = rows,
+                                                .n = keys,
+                                                .k = p->E,
+                                                .a = queries.data,
+                                                .lda = queries.stride,
+                                                .b = x->keys.data,
+                                                .ldb = x->keys.stride,
+                                                .c = scratch->weights,
+                                                .ldc = MH_SHORT_KEYS});
     score(kernels, rows, columns, p->Ev, douts, x->values_t, scratch->scores);
     const mh_grad_map map = {
         .scale = p->scale, .lse = block->lse, .delta = block->delta, .live = scratch->live};
-    kernels->softmax_grad(&map, rows, columns, scratch->weights, scratch->scores, MH_SHORT_KEYS);
+    kernels->attention.softmax_grad(&map, rows, columns, scratch->weights, scratch->scores,
+                                    MH_SHORT_KEYS);
 }
 
 // A block of queries of a head, from `first` on: dQ, and its share of dK and dV, which is added if

@@ -51,16 +51,16 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
         map.bias = NULL, map.slope = 0, map.live = ~UINT64_C(0);
     if (stage == MH_WEIGHTS_SCALED)
         map.cap = 0;
-    job->kernels->score_row(&map, MH_KEY_TILE, x);
+    job->kernels->attention.score_row(&map, MH_KEY_TILE, x);
     if (stage != MH_WEIGHTS_SOFTMAX)
         return;
 
     const mh_row_stats stats = job->stats[(sequence->index * p->H + row->head) * p->T + row->query];
-    job->kernels->softmax_weights(MH_KEY_TILE, x, stats.max, stats.sum, x);
+    job->kernels->attention.softmax_weights(MH_KEY_TILE, x, stats.max, stats.sum, x);
     bool keep_nan = stats.empty && p->options.empty_row == MH_EMPTY_ROW_NAN;
     if (p->options.weights_dropped && p->options.dropout > 0 && !keep_nan)
-        job->kernels->dropout_row(mh_attention_keep(job, sequence, row, tile), job->keep_scale,
-                                  MH_KEY_TILE, x, x);
+        job->kernels->elementwise.dropout_row(mh_attention_keep(job, sequence, row, tile),
+                                              job->keep_scale, MH_KEY_TILE, x, x);
     if (!isfinite(stats.max) || !isfinite(stats.sum))
         for (size_t j = 0; j < MH_KEY_TILE; j++)
             x[j] = live >> j & 1 || keep_nan ? x[j] : 0; // a dead key's weight is 0, never NaN
@@ -95,8 +95,9 @@ static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *seque
     else
         mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
     if (has_layout) {
-        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), keys.data, keys.columns,
-                          scratch->keys[0], MH_KEY_TILE);
+        const mh_pack_source rows = {.data = keys.data, .stride = (ptrdiff_t)keys.columns};
+        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), &rows, scratch->keys[0],
+                          MH_KEY_TILE);
         keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
     }
     return keys;
@@ -136,7 +137,8 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *part, siz
             if (!scratch->average)
                 write_row(job, part, first + r, tile, count, scores);
             else
-                job->kernels->add_row(count, scores, scratch->average + (first + r) * MH_KEY_TILE);
+                job->kernels->elementwise.add_row(count, scores,
+                                                  scratch->average + (first + r) * MH_KEY_TILE);
         }
     }
 }

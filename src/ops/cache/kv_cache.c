@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/cache/kv_internal.h"
 #include "ops/row_io.h"
 #include "ops/tensor_check.h"
@@ -15,19 +16,16 @@ enum { MOST_HEADS = 1 << 20 };
 
 static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
 {
-    if (!o || o->struct_size != sizeof *o)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: expected options from mh_kv_cache_options_default()");
     const size_t value_width = o->value_width ? o->value_width : o->key_width;
     if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kv_cache: found %zu sequences and %zu heads, expected at least 1, and at "
                        "most %d heads",
                        o->sequences, o->heads, MOST_HEADS);
-    if (o->key_width < 1 || o->key_width > 1024 || value_width > 1024)
+    if (o->key_width < 1 || o->key_width > MH_MAX_HEAD_DIM || value_width > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: found widths %zu and %zu, expected 1 to 1024", o->key_width,
-                       value_width);
+                       "kv_cache: found widths %zu and %zu, expected 1 to %d", o->key_width,
+                       value_width, MH_MAX_HEAD_DIM);
     if (o->window < -1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "window: found %lld, expected -1 or more",
                        (long long)o->window);
@@ -44,18 +42,22 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     if (mh_need(context, cache, "cache"))
         return MH_ERROR_ARGUMENT;
     *cache = NULL;
-    mh_status status = check_options(context, options);
+    mh_kv_cache_options own = mh_kv_cache_options_default();
+    mh_status status = mh_need(context, options, "options");
+    if (!status)
+        status = MH_READ_STRUCT(context, mh_kv_cache_options, options, &own);
+    if (!status)
+        status = check_options(context, &own);
     if (status)
         return status;
     mh_kv_cache *c = mh_alloc(context, sizeof *c);
     if (!c)
         return MH_ERROR_MEMORY;
-    *c = (mh_kv_cache){.options = *options, .allocator = context->allocator};
-    const size_t sequences = options->sequences;
+    *c = (mh_kv_cache){.options = own, .allocator = context->allocator};
+    const size_t sequences = own.sequences;
     if (!c->options.value_width)
-        c->options.value_width = options->key_width;
-    c->layout = mh_kv_layout_of(context->kernels, options->dtype, options->key_width,
-                                c->options.value_width);
+        c->options.value_width = own.key_width;
+    c->layout = mh_kv_layout_of(context->kernels, own.dtype, own.key_width, c->options.value_width);
     c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
     if (c->sequences)
         memset(c->sequences, 0, sequences * sizeof *c->sequences);
@@ -132,10 +134,11 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
             return status;
         if (t->shape[0] != o->sequences || t->shape[1] != o->heads || t->shape[2] != k->shape[2] ||
             t->shape[3] != both[i].width)
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was made",
-                           both[i].name, mh_tensor_describe(t, text, sizeof text), o->sequences,
-                           o->heads, both[i].width);
+            return mh_fail(
+                context, MH_ERROR_ARGUMENT,
+                "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was created",
+                both[i].name, mh_tensor_describe(t, text, sizeof text), o->sequences, o->heads,
+                both[i].width);
     }
     for (size_t b = 0; counts && b < o->sequences; b++)
         if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])
@@ -161,7 +164,7 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
         for (size_t made = 0; made <= b; made++) // release the room made so far
             mh_kv_cut(cache, &cache->sequences[made],
                       mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
-        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory for %zu more tokens",
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: out of memory for %zu more tokens",
                        missing);
     }
     for (size_t b = 0; b < sequences; b++)
@@ -213,8 +216,8 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     mh_kv_release(cache, unwanted, (done ? before : count) * sizeof *unwanted);
     if (!done) {
         mh_kv_release(cache, lengths, count * sizeof *lengths);
-        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: no memory to reorder %zu sequences",
-                       count);
+        return mh_fail(context, MH_ERROR_MEMORY,
+                       "kv_cache: out of memory while reordering %zu sequences", count);
     }
     mh_kv_release(cache, cache->lengths, before * sizeof *lengths);
     cache->sequences = lists;
@@ -243,7 +246,7 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
     const size_t seen = window < 0 || (uint64_t)window > length ? 0 : length - (size_t)window;
     if (length > 0 && seen < mh_kv_cache_first(cache, b))
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "truncate: key %zu of sequence %zu is already forgotten", seen, b);
+                       "truncate: key %zu of sequence %zu has already been released", seen, b);
     const size_t kept = (length + MH_KV_BLOCK - 1) / MH_KV_BLOCK;
     mh_kv_cut(cache, &cache->sequences[b], kept);
     cache->lengths[b] = (int64_t)length;

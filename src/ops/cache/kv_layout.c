@@ -10,7 +10,7 @@
 #include "ops/row_io.h"
 #include <string.h>
 
-enum { VECTOR = MH_MAX_LANES, MOST_WIDTH = 1024 };
+enum { VECTOR = MH_MAX_LANES };
 
 mh_kv_layout mh_kv_layout_of(const mh_kernels *kernels, mh_dtype dtype, size_t key_width,
                              size_t value_width)
@@ -19,7 +19,7 @@ mh_kv_layout mh_kv_layout_of(const mh_kernels *kernels, mh_dtype dtype, size_t k
     layout.value_stride = mh_round_up(value_width, VECTOR);
     layout.element = mh_dtype_size(dtype);
     layout.key_rows = key_width;
-    layout.panel = kernels->panel;
+    layout.panel = kernels->attention.panel;
     if (dtype == MH_BF16 && kernels->bf16.set_b_column) {
         layout.gemm = kernels->bf16;
         layout.key_rows = mh_round_up(key_width, layout.gemm.step);
@@ -71,7 +71,7 @@ static void write_keys(const mh_kv_layout *layout, const mh_kernels *kernels, si
         float *to = element_of(layout, keys, 0, first + i);
         run = (first + i) % VECTOR ? 1 : mh_smaller(count - i, VECTOR);
         if ((first + i) % VECTOR == 0)
-            kernels->transpose(run, E, k, stride, to, keys->width);
+            kernels->matrix.transpose(run, E, k, stride, to, keys->width);
         for (size_t e = 0; e < E && (first + i) % VECTOR; e++)
             to[e * keys->width] = k[e];
     }
@@ -88,7 +88,7 @@ static bool write_values(const mh_kv_layout *layout, const mh_kernels *kernels, 
         float *to = element_of(layout, values, first, c);
         for (size_t i = 0; i < count && written < width; i++)
             memset(to + i * width + written, 0, (width - written) * sizeof *to);
-        finite &= kernels->pack_rows(count, columns, v + c, stride, to, width);
+        finite &= kernels->matrix.pack_rows(count, columns, v + c, stride, to, width);
     }
     return finite;
 }
@@ -99,7 +99,7 @@ static bool all_finite(const mh_kv_layout *layout, const mh_kernels *kernels, si
                        const uint16_t *x)
 {
     const uint16_t exponent = layout->dtype == MH_BF16 ? MH_BF16_EXPONENT : MH_F16_EXPONENT;
-    return kernels->all_finite_16bit(n, exponent, x);
+    return kernels->elementwise.all_finite_16bit(n, exponent, x);
 }
 
 // One token.
@@ -108,7 +108,7 @@ static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, 
                          const mh_panels *values)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    uint16_t row[MOST_WIDTH], *to = element_of(layout, keys, 0, place);
+    uint16_t row[MH_MAX_HEAD_DIM], *to = element_of(layout, keys, 0, place);
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
     for (size_t e = 0; e < E && place % VECTOR == 0; e++)
         memset(to + e * keys->width, 0, VECTOR * sizeof *to);
@@ -129,7 +129,7 @@ static bool write_operand(const mh_kv_layout *layout, const mh_kernels *kernels,
                           const float *k, const float *v, void *tile)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    uint16_t row[MOST_WIDTH];
+    uint16_t row[MH_MAX_HEAD_DIM];
     if (place == 0)
         memset(tile, 0, mh_kv_layout_bytes(layout, MH_KEY_TILE));
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
@@ -157,7 +157,7 @@ bool mh_kv_layout_write(const mh_kv_layout *layout, const mh_kernels *kernels, s
                         const void *v, size_t slots, void *tile)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    float key[MOST_WIDTH], value[MOST_WIDTH];
+    float key[MH_MAX_HEAD_DIM], value[MH_MAX_HEAD_DIM];
     const mh_panels all_keys = keys_of(layout, slots, tile);
     const mh_panels all_values = values_of(layout, slots, tile);
     if (layout->dtype == MH_F32 && is_plain(keys) && is_plain(values)) {

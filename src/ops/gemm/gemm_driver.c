@@ -46,9 +46,17 @@ static void gemm_row_block(const mh_gemm_job *job, const kc_block *s, const mh_g
     const size_t offset = i * s->depth * gemm->prefetch_bytes;
     prefetch.next = offset < mh_panel_bytes(gemm, s->depth) ? panel.next + offset : NULL;
     const mh_a_operand a = mh_a_from_row(gemm, s->block, row);
-    gemm->gemm_prefetch(block.rows, mh_round_up(p->columns, job->kernels->lanes), s->depth, a.data,
-                        a.stride, panel.data, panel.columns, block.x, block.ldx, !s->first,
-                        &prefetch);
+    gemm->gemm(&(mh_gemm_args){.m = block.rows,
+                               .n = mh_round_up(p->columns, job->kernels->lanes),
+                               .k = s->depth,
+                               .a = a.data,
+                               .lda = a.stride,
+                               .b = panel.data,
+                               .ldb = (ptrdiff_t)panel.columns,
+                               .c = block.x,
+                               .ldc = (ptrdiff_t)block.ldx,
+                               .accumulate = !s->first,
+                               .prefetch = &prefetch});
     if (epilogue && !direct)
         mh_gemm_epilogue(job, &block);
 }
@@ -87,7 +95,7 @@ static void reduce_rows(const mh_gemm_job *job, size_t row, size_t rows, size_t 
     if (k + depth < job->a.shape[1])
         return;
     if (job->options.accumulate)
-        job->kernels->add_row(rows, job->row_sums + row, sums);
+        job->kernels->elementwise.add_row(rows, job->row_sums + row, sums);
     memcpy(job->row_sums + row, sums, rows * sizeof *sums);
 }
 
@@ -95,8 +103,8 @@ static void gemm_block(void *arg, size_t index, size_t worker)
 {
     const mh_gemm_job *job = arg;
     const mh_gemm_scratch *scratch = &job->scratch[worker];
-    const size_t K = job->a.shape[1], row = index / job->groups * job->rows;
-    const size_t begin = index % job->groups * job->panels;
+    const size_t K = job->a.shape[1], row = index / job->column_blocks * job->rows;
+    const size_t begin = index % job->column_blocks * job->panels;
     const size_t end = mh_smaller(begin + job->panels, mh_panels_of(job->c.shape[1]));
     const size_t at_once = mh_gemm_at_once(job);
     const mh_gemm_part task = {.row = row,
@@ -128,9 +136,17 @@ static void gemv(void *arg, size_t index, size_t worker)
     for (size_t k = 0; k < K || k == 0; k += MH_GEMM_DEPTH) {
         const size_t depth = mh_smaller(K - k, MH_GEMM_DEPTH);
         const mh_a_operand a = mh_gemm_load_block(job, 0, M, k, depth, scratch);
-        job->gemm->gemv(mh_row_type_of(job->b.dtype), M, columns, depth, a.data, a.stride,
-                        mh_element(&job->b, 2, (size_t[]){k, column}), job->b.stride[0],
-                        scratch->sums, columns, k > 0);
+        job->gemm->gemv(&(mh_gemm_args){.b_type = mh_row_type_of(job->b.dtype),
+                                        .m = M,
+                                        .n = columns,
+                                        .k = depth,
+                                        .a = a.data,
+                                        .lda = a.stride,
+                                        .b = mh_element(&job->b, 2, (size_t[]){k, column}),
+                                        .ldb = job->b.stride[0],
+                                        .c = scratch->sums,
+                                        .ldc = (ptrdiff_t)columns,
+                                        .accumulate = k > 0});
     }
     for (size_t j = 0; j < columns; j += MH_PANEL)
         mh_gemm_epilogue(job, &(mh_gemm_part){0, M, column + j, mh_smaller(columns - j, MH_PANEL),
@@ -191,13 +207,13 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
     mh_gemm_layout(job, &size);
     void *memory = size.overflow ? NULL : mh_context_scratch(context, size.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "matmul: no memory for the packed operands");
+        return mh_fail(context, MH_ERROR_MEMORY, "matmul: out of memory for the packed operands");
     mh_arena arena = {.base = memory, .size = size.used};
     mh_gemm_layout(job, &arena);
     mh_fpenv saved = mh_fpenv_enter();
     if (job->packed_b)
         run(context, job, mh_panels_of(job->c.shape[1]), mh_gemm_pack_panel);
-    run(context, job, job->blocks * job->groups, job->gemv ? gemv : gemm_block);
+    run(context, job, job->blocks * job->column_blocks, job->gemv ? gemv : gemm_block);
     mh_fpenv_leave(saved);
     return MH_OK;
 }

@@ -23,9 +23,9 @@ static void epilogue_rows(const mh_gemm_job *job, const mh_epilogue *map, const 
     const bool direct = to && mh_gemm_plain(to);
     const bool changes = map->bias || map->relu || map->keep || map->residual;
     if (direct || changes)
-        job->kernels->epilogue_rows(map, p->rows, p->columns, p->x, p->ldx,
-                                    direct ? mh_gemm_row(to, p, 0) : p->x,
-                                    direct ? to->stride[0] : (ptrdiff_t)p->ldx);
+        job->kernels->matrix.epilogue_rows(map, p->rows, p->columns, p->x, p->ldx,
+                                           direct ? mh_gemm_row(to, p, 0) : p->x,
+                                           direct ? to->stride[0] : (ptrdiff_t)p->ldx);
     if (to && !direct)
         write_rows(job, to, p);
 }
@@ -63,7 +63,7 @@ static uint64_t dropout_mask_of_row(const mh_gemm_job *job, const mh_gemm_part *
     float row[MH_PANEL];
     mh_row_read(job->kernels, output->dtype, mh_gemm_row(output, p, i), output->stride[1],
                 p->columns, row);
-    return job->kernels->unequal_bits(p->columns, row, 0);
+    return job->kernels->elementwise.unequal_bits(p->columns, row, 0);
 }
 
 void mh_gemm_epilogue(const mh_gemm_job *job, const mh_gemm_part *p)
@@ -100,7 +100,8 @@ void mh_gemm_epilogue(const mh_gemm_job *job, const mh_gemm_part *p)
 void mh_gemm_epilogue_t(const mh_gemm_job *job, const mh_gemm_part *p, float *transposed_c)
 {
     const size_t block = job->gemm->block;
-    job->kernels->transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, transposed_c, block);
+    job->kernels->matrix.transpose(p->rows, p->columns, p->x, (ptrdiff_t)p->ldx, transposed_c,
+                                   block);
     for (size_t i = 0; i < p->rows; i += MH_PANEL)
         mh_gemm_epilogue(job, &(mh_gemm_part){p->column, p->columns, p->row + i,
                                               mh_smaller(p->rows - i, MH_PANEL), transposed_c + i,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The GEMM behind mh_matmul and mh_linear: C = A B with an epilogue.
 //
-//     for each block of rows of A and group of 64-column panels of B         one task
+//     for each block of rows of A and column block of panels of B            one task
 //         for each kc block of 1024
 //             pack A's block
 //             for each few panels
@@ -66,10 +66,10 @@ typedef struct mh_gemm_job {
     bool relu;                      // it is ReLU
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
     size_t workers;
-    size_t rows, panels;      // of a task
-    size_t blocks, groups;    // of rows and panels in all
-    char *packed_b;           // B prepacked, or NULL: each task packs what it needs
-    mh_gemm_scratch *scratch; // (workers)
+    size_t rows, panels;          // of a task
+    size_t blocks, column_blocks; // of rows, and of `panels` panels, in all
+    char *packed_b;               // B prepacked, or NULL: each task packs what it needs
+    mh_gemm_scratch *scratch;     // (workers)
 } mh_gemm_job;
 
 // Sums x of a part of C, or of C^T.
@@ -111,13 +111,6 @@ void mh_gemm_plan(const mh_context *context, mh_gemm_job *job);
 
 // The tasks' workspace, from an arena.
 void mh_gemm_layout(mh_gemm_job *job, mh_arena *arena);
-
-// The dtype to store values in that are only operands of such products: bf16 where they are rounded
-// to that anyway. The products are bitwise identical.
-static inline mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
-{
-    return precision == MH_PRECISION_BF16 && context->kernels->bf16.pack_a ? MH_BF16 : MH_F32;
-}
 
 // The shapes of a product: a (M, K), b (K, N), c (M, N).
 mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,

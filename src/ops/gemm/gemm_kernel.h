@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands of a matrix product (kernels.h) in the layout of its kernel: sizes, addresses and
+// Operands of a matrix product (gemm_kernels.h) in the layout of its kernel: sizes, addresses and
 // packing. A GEMM without packing functions reads f32 rows in place.
 #ifndef MH_OPS_GEMM_KERNEL_H
 #define MH_OPS_GEMM_KERNEL_H
@@ -37,7 +37,7 @@ static inline void *mh_a_take(const mh_gemm *gemm, mh_arena *arena, size_t m, si
 {
     if (!gemm->pack_a)
         return NULL;
-    return mh_arena_take(arena, mh_round_up(m, gemm->group) * mh_round_up(k, gemm->step),
+    return mh_arena_take(arena, mh_round_up(m, gemm->micro_panel) * mh_round_up(k, gemm->step),
                          gemm->a_size);
 }
 
@@ -58,7 +58,7 @@ static inline mh_a_operand mh_a_pack(const mh_gemm *gemm, size_t m, size_t k, co
 {
     if (!gemm->pack_a)
         return (mh_a_operand){a, lda};
-    gemm->pack_a(m, k, a, lda, buffer);
+    gemm->pack_a(m, k, &(mh_pack_source){.data = a, .stride = lda}, buffer);
     return (mh_a_operand){buffer, (ptrdiff_t)mh_round_up(k, gemm->step)};
 }
 
@@ -69,7 +69,7 @@ static inline bool mh_gemm_exact(const mh_gemm *gemm, size_t k, size_t rows)
     return k == rows || k % gemm->step == 0;
 }
 
-// The operand from `row` on, a multiple of gemm->group.
+// The operand from `row` on, a multiple of gemm->micro_panel.
 static inline mh_a_operand mh_a_from_row(const mh_gemm *gemm, mh_a_operand a, size_t row)
 {
     const ptrdiff_t size = (ptrdiff_t)gemm->a_size;
@@ -79,7 +79,7 @@ static inline mh_a_operand mh_a_from_row(const mh_gemm *gemm, mh_a_operand a, si
 // The operand from column k on, a multiple of gemm->step.
 static inline mh_a_operand mh_a_from_k(const mh_gemm *gemm, mh_a_operand a, size_t k)
 {
-    return (mh_a_operand){(const char *)a.data + k * gemm->group * gemm->a_size, a.stride};
+    return (mh_a_operand){(const char *)a.data + k * gemm->micro_panel * gemm->a_size, a.stride};
 }
 
 // Where to write f32 rows that will be a B operand in `buffer`: there, or into `staging` if they
@@ -95,7 +95,7 @@ static inline const void *mh_b_pack(const mh_gemm *gemm, size_t k, size_t n, con
 {
     if (!gemm->pack_b)
         return b;
-    gemm->pack_b(k, n, b, columns, buffer, columns);
+    gemm->pack_b(k, n, &(mh_pack_source){.data = b, .stride = (ptrdiff_t)columns}, buffer, columns);
     return buffer;
 }
 

@@ -18,14 +18,15 @@ static mh_a_operand pack_block(const mh_gemm_job *job, const void *from, size_t 
 {
     const mh_gemm *gemm = job->gemm;
     const mh_tensor *a = &job->a;
-    if (a->dtype == MH_F32 && mh_runs_along(a, 1))
-        return mh_a_pack(gemm, rows, depth, from, a->stride[0], to);
-    if (a->dtype == MH_F32)
-        gemm->pack_a_t(rows, depth, from, a->stride[1], to);
-    else if (mh_runs_along(a, 1))
-        gemm->pack_a_bf16(rows, depth, from, a->stride[0], to);
-    else
-        gemm->pack_a_t_bf16(rows, depth, from, a->stride[1], to);
+    const bool transposed = !mh_runs_along(a, 1);
+    if (!gemm->pack_a)
+        return (mh_a_operand){from, a->stride[0]};
+    gemm->pack_a(rows, depth,
+                 &(mh_pack_source){.data = from,
+                                   .stride = a->stride[transposed],
+                                   .type = mh_row_type_of(a->dtype),
+                                   .transposed = transposed},
+                 to);
     return (mh_a_operand){to, (ptrdiff_t)mh_round_up(depth, gemm->step)};
 }
 
@@ -38,7 +39,7 @@ mh_a_operand mh_gemm_load_block(const mh_gemm_job *job, size_t first, size_t row
         return pack_block(job, from, rows, depth, scratch->packed_a);
     const size_t stride = mh_round_up(depth, job->kernels->lanes);
     if (a->dtype == MH_F32 && mh_runs_along(a, 0))
-        job->kernels->transpose(depth, rows, from, a->stride[1], scratch->rows, stride);
+        job->kernels->matrix.transpose(depth, rows, from, a->stride[1], scratch->rows, stride);
     else
         for (size_t i = 0; i < rows; i++)
             mh_row_read(job->kernels, a->dtype, mh_element(a, 2, (size_t[]){first + i, k}),
@@ -55,7 +56,7 @@ static void transpose_columns(const mh_gemm_job *job, size_t column, size_t colu
     const float *rows = mh_rows_as_f32(job->kernels, &transposed, 0,
                                        mh_element(&transposed, 2, (size_t[]){column, k}), columns,
                                        depth, staging, &stride);
-    job->kernels->transpose(columns, depth, rows, stride, to, MH_PANEL);
+    job->kernels->matrix.transpose(columns, depth, rows, stride, to, MH_PANEL);
 }
 
 // Packs a B operand directly if the rows of B, or its columns, are contiguous.
@@ -69,12 +70,12 @@ static bool pack_columns(const mh_gemm_job *job, const void *from, size_t column
         return false;
     if (columns < MH_PANEL)
         memset(to, 0, mh_panel_bytes(gemm, depth));
-    if (b->dtype == MH_BF16)
-        gemm->pack_b_bf16(depth, columns, from, b->stride[0], to, MH_PANEL);
-    else if (rows)
-        gemm->pack_b(depth, columns, from, (size_t)b->stride[0], to, MH_PANEL);
-    else
-        gemm->pack_b_t(depth, columns, from, b->stride[1], to, MH_PANEL);
+    gemm->pack_b(depth, columns,
+                 &(mh_pack_source){.data = from,
+                                   .stride = b->stride[!rows],
+                                   .type = mh_row_type_of(b->dtype),
+                                   .transposed = !rows},
+                 to, MH_PANEL);
     return true;
 }
 

@@ -19,7 +19,7 @@ static void count_tasks(mh_gemm_job *job)
 {
     const size_t panels = mh_panels_of(job->c.shape[1]);
     job->blocks = (job->c.shape[0] + job->rows - 1) / job->rows;
-    job->groups = (panels + job->panels - 1) / job->panels;
+    job->column_blocks = (panels + job->panels - 1) / job->panels;
 }
 
 // Whether to halve packed blocks: to keep all threads busy, unless they are much shorter than the
@@ -27,27 +27,27 @@ static void count_tasks(mh_gemm_job *job)
 // together.
 static bool should_halve(const mh_gemm_job *job, size_t threads)
 {
-    const size_t tasks = job->blocks * job->groups, width = job->panels * MH_PANEL;
+    const size_t tasks = job->blocks * job->column_blocks, width = job->panels * MH_PANEL;
     if (job->rows <= job->gemm->rows || tasks >= 8 * threads)
         return false;
     return width <= (tasks < 2 * threads ? 8 : 2) * job->rows;
 }
 
-// Where the A operand is packed, blocks are halved first: with smaller groups of panels, each block
+// Where the A operand is packed, blocks are halved first: with narrower column blocks, each block
 // is packed more often.
 static void cut_packed(mh_gemm_job *job, size_t threads)
 {
     for (; should_halve(job, threads); count_tasks(job))
         job->rows = mh_round_up(job->rows / 2, job->gemm->rows);
-    for (; job->panels > 1 && job->blocks * job->groups < 2 * threads; count_tasks(job))
+    for (; job->panels > 1 && job->blocks * job->column_blocks < 2 * threads; count_tasks(job))
         job->panels = (job->panels + 1) / 2;
 }
 
-// Groups of at least `least` panels, small enough for `tasks` tasks.
+// Column blocks of at least `least` panels, small enough for `tasks` tasks.
 static void cut_panels(mh_gemm_job *job, size_t tasks, size_t least)
 {
-    const size_t groups = (tasks + job->blocks - 1) / job->blocks;
-    const size_t even = (mh_panels_of(job->c.shape[1]) + groups - 1) / groups;
+    const size_t column_blocks = (tasks + job->blocks - 1) / job->blocks;
+    const size_t even = (mh_panels_of(job->c.shape[1]) + column_blocks - 1) / column_blocks;
     job->panels = mh_smaller(job->panels, mh_larger(even, least));
     count_tasks(job);
 }
@@ -57,16 +57,16 @@ static void cut_panels(mh_gemm_job *job, size_t tasks, size_t least)
 static void cut_blocks(mh_gemm_job *job, size_t tasks, size_t least)
 {
     enum { EVEN = 48 };
-    const size_t blocks = (tasks + job->groups - 1) / job->groups;
+    const size_t blocks = (tasks + job->column_blocks - 1) / job->column_blocks;
     const size_t even = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, EVEN);
     if (job->blocks > 1)
         job->rows = mh_smaller(job->rows, mh_larger(even, least));
     count_tasks(job);
 }
 
-// Rows of A in place may be read by several groups of panels. Groups of few panels, and blocks of
-// few rows, gain less from prefetched panels, so they are the last resort. Rows that need
-// transposing are transposed once per group.
+// Rows of A in place may be read by several column blocks. Column blocks of few panels, and blocks
+// of few rows, gain less from prefetched panels, so they are the last resort. Rows that need
+// transposing are transposed once per column block.
 static void cut_rows(mh_gemm_job *job, size_t threads)
 {
     enum { FEW_PANELS = 4, TRANSPOSED_PANELS = 12, FEW_ROWS = 96 };

@@ -3,6 +3,7 @@
 //
 //     y = x W^T + b          dx = dy W          dW = dy^T x          db = column sums of dy
 #include "base/fpenv.h"
+#include "base/sized_struct.h"
 #include "ops/gemm/gemm_internal.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -13,10 +14,9 @@ static mh_status check_options(mh_context *context, const mh_linear_options *opt
                                mh_linear_options *own)
 {
     *own = mh_linear_options_default();
-    mh_status status = mh_check_options(context, options, own, sizeof *own);
-    if (!status && own->precision != MH_PRECISION_AUTO && own->precision != MH_PRECISION_F32 &&
-        own->precision != MH_PRECISION_BF16)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 2",
+    mh_status status = MH_READ_STRUCT(context, mh_linear_options, options, own);
+    if (!status && (own->precision < MH_PRECISION_AUTO || own->precision > MH_PRECISION_WEIGHTS))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 3",
                          (int)own->precision);
     return status;
 }
@@ -26,8 +26,8 @@ static mh_status check_vector(mh_context *context, const char *name, const mh_te
     mh_status status = mh_check_f32(context, name, t, 1);
     if (!status && (t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu numbers, %td apart, expected %zu without gaps", name,
-                         t->shape[0], t->stride[0], n);
+                         "%s: found %zu elements with stride %td, expected %zu contiguous ones",
+                         name, t->shape[0], t->stride[0], n);
     return status;
 }
 
@@ -50,18 +50,27 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
     mh_status status = mh_check_float(context, "x", x, 2);
     if (!status && x->shape[1] != K)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "x: found %s, expected (M, %zu) beside weight (%zu, %zu)",
+                         "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
                          mh_tensor_describe(x, text, sizeof text), K, N, K);
     return status ? status : check_shape(context, y_name, y, x->shape[0], N);
 }
 
 // ---- forward -----------------------------------------------------------------------------------
 
-static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision, bool bf16)
+static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision,
+                                  const mh_tensor *x, const mh_tensor *weight)
 {
-    if (precision != MH_PRECISION_AUTO)
-        bf16 = precision == MH_PRECISION_BF16;
+    bool bf16 = precision == MH_PRECISION_BF16;
+    if (precision == MH_PRECISION_WEIGHTS)
+        bf16 = weight->dtype == MH_BF16;
+    if (precision == MH_PRECISION_AUTO)
+        bf16 = weight->dtype == MH_BF16 && x && x->dtype == MH_BF16; // x is checked later
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
+}
+
+mh_dtype mh_operand_dtype(const mh_context *context, mh_precision precision)
+{
+    return precision == MH_PRECISION_BF16 && context->kernels->native_bf16 ? MH_BF16 : MH_F32;
 }
 
 static mh_status check_packed(mh_context *context, const mh_linear_options *options,
@@ -69,7 +78,8 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
 {
     const mh_packed_matrix *packed = options->packed;
     if (weight)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "weight: expected NULL beside options.packed");
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "weight: expected NULL together with options.packed");
     if (packed->isa != context->isa)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "packed: found a matrix packed at level %s, expected this context's, %s",
@@ -81,7 +91,8 @@ static mh_status check_packed(mh_context *context, const mh_linear_options *opti
 }
 
 // The B operand, W^T, and the GEMM for it.
-static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_gemm_job *job)
+static mh_status set_weight(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
+                            mh_gemm_job *job)
 {
     job->packed = job->options.packed;
     mh_status status = job->packed ? check_packed(context, &job->options, weight)
@@ -89,10 +100,10 @@ static mh_status set_weight(mh_context *context, const mh_tensor *weight, mh_gem
     if (status)
         return status;
     if (job->packed) {
-        job->gemm = choose_gemm(context, MH_PRECISION_AUTO, job->packed->bf16);
+        job->gemm = job->packed->bf16 ? &context->kernels->bf16 : &context->kernels->f32;
         return MH_OK;
     }
-    job->gemm = choose_gemm(context, job->options.precision, weight->dtype == MH_BF16);
+    job->gemm = choose_gemm(context, job->options.precision, x, weight);
     job->b = mh_tensor_swap(*weight, 0, 1);
     return MH_OK;
 }
@@ -131,12 +142,12 @@ static mh_status check_outputs(mh_context *context, const mh_linear_options *o, 
 }
 
 mh_status mh_linear(mh_context *context, const mh_linear_options *options, const mh_tensor *x,
-                    const mh_tensor *weight, const mh_tensor *y)
+                    const mh_tensor *weight, mh_tensor *y)
 {
     mh_gemm_job job = {0};
     mh_status status = check_options(context, options, &job.options);
     if (!status)
-        status = set_weight(context, weight, &job);
+        status = set_weight(context, x, weight, &job);
     if (status)
         return status;
     const size_t N = job.packed ? job.packed->N : weight->shape[0];
@@ -172,7 +183,7 @@ static void sum_columns(void *arg, size_t index, size_t worker)
     (void)worker;
     mh_rows_reduce(job->kernels, &job->dy, 0, job->dy.shape[0], column, columns, sums);
     if (job->accumulate)
-        job->kernels->add_row(columns, job->dbias + column, sums);
+        job->kernels->elementwise.add_row(columns, job->dbias + column, sums);
     memcpy(job->dbias + column, sums, columns * sizeof *sums);
 }
 
@@ -199,7 +210,7 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
 
 mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,
                              const mh_tensor *x, const mh_tensor *weight, const mh_tensor *dy,
-                             const mh_tensor *dx, const mh_tensor *dweight, const mh_tensor *dbias)
+                             mh_tensor *dx, mh_tensor *dweight, mh_tensor *dbias)
 {
     mh_linear_options own;
     mh_status status = check_options(context, options, &own);
@@ -208,7 +219,7 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
     if (status)
         return status;
     mh_gemm_job job = {.kernels = context->kernels,
-                       .gemm = choose_gemm(context, own.precision, weight->dtype == MH_BF16)};
+                       .gemm = choose_gemm(context, own.precision, x, weight)};
     if (dx) {
         job.a = *dy, job.b = *weight, job.c = *dx;
         status = mh_gemm_run(context, &job);

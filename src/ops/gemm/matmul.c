@@ -24,7 +24,7 @@ static const mh_gemm *choose_gemm(const mh_context *context, bool bf16)
     return bf16 ? &context->kernels->bf16 : &context->kernels->f32;
 }
 
-mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *c)
+mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *c)
 {
     mh_status status = mh_check_float(context, "b", b, 2);
     if (!status)
@@ -42,7 +42,7 @@ mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b,
 }
 
 mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_packed_matrix *b,
-                           const mh_tensor *c)
+                           mh_tensor *c)
 {
     if (!context)
         return MH_ERROR_ARGUMENT;
@@ -121,14 +121,15 @@ mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_t
     if (!packed)
         return mh_fail(context, MH_ERROR_ARGUMENT, "packed: found NULL");
     *packed = NULL;
-    if ((unsigned)precision > MH_PRECISION_BF16)
+    if ((unsigned)precision > MH_PRECISION_WEIGHTS)
         return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to %d",
-                       (int)precision, MH_PRECISION_BF16);
+                       (int)precision, MH_PRECISION_WEIGHTS);
     mh_status status = mh_check_float(context, "b", b, 2);
     if (status)
         return status;
-    const bool bf16 =
-        precision == MH_PRECISION_AUTO ? b->dtype == MH_BF16 : precision == MH_PRECISION_BF16;
+    const bool bf16 = precision == MH_PRECISION_AUTO || precision == MH_PRECISION_WEIGHTS
+                          ? b->dtype == MH_BF16
+                          : precision == MH_PRECISION_BF16;
     return pack(context, b, bf16, packed);
 }
 

@@ -30,10 +30,10 @@ mh_status mh_check_activation(mh_context *context, mh_activation kind)
 mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind)
 {
     const mh_activation_fn functions[] = {
-        [MH_RELU] = kernels->relu,
-        [MH_GELU] = kernels->gelu,
-        [MH_GELU_TANH] = kernels->gelu_tanh,
-        [MH_SILU] = kernels->silu,
+        [MH_RELU] = kernels->activation.relu,
+        [MH_GELU] = kernels->activation.gelu,
+        [MH_GELU_TANH] = kernels->activation.gelu_tanh,
+        [MH_SILU] = kernels->activation.silu,
     };
     return functions[kind];
 }
@@ -47,8 +47,7 @@ static void forward_part(const mh_kernels *kernels, const void *arg, size_t firs
     mh_activation_kernel(kernels, *(const mh_activation *)arg)(n, t[0], t[1]);
 }
 
-mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x,
-                      const mh_tensor *y)
+mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *x, mh_tensor *y)
 {
     mh_status status = mh_check_activation(context, kind);
     if (!status)
@@ -68,22 +67,22 @@ static void backward_part(const mh_kernels *kernels, const void *arg, size_t fir
     (void)first;
     switch (*(const mh_activation *)arg) {
     case MH_RELU:
-        kernels->relu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.relu_grad(n, t[0], t[1], t[2]);
         break;
     case MH_GELU:
-        kernels->gelu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.gelu_grad(n, t[0], t[1], t[2]);
         break;
     case MH_GELU_TANH:
-        kernels->gelu_tanh_grad(n, t[0], t[1], t[2]);
+        kernels->activation.gelu_tanh_grad(n, t[0], t[1], t[2]);
         break;
     case MH_SILU:
-        kernels->silu_grad(n, t[0], t[1], t[2]);
+        kernels->activation.silu_grad(n, t[0], t[1], t[2]);
         break;
     }
 }
 
 mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh_tensor *x,
-                               const mh_tensor *dy, const mh_tensor *dx)
+                               const mh_tensor *dy, mh_tensor *dx)
 {
     mh_status status = mh_check_activation(context, kind);
     if (!status)
@@ -106,11 +105,10 @@ static void swiglu_part(const mh_kernels *kernels, const void *arg, size_t first
                         float *const *t)
 {
     (void)arg, (void)first;
-    kernels->swiglu(n, t[0], t[1], t[2]);
+    kernels->activation.swiglu(n, t[0], t[1], t[2]);
 }
 
-mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
-                    const mh_tensor *y)
+mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up, mh_tensor *y)
 {
     mh_status status = mh_check_float(context, "gate", gate, -1);
     if (!status)
@@ -129,11 +127,11 @@ static void swiglu_grad_part(const mh_kernels *kernels, const void *arg, size_t 
                              float *const *t)
 {
     (void)arg, (void)first;
-    kernels->swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
+    kernels->activation.swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
 }
 
 mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
-                             const mh_tensor *dy, const mh_tensor *dgate, const mh_tensor *dup)
+                             const mh_tensor *dy, mh_tensor *dgate, mh_tensor *dup)
 {
     const mh_tensor *operands[5] = {gate, up, dy, dgate, dup};
     static const char *const operand_names[5] = {"gate", "up", "dy", "dgate", "dup"};
@@ -153,10 +151,10 @@ static void add_part(const mh_kernels *kernels, const void *arg, size_t first, s
                      float *const *t)
 {
     (void)arg, (void)first;
-    kernels->add_rows(n, t[0], t[1], t[2]);
+    kernels->elementwise.add_rows(n, t[0], t[1], t[2]);
 }
 
-mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, const mh_tensor *y)
+mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *y)
 {
     mh_tensor wide_a, wide_b;
     mh_status status = mh_check_float(context, "a", a, -1);

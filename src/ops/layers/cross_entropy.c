@@ -11,6 +11,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/indices.h"
 #include "ops/overlap.h"
 #include "ops/row_io.h"
@@ -35,7 +36,7 @@ typedef struct entropy_job {
 static double mean_logit(const entropy_job *job, const float *x)
 {
     if (!job->weight)
-        return (double)job->kernels->read_sum(job->V, x) / (double)job->V;
+        return (double)job->kernels->rowwise.sum(job->V, x) / (double)job->V;
     double sum = 0;
     for (size_t v = 0; v < job->V; v++)
         sum += job->weight[v] > 0 ? (double)job->weight[v] * (double)x[v] : 0;
@@ -49,7 +50,7 @@ static void gradient_row(const entropy_job *job, size_t target, float *y)
     if (!job->weight) {
         const mh_norm_map map = {.mean = (float)each, .rstd = job->scale};
         y[target] -= (float)(1 - smoothing);
-        job->kernels->norm_row(&map, job->V, y, y); // (y - smoothing / V) * scale
+        job->kernels->rowwise.norm_row(&map, job->V, y, y); // (y - smoothing / V) * scale
         return;
     }
     const double wanted = (1 - smoothing) * (double)job->weight[target];
@@ -82,7 +83,7 @@ static void one_row(const entropy_job *job, size_t n, float *staging)
     const double share = job->weight ? job->weight_sum / (double)V : 1;
     const bool smooth = smoothing > 0 && share > 0;
     const double mean = smooth ? mean_logit(job, x) : 0;
-    const mh_softmax_norm norm = k->softmax_row(V, x, y);
+    const mh_softmax_norm norm = k->rowwise.softmax_row(V, x, y);
     const double max = (double)norm.max, log_sum = (double)norm.log_sum;
     if (weight > 0)
         job->losses[n] = (1 - smoothing) * weight * ((max - wanted) + log_sum);
@@ -153,7 +154,7 @@ static mh_status check(mh_context *context, entropy_job *job,
     if (!status && job->dlogits)
         status = mh_check_like(context, "dlogits", job->dlogits, "logits", job->logits);
     if (!status)
-        status = mh_check_options(context, options, &job->o, sizeof job->o);
+        status = MH_READ_STRUCT(context, mh_cross_entropy_options, options, &job->o);
     if (status)
         return status;
     if (!(job->o.label_smoothing >= 0 && job->o.label_smoothing <= 1))
@@ -228,8 +229,8 @@ static mh_status find_losses(mh_context *context, entropy_job *job, double *loss
         layout(job, &arena, context->threads);
         void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
         if (!memory)
-            return mh_fail(context, MH_ERROR_MEMORY, "logits: no memory for rows of %zu numbers",
-                           job->V);
+            return mh_fail(context, MH_ERROR_MEMORY,
+                           "logits: out of memory for rows of %zu elements", job->V);
         arena = (mh_arena){memory, arena.used, 0, false};
         layout(job, &arena, context->threads);
         if (job->weight)
@@ -245,7 +246,7 @@ static mh_status find_losses(mh_context *context, entropy_job *job, double *loss
 
 mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *options,
                            const mh_tensor *logits, const mh_tensor *targets, double *loss,
-                           size_t *count, const mh_tensor *dlogits)
+                           size_t *count, mh_tensor *dlogits)
 {
     entropy_job job = {.o = mh_cross_entropy_options_default(),
                        .logits = logits,

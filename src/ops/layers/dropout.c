@@ -8,6 +8,7 @@
 // seed. Masks are made for 64 elements at a time, in blocks counted from element 0.
 #include "base/context.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/layers/layers_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -19,7 +20,7 @@ static uint64_t dropout_mask_of_block(const mh_kernels *kernels, const mh_dropou
     const uint64_t counter = block * (MH_KEY_TILE / 8);
     const uint32_t key[2] = {(uint32_t)o->seed, (uint32_t)(o->seed >> 32) ^ 0x44524F50u};
     const uint32_t at[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), o->step, o->stream};
-    return kernels->dropout_mask((uint16_t)(o->probability * 0x1p16f), key, at);
+    return kernels->elementwise.dropout_mask((uint16_t)(o->probability * 0x1p16f), key, at);
 }
 
 uint64_t mh_dropout_mask(const mh_kernels *kernels, const mh_dropout_options *o, uint64_t first,
@@ -45,7 +46,7 @@ static void dropout_part(const mh_kernels *kernels, const void *arg, size_t firs
         const size_t skip = (size_t)(index % MH_KEY_TILE);
         width = mh_smaller(MH_KEY_TILE - skip, n - j);
         const uint64_t keep = dropout_mask_of_block(kernels, o, index / MH_KEY_TILE) >> skip;
-        kernels->dropout_row(keep, scale, width, x + j, y + j);
+        kernels->elementwise.dropout_row(keep, scale, width, x + j, y + j);
     }
 }
 
@@ -60,7 +61,7 @@ mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *option
                            mh_dropout_options *own)
 {
     *own = mh_dropout_options_default();
-    mh_status status = mh_check_options(context, options, own, sizeof *own);
+    mh_status status = MH_READ_STRUCT(context, mh_dropout_options, options, own);
     if (!status && !(own->probability >= 0 && own->probability < 1))
         status =
             mh_fail(context, MH_ERROR_ARGUMENT, "probability: found %g, expected 0 to less than 1",
@@ -69,7 +70,7 @@ mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *option
 }
 
 mh_status mh_dropout(mh_context *context, const mh_dropout_options *options, const mh_tensor *x,
-                     const mh_tensor *y)
+                     mh_tensor *y)
 {
     mh_dropout_options o;
     mh_status status = mh_check_float(context, "x", x, -1);

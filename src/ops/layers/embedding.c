@@ -40,7 +40,7 @@ static void gather_rows(void *arg, size_t index, size_t worker)
             mh_row_read(job->kernels, table->dtype, part_of_row(table, id, first), table->stride[1],
                         n, part);
             if (job->scale != 1)
-                job->kernels->scale_row(n, part, job->scale, part);
+                job->kernels->elementwise.scale_row(n, part, job->scale, part);
             mh_row_write(job->kernels, y->dtype, part_of_row(y, i, first), y->stride[y->rank - 1],
                          n, part);
         }
@@ -66,10 +66,10 @@ static void add_columns(void *arg, size_t index, size_t worker)
             x = from;
         }
         if (dtable->stride[1] == 1) {
-            job->kernels->axpy(n, job->scale, x, to);
+            job->kernels->elementwise.axpy(n, job->scale, x, to);
         } else {
             mh_row_read(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
-            job->kernels->axpy(n, job->scale, x, sum);
+            job->kernels->elementwise.axpy(n, job->scale, x, sum);
             mh_row_write(job->kernels, MH_F32, to, dtable->stride[1], n, sum);
         }
     }
@@ -98,7 +98,7 @@ static mh_status check_rows(mh_context *context, const char *name, const mh_tens
 }
 
 mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_tensor *ids,
-                       float scale, const mh_tensor *y)
+                       float scale, mh_tensor *y)
 {
     mh_status status = mh_check_float(context, "table", table, 2);
     if (!status)
@@ -124,7 +124,7 @@ mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_ten
 }
 
 mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float scale,
-                                int64_t padding_id, const mh_tensor *dy, const mh_tensor *dtable)
+                                int64_t padding_id, const mh_tensor *dy, mh_tensor *dtable)
 {
     mh_status status = mh_check_indices(context, "ids", ids, -1);
     if (!status)

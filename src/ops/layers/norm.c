@@ -31,9 +31,10 @@ mh_status mh_norm_check_statistic(mh_context *context, const char *name, const m
     expected.dtype = MH_F32;
     mh_status status = mh_check_f32(context, name, statistic, -1);
     if (!status && !mh_tensor_same_shape(statistic, &expected))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected a number a row, %s",
-                         name, mh_tensor_describe(statistic, found, sizeof found),
-                         mh_tensor_describe(&expected, rows, sizeof rows));
+        status =
+            mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected one element per row, %s",
+                    name, mh_tensor_describe(statistic, found, sizeof found),
+                    mh_tensor_describe(&expected, rows, sizeof rows));
     return status;
 }
 
@@ -46,7 +47,7 @@ mh_status mh_norm_check_vector(mh_context *context, const char *name, const mh_t
     mh_status status = mh_check_float(context, name, vector, 1);
     if (!status && vector->shape[0] != D)
         status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu numbers, expected %zu as the last dimension of x", name,
+                         "%s: found %zu elements, expected %zu as the last dimension of x", name,
                          vector->shape[0], D);
     return status;
 }
@@ -82,11 +83,11 @@ static void norm_rows(void *arg, size_t index, size_t worker)
         mh_norm_map map = {.weight = job->weight, .bias = job->bias};
         float variance;
         if (job->rms)
-            variance = k->mean_square(job->D, x);
+            variance = k->rowwise.mean_square(job->D, x);
         else
-            k->moments(job->D, x, &map.mean, &variance);
+            k->rowwise.moments(job->D, x, &map.mean, &variance);
         map.rstd = 1 / sqrtf(variance + job->epsilon);
-        k->norm_row(&map, job->D, x, y);
+        k->rowwise.norm_row(&map, job->D, x, y);
         mh_row_written(k, &job->y, row, y, staging + job->D);
         put(job->mean, row, map.mean);
         put(job->rstd, row, map.rstd);
@@ -113,7 +114,8 @@ static mh_status run(mh_context *context, norm_job *job, const mh_tensor *weight
     layout(job, &arena, context->threads, weight, bias);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for rows of %zu numbers", job->D);
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for rows of %zu elements",
+                       job->D);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(job, &arena, context->threads, weight, bias);
     if (weight)
@@ -129,13 +131,13 @@ static mh_status check_epsilon(mh_context *context, float epsilon)
 {
     if (epsilon >= 0 && epsilon < INFINITY)
         return MH_OK;
-    return mh_fail(context, MH_ERROR_ARGUMENT, "epsilon: found %g, expected a number from 0 on",
+    return mh_fail(context, MH_ERROR_ARGUMENT, "epsilon: found %g, expected a number >= 0",
                    (double)epsilon);
 }
 
 mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                        const mh_tensor *bias, float epsilon, const mh_tensor *y,
-                        const mh_tensor *mean, const mh_tensor *rstd)
+                        const mh_tensor *bias, float epsilon, mh_tensor *y, mh_tensor *mean,
+                        mh_tensor *rstd)
 {
     mh_status status = mh_norm_check_x(context, x);
     if (!status)
@@ -160,7 +162,7 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
 }
 
 mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                      float epsilon, const mh_tensor *y, const mh_tensor *rstd)
+                      float epsilon, mh_tensor *y, mh_tensor *rstd)
 {
     mh_status status = mh_norm_check_x(context, x);
     if (!status)

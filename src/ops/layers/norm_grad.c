@@ -36,11 +36,12 @@ static void one_row(const norm_grad_job *job, size_t row, float *staging, float 
                              .rstd = *mh_norm_statistic(job->rstd, row),
                              .weight = job->weight};
     if (partial)
-        k->norm_grad_weight(&map, D, x, dy, partial, job->dbias ? partial + D : NULL);
+        k->rowwise.norm_grad_weight(&map, D, x, dy, partial, job->dbias ? partial + D : NULL);
     if (job->dx) { // last, as it may be dy
         float *dx = mh_row_output(job->dx, row, staging + 2 * D), sum, gemm;
-        k->norm_grad_sums(&map, D, x, dy, &sum, &gemm);
-        k->norm_grad_row(&map, D, x, dy, job->rms ? 0 : sum / (float)D, gemm / (float)D, dx);
+        k->rowwise.norm_grad_sums(&map, D, x, dy, &sum, &gemm);
+        k->rowwise.norm_grad_row(&map, D, x, dy, job->rms ? 0 : sum / (float)D, gemm / (float)D,
+                                 dx);
         mh_row_written(k, job->dx, row, dx, staging + 2 * D);
     }
 }
@@ -64,10 +65,11 @@ static void add_columns(const norm_grad_job *job, const mh_tensor *to, size_t wh
     const size_t n = mh_smaller(COLUMNS, job->D - first);
     void *address = (void *)mh_row_offset(to, to->data, (ptrdiff_t)first * to->stride[0]);
     for (size_t block = 0; block < job->blocks; block++)
-        job->kernels->add_row(n, job->partials + (block * 2 + which) * job->D + first, sum);
+        job->kernels->elementwise.add_row(n, job->partials + (block * 2 + which) * job->D + first,
+                                          sum);
     if (job->accumulate) {
         mh_row_read(job->kernels, to->dtype, address, to->stride[0], n, before);
-        job->kernels->add_row(n, before, sum);
+        job->kernels->elementwise.add_row(n, before, sum);
     }
     mh_row_write(job->kernels, to->dtype, address, to->stride[0], n, sum);
 }
@@ -102,7 +104,7 @@ static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *w
     layout(job, &arena, context->threads, weight);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for %zu rows of %zu numbers",
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu rows of %zu elements",
                        job->rows, job->D);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(job, &arena, context->threads, weight);
@@ -147,8 +149,8 @@ static mh_status check(mh_context *context, const norm_grad_job *job, const mh_t
 
 mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
                                  const mh_tensor *mean, const mh_tensor *rstd, const mh_tensor *dy,
-                                 const mh_tensor *dx, const mh_tensor *dweight,
-                                 const mh_tensor *dbias, bool accumulate)
+                                 mh_tensor *dx, mh_tensor *dweight, mh_tensor *dbias,
+                                 bool accumulate)
 {
     norm_grad_job job = {.accumulate = accumulate,
                          .x = x,
@@ -163,8 +165,8 @@ mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const 
 }
 
 mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
-                               const mh_tensor *rstd, const mh_tensor *dy, const mh_tensor *dx,
-                               const mh_tensor *dweight, bool accumulate)
+                               const mh_tensor *rstd, const mh_tensor *dy, mh_tensor *dx,
+                               mh_tensor *dweight, bool accumulate)
 {
     norm_grad_job job = {.rms = true,
                          .accumulate = accumulate,

@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "kernels/kernels.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -36,7 +37,8 @@ static mh_status check_array(mh_context *context, const char *name, size_t n, co
     if (n > PTRDIFF_MAX / sizeof(float))
         return mh_fail(context, MH_ERROR_ARGUMENT, "n: found %zu, which no array can have", n);
     if (n > 0 && !array)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu numbers", name, n);
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected %zu elements", name,
+                       n);
     return MH_OK;
 }
 
@@ -70,8 +72,8 @@ static void adamw_chunk(void *arg, size_t index, size_t worker)
     const step_job *job = arg;
     const size_t at = index * CHUNK;
     (void)worker;
-    job->kernels->adamw(&job->adamw, chunk_length(job, index), job->gradient + at,
-                        job->parameter + at, job->m + at, job->v + at);
+    job->kernels->optimiser.adamw(&job->adamw, chunk_length(job, index), job->gradient + at,
+                                  job->parameter + at, job->m + at, job->v + at);
 }
 
 static mh_adamw_map adamw_map(const mh_adamw_options *o, uint64_t step)
@@ -92,7 +94,7 @@ mh_status mh_adamw_step(mh_context *context, const mh_adamw_options *options, ui
                         size_t n, const float *gradient, float *parameter, float *m, float *v)
 {
     mh_adamw_options o = mh_adamw_options_default();
-    mh_status status = mh_check_options(context, options, &o, sizeof o);
+    mh_status status = MH_READ_STRUCT(context, mh_adamw_options, options, &o);
     if (!status)
         status = check_number(context, "beta1", o.beta1, 1);
     if (!status)
@@ -138,19 +140,20 @@ static void sgd_chunk(void *arg, size_t index, size_t worker)
     const step_job *job = arg;
     const size_t at = index * CHUNK;
     (void)worker;
-    job->kernels->sgd(&job->sgd, chunk_length(job, index), job->gradient + at, job->parameter + at,
-                      job->m ? job->m + at : NULL);
+    job->kernels->optimiser.sgd(&job->sgd, chunk_length(job, index), job->gradient + at,
+                                job->parameter + at, job->m ? job->m + at : NULL);
 }
 
 mh_status mh_sgd_step(mh_context *context, const mh_sgd_options *options, size_t n,
                       const float *gradient, float *parameter, float *velocity)
 {
     mh_sgd_options o = mh_sgd_options_default();
-    mh_status status = mh_check_options(context, options, &o, sizeof o);
+    mh_status status = MH_READ_STRUCT(context, mh_sgd_options, options, &o);
     if (!status)
         status = check_number(context, "momentum", o.momentum, INFINITY);
     if (!status && o.nesterov && o.momentum == 0)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "nesterov: found true, expected momentum too");
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "nesterov: found true without momentum, expected both");
     if (!status)
         status = check_array(context, "gradient", n, gradient);
     if (!status)
@@ -195,8 +198,8 @@ static void square_block(void *arg, size_t index, size_t worker)
 {
     const norm_job *job = arg;
     (void)worker;
-    job->sums[index] = job->kernels->sum_squares(mh_smaller(BLOCK, job->n - index * BLOCK),
-                                                 job->gradient + index * BLOCK);
+    job->sums[index] = job->kernels->optimiser.sum_squares(
+        mh_smaller(BLOCK, job->n - index * BLOCK), job->gradient + index * BLOCK);
 }
 
 // Adds the squares of one array to *sum.
@@ -251,7 +254,7 @@ static void scale_chunk(void *arg, size_t index, size_t worker)
     const step_job *job = arg;
     float *at = job->parameter + index * CHUNK;
     (void)worker;
-    job->kernels->scale_row(chunk_length(job, index), at, job->factor, at);
+    job->kernels->elementwise.scale_row(chunk_length(job, index), at, job->factor, at);
 }
 
 mh_status mh_scale_gradients(mh_context *context, double factor, size_t n, float *gradient)

@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "ops/indices.h"
 #include "ops/layers/layers_internal.h"
 #include "ops/overlap.h"
@@ -40,7 +41,8 @@ static void fill_table(void *arg, size_t index, size_t worker)
         int64_t position =
             job->o.positions ? mh_index_get(job->o.positions, p) : job->o.first + (int64_t)p;
         float *row = job->table + p * 2 * job->pairs;
-        job->kernels->sin_cos(job->pairs, (double)position, job->frequency, row + job->pairs, row);
+        job->kernels->rowwise.sin_cos(job->pairs, (double)position, job->frequency,
+                                      row + job->pairs, row);
     }
 }
 
@@ -95,9 +97,9 @@ static void rotate_rows(void *arg, size_t index, size_t worker)
         float *y = mh_row_output(job->y, row, to);
         angles_of_row(job, row, to + job->E, &cosine, &sine);
         if (job->o.interleaved)
-            k->rope_interleaved(job->pairs, cosine, sine, sign, x, y);
+            k->rowwise.rope_interleaved(job->pairs, cosine, sine, sign, x, y);
         else
-            k->rope_half(job->pairs, cosine, sine, sign, x, y);
+            k->rowwise.rope_half(job->pairs, cosine, sine, sign, x, y);
         memmove(y + width, x + width, (job->E - width) * sizeof *y);
         mh_row_written(k, job->y, row, y, to);
     }
@@ -189,7 +191,7 @@ static mh_status check_caches(mh_context *context, rope_job *job)
         if (!status && (given[i]->rank < 1 || given[i]->shape[given[i]->rank - 1] != job->pairs ||
                         (i && !mh_tensor_same_shape(given[0], given[1]))))
             status = mh_fail(context, MH_ERROR_ARGUMENT,
-                             "%s: found %s, expected width/2 = %zu numbers a row, both alike", name,
+                             "%s: found %s, expected width/2 = %zu elements per row in both", name,
                              mh_tensor_describe(given[i], text, sizeof text), job->pairs);
         if (!status && !job->o.positions)
             status = broadcast(context, name, given[i], job->x->rank, shape, wide[i]);
@@ -206,7 +208,7 @@ static mh_status check(mh_context *context, const mh_rope_options *options, rope
     if (!status)
         status = mh_check_like(context, "y", job->y, "x", job->x);
     if (!status)
-        status = mh_check_options(context, options, &job->o, sizeof job->o);
+        status = MH_READ_STRUCT(context, mh_rope_options, options, &job->o);
     if (!status)
         status = check_options(context, job);
     if (status)
@@ -234,7 +236,7 @@ static void layout(rope_job *job, mh_arena *arena, size_t threads)
 }
 
 mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_tensor *x,
-                  const mh_tensor *y)
+                  mh_tensor *y)
 {
     rope_job job = {.o = mh_rope_options_default(), .x = x, .y = y};
     mh_status status = check(context, options, &job);
@@ -247,7 +249,8 @@ mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_
     layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for %zu positions", job.positions);
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu positions",
+                       job.positions);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(&job, &arena, context->threads);
     if (job.table) {

@@ -29,8 +29,8 @@ static void position_rows(void *arg, size_t index, size_t worker)
     const size_t D = job->y->shape[1], pairs = job->pairs;
     float *sine = job->staging + worker * 4 * pairs, *cosine = sine + pairs, *row = cosine + pairs;
     for (size_t t = index * ROWS; t < mh_smaller((index + 1) * ROWS, job->y->shape[0]); t++) {
-        job->kernels->sin_cos(pairs, (double)(job->first + (int64_t)t), job->frequency, sine,
-                              cosine);
+        job->kernels->rowwise.sin_cos(pairs, (double)(job->first + (int64_t)t), job->frequency,
+                                      sine, cosine);
         for (size_t i = 0; i < pairs; i++) {
             row[2 * i] = job->scale * sine[i];
             row[2 * i + 1] = job->scale * cosine[i];
@@ -46,8 +46,7 @@ static void layout(sinusoid_job *job, mh_arena *arena, size_t threads)
     job->staging = mh_arena_take(arena, job->pairs, 4 * threads * sizeof(float));
 }
 
-mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scale,
-                                  const mh_tensor *y)
+mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scale, mh_tensor *y)
 {
     const int64_t limit = INT64_C(1) << 31;
     mh_status status = mh_check_float(context, "y", y, 2);
@@ -69,7 +68,7 @@ mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scal
     layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
-        return mh_fail(context, MH_ERROR_MEMORY, "y: no memory for rows of %zu numbers",
+        return mh_fail(context, MH_ERROR_MEMORY, "y: out of memory for rows of %zu elements",
                        y->shape[1]);
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(&job, &arena, context->threads);

@@ -45,7 +45,7 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
         slice_index(&job->x, i, at);
         mh_row_read(job->kernels, job->x.dtype, mh_element(&job->x, last, at), job->x.stride[last],
                     n, x);
-        mh_softmax_norm norm = job->kernels->softmax_row(n, x, y);
+        mh_softmax_norm norm = job->kernels->rowwise.softmax_row(n, x, y);
         if (job->logarithm)
             log_row(n, norm, x, y);
         mh_row_write(job->kernels, job->y.dtype, (void *)mh_element(&job->y, last, at),
@@ -89,18 +89,18 @@ static mh_status run(mh_context *context, const mh_tensor *x, int axis, const mh
     mh_arena_take(&size, 2 * n, context->threads * sizeof(float));
     job.rows = size.overflow ? NULL : mh_context_scratch(context, size.used);
     if (!job.rows)
-        return mh_fail(context, MH_ERROR_MEMORY, "x: no memory for rows of %zu numbers", n);
+        return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for rows of %zu elements", n);
     mh_parallel_for(context, (job.slices + job.slices_per_task - 1) / job.slices_per_task,
                     softmax_slices, &job);
     return MH_OK;
 }
 
-mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
+mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
     return run(context, x, axis, y, false);
 }
 
-mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
+mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
     return run(context, x, axis, y, true);
 }

@@ -122,7 +122,7 @@ static double run_case(attention_case *c, mh_context *context, const ref_attenti
 
 static void check_plan(attention_case *c, mh_context *context, const ref_attention *ref)
 {
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     if (mh_attention_explain(context, &c->options, &c->q.view, &c->k.view, &c->v.view, &c->out.view,
                              &plan) != MH_OK)
         report(c, mh_context_isa(context), mh_error_message(context));

@@ -55,7 +55,7 @@ static void expect(mh_context *context, call *c, mh_status status, const char *w
         fail_msg("refused because of %s, but an output was written", word);
     // The two questions about a call refuse what the call itself refuses.
     size_t bytes = 0;
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     assert_int_equal(mh_attention_workspace(context, &c->options, &c->q.view, &c->k.view,
                                             &c->v.view, &c->out.view, &bytes),
                      status);
@@ -211,7 +211,7 @@ static void prefix_negative(call *c)
 
 static void set_mask(call *c, mh_mask_kind kind, mh_dtype dtype, int rank, const size_t *shape)
 {
-    c->mask = (mh_mask){kind, mh_tensor_view(c->flags, dtype, rank, shape)};
+    c->mask = mh_mask_make(kind, mh_tensor_view(c->flags, dtype, rank, shape));
     c->options.masks = &c->mask;
     c->options.mask_count = 1;
 }

@@ -55,20 +55,19 @@ static void count_pass(size_t m)
 static void count_score(const mh_score_map *map, size_t n, float *x)
 {
     counts.scored++;
-    real->score_row(map, n, x);
+    real->attention.score_row(map, n, x);
 }
 
-static void count_step(size_t m, size_t n, float scale, float *s, size_t width, float *max,
-                       float *sum, float *acc, size_t lda)
+static void count_step(const mh_softmax_step *step)
 {
-    count_pass(m);
-    real->softmax_step(m, n, scale, s, width, max, sum, acc, lda);
+    count_pass(step->m);
+    real->attention.softmax_step(step);
 }
 
 static void count_short(size_t m, size_t n, float scale, float *s, float *max, float *sum)
 {
     count_pass(m);
-    real->short_softmax(m, n, scale, s, max, sum);
+    real->attention.short_softmax(m, n, scale, s, max, sum);
 }
 
 static mh_context *counting_context(const char *level, size_t threads)
@@ -131,7 +130,7 @@ static void check_tasks(const mh_attention_plan *plan, bool weights)
 // Explains on one context and runs on another, whose scratch memory is still empty.
 static void check_call(const char *level, size_t threads, bool small_tiles,
                        const mh_attention_options *options, const mh_tensor *q, const mh_tensor *k,
-                       const mh_tensor *v, const mh_tensor *out)
+                       const mh_tensor *v, mh_tensor *out)
 {
     mh_context *contexts[2];
     mh_kernels kernels;
@@ -139,13 +138,14 @@ static void check_call(const char *level, size_t threads, bool small_tiles,
         contexts[i] = counting_context(level, threads);
         real = contexts[i]->kernels;
         kernels = *real;
-        kernels.score_row = count_score;
-        kernels.softmax_step = count_step;
-        kernels.short_softmax = count_short;
-        kernels.query_rows = small_tiles ? kernels.f32.rows : kernels.query_rows;
+        kernels.attention.score_row = count_score;
+        kernels.attention.softmax_step = count_step;
+        kernels.attention.short_softmax = count_short;
+        kernels.attention.query_rows =
+            small_tiles ? kernels.f32.rows : kernels.attention.query_rows;
         contexts[i]->kernels = &kernels;
     }
-    mh_attention_plan plan;
+    mh_attention_plan plan = mh_attention_plan_default();
     test_ok(contexts[0], mh_attention_explain(contexts[0], options, q, k, v, out, &plan));
     const size_t before = counts.held;
     counts = (struct counts){.held = before, .peak = before};
@@ -153,7 +153,7 @@ static void check_call(const char *level, size_t threads, bool small_tiles,
     assert_int_equal(counts.peak - before, plan.workspace);
     check_tasks(&plan, options->weights != NULL);
     const bool halves = q->dtype == MH_BF16 && k->dtype == MH_BF16 && v->dtype == MH_BF16;
-    if (!kernels.bf16.softmax_tile || !(halves || options->precision == MH_PRECISION_BF16))
+    if (!kernels.attention.softmax_tile || !(halves || options->precision == MH_PRECISION_BF16))
         check_tiles(&kernels, options, &plan);
     mh_context_free(contexts[0]);
     mh_context_free(contexts[1]);

@@ -54,7 +54,7 @@ static void setup(problem *p, mh_context *context, mh_dtype dtype, const shape *
     test_fill_normal(&rng, &p->bias.view, 1);
     for (size_t h = 0; h < s->H; h++)
         p->sinks[h] = (float)test_normal(&rng);
-    p->mask = (mh_mask){MH_MASK_ADD, p->bias.view};
+    p->mask = mh_mask_make(MH_MASK_ADD, p->bias.view);
     p->options.masks = &p->mask;
     p->options.mask_count = 1;
     p->options.sinks = p->sinks;
@@ -105,13 +105,10 @@ static gradients gradients_create(const problem *p, const inputs *in, unsigned w
     return g;
 }
 
-static const mh_tensor *view_of(const gradients *g, size_t i)
-{
-    return g->t[i].bytes ? &g->t[i].view : NULL;
-}
+static mh_tensor *view_of(gradients *g, size_t i) { return g->t[i].bytes ? &g->t[i].view : NULL; }
 
 // The struct that the library wants; *dmask is the one element of its array.
-static mh_attention_gradients wanted_of(const gradients *g, const mh_tensor **dmask)
+static mh_attention_gradients wanted_of(gradients *g, mh_tensor **dmask)
 {
     mh_attention_gradients wanted = mh_attention_gradients_default();
     *dmask = view_of(g, 3);
@@ -125,9 +122,9 @@ static mh_attention_gradients wanted_of(const gradients *g, const mh_tensor **dm
 
 // Only the call itself, with out of forward, for where it matters what happens around it.
 static mh_status call(const problem *p, const mh_attention_options *options, const inputs *in,
-                      const mh_tensor *out, const gradients *g)
+                      const mh_tensor *out, gradients *g)
 {
-    const mh_tensor *dmask;
+    mh_tensor *dmask;
     mh_attention_gradients wanted = wanted_of(g, &dmask);
     return mh_attention_backward(p->context, options, &in->q, &in->k, &in->v, out, &in->dout,
                                  &wanted);
@@ -426,7 +423,7 @@ static void short_sequences(problem *p)
         gradients expected = differentiate(&few, all_of(&few), wanted);
         test_tensor ones = test_tensor_dense(MH_BOOL, 1, (size_t[]){s.S});
         memset(ones.view.data, 1, s.S);
-        const mh_mask mask = {.kind = MH_MASK_KEEP, .tensor = ones.view};
+        const mh_mask mask = mh_mask_make(MH_MASK_KEEP, ones.view);
         few.options.masks = &mask;
         few.options.mask_count = 1;
         same_and_free("short", &few, &expected, differentiate(&few, all_of(&few), wanted));
@@ -455,7 +452,7 @@ static void own_workspace(problem *p)
     inputs in = all_of(p);
     forward f = run_forward(p, &in);
     gradients expected = differentiate(p, in, ALL);
-    const mh_tensor *dmask;
+    mh_tensor *dmask;
     mh_attention_gradients wanted = wanted_of(&expected, &dmask);
     size_t bytes = 0;
     p->options.lse = &f.lse.view;

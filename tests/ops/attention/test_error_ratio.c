@@ -4,7 +4,8 @@
 // batches, scores from 0.1 to some hundred. Prints the distribution over problems, by the largest
 // score, for each level.
 //
-//     MH_TEST_CASES=6000 build/tests/test_error_ratio      the figures in docs/numerics.md
+//     MH_TEST_CASES=6000 build/tests/test_error_ratio      the figures in
+//     docs/reference/numerics.md
 //
 // Left out: dropout, outputs that are rounded to bf16 or f16, and problems in which the plain loop
 // is (almost) exact, as for rows of one key.
@@ -141,7 +142,7 @@ static void problem_free(problem *x)
     free(x->at);
 }
 
-static test_error error_of(mh_context *context, const attention_case *c, problem *x)
+static test_error error_of(mh_context *context, attention_case *c, problem *x)
 {
     test_ok(context, mh_attention_forward(context, &c->options, &c->q.view, &c->k.view, &c->v.view,
                                           &c->out.view));

@@ -135,7 +135,7 @@ static void dead_keys_by_mask(mh_context *context, mh_dtype dtype)
                 ref_set(&mask.view, &j,
                         kinds[kind] == MH_MASK_ADD ? (is_dead(j) ? -INFINITY : 0)
                                                    : is_dead(j) == (kinds[kind] == MH_MASK_DROP));
-            mh_mask masks = {kinds[kind], mask.view};
+            mh_mask masks = mh_mask_make(kinds[kind], mask.view);
             f.options.masks = &masks;
             f.options.mask_count = 1;
             poison_dead(&f, poisons[poison]);
@@ -278,7 +278,7 @@ static void infinite_bias(mh_context *context, mh_dtype dtype)
 {
     fixture f = setup(context, dtype, 3, N, E);
     test_tensor bias = test_tensor_dense(MH_F32, 1, (size_t[]){N});
-    mh_mask mask = {MH_MASK_ADD, bias.view};
+    mh_mask mask = mh_mask_make(MH_MASK_ADD, bias.view);
     f.options.masks = &mask;
     f.options.mask_count = 1;
     test_fill_constant(&bias.view, 0);
@@ -305,7 +305,7 @@ static void large_bias_is_a_number(mh_context *context, mh_dtype dtype)
         fixture f = setup(context, dtype, 5, N, E);
         test_tensor bias = test_tensor_dense(MH_F32, 1, (size_t[]){N});
         test_fill_constant(&bias.view, values[n]);
-        mh_mask mask = {MH_MASK_ADD, bias.view};
+        mh_mask mask = mh_mask_make(MH_MASK_ADD, bias.view);
         f.options.masks = &mask;
         f.options.mask_count = 1;
         f.options.scale = 0; // the sums are exact: plain means
@@ -330,8 +330,8 @@ static void large_bias_is_a_number(mh_context *context, mh_dtype dtype)
 static void added_biases_are_a_number(mh_context *context, mh_dtype dtype)
 {
     float least = -FLT_MAX;
-    mh_mask masks[2] = {{MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1)},
-                        {MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1)}};
+    mh_mask masks[2] = {mh_mask_make(MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1)),
+                        mh_mask_make(MH_MASK_ADD, mh_tensor_1d(&least, MH_F32, 1))};
     fixture f = setup(context, dtype, 5, N, E);
     f.options.masks = masks;
     f.options.mask_count = 2;
@@ -351,7 +351,7 @@ static void bias_that_overflows(mh_context *context, mh_dtype dtype)
         return; // ends at 65504
     fixture f = setup(context, dtype, 4, N, 1);
     test_tensor bias = test_tensor_dense(MH_F32, 1, (size_t[]){N});
-    mh_mask mask = {MH_MASK_ADD, bias.view};
+    mh_mask mask = mh_mask_make(MH_MASK_ADD, bias.view);
     f.options.masks = &mask;
     f.options.mask_count = 1;
     f.options.scale = 1;
@@ -426,7 +426,7 @@ static void denormals(mh_context *context, mh_dtype dtype)
     test_fill_constant(&f.k.view, tiny);
     test_fill_constant(&f.v.view, 8 * tiny);
     run(&f);
-    const bool flushed = dtype == MH_BF16 && !strcmp(mh_context_isa(context), "amx");
+    const bool flushed = dtype == MH_BF16 && mh_context_native_bf16(context);
     for (size_t i = 0; i < 5; i++) {
         near(out_at(&f, i, 0), 8 * tiny,
              flushed ? 8 * tiny : 0x1p-147 + test_rounding(dtype, 8 * tiny));
@@ -549,7 +549,7 @@ static void empty_neighbours(mh_context *context, mh_dtype dtype)
     test_tensor hidden = test_tensor_dense(MH_U8, 1, (size_t[]){N});
     for (size_t j = 0; j < N; j++)
         ref_set(&hidden.view, &j, j < 64);
-    mh_mask mask = {MH_MASK_DROP, hidden.view};
+    mh_mask mask = mh_mask_make(MH_MASK_DROP, hidden.view);
     f.options.masks = &mask;
     f.options.mask_count = 1;
     agrees_with_reference(&f);

@@ -70,7 +70,7 @@ static void dead_keys(mh_context *context, mh_dtype dtype)
                     fill_row(&f.k.view, j, poisons[poison]);
                     fill_row(&f.v.view, j, poisons[poison]);
                 }
-            mh_mask masks = {kinds[kind], mask.view};
+            mh_mask masks = mh_mask_make(kinds[kind], mask.view);
             f.options.masks = &masks;
             f.options.mask_count = 1;
             grad_agrees(&f);
@@ -96,7 +96,7 @@ static void dead_tail(mh_context *context, mh_dtype dtype)
             fill_row(&f.k.view, j, NAN);
             fill_row(&f.v.view, j, INFINITY);
         }
-        mh_mask masks = {MH_MASK_DROP, mask.view};
+        mh_mask masks = mh_mask_make(MH_MASK_DROP, mask.view);
         f.options.masks = &masks;
         f.options.mask_count = 1;
         grad_agrees(&f);
@@ -162,7 +162,7 @@ static void dead_packed(mh_context *context, mh_dtype dtype)
     test_tensor mask = test_tensor_dense(MH_BOOL, 2, (size_t[]){1, 85});
     for (size_t j = 0; j < 85; j++)
         ref_set(&mask.view, (size_t[]){0, j}, j % 40 != 2);
-    mh_mask masks = {MH_MASK_KEEP, mask.view};
+    mh_mask masks = mh_mask_make(MH_MASK_KEEP, mask.view);
     f.options.masks = &masks;
     f.options.mask_count = 1;
     f.options.sequences = SEQUENCES;
@@ -193,8 +193,8 @@ static void dead_short(mh_context *context, mh_dtype dtype)
             ref_set(&mask.view, &j, j == 0 ? -INFINITY : 0.25 * (double)j);
         fill_row(&f.k.view, 0, NAN);
         fill_row(&f.v.view, 0, NAN);
-        mh_mask masks = {MH_MASK_ADD, mask.view};
-        const mh_tensor *dmasks = &dmask.view;
+        mh_mask masks = mh_mask_make(MH_MASK_ADD, mask.view);
+        mh_tensor *dmasks = &dmask.view;
         f.options.masks = &masks;
         f.options.mask_count = 1;
         f.options.alibi = n % 2;
@@ -392,7 +392,7 @@ typedef struct call {
     float bias[N], flags[N], sink;
     mh_mask masks[2]; // additive, keep
     test_tensor dmask, dsinks;
-    const mh_tensor *dmasks[2];
+    mh_tensor *dmasks[2];
 } call;
 
 static void call_create(call *c, mh_context *context)
@@ -400,8 +400,8 @@ static void call_create(call *c, mh_context *context)
     memset(c, 0, sizeof *c);
     c->f = grad_setup(context, MH_F32, 5, N, E);
     grad_connect(&c->f);
-    c->masks[0] = (mh_mask){MH_MASK_ADD, mh_tensor_1d(c->bias, MH_F32, N)};
-    c->masks[1] = (mh_mask){MH_MASK_DROP, mh_tensor_1d(c->flags, MH_BOOL, N)};
+    c->masks[0] = mh_mask_make(MH_MASK_ADD, mh_tensor_1d(c->bias, MH_F32, N));
+    c->masks[1] = mh_mask_make(MH_MASK_DROP, mh_tensor_1d(c->flags, MH_BOOL, N));
     c->f.options.masks = c->masks;
     c->f.options.mask_count = 2;
     c->f.options.sinks = &c->sink;

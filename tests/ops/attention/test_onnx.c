@@ -54,8 +54,7 @@ static void run_attention(mh_context *context, const char *name, const mh_tensor
                                &node.past_key,
                                &node.past_value,
                                &node.nonpad_kv_seqlen};
-    const mh_tensor **out[4] = {&node.Y, &node.present_key, &node.present_value,
-                                &node.qk_matmul_output};
+    mh_tensor **out[4] = {&node.Y, &node.present_key, &node.present_value, &node.qk_matmul_output};
     for (int i = 0; i < 7; i++)
         if (mh_tensor_file_find(file, input_names[i], &c.in[i]))
             *in[i] = &c.in[i];

@@ -66,14 +66,14 @@ static void run_case(mh_context *context, const golden *g)
         if (i != MASK && g->has[i])
             made[i] = test_tensor_dense(MH_F32, t[i].rank, t[i].shape);
     test_tensor lse = test_tensor_dense(MH_F32, 3, t[Q].shape);
-    mh_mask mask = {t[MASK].dtype == MH_BOOL ? MH_MASK_KEEP : MH_MASK_ADD, t[MASK]};
+    mh_mask mask = mh_mask_make(t[MASK].dtype == MH_BOOL ? MH_MASK_KEEP : MH_MASK_ADD, t[MASK]);
     mh_attention_options options = mh_attention_options_default();
     options.causal = g->causal ? MH_CAUSAL_TOP_LEFT : MH_CAUSAL_NONE;
     options.scale = *g->scale ? strtof(g->scale, NULL) : MH_SCALE_DEFAULT;
     options.lse = &lse.view;
     options.masks = g->has[MASK] ? &mask : NULL;
     options.mask_count = g->has[MASK];
-    const mh_tensor *dmask = g->has[DMASK] ? &made[DMASK].view : NULL;
+    mh_tensor *dmask = g->has[DMASK] ? &made[DMASK].view : NULL;
     mh_attention_gradients gradients = mh_attention_gradients_default();
     gradients.dq = &made[DQ].view;
     gradients.dk = &made[DK].view;

@@ -65,7 +65,7 @@ static float *at_once(const problem *p, const size_t *parents, const float *tgt,
     const mh_tensor src = mh_tensor_3d(memory, p->memory.view.dtype, N, S, D);
     const mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, N, S);
     const mh_tensor tgt_view = mh_tensor_3d((float *)tgt, MH_F32, N, T, D);
-    const mh_tensor out_view = mh_tensor_3d(out, MH_F32, N, T, D);
+    mh_tensor out_view = mh_tensor_3d(out, MH_F32, N, T, D);
     mh_transformer_options o = mh_transformer_options_default();
     o.tgt_causal = true;
     o.memory_key_padding_mask = &mask;
@@ -84,7 +84,7 @@ static void step(const problem *p, mh_decoding *d, const float *tgt, size_t firs
     const mh_tensor all = mh_tensor_3d((float *)tgt, MH_F32, N, T, D);
     const mh_tensor results = mh_tensor_3d(out, MH_F32, N, T, D);
     const mh_tensor x = mh_tensor_slice(all, 1, first, count);
-    const mh_tensor y = mh_tensor_slice(results, 1, first, count);
+    mh_tensor y = mh_tensor_slice(results, 1, first, count);
     test_ok(p->context, mh_decoding_step(p->context, d, taps, tap_count, &x, &y));
 }
 
@@ -158,10 +158,9 @@ static void same_last(const char *what, size_t heads, size_t width, mh_tensor *w
 // Keys and values of a step are in a cache, of all steps so far: there is no tap for them.
 static void refuse_keys(const problem *p, mh_decoding *d, float *memory)
 {
-    const mh_tensor x = mh_tensor_3d(p->tgt, MH_F32, N, 1, D),
-                    y = mh_tensor_3d(memory, MH_F32, N, 1, D);
+    mh_tensor x = mh_tensor_3d(p->tgt, MH_F32, N, 1, D), y = mh_tensor_3d(memory, MH_F32, N, 1, D);
     for (int i = 0; i < 2; i++) {
-        mh_tap tap = {.kind = i ? MH_TAP_CROSS : MH_TAP_DECODER};
+        mh_tap tap = {.struct_size = sizeof(mh_tap), .kind = i ? MH_TAP_CROSS : MH_TAP_DECODER};
         *(i ? &tap.v : &tap.k) = mh_tensor_4d(memory, MH_F32, N, H, 1, D / H);
         assert_int_equal(mh_decoding_step(p->context, d, &tap, 1, &x, &y), MH_ERROR_ARGUMENT);
         assert_non_null(strstr(mh_error_message(p->context), i ? "tap.v" : "tap.k"));
@@ -175,7 +174,9 @@ static void check_taps(const problem *p)
     mh_tap whole[2 * LAYERS], last[2 * LAYERS];
     for (size_t i = 0; i < 2 * LAYERS; i++) {
         const size_t cross = i / LAYERS;
-        whole[i] = (mh_tap){.kind = cross ? MH_TAP_CROSS : MH_TAP_DECODER, .layer = i % LAYERS};
+        whole[i] = (mh_tap){.struct_size = sizeof(mh_tap),
+                            .kind = cross ? MH_TAP_CROSS : MH_TAP_DECODER,
+                            .layer = i % LAYERS};
         last[i] = whole[i];
         whole[i].weights = mh_tensor_4d(ref_alloc(N * H * T * keys[cross], sizeof(float)), MH_F32,
                                         N, H, T, keys[cross]);
@@ -249,8 +250,8 @@ static void halves(void **state)
     o.disabled_heads = disabled;
     const mh_tensor source = mh_tensor_3d(src, MH_F32, S, 1, D);
     const mh_tensor target = mh_tensor_3d(tgt, MH_F32, LONG, 1, D);
-    const mh_tensor whole = mh_tensor_3d(expected, MH_F32, LONG, 1, D);
-    const mh_tensor middle = mh_tensor_3d(memory, MH_F32, S, 1, D);
+    mh_tensor whole = mh_tensor_3d(expected, MH_F32, LONG, 1, D);
+    mh_tensor middle = mh_tensor_3d(memory, MH_F32, S, 1, D);
     test_ok(context, mh_transformer_forward(context, t, &o, &source, &target, &whole));
     test_ok(context, mh_transformer_encode(context, t, &o, &source, &middle));
     mh_decoding *d;
@@ -263,7 +264,7 @@ static void halves(void **state)
         for (size_t n = 0; n < counts[i]; n++)
             memcpy(x + n * D, tgt + i * D, D * sizeof *x);
         const mh_tensor in = mh_tensor_3d(x, MH_F32, 1, counts[i], D);
-        const mh_tensor out = mh_tensor_3d(y, MH_F32, 1, counts[i], D);
+        mh_tensor out = mh_tensor_3d(y, MH_F32, 1, counts[i], D);
         test_ok(context, mh_decoding_step(context, d, NULL, 0, &in, &out));
         for (size_t n = 0; n < counts[i]; n++)
             nn_same_bits("both halves", D, expected + i * D, y + n * D);
@@ -307,7 +308,8 @@ static void language_model(mh_context *context, mh_precision precision, bool nor
         mh_tensor x = mh_tensor_slice(all, 1, at, at ? 1 : PROMPT);
         mh_tensor y = mh_tensor_slice(results, 1, at, at ? 1 : PROMPT);
         x.shape[0] = y.shape[0] = at < HALF ? FROM : TO;
-        const mh_tap tap = {.kind = MH_TAP_ENCODER,
+        const mh_tap tap = {.struct_size = sizeof(mh_tap),
+                            .kind = MH_TAP_ENCODER,
                             .layer = LAYERS - 1,
                             .weights = mh_tensor_4d(last, MH_F32, TO, H, 1, LONG)};
         if (at == HALF)
@@ -321,7 +323,8 @@ static void language_model(mh_context *context, mh_precision precision, bool nor
     memcpy(past, tgt, sizeof past);
     for (size_t i = 0; i < TO; i++)
         memcpy(past + i * LONG * D, tgt + parents[i] * LONG * D, HALF * D * sizeof *past);
-    const mh_tap tap = {.kind = MH_TAP_ENCODER,
+    const mh_tap tap = {.struct_size = sizeof(mh_tap),
+                        .kind = MH_TAP_ENCODER,
                         .layer = LAYERS - 1,
                         .weights = mh_tensor_4d(whole, MH_F32, TO, H, LONG, LONG)};
     mh_transformer_options o = mh_transformer_options_default();
@@ -330,7 +333,7 @@ static void language_model(mh_context *context, mh_precision precision, bool nor
     o.taps = &tap;
     o.tap_count = 1;
     const mh_tensor src = mh_tensor_3d(past, MH_F32, TO, LONG, D);
-    const mh_tensor out = mh_tensor_3d(expected, MH_F32, TO, LONG, D);
+    mh_tensor out = mh_tensor_3d(expected, MH_F32, TO, LONG, D);
     test_ok(context, mh_transformer_forward(context, t, &o, &src, NULL, &out));
     for (size_t i = 0; i < TO; i++) {
         const size_t at = (i * LONG + HALF) * D;
@@ -372,12 +375,14 @@ static void mha_with_cache(mh_context *context, bool rope, bool counts)
     test_tensor x = nn_tensor(&rng, MH_F32, true, false, B, T, D, true);
     float *expected = ref_alloc(B * T * D, sizeof *expected);
     float *found = ref_alloc(B * T * D, sizeof *found);
-    const mh_tensor whole = mh_tensor_3d(expected, MH_F32, B, T, D);
+    mh_tensor whole = mh_tensor_3d(expected, MH_F32, B, T, D);
     const mh_tensor parts = mh_tensor_3d(found, MH_F32, B, T, D);
     bool padding[B * T] = {[1] = true, [T + 2] = true, [T + 3] = true};
     const mh_tensor mask = mh_tensor_2d(padding, MH_BOOL, B, T);
     mh_mha_options o = mh_mha_options_default();
-    o.attention.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    mh_attention_options attention = mh_attention_options_default();
+    attention.causal = MH_CAUSAL_BOTTOM_RIGHT;
+    o.attention = &attention;
     o.key_padding_mask = &mask;
     test_ok(context, mh_mha_forward(context, mha, &o, &x.view, &x.view, &x.view, &whole, NULL));
     mh_kv_cache_options cache = mh_kv_cache_options_default();
@@ -387,7 +392,7 @@ static void mha_with_cache(mh_context *context, bool rope, bool counts)
     test_ok(context, mh_kv_cache_create(context, &cache, &o.cache));
     for (size_t first = 0, count = 5; first < T; first += count, count = 1) {
         const mh_tensor q = mh_tensor_slice(x.view, 1, first, count);
-        const mh_tensor out = mh_tensor_slice(parts, 1, first, count);
+        mh_tensor out = mh_tensor_slice(parts, 1, first, count);
         const mh_tensor seen = mh_tensor_slice(mask, 1, 0, first + count);
         o.key_padding_mask = &seen;
         o.first = (int64_t)first + 1; // a token too far, of which the cache keeps nothing

@@ -254,7 +254,7 @@ static void window_forgets_at(const char *level, mh_dtype dtype)
     test_refused(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out),
                  MH_ERROR_ARGUMENT, "window_left");
     test_refused(f.context, mh_kv_cache_truncate(f.context, cache, 0, 10), MH_ERROR_ARGUMENT,
-                 "forgotten");
+                 "already been released");
     mh_kv_cache_free(cache);
     mh_kv_cache_free(all);
     teardown(&f);
@@ -274,7 +274,7 @@ static void forgotten_is_refused_at(const char *level, mh_dtype dtype)
         go_on(&f, cache, begin, 1); // keys 0 .. 191 are gone then
     mh_tensor q = tokens(&f.q.view, 200, 100), out = tokens(&f.out.view, 200, 100);
     test_refused(f.context, mh_attention_cached(f.context, &f.options, &q, cache, &out),
-                 MH_ERROR_ARGUMENT, "forgotten those before 192");
+                 MH_ERROR_ARGUMENT, "released those before 192");
     test_tensor scores = test_tensor_dense(MH_F32, 4, (size_t[]){B, H, 1, SEEN});
     f.options.weights = &scores.view;
     f.options.weights_stage = MH_WEIGHTS_SCALED;

@@ -21,7 +21,7 @@ static void setup(fixture *f, mh_dtype dtype, size_t panel)
 {
     test_rng rng = {11};
     assert_non_null(mh_kernels_init(&f->kernels, NULL));
-    f->kernels.panel = panel;
+    f->kernels.attention.panel = panel;
     f->kernels.bf16 = f->kernels.f32; // no operands of a layout of their own, which are one tile
     f->layout = mh_kv_layout_of(&f->kernels, dtype, E, EV);
     f->k = test_tensor_dense(dtype, 4, (size_t[]){1, 1, COUNT, E});

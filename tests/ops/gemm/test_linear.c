@@ -62,13 +62,14 @@ static void all_cases(void (*check)(uint64_t seed, sizes s, double *worst))
 
 static mh_precision random_precision(test_rng *rng)
 {
-    static const mh_precision all[] = {MH_PRECISION_AUTO, MH_PRECISION_F32, MH_PRECISION_BF16};
+    static const mh_precision all[] = {MH_PRECISION_WEIGHTS, MH_PRECISION_F32, MH_PRECISION_BF16};
     return all[test_between(rng, 0, 2)];
 }
 
 static bool rounds(mh_precision precision, mh_dtype weight)
 {
-    return precision == MH_PRECISION_BF16 || (precision == MH_PRECISION_AUTO && weight == MH_BF16);
+    return precision == MH_PRECISION_BF16 ||
+           (precision == MH_PRECISION_WEIGHTS && weight == MH_BF16);
 }
 
 static test_tensor random_matrix(test_rng *rng, mh_dtype dtype, size_t rows, size_t columns,
@@ -267,7 +268,7 @@ static gradient make_gradient(test_rng *rng, test_tensor t)
     return g;
 }
 
-static const mh_tensor *wanted(gradient *g)
+static mh_tensor *wanted(gradient *g)
 {
     test_paint(&g->t);
     put(&g->t.view, g->held);

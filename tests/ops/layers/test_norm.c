@@ -191,7 +191,7 @@ static void compute(mh_context *context, bool rms, size_t first, size_t rows, re
     mh_tensor w = mh_tensor_1d(bits_weight, MH_F32, WIDTH);
     mh_tensor dw = mh_tensor_1d(r->dweight, MH_F32, WIDTH);
     mh_tensor db = mh_tensor_1d(r->dbias, MH_F32, WIDTH);
-    const mh_tensor *dweight = rows == ROWS ? &dw : NULL, *dbias = rows == ROWS ? &db : NULL;
+    mh_tensor *dweight = rows == ROWS ? &dw : NULL, *dbias = rows == ROWS ? &db : NULL;
     if (rms) {
         test_ok(context, mh_rms_norm(context, &x, &w, 1e-5f, &y, &rstd));
         test_ok(context, mh_rms_norm_backward(context, &x, &w, &rstd, &dy, &dx, dweight, false));

@@ -10,10 +10,10 @@
 
 enum { CASES = 1500 };
 
-typedef mh_status (*operation)(mh_context *, const mh_tensor *, int, const mh_tensor *);
+typedef mh_status (*operation)(mh_context *, const mh_tensor *, int, mh_tensor *);
 
 static mh_status apply(mh_context *context, bool logarithm, const mh_tensor *x, int axis,
-                       const mh_tensor *y)
+                       mh_tensor *y)
 {
     operation op = logarithm ? mh_log_softmax : mh_softmax;
     return op(context, x, axis, y);
