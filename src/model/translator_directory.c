@@ -104,6 +104,7 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
     if (MH_NEED(context, {"directory", directory}, {"translator", translator}))
         return MH_ERROR_ARGUMENT;
     *translator = NULL;
+    memset(&config, 0, sizeof config); // padding, too: configurations are compared as bytes
     mh_status status = MH_READ_STRUCT(context, mh_translator_load_options, options, &own);
     if (!status)
         status = mh_path_join(context, directory, "config.json", path);
