@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A block's workspace and forward pass; block_backward.c has its backward.
-#include "nn/block.h"
 #include "base/compiler.h"
 #include "nn/block_internal.h"
+#include "nn/block_layer.h"
 #include "nn/taps.h"
 #include <multihead/ops.h>
 

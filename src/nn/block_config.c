@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A block's config and parameters.
 #include "base/compiler.h"
-#include "nn/block.h"
+#include "nn/block_layer.h"
 #include <math.h>
 #include <stdio.h>
 

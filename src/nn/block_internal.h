@@ -3,7 +3,7 @@
 #ifndef MH_NN_BLOCK_INTERNAL_H
 #define MH_NN_BLOCK_INTERNAL_H
 
-#include "nn/block.h"
+#include "nn/block_layer.h"
 
 // Where a block applies dropout; the values are part of its random streams.
 typedef enum mh_dropout_site {

@@ -3,7 +3,7 @@
 #ifndef MH_NN_TRANSFORMER_H
 #define MH_NN_TRANSFORMER_H
 
-#include "nn/block.h"
+#include "nn/block_layer.h"
 
 enum { MH_MOST_ROPES = 8 }; // different rotary embeddings of a Transformer
 

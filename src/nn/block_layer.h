@@ -6,8 +6,8 @@
 //
 // f is self-attention, in decoders cross-attention, and the feed-forward network. All tensors are
 // rows of d_model values; see attention_layer.h.
-#ifndef MH_NN_BLOCK_H
-#define MH_NN_BLOCK_H
+#ifndef MH_NN_BLOCK_LAYER_H
+#define MH_NN_BLOCK_LAYER_H
 
 #include "nn/attention_layer.h"
 #include "nn/norm_layer.h"
