@@ -19,6 +19,7 @@ typedef struct mh_attention_layer {
     size_t E, Ev;            // widths of a head
     size_t q, k, v;          // and of all heads: H E, G E, G Ev
     bool fused;              // one matrix for q, k and v
+    bool out_bias;           // in a block independent of config.bias
     ptrdiff_t in_weight;     // or q_weight
     ptrdiff_t k_weight, v_weight, in_bias, bias_k, bias_v, sinks, q_norm, k_norm;
     mh_affine out;

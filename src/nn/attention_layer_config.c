@@ -106,6 +106,7 @@ mh_status mh_attention_layer_check(mh_context *context, const mh_mha_config *con
     layer->fused = c->kdim == c->input_dim && c->vdim == c->input_dim;
     layer->scaling = mh_rope_scaling_default();
     MH_TRY(MH_READ_STRUCT(context, mh_rope_scaling, c->rope_scaling, &layer->scaling));
+    layer->out_bias = c->bias && !c->no_out_bias;
     return check_rest(context, layer);
 }
 
@@ -152,7 +153,7 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
     layer->out.weight = mh_declare_matrix(list, prefix, "out_proj.weight", c->embed_dim,
                                           c->num_heads * layer->Ev, xavier);
     layer->out.bias = MH_NO_PARAMETER;
-    if (c->bias && !c->no_out_bias)
+    if (layer->out_bias)
         layer->out.bias =
             mh_declare_vector(list, prefix, "out_proj.bias", c->embed_dim, MH_INIT_ZERO, 0);
 }

@@ -50,7 +50,6 @@ static mh_mha_config attention_config(const mh_block_config *c)
     a.dropout = c->dropout;
     a.bias = c->attention_bias;
     a.missing_bias = c->missing_bias;
-    a.no_out_bias = !c->out_bias;
     a.precision = c->precision;
     a.qk_norm = c->qk_norm;
     a.qk_norm_eps = c->norm_eps;
@@ -101,6 +100,7 @@ mh_status mh_block_create(mh_context *context, const mh_block_config *config, ui
     MH_TRY(check_config(context, config));
     MH_TRY(mh_attention_layer_check(context, &self, &block->self));
     MH_TRY(mh_attention_layer_check(context, &cross, &block->cross));
+    block->self.out_bias = block->cross.out_bias = config->out_bias;
     set_slots(block);
     return MH_OK;
 }
