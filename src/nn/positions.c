@@ -160,6 +160,12 @@ static void fill_relative(const mh_stack *stack, const mh_pass *pass, const size
     }
 }
 
+void mh_positions_begin_backward(const mh_positions *p)
+{
+    if (p->drelative)
+        memset(p->drelative, 0, mh_tensor_count(&p->relative) * sizeof(float));
+}
+
 void mh_positions_backward(const mh_stack *stack, const mh_pass *pass, const mh_positions *p)
 {
     if (!p->drelative || !pass->gradients)
@@ -187,7 +193,5 @@ mh_status mh_positions_fill(mh_context *context, const mh_transformer *t, const 
     fill_relative(stack, pass, lengths, &p->relative);
     pass->relative = &p->relative;
     pass->drelative = p->drelative;
-    if (p->drelative)
-        memset(p->drelative, 0, mh_tensor_count(&p->relative) * sizeof(float));
     return MH_OK;
 }

@@ -22,6 +22,9 @@ void mh_positions_layout(const mh_transformer *t, const mh_stack *stack, const m
 mh_status mh_positions_fill(mh_context *context, const mh_transformer *t, const mh_stack *stack,
                             const size_t *lengths, mh_positions *p, mh_pass *pass);
 
+// Before the blocks' backward: their gradients are summed from 0. A tape may have several.
+void mh_positions_begin_backward(const mh_positions *p);
+
 // Adds the gradient in p->drelative to that of the table.
 void mh_positions_backward(const mh_stack *stack, const mh_pass *pass, const mh_positions *p);
 

@@ -17,6 +17,7 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t, bo
     const size_t D = t->config.d_model;
     mh_tensor dx = mh_tensor_2d(run->dx, MH_F32, run->x.shape[0], D);
     const mh_tensor last = mh_stack_input(run, stack->count, D);
+    mh_positions_begin_backward(&run->positions);
     if (stack->norm.weight != MH_NO_PARAMETER)
         MH_TRY(mh_norm_layer_backward(context, &stack->norm, &run->pass, &last, run->mean,
                                       run->rstd, &dx, &dx));
