@@ -53,8 +53,10 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
     g.dsinks = sinks ? &dsinks : NULL;
     g.dmasks = call->relative && call->pass->drelative ? dmasks : NULL;
     MH_TRY(mh_attention_backward(context, &o, &saved->q, &saved->k, &saved->v, &out, &dout, &g));
-    for (size_t h = 0; h < H && sinks; h++)
-        gradients[layer->sinks + (ptrdiff_t)h] += saved->dsinks[h];
+    for (size_t h = 0; h < H && sinks; h++) {
+        float *gradient = &gradients[layer->sinks + (ptrdiff_t)h];
+        *gradient = (call->pass->overwrite ? 0 : *gradient) + saved->dsinks[h];
+    }
     for (size_t i = 0; g.dmasks && i < mh_tensor_count(call->relative); i++)
         call->pass->drelative[i] += saved->drelative[i];
     if (!extra)
