@@ -59,7 +59,8 @@ typedef struct mh_parameters {
     float *values; // (floats); 0 until initialised or loaded
 } mh_parameters;
 
-// Initialises all parameters: a function of the seed and of each parameter's index in the list.
+// Initialises all parameters that are among the values: a function of the seed and of each
+// parameter's index in the list.
 MH_API void mh_parameters_init(const mh_parameters *parameters, uint64_t seed);
 
 // The parameter with this name, or NULL.

@@ -142,6 +142,8 @@ void mh_parameters_init(const mh_parameters *parameters, uint64_t seed)
     mh_fpenv saved = mh_fpenv_enter();
     for (size_t i = 0; i < parameters->count; i++) {
         const mh_parameter *p = &parameters->list[i];
+        if (p->offset >= parameters->floats) // a matrix of a module for inference
+            continue;
         float *values = parameters->values + p->offset;
         if (p->init == MH_INIT_UNIFORM)
             mh_random_uniform(seed, i, -p->init_scale, p->init_scale, p->count, values);
