@@ -53,7 +53,7 @@ static mh_status check_rope(mh_context *context, const mh_attention_layer *layer
         (s->rule < MH_ROPE_LINEAR || s->rule > MH_ROPE_YARN || !(s->factor >= 1) ||
          !(s->original_length >= 1) || !(s->high_frequency > s->low_frequency) ||
          !(s->low_frequency > 0) || !(s->beta_fast > s->beta_slow) || !(s->beta_slow > 0) ||
-         !(s->attention_factor >= 0)))
+         !(s->attention_factor >= 0) || (s->rule == MH_ROPE_YARN && c->rope_base == 1)))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "rope_scaling: found rule %d with factor %g, expected an mh_rope_rule, a "
                        "factor of at least 1 and growing limits",

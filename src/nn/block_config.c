@@ -7,6 +7,25 @@
 
 enum { MOST = 1 << 20, MOST_BUCKETS = 1 << 16 };
 
+// Half of a direction's buckets are single distances, and the others grow from there to
+// relative_distance, which is therefore larger.
+static mh_status check_relative(mh_context *context, const mh_block_config *c)
+{
+    const size_t directions = c->relative_bidirectional ? 2 : 1;
+    const size_t exact = c->relative_buckets / directions / 2;
+    if (!c->relative_buckets)
+        return MH_OK;
+    if (c->relative_buckets < directions || c->relative_buckets > MOST_BUCKETS)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "relative_buckets: found %zu, expected %zu to %d", c->relative_buckets,
+                       directions, MOST_BUCKETS);
+    if (c->relative_distance <= exact)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "relative_distance: found %zu, expected more than %zu with %zu buckets",
+                       c->relative_distance, exact, c->relative_buckets);
+    return MH_OK;
+}
+
 static mh_status check_config(mh_context *context, const mh_block_config *c)
 {
     if (c->d_model < 1 || c->d_model > MOST)
@@ -25,18 +44,13 @@ static mh_status check_config(mh_context *context, const mh_block_config *c)
                        "mh_norm_order",
                        (int)c->norm, (int)c->order);
     if (!(c->norm_eps >= 0))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "layer_norm_eps: found %g, expected 0 or more",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "norm_eps: found %g, expected 0 or more",
                        (double)c->norm_eps);
     if (c->parallel && (c->order != MH_NORM_BEFORE || c->cross_attention))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "parallel: expected a block without cross-attention whose norms come "
                        "before");
-    if (c->relative_buckets > MOST_BUCKETS || (c->relative_buckets && !c->relative_distance))
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "relative_buckets, relative_distance: found %zu and %zu, expected at most "
-                       "%d, and at least 1",
-                       c->relative_buckets, c->relative_distance, MOST_BUCKETS);
-    return MH_OK;
+    return check_relative(context, c);
 }
 
 static mh_mha_config attention_config(const mh_block_config *c)
