@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/transformer.h"
+#include "ops/tensor_check.h"
 
 enum { MOST_LAYERS = 4096 };
 
@@ -117,6 +118,7 @@ mh_status mh_transformer_pack(mh_context *context, mh_transformer *transformer, 
 {
     mh_transformer *t = transformer;
     MH_TRY(MH_NEED(context, {"transformer", t}, {"name", name}, {"weight", weight}));
+    MH_TRY(mh_check_float(context, "weight", weight, -1));
     const mh_parameter *p = mh_parameters_find(&t->parameters, name);
     char found[128];
     if (!t->packed)
