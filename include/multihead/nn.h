@@ -309,7 +309,7 @@ typedef struct mh_tap {
     size_t head_count;   // 0
     mh_tensor weights;   // (B, heads, T, S), before dropout
     mh_tensor q;         // (B, H, T, E)
-    mh_tensor k, v;      // (B, H, S, E)
+    mh_tensor k, v;      // (B, G, S, E), (B, G, S, Ev)
     mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
     mh_tensor hidden;    // (B, T, D): the output of the whole layer; not for MH_TAP_CROSS
 } mh_tap;
