@@ -28,7 +28,7 @@ static void create(test_rng *rng, block_case *c)
 static mh_decoding *start(mh_context *context, const mh_transformer *t, const block_case *c,
                           float *src, float *memory)
 {
-    const mh_tensor x = block_case_view(c, 0, src), y = block_case_view(c, 0, memory);
+    mh_tensor x = block_case_view(c, 0, src), y = block_case_view(c, 0, memory);
     mh_transformer_options o = block_case_options(c);
     mh_decoding *d;
     if (!c->has[1]) {
@@ -54,7 +54,7 @@ static void decode(mh_context *context, test_rng *rng, const mh_transformer *t, 
     for (size_t done = 0, n; done < length; done += n) {
         n = test_between(rng, 1, most);
         n = n < length - done ? n : length - done;
-        const mh_tensor a = mh_tensor_slice(from, 1, done, n), b = mh_tensor_slice(to, 1, done, n);
+        mh_tensor a = mh_tensor_slice(from, 1, done, n), b = mh_tensor_slice(to, 1, done, n);
         test_ok(context, mh_decoding_step(context, d, NULL, 0, &a, &b));
     }
     mh_decoding_free(d);

@@ -94,7 +94,7 @@ static void backward(mh_context *context, const mh_transformer *t, const block_c
                      const mh_transformer_options *o, float *src, float *tgt, float *dout, found *f)
 {
     const mh_tensor x = block_case_view(c, 0, src), y = block_case_view(c, 1, tgt);
-    const mh_tensor dx = block_case_view(c, 0, f->dsrc), dy = block_case_view(c, 1, f->dtgt);
+    mh_tensor dx = block_case_view(c, 0, f->dsrc), dy = block_case_view(c, 1, f->dtgt);
     const mh_tensor d = block_case_view(c, block_case_output(c), dout);
     test_ok(context, mh_transformer_backward(context, t, o, &x, c->has[1] ? &y : NULL, &d,
                                              f->gradients, &dx, c->has[1] ? &dy : NULL));

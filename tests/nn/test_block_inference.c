@@ -33,7 +33,7 @@ static void pack_all(mh_context *context, const mh_parameters *from, mh_dtype dt
 {
     const mh_parameters *list = mh_transformer_parameters(to);
     for (size_t i = 0; i < from->count; i++) {
-        const mh_tensor values = mh_parameter_view(&from->list[i], from->values);
+        mh_tensor values = mh_parameter_view(&from->list[i], from->values);
         if (!is_matrix(list, &list->list[i]))
             continue;
         test_tensor t = test_tensor_dense(dtype, 2, values.shape);
@@ -61,7 +61,7 @@ static void check_decoding(mh_context *context, const mh_transformer *t, const b
     const mh_tensor memory = block_case_view(c, 0, src);
     float *found = ref_alloc(n, sizeof *found);
     const mh_tensor x = block_case_view(c, stack, stack ? tgt : src);
-    const mh_tensor y = block_case_view(c, stack, found);
+    mh_tensor y = block_case_view(c, stack, found);
     mh_decoding *d;
     if (stack)
         test_ok(context, mh_decoding_create(context, t, &memory, NULL, 1, &d));

@@ -42,7 +42,8 @@ static mh_tap tap_of(const block_case *c, int stack, bool cross, size_t layer)
     const bool packed = c->layout == BLOCK_PACKED;
     const size_t B = packed ? 1 : c->sequences, G = ref_kv_heads(b);
     const size_t T = block_case_rows(c, stack) / B, S = block_case_rows(c, keys) / B;
-    mh_tap t = {.kind = cross   ? MH_TAP_CROSS
+    mh_tap t = {.struct_size = sizeof(mh_tap),
+                .kind = cross   ? MH_TAP_CROSS
                         : stack ? MH_TAP_DECODER
                                 : MH_TAP_ENCODER,
                 .layer = layer};

@@ -149,8 +149,8 @@ static mh_status use_blocks(mh_context *context, void *user)
     decoder.blocks = second;
     const mh_tensor src = mh_tensor_3d(s->src, MH_F32, B, S, D);
     const mh_tensor tgt = mh_tensor_3d(s->tgt, MH_F32, B, T, D);
-    const mh_tensor out = mh_tensor_3d(s->out, MH_F32, B, T, D);
-    const mh_tensor dsrc = mh_tensor_3d(s->dsrc, MH_F32, B, S, D);
+    mh_tensor out = mh_tensor_3d(s->out, MH_F32, B, T, D);
+    mh_tensor dsrc = mh_tensor_3d(s->dsrc, MH_F32, B, S, D);
     mh_transformer *t = NULL, *packed = NULL;
     mh_decoding *d = NULL;
     mh_transformer_options o = mh_transformer_options_default();
@@ -172,7 +172,7 @@ static mh_status use_blocks(mh_context *context, void *user)
     if (!status)
         status = mh_decoding_create(context, packed, &src, NULL, 1, &d);
     for (size_t i = 0; i < T && !status; i++) {
-        const mh_tensor step = mh_tensor_slice(tgt, 1, i, 1);
+        mh_tensor step = mh_tensor_slice(tgt, 1, i, 1);
         status = mh_decoding_step(context, d, NULL, 0, &step, &step);
     }
     mh_decoding_free(d);
@@ -186,10 +186,10 @@ static mh_status use_blocks(mh_context *context, void *user)
 static mh_status use_layers(mh_context *context, void *user)
 {
     storage *s = user;
-    const mh_tensor cosine = mh_tensor_2d(s->src, MH_F32, S, D);
-    const mh_tensor sine = mh_tensor_2d(s->dsrc, MH_F32, S, D);
+    mh_tensor cosine = mh_tensor_2d(s->src, MH_F32, S, D);
+    mh_tensor sine = mh_tensor_2d(s->dsrc, MH_F32, S, D);
     const mh_tensor gate = mh_tensor_2d(s->tgt, MH_F32, T, D), up = gate;
-    const mh_tensor y = mh_tensor_2d(s->out, MH_F32, T, D);
+    mh_tensor y = mh_tensor_2d(s->out, MH_F32, T, D);
     mh_rope_options o = mh_rope_options_default();
     o.width = 2 * D;
     const mh_status status = mh_rope_tables(context, &o, &cosine, &sine);

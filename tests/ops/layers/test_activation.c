@@ -216,8 +216,8 @@ static void glu_in_place(void **state)
         dy[i] = (float)test_normal(&rng);
     }
     const mh_tensor g = mh_tensor_1d(gate, MH_F32, COUNT), u = mh_tensor_1d(up, MH_F32, COUNT);
-    const mh_tensor d = mh_tensor_1d(dy, MH_F32, COUNT), a = mh_tensor_1d(one, MH_F32, COUNT);
-    const mh_tensor b = mh_tensor_1d(two, MH_F32, COUNT), x = mh_tensor_1d(other, MH_F32, COUNT);
+    mh_tensor d = mh_tensor_1d(dy, MH_F32, COUNT), a = mh_tensor_1d(one, MH_F32, COUNT);
+    mh_tensor b = mh_tensor_1d(two, MH_F32, COUNT), x = mh_tensor_1d(other, MH_F32, COUNT);
     for (size_t level = 0; test_level(level); level++) {
         mh_context *context = test_context(test_level(level), 2);
         test_ok(context, mh_swiglu(context, &g, &u, &a));
@@ -227,8 +227,8 @@ static void glu_in_place(void **state)
             float kept[2][COUNT];
             memcpy(kept[0], gate, sizeof gate);
             memcpy(kept[1], up, sizeof up);
-            const mh_tensor k = mh_tensor_1d(kept[0], MH_F32, COUNT);
-            const mh_tensor l = mh_tensor_1d(kept[1], MH_F32, COUNT);
+            mh_tensor k = mh_tensor_1d(kept[0], MH_F32, COUNT);
+            mh_tensor l = mh_tensor_1d(kept[1], MH_F32, COUNT);
             test_ok(context, mh_glu_backward(context, kind, &g, &u, &d, &a, &b));
             test_ok(context, mh_glu_backward(context, kind, &k, &l, &d, &l, &k));
             assert_memory_equal(one, kept[1], sizeof one);

@@ -78,10 +78,10 @@ static void check_case(mh_context *context, uint64_t seed)
     create(&rng, &c);
     const size_t half = c.options.width / 2;
     const mh_tensor x = mh_tensor_3d(c.x, MH_F32, HEADS, c.P, c.E);
-    const mh_tensor y = mh_tensor_3d(c.y, MH_F32, HEADS, c.P, c.E);
-    const mh_tensor z = mh_tensor_3d(c.other, MH_F32, HEADS, c.P, c.E);
-    const mh_tensor cosine = mh_tensor_2d(c.cosine, MH_F32, c.P, half);
-    const mh_tensor sine = mh_tensor_2d(c.sine, MH_F32, c.P, half);
+    mh_tensor y = mh_tensor_3d(c.y, MH_F32, HEADS, c.P, c.E);
+    mh_tensor z = mh_tensor_3d(c.other, MH_F32, HEADS, c.P, c.E);
+    mh_tensor cosine = mh_tensor_2d(c.cosine, MH_F32, c.P, half);
+    mh_tensor sine = mh_tensor_2d(c.sine, MH_F32, c.P, half);
     test_ok(context, mh_rope(context, &c.options, &x, &y));
     expect_formula(&c, seed);
     test_ok(context, mh_rope_tables(context, &c.options, &cosine, &sine));
@@ -114,8 +114,8 @@ static void threads(void **state)
         for (size_t n = 1; n <= 4; n++) {
             mh_context *context = test_context(test_level(level), n);
             float(*to)[P * PAIRS] = level || n > 1 ? other : one;
-            const mh_tensor cosine = mh_tensor_2d(to[0], MH_F32, P, PAIRS);
-            const mh_tensor sine = mh_tensor_2d(to[1], MH_F32, P, PAIRS);
+            mh_tensor cosine = mh_tensor_2d(to[0], MH_F32, P, PAIRS);
+            mh_tensor sine = mh_tensor_2d(to[1], MH_F32, P, PAIRS);
             test_ok(context, mh_rope_tables(context, &o, &cosine, &sine));
             if (n > 1)
                 assert_memory_equal(one, other, sizeof one);
@@ -130,10 +130,10 @@ static void errors(void **state)
     mh_context *context = *state;
     float a[8], b[8];
     int32_t numbers[3] = {0};
-    const mh_tensor cosine = mh_tensor_2d(a, MH_F32, 2, 4), sine = mh_tensor_2d(b, MH_F32, 2, 4);
-    const mh_tensor longer = mh_tensor_2d(b, MH_F32, 4, 2), row = mh_tensor_1d(b, MH_F32, 8);
-    const mh_tensor turned = mh_tensor_swap(longer, 0, 1);
-    const mh_tensor bf16 = mh_tensor_2d(b, MH_BF16, 2, 4);
+    mh_tensor cosine = mh_tensor_2d(a, MH_F32, 2, 4), sine = mh_tensor_2d(b, MH_F32, 2, 4);
+    mh_tensor longer = mh_tensor_2d(b, MH_F32, 4, 2), row = mh_tensor_1d(b, MH_F32, 8);
+    mh_tensor turned = mh_tensor_swap(longer, 0, 1);
+    mh_tensor bf16 = mh_tensor_2d(b, MH_BF16, 2, 4);
     const mh_tensor positions = mh_tensor_1d(numbers, MH_I32, 3);
     mh_rope_options o = mh_rope_options_default();
 #define REFUSED(status, word, x, y)                                                                \
@@ -163,7 +163,7 @@ static void errors(void **state)
     REFUSED(MH_ERROR_ARGUMENT, "struct_size", &cosine, &sine);
     o = mh_rope_options_default();
     o.width = 8;
-    const mh_tensor none = mh_tensor_2d(NULL, MH_F32, 0, 4);
+    mh_tensor none = mh_tensor_2d(NULL, MH_F32, 0, 4);
     test_ok(context, mh_rope_tables(context, &o, &none, &none));
     test_ok(context, mh_rope_tables(context, &o, &cosine, &sine));
 #undef REFUSED
