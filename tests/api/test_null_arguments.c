@@ -64,7 +64,9 @@ static mh_tap tap;
 static const float *arrays[1];
 
 static mh_context *made_context;
-static mh_tensor_file *made_file;
+static mh_tensor_file *made_file, *tensor_file;
+static mh_tensor tensor_read;
+static double read_numbers[1 << 12];
 static mh_kv_cache *made_cache;
 static mh_tape *made_tape, *mha_tape;
 static mh_mha *made_mha;
@@ -128,6 +130,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_tensor_file_open(c, p[0], p[1]), mh_tensor_file_free(made_file))                   \
     FUNCTION(mh_tensor_file_parse, "name? bytes file", ARGS("name", npy_bytes, &made_file),        \
              mh_tensor_file_parse(c, p[0], p[1], npy_size, p[2]), mh_tensor_file_free(made_file))  \
+    FUNCTION(mh_tensor_file_read, "file to", ARGS(tensor_file, &tensor_read),                      \
+             mh_tensor_file_read(c, p[0], 0, p[1]), )                                              \
     FUNCTION(mh_npy_write, "path tensor", ARGS(paths[1], rows(0)), mh_npy_write(c, p[0], p[1]), )  \
     FUNCTION(mh_safetensors_write, "path tensors metadata", ARGS(paths[1], &named, &metadata),     \
              mh_safetensors_write(c, p[0], p[1], 1, p[2], 1), )                                    \
@@ -509,6 +513,10 @@ static void make_files(mh_context *context)
     for (size_t i = 0; i < 4; i++)
         snprintf(paths[i], sizeof paths[i], "%s/%s", o.directory, names[i]);
     npy_size = read_bytes(paths[0], npy_bytes, sizeof npy_bytes);
+    test_ok(context, mh_tensor_file_open(context, paths[0], &tensor_file));
+    assert_true(mh_tensor_file_describe(tensor_file, 0, &tensor_read));
+    tensor_read.data = read_numbers;
+    assert_true(mh_tensor_count(&tensor_read) <= sizeof read_numbers / sizeof *read_numbers);
     tokenizer_size = read_bytes(paths[3], tokenizer_bytes, sizeof tokenizer_bytes);
     trace_size = read_bytes(api_path(&o, "trace.safetensors"), trace_bytes, sizeof trace_bytes);
     test_ok(context, mh_parameters_save(context, mh_mha_parameters(o.mha), paths[2]));
@@ -569,6 +577,7 @@ static int tear_down(void **state)
     mh_context *context = *state;
     mh_buffer_free(context, &buffer);
     mh_tokens_free(context, &tokens);
+    mh_tensor_file_free(tensor_file);
     mh_tape_free(mha_tape);
     api_objects_free(&o);
     mh_context_free(context);
@@ -692,6 +701,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tensor_file_free",
                                      "mh_tensor_file_count",
                                      "mh_tensor_file_name",
+                                     "mh_tensor_file_index",
+                                     "mh_tensor_file_describe",
                                      "mh_tensor_file_at",
                                      "mh_tensor_file_find",
                                      "mh_tensor_file_metadata",
