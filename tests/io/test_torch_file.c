@@ -118,6 +118,26 @@ static void test_one_tensor(void **state)
                  MH_ERROR_FORMAT, "is a TorchScript archive (torch.jit.save)");
 }
 
+static void test_read(void **state)
+{
+    (void)state;
+    mh_tensor_file *file = open_file(CHECKPOINT("legacy.pt"));
+    float numbers[24];
+    size_t i;
+    mh_tensor t = mh_tensor_2d(numbers, MH_F32, 6, 4);
+    assert_true(mh_tensor_file_index(file, "state_dict.transposed", &i));
+    test_ok(context, mh_tensor_file_read(context, file, i, &t));
+    assert_true(numbers[1] == 10.5F); // element (1, 0) of its transpose: 6 * 7 % 61 / 4
+    t = mh_tensor_2d(numbers, MH_F32, 4, 6);
+    test_refused(context, mh_tensor_file_read(context, file, i, &t), MH_ERROR_ARGUMENT,
+                 "to: found f32 (4, 6), expected the shape of f32 (6, 4)");
+    test_refused(context, mh_tensor_file_read(context, file, EXPECTED_LEGACY, &t),
+                 MH_ERROR_ARGUMENT, "but the file has 25 tensors");
+    assert_false(mh_tensor_file_describe(file, EXPECTED_LEGACY, &t));
+    assert_false(mh_tensor_file_index(file, "none", &i));
+    mh_tensor_file_free(file);
+}
+
 // ---- pickles of other programs ----------------------------------------------------------------
 
 static void expect_w(blob b)
@@ -323,9 +343,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_shared),         cmocka_unit_test(test_one_tensor),
-        cmocka_unit_test(test_pickles),        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_shards_refused), cmocka_unit_test(test_cuts_and_flips),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_read),           cmocka_unit_test(test_pickles),
+        cmocka_unit_test(test_shards),         cmocka_unit_test(test_shards_refused),
+        cmocka_unit_test(test_cuts_and_flips), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, set_up, parser_tear_down);
 }
