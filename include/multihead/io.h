@@ -70,8 +70,8 @@ MH_API bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *t
 MH_API bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor);
 
 // mh_tensor_copy() of tensor i to `to`, of the same shape and any dtype, without that copy.
-MH_API MH_MUST_CHECK mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file, size_t i,
-                                     mh_tensor *to);
+MH_API MH_MUST_CHECK mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file,
+                                                   size_t i, mh_tensor *to);
 
 // safetensors' __metadata__: the value for a key, borrowed, or NULL.
 MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key);

@@ -9,7 +9,7 @@
 enum { PIECE = 16384 };
 
 // Both are contiguous and of equal shape.
-static mh_status read_pieces(mh_context *context, const mh_file_entry *entry, const mh_tensor *to)
+static mh_status read_pieces(mh_context *context, const mh_file_entry *entry, mh_tensor *to)
 {
     union {
         uint64_t aligned;
@@ -21,7 +21,7 @@ static mh_status read_pieces(mh_context *context, const mh_file_entry *entry, co
         const size_t size = entry->size - at < PIECE ? entry->size - at : PIECE;
         mh_file_copy_piece(entry->copy, entry->bytes + at, size, buffer.bytes);
         const mh_tensor part = mh_tensor_1d(buffer.bytes, entry->tensor.dtype, size / width);
-        const mh_tensor place =
+        mh_tensor place =
             mh_tensor_1d((char *)to->data + at / width * to_width, to->dtype, size / width);
         status = mh_tensor_copy(context, &part, &place);
     }
@@ -29,7 +29,7 @@ static mh_status read_pieces(mh_context *context, const mh_file_entry *entry, co
 }
 
 mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file, size_t i,
-                              const mh_tensor *to)
+                              mh_tensor *to)
 {
     if (MH_NEED(context, {"file", file}, {"to", to}))
         return MH_ERROR_ARGUMENT;
