@@ -30,8 +30,9 @@ static size_t path_length(const char *spec)
     for (size_t n = length; n-- > 1;)
         if (spec[n] == ':' && prefix_exists(spec, n))
             return n;
-    static const char *const endings[] = {".safetensors:", ".npz:"};
-    for (size_t i = 0; i < 2; i++) { // no such file, but the intent is clear
+    static const char *const endings[] = {".safetensors:", ".npz:", ".pt:", ".pth:", ".bin:"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings;
+         i++) { // no such file, but the intent is clear
         const char *mark = strstr(spec, endings[i]);
         if (mark)
             return (size_t)(mark - spec) + strlen(endings[i]) - 1;

@@ -44,7 +44,7 @@ mh_label(bits test_bits test_bits_decoding test_bits_grad test_bits_nn test_bits
 mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradcheck)
 # files and their readers
 mh_label(io test_corpus test_file test_npy test_parameters_file test_safetensors
-            test_safetensors_refused test_trace)
+            test_safetensors_refused test_torch_file test_torch_refused test_trace)
 mh_label(text test_score test_text test_tokenizer test_tokenizers_files test_tokenizers_golden)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
                      test_translator cli_translate cli_translate_attention cli_translate_errors
@@ -58,11 +58,11 @@ mh_label(viewer test_trace test_translation_trace test_view)
 # run with several threads; of tests with the same parallel loops the quicker one
 mh_label(threads test_attention test_base test_bits_decoding test_bits_nn test_bits_training
                  test_cross_entropy test_matmul test_modules_torch test_nasty_grad test_norm
-                 test_optimiser test_pool test_torch test_train test_translate)
+                 test_optimiser test_pool test_torch test_torch_file test_train test_translate)
 # readers and argument checks, short enough for valgrind
 mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_linear test_npy
                   test_safetensors test_safetensors_refused test_score test_tensor test_text
-                  test_trace test_translator test_view)
+                  test_torch_refused test_trace test_translator test_view)
 # short enough for an emulated CPU: attention, modules, bits, golden hashes
 mh_label(emulated check_kernels test_bits_decoding test_bits_nn test_golden test_kv_layout test_levels
                   test_linear test_nasty test_norm test_softmax test_tensor example_01_attention

@@ -46,8 +46,8 @@ enum {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The module", 1},
     {"model", KEY_MODEL, "FILE", 0,
-     "its parameters: a .safetensors file with PyTorch's names or those of tutorials (W_q, "
-     "q_linear, qkv_layer ...), or a directory with model.safetensors in Hugging Face's layout. "
+     "its parameters: a .safetensors file or PyTorch checkpoint with PyTorch's names or those of "
+     "tutorials (W_q, q_linear, qkv_layer ...), or a directory with one in Hugging Face's layout. "
      "Widths are inferred from shapes; --heads is needed unless there is a config.json next to the "
      "file. bias_k, bias_v and sinks are read if present. Default: random, initialised as in "
      "PyTorch",

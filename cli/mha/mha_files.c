@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The files of `multihead mha -m`: a .safetensors file, or a directory in Hugging Face's layout:
+// The files of `multihead mha -m`: a file of tensors, or a directory in Hugging Face's layout:
 //
 //     DIRECTORY/  config.json                     the number of heads
 //                 model.safetensors               the parameters, or
-//                 model.safetensors.index.json    which file has which of them
-//                 model-00001-of-00002.safetensors ...
+//                 model.safetensors.index.json    which file has which of them, or
+//                 pytorch_model.bin ...           the same as PyTorch checkpoints
 #include "messages.h"
 #include "mha.h"
 #include "whole_file.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 1 << 25 };
+enum { CONFIG_LIMIT = 1 << 20 };
 
 static bool is_directory(const char *path)
 {
@@ -56,91 +56,28 @@ static json_t *read_json(const char *path, size_t limit, int *code)
 
 // ---- the parameters ---------------------------------------------------------------------------
 
-// A file of another format, found in place of model.safetensors.
-static int refuse_directory(const char *directory)
-{
-    static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
-                                          "model.pt", "model.pth", NULL};
-    for (const char *const *name = pickles; *name; name++) {
-        char *path = join_path(directory, *name);
-        const bool found = path && mha_is_file(path);
-        free(path);
-        if (found) {
-            complain("--model %s: has no model.safetensors, only %s, a Python pickle, which is "
-                     "not read because it may execute code; to convert it in Python: "
-                     "safetensors.torch.save_file(torch.load(\"pytorch_model.bin\", "
-                     "weights_only=True), \"model.safetensors\")",
-                     directory, *name);
-            return EXIT_INPUT;
-        }
-    }
-    complain("--model %s: the directory has no model.safetensors", directory);
-    return EXIT_INPUT;
-}
-
-// The file that has the parameters with the prefix; the first one if there are none.
-static int choose_shard(const mha *m, json_t *map, const char *index, const char **shard)
-{
-    const char *name, *prefix = m->prefix ? m->prefix : "";
-    json_t *value;
-    *shard = NULL;
-    json_object_foreach(map, name, value)
-    {
-        const char *file = json_string_value(value);
-        if (!file || !*file || *file == '.' || strchr(file, '/')) {
-            complain("--model: %s: weight_map, \"%.200s\": expected the name of a file next to it",
-                     index, name);
-            return EXIT_INPUT;
-        }
-        if (!*prefix || strncmp(name, prefix, strlen(prefix)) != 0)
-            continue;
-        if (*shard && strcmp(*shard, file) != 0) {
-            complain("--model: %s: the parameters with --prefix %s are in %.200s and %.200s, "
-                     "expected one file",
-                     index, prefix, *shard, file);
-            return EXIT_INPUT;
-        }
-        *shard = file;
-    }
-    if (!*shard)
-        *shard = json_string_value(json_object_iter_value(json_object_iter(map)));
-    return EXIT_DONE;
-}
-
-static int find_shard(mha *m, const char *index)
-{
-    int code;
-    const char *shard = NULL;
-    json_t *root = read_json(index, INDEX_LIMIT, &code);
-    if (!root)
-        return code;
-    json_t *map = json_object_get(root, "weight_map");
-    if (json_object_size(map) == 0) {
-        complain("--model: %s: expected an object \"weight_map\" with names", index);
-        code = EXIT_INPUT;
-    }
-    if (code == EXIT_DONE)
-        code = choose_shard(m, map, index, &shard);
-    if (code == EXIT_DONE)
-        m->model_file = join_path(m->model, shard);
-    json_decref(root);
-    return code == EXIT_DONE && !m->model_file ? EXIT_MEMORY : code;
-}
-
 static int find_in_directory(mha *m)
 {
-    char *file = join_path(m->model, "model.safetensors");
-    char *index = join_path(m->model, "model.safetensors.index.json");
-    int code = file && index ? EXIT_DONE : EXIT_MEMORY;
-    if (code == EXIT_DONE && mha_is_file(file)) {
-        m->model_file = file;
-        file = NULL;
-    } else if (code == EXIT_DONE) {
-        code = mha_is_file(index) ? find_shard(m, index) : refuse_directory(m->model);
+    static const char *const names[] = {"model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "pytorch_model.bin",
+                                        "pytorch_model.bin.index.json",
+                                        "model.pt",
+                                        "model.pth",
+                                        NULL};
+    for (const char *const *name = names; *name; name++) {
+        char *path = join_path(m->model, *name);
+        if (!path)
+            return EXIT_MEMORY;
+        if (mha_is_file(path)) {
+            m->model_file = path;
+            return EXIT_DONE;
+        }
+        free(path);
     }
-    free(file);
-    free(index);
-    return code;
+    complain("--model %s: the directory has neither model.safetensors nor pytorch_model.bin",
+             m->model);
+    return EXIT_INPUT;
 }
 
 // ---- the number of heads ----------------------------------------------------------------------

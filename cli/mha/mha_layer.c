@@ -35,7 +35,9 @@ static bool mha_find_names(const layer_file *f, const char *name, mh_tensor *ten
 {
     char full[512];
     const int size = snprintf(full, sizeof full, "%s%s", f->prefix, name);
-    return size > 0 && (size_t)size < sizeof full && mh_tensor_file_find(f->file, full, tensor);
+    size_t i;
+    return size > 0 && (size_t)size < sizeof full && mh_tensor_file_index(f->file, full, &i) &&
+           mh_tensor_file_describe(f->file, i, tensor);
 }
 
 static bool has(const layer_file *f, const char *name)
@@ -92,7 +94,7 @@ static int mha_check_numbers(const mha *m, const mh_tensor_file *file)
         D * (D + (double)c->input_dim) + keys * ((double)c->kdim + (double)c->vdim);
     double found = 0;
     mh_tensor tensor;
-    for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
+    for (size_t i = 0; mh_tensor_file_describe(file, i, &tensor); i++)
         found += (double)mh_tensor_count(&tensor);
     if (found >= expected || expected <= little)
         return EXIT_DONE;

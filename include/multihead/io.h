@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead/io.h: tensors in files. Reads .npy, .npz and .safetensors, writes .npy and
-// .safetensors.
+// multihead/io.h: tensors in files. Reads .npy, .npz, .safetensors, PyTorch checkpoints and
+// sharded models, writes .npy and .safetensors.
 //
 // Files are untrusted input: everything is validated, no allocation exceeds what the file's own
 // size justifies, and every error names the file, the tensor, what was found and what was expected.
@@ -25,13 +25,26 @@ extern "C" {
 // all our writers do, the mapping keeps the old contents.
 typedef struct mh_tensor_file mh_tensor_file;
 
-// Opens a .npy, .npz or .safetensors file; the format is detected from the content. A .npy file
-// holds one tensor, named "". Compressed arrays of an .npz are all inflated.
+// Opens a file; the format is detected from the content:
+//
+//     .npy                     one tensor, named ""
+//     .npz, .safetensors       compressed arrays of an .npz are all inflated
+//     PyTorch checkpoints      torch.save, as a ZIP archive (.pt, .pth, .bin) or in the format
+//                              before version 1.6. Names of nested dictionaries, lists and tuples
+//                              are joined by dots ("model.encoder.weight"), a tensor by itself is
+//                              named "", and whatever is not a tensor is ignored
+//     *.index.json             tensors in several files next to it (weight_map), opened as one;
+//                              those that the index does not list are ignored
+//
+// A PyTorch checkpoint contains a Python pickle. It is read by an interpreter that has only what
+// tensors and plain containers need, and calls nothing; other pickles are rejected by the name of
+// the opcode or global. Tensors may have strides and may share memory there.
 // Errors: MH_ERROR_FILE (cannot be read), MH_ERROR_FORMAT (rejected), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_tensor_file_open(mh_context *context, const char *path,
                                                    mh_tensor_file **file);
 
 // The same for bytes in memory; `name` (or NULL) replaces the path in messages. Borrows the bytes.
+// An index is rejected: it has no directory.
 MH_API MH_MUST_CHECK mh_status mh_tensor_file_parse(mh_context *context, const char *name,
                                                     const void *bytes, size_t size,
                                                     mh_tensor_file **file);
@@ -41,13 +54,24 @@ MH_API void mh_tensor_file_free(mh_tensor_file *file);
 
 MH_API size_t mh_tensor_file_count(const mh_tensor_file *file);
 
-// The name of tensor i (in the order of the data), borrowed; NULL if there is no such tensor.
+// The name of tensor i (in the order of the file), borrowed; NULL if there is no such tensor.
 MH_API const char *mh_tensor_file_name(const mh_tensor_file *file, size_t i);
 
+// The index of the tensor called `name`; false if there is none.
+MH_API bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *i);
+
+// dtype, shape and strides of tensor i, without data (NULL); false if there is none.
+MH_API bool mh_tensor_file_describe(const mh_tensor_file *file, size_t i, mh_tensor *tensor);
+
 // A view of tensor i or of the tensor called `name`; false if there is none. The view is
-// read-only: its memory is the file.
+// read-only: its memory is the file. Elements that are not aligned in the file, or have another
+// byte order, are copied once, when the first view of them is made; the memory is part of the file.
 MH_API bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor);
 MH_API bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor);
+
+// mh_tensor_copy() of tensor i to `to`, of the same shape and any dtype, without that copy.
+MH_API MH_MUST_CHECK mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file,
+                                                   size_t i, mh_tensor *to);
 
 // safetensors' __metadata__: the value for a key, borrowed, or NULL.
 MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key);

@@ -82,6 +82,17 @@ MH_API MH_MUST_CHECK mh_status mh_swiglu_backward(mh_context *context, const mh_
                                                   const mh_tensor *up, const mh_tensor *dy,
                                                   mh_tensor *dgate, mh_tensor *dup);
 
+// y = f(gate) up with any activation f: SwiGLU, GeGLU, ReGLU. Shapes and aliasing as mh_swiglu,
+// which is MH_SILU.
+MH_API MH_MUST_CHECK mh_status mh_glu(mh_context *context, mh_activation kind,
+                                      const mh_tensor *gate, const mh_tensor *up, mh_tensor *y);
+
+// dgate = dy up f'(gate), dup = dy f(gate). dgate and dup may be gate and up.
+MH_API MH_MUST_CHECK mh_status mh_glu_backward(mh_context *context, mh_activation kind,
+                                               const mh_tensor *gate, const mh_tensor *up,
+                                               const mh_tensor *dy, mh_tensor *dgate,
+                                               mh_tensor *dup);
+
 // y = a + b, the residual sum; a and b are broadcast to y's shape as in NumPy. y may be a or b.
 // (Its backward is dy itself, for both.)
 MH_API MH_MUST_CHECK mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b,
@@ -149,6 +160,9 @@ typedef struct mh_rope_options {
     // position (0..P-1, else MH_ERROR_ARGUMENT); without: broadcast to (..., T, width/2). `base` is
     // then ignored, and first must be 0.
     const mh_tensor *cosine, *sine;
+
+    const double *frequencies; // NULL: base^(-2i/width); else (width/2), the angle per position
+    float amplitude;           // 1: factor of cosines and sines, unless these are given
 } mh_rope_options;
 
 static inline mh_rope_options mh_rope_options_default(void)
@@ -157,6 +171,7 @@ static inline mh_rope_options mh_rope_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.base = 10000;
+    options.amplitude = 1;
     return options;
 }
 
@@ -164,6 +179,11 @@ static inline mh_rope_options mh_rope_options_default(void)
 // y may be x if dtypes and strides are equal. options NULL: the defaults.
 MH_API MH_MUST_CHECK mh_status mh_rope(mh_context *context, const mh_rope_options *options,
                                        const mh_tensor *x, mh_tensor *y);
+
+// The cosines and sines that mh_rope computes, for several calls with the same positions: cosine,
+// sine (P, width/2) f32, of options->positions (P) or first, first + 1, ...; width is not 0.
+MH_API MH_MUST_CHECK mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options,
+                                              mh_tensor *cosine, mh_tensor *sine);
 
 // ---- loss -------------------------------------------------------------------------------------
 

@@ -59,7 +59,8 @@ typedef struct mh_parameters {
     float *values; // (floats); 0 until initialised or loaded
 } mh_parameters;
 
-// Initialises all parameters: a function of the seed and of each parameter's index in the list.
+// Initialises all parameters that are among the values: a function of the seed and of each
+// parameter's index in the list.
 MH_API void mh_parameters_init(const mh_parameters *parameters, uint64_t seed);
 
 // The parameter with this name, or NULL.
@@ -87,6 +88,40 @@ typedef enum mh_qkv_order {
     MH_QKV_INTERLEAVED = 1, // q, k, v of head 0, q, k, v of head 1, ...: GPT-NeoX, BLOOM, tutorials
 } mh_qkv_order;
 
+// How rotary frequencies are changed for contexts longer than those of training, as published.
+typedef enum mh_rope_rule {
+    MH_ROPE_LINEAR = 0, // positions are divided by factor
+    MH_ROPE_LLAMA3 = 1, // low frequencies are divided by factor, with a smooth transition
+    MH_ROPE_YARN = 2,   // the same by wavelength, and cosines and sines are scaled
+} mh_rope_rule;
+
+typedef struct mh_rope_scaling {
+    size_t struct_size;      // sizeof(mh_rope_scaling)
+    mh_rope_rule rule;       // MH_ROPE_LINEAR
+    double factor;           // 1
+    double low_frequency;    // 1: llama3's low_freq_factor
+    double high_frequency;   // 4: llama3's high_freq_factor
+    double original_length;  // 8192: positions of the original training; llama3 and yarn
+    double beta_fast;        // 32: yarn
+    double beta_slow;        // 1: yarn
+    double attention_factor; // 0: yarn's 0.1 ln(factor) + 1; of cosines and sines
+} mh_rope_scaling;
+
+static inline mh_rope_scaling mh_rope_scaling_default(void)
+{
+    mh_rope_scaling scaling;
+    memset(&scaling, 0, sizeof scaling);
+    scaling.struct_size = sizeof scaling;
+    scaling.factor = scaling.low_frequency = scaling.beta_slow = 1;
+    scaling.high_frequency = 4;
+    scaling.original_length = 8192;
+    scaling.beta_fast = 32;
+    return scaling;
+}
+
+// Parts of in_proj_bias.
+enum { MH_BIAS_Q = 1, MH_BIAS_K = 2, MH_BIAS_V = 4 };
+
 typedef struct mh_mha_config {
     size_t struct_size;     // sizeof(mh_mha_config)
     size_t embed_dim;       // D: no default
@@ -106,6 +141,18 @@ typedef struct mh_mha_config {
     bool alibi;             // false
     bool sinks;             // false; true: one learned sink logit per head
     mh_precision precision; // MH_PRECISION_F32: of all matrix products
+
+    size_t head_dim;       // E, 0: embed_dim / num_heads; else embed_dim may be any width
+    size_t value_dim;      // Ev, 0: head_dim; width of a value head
+    unsigned missing_bias; // 0; MH_BIAS_Q | MH_BIAS_K | MH_BIAS_V: these parts of the bias are 0
+    bool no_out_bias;      // false; true: only in_proj has a bias
+    bool qk_norm;          // false; true: RMS norm of each head's q and k, before they are rotated
+    float qk_norm_eps;     // 1e-6
+    float scale;           // MH_SCALE_DEFAULT: 1 / sqrt(E)
+    float softcap;         // 0: none
+    int64_t window;        // -1: none; else a query sees this many keys before its own
+    size_t rope_width;     // 0: E; the rest of a head is not rotated
+    const mh_rope_scaling *rope_scaling; // NULL: none
 } mh_mha_config;
 
 static inline mh_mha_config mh_mha_config_default(void)
@@ -116,6 +163,9 @@ static inline mh_mha_config mh_mha_config_default(void)
     config.bias = true;
     config.rope_base = 10000;
     config.precision = MH_PRECISION_F32;
+    config.qk_norm_eps = 1e-6f;
+    config.scale = MH_SCALE_DEFAULT;
+    config.window = -1;
     return config;
 }
 
@@ -123,7 +173,8 @@ typedef struct mh_mha mh_mha;
 
 // Creates a module; its parameters are in_proj_weight ((H + 2G) E, input_dim) and in_proj_bias, or,
 // if kdim or vdim differ from input_dim, q_proj_weight, k_proj_weight, v_proj_weight; then
-// out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H).
+// out_proj.weight, out_proj.bias, bias_k, bias_v (1, 1, G E), sinks (H), and with qk_norm
+// q_norm.weight and k_norm.weight (E).
 // Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_mha_create(mh_context *context, const mh_mha_config *config,
                                              mh_mha **mha);
@@ -258,8 +309,9 @@ typedef struct mh_tap {
     size_t head_count;   // 0
     mh_tensor weights;   // (B, heads, T, S), before dropout
     mh_tensor q;         // (B, H, T, E)
-    mh_tensor k, v;      // (B, H, S, E)
+    mh_tensor k, v;      // (B, G, S, E), (B, G, S, Ev)
     mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
+    mh_tensor hidden;    // (B, T, D): the output of the whole layer; not for MH_TAP_CROSS
 } mh_tap;
 
 static inline mh_tap mh_tap_default(void)

@@ -8,6 +8,14 @@
 #define MH_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define MH_PRAGMA(text)  _Pragma(#text)
 
+// Returns from the calling function with the status of `call` if that is not MH_OK.
+#define MH_TRY(call)                                                                               \
+    do {                                                                                           \
+        const mh_status mh_try_status = (call);                                                    \
+        if (mh_try_status)                                                                         \
+            return mh_try_status;                                                                  \
+    } while (0)
+
 // Unrolls the following loop; disabled where compiling that would take too long (CMakeLists.txt).
 #ifdef MH_NO_UNROLLING
 #define MH_UNROLL(times)

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define EXPECTED                                                                                   \
-    "expected .npy (numpy.save), .npz (numpy.savez) or .safetensors (safetensors.torch.save_file)"
+    "expected .npy (numpy.save), .npz (numpy.savez), .safetensors (safetensors.torch.save_file) "  \
+    "or PyTorch (torch.save)"
 
 static const struct {
     const char *magic;
@@ -113,13 +114,15 @@ static mh_status file_kind_refuse_text(const mh_source *source)
                                                        : "");
 }
 
+// The header of the first member has a magic number after its numbers.
+static bool is_tar(const mh_source *source)
+{
+    enum { MAGIC = 257 };
+    return source->size >= MAGIC + 5 && memcmp(source->bytes + MAGIC, "ustar", 5) == 0;
+}
+
 mh_status mh_refuse_known_kind(const mh_source *source)
 {
-    if (begins(source, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9", 9)) // torch.save's magic number
-        return mh_source_fail(
-            source, MH_ERROR_FORMAT,
-            "is a PyTorch file in the legacy format (a Python pickle, protocol 2), "
-            "which is never executed; save it with safetensors.torch.save_file");
     const int protocol = pickle_protocol(source);
     if (protocol >= 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
@@ -129,6 +132,11 @@ mh_status mh_refuse_known_kind(const mh_source *source)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (begins(source, kinds[i].magic, kinds[i].size))
             return mh_source_fail(source, MH_ERROR_FORMAT, "is %s, " EXPECTED, kinds[i].kind);
+    if (is_tar(source))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "is a tar archive; a PyTorch file of this kind (before version "
+                              "0.1.10) is not read: load it with torch.load and save its state "
+                              "dict with safetensors.torch.save_file");
     if (is_onnx(source))
         return mh_source_fail(source, MH_ERROR_FORMAT, "is ONNX, " EXPECTED);
     return is_text(source) ? file_kind_refuse_text(source) : MH_OK;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Opening a file of tensors and looking one up. The readers have validated the file's contents;
-// common to all formats and done here are format detection, alignment, the index and freeing.
+// common to all formats and done here are format detection, the index and freeing.
 //
-// Tensors are used in place in the mapping, so opening costs no memory. Only unaligned tensors,
-// after a header of odd length, are copied once, each to a multiple of its element size. Big-endian
-// tensors are copied likewise, and byte-swapped.
+// Tensors are used in place in the mapping, so opening costs no memory. Only unaligned and
+// big-endian ones are copied, when they are read (tensor_place.c).
 #include "io/tensor_file.h"
 
 #include <stdlib.h>
@@ -13,6 +12,9 @@
 #include "base/argument_check.h"
 #include "base/overflow.h"
 #include "base/release.h"
+#include "io/shards.h"
+#include "io/tensor_place.h"
+#include "io/torch.h"
 
 // ---- building -----------------------------------------------------------------------
 
@@ -37,61 +39,6 @@ mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size
                      tensor_file_take(context, metadata_count, sizeof *file->metadata)) != NULL &&
                 (file->text = tensor_file_take(context, text_size, 1)) != NULL;
     return done ? MH_OK : MH_ERROR_MEMORY;
-}
-
-static bool is_usable(const mh_file_entry *entry)
-{
-    return !entry->big_endian && (uintptr_t)entry->bytes % mh_dtype_size(entry->tensor.dtype) == 0;
-}
-
-static void *copy_entry(const mh_file_entry *entry, unsigned char *to)
-{
-    const size_t width = mh_dtype_size(entry->tensor.dtype);
-    if (!entry->big_endian)
-        return memcpy(to, entry->bytes, entry->size);
-    for (size_t i = 0; i < entry->size; i += width)
-        for (size_t j = 0; j < width; j++)
-            to[i + j] = entry->bytes[i + width - 1 - j];
-    return to;
-}
-
-// Sets every tensor's data: the file's bytes, or a copy at `copies`, which may be NULL to only
-// compute the size of the copies. Empty tensors get an aligned address that is never read.
-static size_t place(mh_tensor_file *file, unsigned char *copies)
-{
-    static const uint64_t nothing;
-    size_t used = 0;
-    for (size_t i = 0; i < file->count; i++) {
-        mh_file_entry *entry = &file->entries[i];
-        const void *data = entry->bytes;
-        if (entry->size == 0) {
-            data = &nothing;
-        } else if (!is_usable(entry)) {
-            size_t step = mh_dtype_size(entry->tensor.dtype);
-            used += (step - used % step) % step; // no more than 8 per tensor
-            if (copies != NULL)
-                data = copy_entry(entry, copies + used);
-            used += entry->size;
-        }
-        entry->tensor.data = (void *)(uintptr_t)data;
-    }
-    return used;
-}
-
-static mh_status place_all(const mh_source *source, mh_tensor_file *file)
-{
-    size_t size = place(file, NULL);
-    if (size == 0)
-        return MH_OK;
-    file->copied_size = size;
-    file->copied = tensor_file_take(source->context, size, 1);
-    if (file->copied == NULL)
-        return MH_ERROR_MEMORY;
-    place(file, file->copied);
-    mh_log(source->context, MH_LOG_INFO,
-           "%s: %zu bytes of tensors are not aligned, or big-endian, and were copied", source->name,
-           size);
-    return MH_OK;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -123,25 +70,37 @@ static mh_status build_index(const mh_source *source, mh_tensor_file *file)
 
 // ---- opening ------------------------------------------------------------------------
 
-static mh_status read_source(const mh_source *source, mh_tensor_file *file)
+static mh_status read_zip(const mh_source *source, mh_tensor_file *file)
+{
+    bool torch;
+    mh_status status = mh_torch_zip_find(source, &torch);
+    if (status)
+        return status;
+    return torch ? mh_torch_zip_read(source, file) : mh_npz_read(source, file);
+}
+
+// `directory` is where the shards of an index are, or NULL.
+static mh_status read_source(const mh_source *source, const char *directory, mh_tensor_file *file)
 {
     mh_status status;
     if (source->size == 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "the file is empty, expected .npy, .npz or .safetensors");
+    if (mh_is_shard_index(source))
+        return mh_shards_read(source, directory, file); // the tensors are those of other files
     if (mh_is_npy(source))
         status = mh_npy_read(source, file);
     else if (mh_is_zip(source))
-        status = mh_npz_read(source, file);
+        status = read_zip(source, file);
+    else if (mh_is_torch_legacy(source))
+        status = mh_torch_legacy_read(source, file);
     else
         status = mh_safetensors_read(source, file);
-    if (status == MH_OK)
-        status = place_all(source, file);
-    return status == MH_OK ? build_index(source, file) : status;
+    return status == MH_OK ? mh_tensor_file_place(source, file) : status;
 }
 
-// Takes ownership of the mapping, also on failure.
-static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_file **result)
+mh_status mh_tensor_file_parse_in(const mh_source *source, const char *directory,
+                                  mh_mapping mapping, mh_tensor_file **result)
 {
     mh_tensor_file *file = mh_alloc(source->context, sizeof *file);
     if (file == NULL) {
@@ -150,13 +109,25 @@ static mh_status parse(const mh_source *source, mh_mapping mapping, mh_tensor_fi
     }
     *file =
         (mh_tensor_file){.allocator = mh_context_allocator(source->context), .mapping = mapping};
-    mh_status status = read_source(source, file);
+    mh_status status = read_source(source, directory, file);
+    if (status == MH_OK)
+        status = build_index(source, file);
     if (status != MH_OK) {
         mh_tensor_file_free(file);
         return status;
     }
     *result = file;
     return MH_OK;
+}
+
+mh_status mh_tensor_file_open_shard(mh_context *context, const char *path, mh_tensor_file **file)
+{
+    mh_mapping mapping = {0};
+    mh_status status = mh_file_map(context, path, &mapping);
+    if (status != MH_OK)
+        return status;
+    mh_source source = {context, path, mapping.data, mapping.size};
+    return mh_tensor_file_parse_in(&source, NULL, mapping, file);
 }
 
 mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_file **file)
@@ -170,8 +141,19 @@ mh_status mh_tensor_file_open(mh_context *context, const char *path, mh_tensor_f
     mh_status status = mh_file_map(context, path, &mapping);
     if (status != MH_OK)
         return status;
+    const char *slash = strrchr(path, '/');
+    const size_t size = slash ? (size_t)(slash - path) + 1 : 0; // with the slash
+    char *directory = mh_alloc(context, size + 1);
+    if (!directory) {
+        mh_file_unmap(&mapping);
+        return MH_ERROR_MEMORY;
+    }
+    memcpy(directory, path, size);
+    directory[size] = '\0';
     mh_source source = {context, path, mapping.data, mapping.size};
-    return parse(&source, mapping, file);
+    status = mh_tensor_file_parse_in(&source, directory, mapping, file);
+    mh_free(context, directory, size + 1);
+    return status;
 }
 
 mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void *bytes,
@@ -183,7 +165,7 @@ mh_status mh_tensor_file_parse(mh_context *context, const char *name, const void
     if (mh_need(context, mh_array(bytes, size), "bytes"))
         return MH_ERROR_ARGUMENT;
     mh_source source = {context, name ? name : "(memory)", bytes, size};
-    return parse(&source, (mh_mapping){0}, file);
+    return mh_tensor_file_parse_in(&source, NULL, (mh_mapping){0}, file);
 }
 
 void mh_tensor_file_free(mh_tensor_file *file)
@@ -195,8 +177,11 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_release(&allocator, file->by_name, file->count * sizeof *file->by_name);
     mh_release(&allocator, file->metadata, file->metadata_count * sizeof *file->metadata);
     mh_release(&allocator, file->text, file->text_size);
-    mh_release(&allocator, file->copied, file->copied_size);
+    mh_file_copies_free(&allocator, file->copies);
     mh_release(&allocator, file->inflated, file->inflated_size);
+    for (size_t i = 0; i < file->shard_count; i++)
+        mh_tensor_file_free(file->shards[i]);
+    mh_release(&allocator, file->shards, file->shard_count * sizeof *file->shards);
     if (file->mapping.data != NULL)
         mh_file_unmap(&file->mapping);
     mh_release(&allocator, file, sizeof *file);
@@ -215,13 +200,24 @@ bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
 {
     if (i >= mh_tensor_file_count(file) || tensor == NULL)
         return false;
+    if (file->entries[i].copy)
+        mh_file_copy_make(file->entries[i].copy);
     *tensor = file->entries[i].tensor;
+    return true;
+}
+
+bool mh_tensor_file_describe(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
+{
+    if (i >= mh_tensor_file_count(file) || tensor == NULL)
+        return false;
+    *tensor = file->entries[i].tensor;
+    tensor->data = NULL;
     return true;
 }
 
 bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index)
 {
-    if (mh_tensor_file_count(file) == 0 || name == NULL)
+    if (mh_tensor_file_count(file) == 0 || name == NULL || index == NULL)
         return false;
     mh_file_entry wanted = {.name = name};
     const mh_file_entry *key = &wanted;

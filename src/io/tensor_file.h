@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 // An open file of tensors, and the interface of the readers of each format.
 //
-//     mh_tensor_file_parse                 the one way in
-//       -> mh_npy_read | mh_npz_read | mh_safetensors_read    bytes -> entries in data order,
-//       metadata, text
-//       -> place (copy, if need be), index by name
+//     mh_tensor_file_parse_in              the one way in
+//       -> mh_npy_read | mh_npz_read | mh_safetensors_read | mh_torch_zip_read |
+//          mh_torch_legacy_read            bytes -> entries in the order of the file, metadata,
+//          text mh_shards_read                  an index -> the entries of other files
+//       -> mh_tensor_file_place            where they are read
+//       -> index by name
 //
-//     entries   [w1][b1][w2]...            in the order of the data
+//     entries   [w1][b1][w2]...            in the order of the file
 //     by_name   [->b1][->w1][->w2]...      the same, sorted for bsearch
-//     text      "w1\0b1\0w2\0..."          all strings; no longer than the file's header
-//     copied    unaligned tensors, and those that need a byte swap
+//     text      "w1\0b1\0w2\0..."          all strings
 #ifndef MH_IO_TENSOR_FILE_H
 #define MH_IO_TENSOR_FILE_H
 
@@ -23,6 +24,9 @@ typedef struct mh_file_entry {
     const unsigned char *bytes; // in the file
     size_t size;                // of these bytes: checked to be what the shape needs
     bool big_endian;            // .tensor.data is then a byte-swapped copy
+    const unsigned char *whole; // the storage that the bytes are a part of, and maybe other
+    size_t whole_size;          // tensors, too; NULL: it has one of its own
+    struct mh_file_copy *copy;  // to be made before .tensor.data is read; NULL: none
     mh_tensor tensor;           // .data is set last
 } mh_file_entry;
 
@@ -42,15 +46,14 @@ struct mh_tensor_file {
     char *text;
     size_t text_size;
 
-    unsigned char *copied;
-    size_t copied_size;
+    struct mh_file_copies *copies; // of tensors that cannot be read in place, or NULL
 
-    unsigned char *inflated; // compressed members of .npz
+    unsigned char *inflated; // compressed members of ZIP archives
     size_t inflated_size;
-};
 
-// The index of the tensor called `name`, for mh_tensor_file_at; false if there is none.
-bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, size_t *index);
+    mh_tensor_file **shards; // (shard_count), the files of an index: they own the tensors
+    size_t shard_count;
+};
 
 // Room for `count` entries, `metadata_count` pairs and `text_size` bytes of strings, none of
 // which may exceed what the file's own bytes justify. mh_tensor_file_free releases it, also after a
@@ -63,6 +66,14 @@ mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size
 mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_npz_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
+
+// Opens a source whose shards, if it is an index, are in `directory` ("" or ending in a slash);
+// NULL: an index is rejected. Takes the mapping, also on failure.
+mh_status mh_tensor_file_parse_in(const mh_source *source, const char *directory,
+                                  mh_mapping mapping, mh_tensor_file **file);
+
+// mh_tensor_file_open() for a file that must not be an index itself.
+mh_status mh_tensor_file_open_shard(mh_context *context, const char *path, mh_tensor_file **file);
 
 // Format detection by the first bytes.
 bool mh_is_npy(const mh_source *source);

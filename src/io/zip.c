@@ -67,6 +67,13 @@ static mh_status read_end64(const mh_source *source, size_t *end, uint64_t *coun
     return MH_OK;
 }
 
+// torch.save writes a ZIP64 record also where it is not needed, between the directory and the end.
+static bool has_needless_end64(const mh_source *source, size_t end, uint64_t size, uint64_t offset)
+{
+    return offset + size != end && end >= LOCATOR_SIZE &&
+           number(source, end - LOCATOR_SIZE, 4) == locator_magic;
+}
+
 mh_status mh_zip_open(const mh_source *source, mh_zip *zip)
 {
     size_t end;
@@ -74,7 +81,8 @@ mh_status mh_zip_open(const mh_source *source, mh_zip *zip)
         return damaged(source, "found no directory at the end, the file may be cut off");
     uint64_t count = number(source, end + 10, 2), size = number(source, end + 12, 4);
     uint64_t offset = number(source, end + 16, 4);
-    if (count == 0xFFFF || size == 0xFFFFFFFF || offset == 0xFFFFFFFF) {
+    const bool overflown = count == 0xFFFF || size == 0xFFFFFFFF || offset == 0xFFFFFFFF;
+    if (overflown || has_needless_end64(source, end, size, offset)) {
         mh_status status = read_end64(source, &end, &count, &size, &offset);
         if (status)
             return status;

@@ -34,7 +34,7 @@ static mh_status check_size(mh_context *context, const char *path, const mh_tran
     mh_status status = mh_tensor_file_open(context, path, &file);
     if (status)
         return status;
-    for (size_t i = 0; mh_tensor_file_at(file, i, &tensor); i++)
+    for (size_t i = 0; mh_tensor_file_describe(file, i, &tensor); i++)
         found += (double)mh_tensor_count(&tensor);
     const mh_source source = {.context = context, .name = path};
     const mh_verified verified = {&source, file, MH_MODEL_ADVICE};

@@ -2,7 +2,7 @@
 // PyTorch's masks converted to the engine's: true there means masked, and a module's extra keys are
 // columns that the caller's masks do not have.
 #include "base/sized_struct.h"
-#include "nn/attention_layer_run.h"
+#include "nn/attention_layer_internal.h"
 #include <string.h>
 
 static bool is_bool(const mh_tensor *t) { return t->dtype == MH_BOOL || t->dtype == MH_U8; }
@@ -92,6 +92,8 @@ mh_status mh_attention_layer_masks(mh_context *context, const mh_attention_layer
     }
     if (saved->wide_rule) // then the options have no masks
         masks[count++] = take_rule(call, extra, saved->wide_rule, options);
+    if (call->relative)
+        masks[count++] = mh_mask_make(MH_MASK_ADD, *call->relative);
     options->masks = masks;
     options->mask_count = count;
     return MH_OK;

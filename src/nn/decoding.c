@@ -3,7 +3,9 @@
 // the keys and values of the tokens so far, and one of the memory's, which is filled once at the
 // start. A causal encoder (a decoder-only language model) has no memory, and only the first.
 #include "nn/decoding.h"
+#include "base/compiler.h"
 #include "base/context.h"
+#include "base/size_math.h"
 #include "nn/flatten.h"
 #include "nn/tape.h"
 #include <multihead/ops.h>
@@ -16,9 +18,26 @@ void mh_decoding_free(mh_decoding *d)
     for (size_t i = 0; d->caches && i < d->cache_count; i++)
         mh_kv_cache_free(d->caches[i]);
     mh_release(&d->allocator, d->caches, d->cache_count * sizeof *d->caches);
+    mh_release(&d->allocator, d->lengths, d->capacity * sizeof *d->lengths);
     mh_tape_free(d->tape);
     mh_packed_weights_free(d->own);
     d->allocator.release(d->allocator.user, d, sizeof *d);
+}
+
+// Room for the lengths of `sequences` sequences.
+static mh_status reserve_lengths(mh_context *context, mh_decoding *d, size_t sequences)
+{
+    const size_t bytes = sequences * sizeof *d->lengths;
+    if (sequences <= d->capacity)
+        return MH_OK;
+    size_t *lengths = d->allocator.alloc(d->allocator.user, bytes, MH_ARENA_ALIGNMENT);
+    if (!lengths)
+        return mh_fail(context, MH_ERROR_MEMORY, "decoding: no memory for %zu sequences",
+                       sequences);
+    mh_release(&d->allocator, d->lengths, d->capacity * sizeof *d->lengths);
+    d->lengths = lengths;
+    d->capacity = sequences;
+    return MH_OK;
 }
 
 // A decoding without caches.
@@ -32,11 +51,13 @@ static mh_status make(mh_context *context, const mh_transformer *transformer,
                        .transformer = transformer,
                        .packed = packed,
                        .sequences = sequences,
-                       .cache_count = 2 * mh_decoding_stack(transformer).count};
+                       .cache_count = 2 * mh_decoding_stack(transformer)->count};
     d->caches = mh_alloc(context, d->cache_count * sizeof *d->caches);
     if (d->caches)
         memset(d->caches, 0, d->cache_count * sizeof *d->caches);
     mh_status status = d->caches ? mh_tape_create(context, &d->tape) : MH_ERROR_MEMORY;
+    if (!status)
+        status = reserve_lengths(context, d, sequences);
     if (status)
         mh_decoding_free(d);
     else
@@ -44,53 +65,29 @@ static mh_status make(mh_context *context, const mh_transformer *transformer,
     return status;
 }
 
-// ---- the memory ------------------------------------------------------------------------------
+// ---- the memory
+// ----------------------------------------------------------------------------------
 
-// The memory's keys and values of one layer, for the first sequences; the others share them later.
-static mh_status fill_cache(mh_context *context, const mh_decoding *d, const mh_layer *layer,
-                            const mh_tensor *memory, const mh_batch *batch, const int64_t *counts,
-                            float *kv, mh_kv_cache *cache, size_t sequences)
-{
-    const mh_transformer *t = d->transformer;
-    const size_t D = t->config.d_model, H = t->config.nhead, rows = mh_batch_rows(batch);
-    const mh_attention_layer *a = &layer->cross;
-    mh_linear_options o = mh_linear_options_default();
-    mh_tensor y = mh_tensor_2d(kv, MH_F32, rows, 2 * D);
-    mh_affine map = {a->k_weight, MH_NO_PARAMETER, t->config.precision};
-    if (a->in_bias != MH_NO_PARAMETER)
-        map.bias = a->in_bias + (ptrdiff_t)D;
-    o.packed = mh_packed_weight(context, d->packed, a->k_weight);
-    mh_status status = mh_affine_forward(context, &map, t->parameters.values, &o, memory, &y);
-    if (status)
-        return status;
-    mh_tensor k = mh_tensor_4d(kv, MH_F32, sequences, H, batch->length, D / H);
-    k.stride[0] = (ptrdiff_t)(batch->batch_step * 2 * D);
-    k.stride[1] = (ptrdiff_t)(D / H);
-    k.stride[2] = (ptrdiff_t)(batch->token_step * 2 * D);
-    mh_tensor v = k;
-    v.data = kv + D;
-    return mh_kv_cache_append(context, cache, counts, &k, &v);
-}
-
-static mh_status make_cache(mh_context *context, const mh_transformer *t, size_t sequences,
+static mh_status make_cache(mh_context *context, const mh_attention_layer *layer, size_t sequences,
                             mh_kv_cache **cache)
 {
     mh_kv_cache_options o = mh_kv_cache_options_default();
     o.sequences = sequences;
-    o.heads = t->config.nhead;
-    o.key_width = t->config.d_model / t->config.nhead;
+    o.heads = layer->config.kv_heads;
+    o.key_width = layer->E;
+    o.value_width = layer->Ev;
+    o.window = layer->config.window;
     return mh_kv_cache_create(context, &o, cache);
 }
 
 // Sequence b * copies + i has memory b.
 static mh_status spread(mh_context *context, mh_decoding *d, size_t copies, size_t *parents)
 {
-    mh_status status = MH_OK;
     for (size_t i = 0; i < d->sequences; i++)
         parents[i] = i / copies;
-    for (size_t i = 0; i < d->transformer->decoder_count && copies > 1 && !status; i++)
-        status = mh_kv_cache_reorder(context, d->caches[2 * i + 1], parents);
-    return status;
+    for (size_t i = 0; i < d->transformer->decoder.count && copies > 1; i++)
+        MH_TRY(mh_kv_cache_reorder(context, d->caches[2 * i + 1], parents));
+    return MH_OK;
 }
 
 typedef struct memory_call {
@@ -98,46 +95,76 @@ typedef struct memory_call {
     mh_batch batch;
     int64_t *counts; // (sequences)
     size_t *parents; // (sequences)
-    float *kv;       // (rows, 2 D)
     float *copy;
+    mh_arena layer; // workspace of one layer's projection, used by all
 } memory_call;
 
-static void layout_memory(const mh_transformer *t, const mh_tensor *memory, size_t sequences,
-                          mh_arena *arena, memory_call *m)
+// The projection of the memory's keys and values in one block; there are no queries.
+static mh_attention_call memory_attention(const mh_pass *pass, const memory_call *m)
 {
-    const size_t rows = mh_batch_rows(&m->batch);
-    m->counts = mh_arena_take(arena, sequences, sizeof *m->counts);
-    m->parents = mh_arena_take(arena, sequences, sizeof *m->parents);
-    m->kv = mh_arena_take(arena, 2 * rows * t->config.d_model, sizeof(float));
-    m->copy = mh_rows_take(arena, memory);
+    mh_attention_call call = {.pass = pass, .cross = true, .keys = m->batch, .queries = m->batch};
+    call.queries.sequences = call.queries.length = 0;
+    call.inputs[0] = mh_tensor_2d(NULL, MH_F32, 0, m->memory.shape[1]);
+    call.inputs[1] = call.inputs[2] = m->memory;
+    return call;
 }
 
-static mh_status load_memory(mh_context *context, mh_decoding *d, const mh_tensor *memory,
-                             const int64_t *lengths, size_t copies, memory_call *m)
+static void layout_memory(const mh_decoding *d, const mh_pass *pass, const mh_tensor *memory,
+                          mh_arena *arena, memory_call *m)
 {
     const mh_transformer *t = d->transformer;
-    const mh_stack stack = mh_decoder_stack(t);
+    m->counts = mh_arena_take(arena, d->sequences, sizeof *m->counts);
+    m->parents = mh_arena_take(arena, d->sequences, sizeof *m->parents);
+    m->copy = mh_rows_take(arena, memory);
+    m->memory = mh_tensor_2d(NULL, MH_F32, mh_batch_rows(&m->batch), t->config.d_model);
+    const mh_attention_call call = memory_attention(pass, m);
+    size_t most = 0;
+    for (size_t i = 0; i < t->decoder.count; i++) {
+        mh_arena one = {0};
+        mh_attention_saved ignored;
+        mh_attention_layer_layout(&t->decoder.blocks[i].cross, &call, false, &one, &ignored);
+        most = mh_larger(most, one.used);
+        arena->overflow |= one.overflow;
+    }
+    m->layer = (mh_arena){.base = mh_arena_take(arena, most, 1), .size = most};
+}
+
+// The caches of one block: of its tokens, and of the memory's keys and values for the first
+// sequences; the others share them later.
+static mh_status make_caches(mh_context *context, mh_decoding *d, const mh_pass *pass, size_t i,
+                             const memory_call *m)
+{
+    const mh_block *block = &d->transformer->decoder.blocks[i];
+    MH_TRY(make_cache(context, &block->self, d->sequences, &d->caches[2 * i]));
+    MH_TRY(make_cache(context, &block->cross, d->sequences, &d->caches[2 * i + 1]));
+    mh_attention_call call = memory_attention(pass, m);
+    mh_attention_saved saved;
+    mh_arena arena = m->layer;
+    mh_attention_layer_layout(&block->cross, &call, false, &arena, &saved);
+    call.cache = d->caches[2 * i + 1];
+    call.keys.sequences = d->sequences; // of the view that is appended; counts are 0 beyond
+    return mh_attention_layer_fill_cache(context, &block->cross, &call, m->counts, &saved);
+}
+
+static mh_status load_memory(mh_context *context, mh_decoding *d, const mh_pass *pass,
+                             const mh_tensor *memory, const int64_t *lengths, size_t copies,
+                             memory_call *m)
+{
     const size_t B = m->batch.sequences;
     for (size_t i = 0; i < d->sequences; i++)
         m->counts[i] = i >= B ? 0 : lengths ? lengths[i] : (int64_t)m->batch.length;
-    mh_status status = mh_rows_of(context, memory, m->copy, true, &m->memory);
-    for (size_t i = 0; i < stack.count && !status; i++) {
-        status = make_cache(context, t, d->sequences, &d->caches[2 * i]);
-        if (!status)
-            status = make_cache(context, t, d->sequences, &d->caches[2 * i + 1]);
-        if (!status)
-            status = fill_cache(context, d, &stack.layers[i], &m->memory, &m->batch, m->counts,
-                                m->kv, d->caches[2 * i + 1], d->sequences);
-    }
-    return status ? status : spread(context, d, copies, m->parents);
+    MH_TRY(mh_rows_of(context, memory, m->copy, true, &m->memory));
+    for (size_t i = 0; i < d->transformer->decoder.count; i++)
+        MH_TRY(make_caches(context, d, pass, i, m));
+    return spread(context, d, copies, m->parents);
 }
 
 static mh_status check_memory(mh_context *context, const mh_transformer *t, const mh_tensor *memory,
                               const int64_t *lengths, size_t copies, mh_batch *batch)
 {
-    if (!t->decoder_count)
+    if (!t->decoder.count)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "transformer: expected one with a decoder; for an encoder use "
+                       "transformer: expected one with a decoder; for an encoder alone there is "
                        "mh_decoding_create_causal");
     mh_status status =
         mh_batch_of(context, "memory", memory, t->config.d_model, t->config.batch_first, batch);
@@ -158,38 +185,39 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
                                     const mh_packed_weights *packed, const mh_tensor *memory,
                                     const int64_t *lengths, size_t copies, mh_decoding **decoding)
 {
-    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
-        return MH_ERROR_ARGUMENT;
+    MH_TRY(MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}));
     *decoding = NULL;
     memory_call m = {0};
     mh_decoding *d = NULL;
-    mh_status status = mh_check_packed_weights(context, transformer, packed);
-    if (!status)
-        status = check_memory(context, transformer, memory, lengths, copies, &m.batch);
-    if (!status)
-        status = make(context, transformer, packed, m.batch.sequences * copies, &d);
-    if (status)
-        return status;
+    MH_TRY(mh_check_packed_weights(context, transformer, packed));
+    if (!packed)
+        packed = transformer->packed;
+    MH_TRY(check_memory(context, transformer, memory, lengths, copies, &m.batch));
+    MH_TRY(make(context, transformer, packed, m.batch.sequences * copies, &d));
+    const mh_pass pass = {
+        .values = transformer->parameters.values, .packed = packed, .operands = MH_F32};
     mh_arena arena = {0};
-    layout_memory(transformer, memory, d->sequences, &arena, &m);
-    status = mh_tape_begin(context, d->tape, &arena);
+    layout_memory(d, &pass, memory, &arena, &m);
+    mh_status status = mh_tape_begin(context, d->tape, &arena);
     if (!status) {
-        layout_memory(transformer, memory, d->sequences, &arena, &m);
-        status = load_memory(context, d, memory, lengths, copies, &m);
+        layout_memory(d, &pass, memory, &arena, &m);
+        status = load_memory(context, d, &pass, memory, lengths, copies, &m);
     }
-    if (status) {
+    if (status)
         mh_decoding_free(d);
-        return status;
-    }
-    *decoding = d;
-    return MH_OK;
+    else
+        *decoding = d;
+    return status;
 }
 
 // Packs the weights of the steps; takes ownership of the decoding, and frees it on failure.
 static mh_status pack(mh_context *context, mh_decoding *d, mh_decoding **decoding)
 {
-    mh_status status = mh_packed_weights_create(context, d->transformer, false, &d->own);
-    d->packed = d->own;
+    mh_status status = MH_OK;
+    if (!d->packed) {
+        status = mh_packed_weights_create(context, d->transformer, false, &d->own);
+        d->packed = d->own;
+    }
     *decoding = status ? NULL : d;
     if (status)
         mh_decoding_free(d);
@@ -216,18 +244,18 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
     if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
         return MH_ERROR_ARGUMENT;
     *decoding = NULL;
-    if (transformer->decoder_count || !transformer->encoder_count)
-        return mh_fail(
-            context, MH_ERROR_ARGUMENT,
-            "transformer: expected an encoder with layers; for a model with a decoder use "
-            "mh_decoding_create");
+    if (transformer->decoder.count || !transformer->encoder.count)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "transformer: expected an encoder with layers; a decoder has a memory, and "
+                       "mh_decoding_create");
     if (sequences < 1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found 0, expected at least 1");
-    mh_status status = make(context, transformer, NULL, sequences, &d);
+    mh_status status = make(context, transformer, transformer->packed, sequences, &d);
     if (status)
         return status;
-    for (size_t i = 0; i < transformer->encoder_count && !status; i++)
-        status = make_cache(context, transformer, sequences, &d->caches[2 * i]);
+    for (size_t i = 0; i < transformer->encoder.count && !status; i++)
+        status =
+            make_cache(context, &transformer->encoder.blocks[i].self, sequences, &d->caches[2 * i]);
     if (status) {
         mh_decoding_free(d);
         return status;
@@ -238,7 +266,7 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
 mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *d)
 {
     return d->broken ? mh_fail(context, MH_ERROR_MEMORY,
-                               "decoding: a reorder ran out of memory, it cannot continue")
+                               "decoding: a reorder ran out of memory, it cannot go on")
                      : MH_OK;
 }
 
@@ -248,9 +276,11 @@ mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const s
     mh_status status = MH_NEED(context, {"decoding", decoding}, {"parents", parents});
     if (!status)
         status = mh_decoding_check_whole(context, decoding);
+    if (!status)
+        status = reserve_lengths(context, decoding, count);
     if (status)
         return status;
-    for (size_t i = 0; i < 2 * mh_decoding_stack(decoding->transformer).count && !status; i++) {
+    for (size_t i = 0; i < 2 * mh_decoding_stack(decoding->transformer)->count && !status; i++) {
         if (!decoding->caches[i])
             continue;
         status = mh_kv_cache_select(context, decoding->caches[i], parents, count);

@@ -13,6 +13,8 @@ struct mh_decoding {
     const mh_packed_weights *packed;
     mh_packed_weights *own; // the same, or NULL
     size_t sequences;
+    size_t *lengths; // (capacity): tokens of each sequence before the current step
+    size_t capacity;
     size_t cache_count;   // 2 * layers
     mh_kv_cache **caches; // (cache_count): of the tokens, and of the memory or NULL
     mh_tape *tape;        // workspace of a step
@@ -20,10 +22,10 @@ struct mh_decoding {
     const bool *disabled; // (attentions, H) or NULL
 };
 
-// The layers that decode: the decoder's, or the encoder's if there is no decoder.
-static inline mh_stack mh_decoding_stack(const mh_transformer *t)
+// The blocks that decode: the decoder's, or the encoder's if there is no decoder.
+static inline const mh_stack *mh_decoding_stack(const mh_transformer *t)
 {
-    return t->decoder_count ? mh_decoder_stack(t) : mh_encoder_stack(t);
+    return t->decoder.count ? &t->decoder : &t->encoder;
 }
 
 // Fails after a reorder that ran out of memory: layers then disagree on the order of sequences.

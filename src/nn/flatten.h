@@ -3,7 +3,8 @@
 #ifndef MH_NN_FLATTEN_H
 #define MH_NN_FLATTEN_H
 
-#include "nn/attention_layer.h"
+#include "base/arena.h"
+#include "nn/pass.h"
 
 // Checks the rank (2 or 3) and the last dimension of t, and maps its rows to sequences.
 mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t, size_t width,

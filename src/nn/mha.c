@@ -34,7 +34,7 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     if (!m)
         return MH_ERROR_MEMORY;
     *m = (mh_mha){.allocator = context->allocator, .identity = mh_new_identity(), .layer = layer};
-    status = mh_parameters_create(context, declare, &m->layer, &m->parameters);
+    status = mh_parameters_create(context, declare, &m->layer, false, &m->parameters);
     if (status) {
         mh_mha_free(m);
         return status;
@@ -107,8 +107,7 @@ static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *
     if (!status)
         status = mh_rows_of(context, output, mh_dense_memory(output, saved->output), false, &rows);
     if (!status)
-        status = mh_attention_layer_forward(context, &mha->layer, mha->parameters.values, call,
-                                            &saved->attention, &rows);
+        status = mh_attention_layer_forward(context, &mha->layer, call, &saved->attention, &rows);
     return status ? status
                   : mh_rows_return(context, mh_dense_memory(output, saved->output), output);
 }
@@ -131,11 +130,12 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
     const mh_tensor *inputs[3] = {query, key, value};
     mh_mha_options own;
     mh_attention_options attention;
+    mh_pass pass;
     mh_attention_call call;
     mh_tensor shaped;
     mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
-        status = mh_mha_check_call(context, mha, &own, inputs, "output", output, &call);
+        status = mh_mha_check_call(context, mha, &own, inputs, "output", output, &pass, &call);
     if (!status && weights) {
         status = shape_weights(context, &own, weights, query->rank == 3, &shaped);
         call.weights = &shaped;

@@ -4,7 +4,7 @@
 #ifndef MH_NN_MHA_CALL_H
 #define MH_NN_MHA_CALL_H
 
-#include "nn/attention_layer_run.h"
+#include "nn/attention_layer_internal.h"
 #include "nn/flatten.h"
 
 struct mh_mha {
@@ -53,9 +53,9 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
                                mh_attention_options *attention);
 
 // Checks query, key and value, the output (or its gradient) and the masks against the module and
-// each other; fills in the call except its rows and weights.
+// each other; fills in the pass, and the call except its rows and weights.
 mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                             const mh_tensor *inputs[3], const char *output_name,
-                            const mh_tensor *output, mh_attention_call *call);
+                            const mh_tensor *output, mh_pass *pass, mh_attention_call *call);
 
 #endif

@@ -129,15 +129,16 @@ static mh_status check_rule(mh_context *context, mh_causal causal, size_t T, siz
 
 mh_status mh_mha_check_call(mh_context *context, const mh_mha *mha, const mh_mha_options *options,
                             const mh_tensor *inputs[3], const char *output_name,
-                            const mh_tensor *output, mh_attention_call *call)
+                            const mh_tensor *output, mh_pass *pass, mh_attention_call *call)
 {
     const mh_mha_config *c = &mha->layer.config;
     mh_batch out;
-    *call = (mh_attention_call){.padding_mask = options->key_padding_mask,
+    *pass = (mh_pass){.values = mha->parameters.values, .training = options->training};
+    *call = (mh_attention_call){.pass = pass,
+                                .padding_mask = options->key_padding_mask,
                                 .mask = options->attn_mask,
                                 .attention = options->attention,
                                 .cache = options->cache,
-                                .training = options->training,
                                 .seed = mh_mix_seed(options->seed, options->step, options->stream),
                                 .average = !options->per_head_weights,
                                 .dropped = true};

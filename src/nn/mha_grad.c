@@ -71,10 +71,11 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
     mh_tensor *wanted[3] = {dquery, dkey, dvalue};
     mh_mha_options own;
     mh_attention_options attention;
+    mh_pass pass;
     mh_attention_call call;
     mh_status status = mh_mha_check_options(context, mha, options, &own, &attention);
     if (!status)
-        status = mh_mha_check_call(context, mha, &own, inputs, "doutput", doutput, &call);
+        status = mh_mha_check_call(context, mha, &own, inputs, "doutput", doutput, &pass, &call);
     if (!status)
         status = check_gradients(context, inputs, wanted);
     if (!status) {
@@ -91,6 +92,7 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
                        "tape: expected one with a forward pass of this module");
     mh_mha_saved saved;
     memcpy(&saved, own.tape->memory, sizeof saved);
+    pass.gradients = gradients;
     status = check_kept(context, &saved, &call, inputs);
     mh_tensor dinputs[3], rows;
     for (int i = 0; i < 3 && !status; i++) {
@@ -103,8 +105,8 @@ mh_status mh_mha_backward(mh_context *context, const mh_mha *mha, const mh_mha_o
     if (!status)
         status = mh_rows_of(context, doutput, mh_dense_memory(doutput, saved.output), true, &rows);
     if (!status)
-        status = mh_attention_layer_backward(context, &mha->layer, mha->parameters.values, &call,
-                                             &saved.attention, &rows, gradients, dinputs, false);
+        status = mh_attention_layer_backward(context, &mha->layer, &call, &saved.attention, &rows,
+                                             dinputs, false);
     for (int i = 0; i < 3 && !status; i++)
         if (wanted[i])
             status = mh_rows_return(context, if_summed(wanted[i], saved.dinputs[i]), wanted[i]);

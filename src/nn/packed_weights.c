@@ -1,88 +1,104 @@
 // SPDX-License-Identifier: MIT
 // Packed weights; see packed_weights.h.
 #include "nn/packed_weights.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "nn/transformer.h"
 #include "ops/gemm/gemm_internal.h"
 #include <string.h>
 
-enum { MATRICES = 7 }; // per layer, at most
-
 struct mh_packed_weights {
     mh_allocator allocator;
     uint64_t owner; // the identity of the Transformer
-    size_t count, capacity;
-    struct entry {
-        ptrdiff_t weight;
-        mh_packed_matrix *matrix;
-    } list[];
+    size_t count;
+    bool only; // the parameters have no matrices
+    mh_packed_matrix *slots[];
 };
 
 static size_t bytes_of(size_t count)
 {
-    return sizeof(mh_packed_weights) + count * sizeof(struct entry);
+    return sizeof(mh_packed_weights) + count * sizeof(mh_packed_matrix *);
 }
 
-// Packs W^T for W (N, K) at `weight`.
-static mh_status add(mh_context *context, const mh_transformer *t, ptrdiff_t weight, size_t N,
+mh_status mh_packed_weights_allocate(mh_context *context, const mh_transformer *transformer,
+                                     bool only, mh_packed_weights **packed)
+{
+    const size_t count = (transformer->encoder.count + transformer->decoder.count) * MH_BLOCK_SLOTS;
+    mh_packed_weights *p = *packed = mh_alloc(context, bytes_of(count));
+    if (!p)
+        return MH_ERROR_MEMORY;
+    memset(p, 0, bytes_of(count));
+    p->allocator = context->allocator;
+    p->owner = transformer->identity;
+    p->count = count;
+    p->only = only;
+    return MH_OK;
+}
+
+mh_status mh_packed_weights_set(mh_context *context, mh_packed_weights *packed, size_t slot,
+                                mh_precision precision, const mh_tensor *weight)
+{
+    const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
+    mh_packed_matrix *matrix;
+    MH_TRY(mh_matrix_pack(context, precision, &transposed, &matrix));
+    mh_packed_matrix_free(packed->slots[slot]);
+    packed->slots[slot] = matrix;
+    return MH_OK;
+}
+
+// Packs W (N, K) at affine.weight.
+static mh_status add(mh_context *context, const mh_transformer *t, mh_affine affine, size_t N,
                      size_t K, mh_packed_weights *p)
 {
-    const mh_tensor w = mh_tensor_2d(t->parameters.values + weight, MH_F32, N, K);
-    const mh_tensor transposed = mh_tensor_swap(w, 0, 1);
-    struct entry *e = &p->list[p->count];
-    e->weight = weight;
-    mh_status status = mh_matrix_pack(context, t->config.precision, &transposed, &e->matrix);
-    p->count += !status;
-    return status;
+    const mh_tensor w = mh_tensor_2d(t->parameters.values + affine.weight, MH_F32, N, K);
+    return mh_packed_weights_set(context, p, affine.slot, affine.precision, &w);
 }
 
-static mh_status add_layer(mh_context *context, const mh_transformer *t, const mh_layer *layer,
-                           bool decoder, bool memory, mh_packed_weights *p)
+static mh_status add_block(mh_context *context, const mh_transformer *t, const mh_block *block,
+                           bool memory, mh_packed_weights *p)
 {
-    const size_t D = t->config.d_model, F = t->config.dim_feedforward;
-    const struct {
-        bool there;
-        ptrdiff_t weight;
-        size_t N, K;
-    } matrices[MATRICES] = {
-        {true, layer->self.in_weight, 3 * D, D},
-        {true, layer->self.out.weight, D, D},
-        {true, layer->linear1.weight, F, D},
-        {true, layer->linear2.weight, D, F},
-        {decoder, layer->cross.in_weight, D, D}, // the queries' part
-        {decoder, layer->cross.out.weight, D, D},
-        {memory, layer->cross.k_weight, 2 * D, D}, // and the values'
-    };
-    mh_status status = MH_OK;
-    for (size_t i = 0; i < MATRICES && !status; i++)
-        if (matrices[i].there)
-            status = add(context, t, matrices[i].weight, matrices[i].N, matrices[i].K, p);
-    return status;
+    const mh_block_config *c = &block->config;
+    const mh_attention_layer *self = &block->self, *cross = &block->cross;
+    const size_t D = c->d_model, F = c->dim_feedforward;
+    const mh_affine in = {self->in_weight, 0, self->in_slot, c->precision};
+    const mh_affine q = {cross->in_weight, 0, cross->q_slot, c->precision};
+    const mh_affine kv = {cross->k_weight, 0, cross->kv_slot, c->precision};
+    MH_TRY(add(context, t, in, self->q + self->k + self->v, D, p));
+    MH_TRY(add(context, t, self->out, D, c->num_heads * self->Ev, p));
+    MH_TRY(add(context, t, block->up, c->gated ? 2 * F : F, D, p));
+    MH_TRY(add(context, t, block->down, D, F, p));
+    if (!c->cross_attention)
+        return MH_OK;
+    MH_TRY(add(context, t, q, cross->q, D, p));
+    MH_TRY(add(context, t, cross->out, D, c->num_heads * cross->Ev, p));
+    return memory ? add(context, t, kv, cross->k + cross->v, D, p) : MH_OK;
+}
+
+static mh_status add_stacks(mh_context *context, const mh_transformer *t, bool whole,
+                            mh_packed_weights *p)
+{
+    const bool both = whole || !t->decoder.count; // without a decoder, the encoder runs the steps
+    for (size_t i = 0; i < t->encoder.count && both; i++)
+        MH_TRY(add_block(context, t, &t->encoder.blocks[i], false, p));
+    for (size_t i = 0; i < t->decoder.count; i++)
+        MH_TRY(add_block(context, t, &t->decoder.blocks[i], whole, p));
+    return MH_OK;
 }
 
 mh_status mh_packed_weights_create(mh_context *context, const mh_transformer *transformer,
                                    bool whole, mh_packed_weights **packed)
 {
-    if (MH_NEED(context, {"transformer", transformer}, {"packed", packed}))
-        return MH_ERROR_ARGUMENT;
-    const mh_stack encoder = mh_encoder_stack(transformer), decoder = mh_decoder_stack(transformer);
-    const size_t capacity = (encoder.count + decoder.count) * MATRICES;
-    mh_packed_weights *p = mh_alloc(context, bytes_of(capacity));
+    MH_TRY(MH_NEED(context, {"transformer", transformer}, {"packed", packed}));
     *packed = NULL;
-    if (!p)
-        return MH_ERROR_MEMORY;
-    *p = (mh_packed_weights){
-        .allocator = context->allocator, .owner = transformer->identity, .capacity = capacity};
-    mh_status status = MH_OK;
-    const bool both = whole || !decoder.count; // without a decoder, the encoder runs the steps
-    for (size_t i = 0; i < encoder.count && both && !status; i++)
-        status = add_layer(context, transformer, &encoder.layers[i], false, false, p);
-    for (size_t i = 0; i < decoder.count && !status; i++)
-        status = add_layer(context, transformer, &decoder.layers[i], true, whole, p);
-    if (status)
-        mh_packed_weights_free(p);
-    else
-        *packed = p;
+    if (transformer->packed)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "transformer: its weights are packed already, as it is for inference");
+    MH_TRY(mh_packed_weights_allocate(context, transformer, false, packed));
+    mh_status status = add_stacks(context, transformer, whole, *packed);
+    if (status) {
+        mh_packed_weights_free(*packed);
+        *packed = NULL;
+    }
     return status;
 }
 
@@ -91,9 +107,9 @@ void mh_packed_weights_free(mh_packed_weights *p)
     if (!p)
         return;
     for (size_t i = 0; i < p->count; i++)
-        mh_packed_matrix_free(p->list[i].matrix);
+        mh_packed_matrix_free(p->slots[i]);
     mh_allocator allocator = p->allocator;
-    allocator.release(allocator.user, p, bytes_of(p->capacity));
+    allocator.release(allocator.user, p, bytes_of(p->count));
 }
 
 mh_status mh_check_packed_weights(mh_context *context, const mh_transformer *transformer,
@@ -105,11 +121,23 @@ mh_status mh_check_packed_weights(mh_context *context, const mh_transformer *tra
                    "packed: found weights of another Transformer, expected this one's");
 }
 
-const mh_packed_matrix *mh_packed_weight(const mh_context *context, const mh_packed_weights *packed,
-                                         ptrdiff_t weight)
+size_t mh_packed_weights_bytes(const mh_packed_weights *packed)
 {
+    size_t bytes = 0;
     for (size_t i = 0; packed && i < packed->count; i++)
-        if (packed->list[i].weight == weight && packed->list[i].matrix->isa == context->isa)
-            return packed->list[i].matrix;
-    return NULL;
+        bytes += packed->slots[i] ? packed->slots[i]->bytes : 0;
+    return bytes;
+}
+
+mh_status mh_packed_weight(mh_context *context, const mh_packed_weights *packed, size_t slot,
+                           const mh_packed_matrix **matrix)
+{
+    const mh_packed_matrix *found = packed && slot < packed->count ? packed->slots[slot] : NULL;
+    *matrix = found && found->isa == context->isa ? found : NULL;
+    if (*matrix || !packed || !packed->only)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_ARGUMENT,
+                   found ? "weights: packed for level %s, expected a context of that level"
+                         : "weights: a matrix was not packed (mh_transformer_pack)",
+                   found ? found->isa : "");
 }

@@ -9,6 +9,9 @@
 typedef struct mh_parameter_list {
     mh_parameter *list; // NULL: only count
     size_t count, floats;
+    // With `separate`, matrices are not among the floats: their offsets begin at first_matrix.
+    bool separate;
+    size_t first_matrix, matrix_floats;
 } mh_parameter_list;
 
 enum { MH_NO_PARAMETER = -1 }; // an offset
@@ -24,9 +27,10 @@ ptrdiff_t mh_declare_vector(mh_parameter_list *list, const char *prefix, const c
 ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const char *name,
                             size_t rows, size_t columns, bool xavier);
 
-// Memory for `declare(list, module)`, called twice, and its values, all 0. Error: MH_ERROR_MEMORY.
+// Memory for `declare(list, module)`, called twice, and its values, all 0; with `separate`, for
+// those that are not matrices. Error: MH_ERROR_MEMORY.
 mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter_list *, void *),
-                               void *module, mh_parameters *parameters);
+                               void *module, bool separate, mh_parameters *parameters);
 void mh_parameters_free(const mh_allocator *allocator, mh_parameters *parameters);
 
 #endif

@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *name, int rank,
-                     const size_t *shape, mh_init init, double scale)
+// `floats` counts those declared so far in the part of the layout where it goes.
+static ptrdiff_t declare_at(mh_parameter_list *list, const char *prefix, const char *name, int rank,
+                            const size_t *shape, mh_init init, double scale, size_t first,
+                            size_t *floats)
 {
-    mh_parameter p = {.rank = rank, .offset = list->floats, .count = 1, .init = init};
+    mh_parameter p = {.rank = rank, .offset = first + *floats, .count = 1, .init = init};
     snprintf(p.name, sizeof p.name, "%s%s", prefix, name);
     p.init_scale = (float)scale;
     for (int d = 0; d < rank; d++) {
@@ -22,8 +24,14 @@ ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *na
     if (list->list)
         list->list[list->count] = p;
     list->count++;
-    list->floats += p.count;
+    *floats += p.count;
     return (ptrdiff_t)p.offset;
+}
+
+ptrdiff_t mh_declare(mh_parameter_list *list, const char *prefix, const char *name, int rank,
+                     const size_t *shape, mh_init init, double scale)
+{
+    return declare_at(list, prefix, name, rank, shape, init, scale, 0, &list->floats);
 }
 
 size_t mh_parameters_lay_out(mh_parameter *list, size_t count)
@@ -55,7 +63,9 @@ ptrdiff_t mh_declare_matrix(mh_parameter_list *list, const char *prefix, const c
                             size_t rows, size_t columns, bool xavier)
 {
     const double scale = xavier ? sqrt(6.0 / (double)(rows + columns)) : 1 / sqrt((double)columns);
-    return mh_declare(list, prefix, name, 2, (size_t[]){rows, columns}, MH_INIT_UNIFORM, scale);
+    return declare_at(list, prefix, name, 2, (size_t[]){rows, columns}, MH_INIT_UNIFORM, scale,
+                      list->separate ? list->first_matrix : 0,
+                      list->separate ? &list->matrix_floats : &list->floats);
 }
 
 // The default floating-point environment, so that the scales of initial values do not depend on the
@@ -69,9 +79,9 @@ static void declare_all(mh_parameter_list *list, void (*declare)(mh_parameter_li
 }
 
 mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter_list *, void *),
-                               void *module, mh_parameters *parameters)
+                               void *module, bool separate, mh_parameters *parameters)
 {
-    mh_parameter_list list = {0};
+    mh_parameter_list list = {.separate = separate};
     declare_all(&list, declare, module);
     const size_t list_bytes = list.count * sizeof *list.list;
     const size_t value_bytes = list.floats * sizeof(float);
@@ -83,7 +93,8 @@ mh_status mh_parameters_create(mh_context *context, void (*declare)(mh_parameter
         return MH_ERROR_MEMORY;
     }
     memset(parameters->values, 0, value_bytes);
-    list = (mh_parameter_list){.list = memory};
+    list = (mh_parameter_list){
+        .list = memory, .separate = separate, .first_matrix = parameters->floats};
     declare_all(&list, declare, module);
     parameters->list = memory;
     return MH_OK;
@@ -131,6 +142,8 @@ void mh_parameters_init(const mh_parameters *parameters, uint64_t seed)
     mh_fpenv saved = mh_fpenv_enter();
     for (size_t i = 0; i < parameters->count; i++) {
         const mh_parameter *p = &parameters->list[i];
+        if (p->offset >= parameters->floats) // a matrix of a module for inference
+            continue;
         float *values = parameters->values + p->offset;
         if (p->init == MH_INIT_UNIFORM)
             mh_random_uniform(seed, i, -p->init_scale, p->init_scale, p->count, values);

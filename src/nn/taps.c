@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks and fills a tap's tensors except its weights, which the engine writes itself.
 #include "nn/taps.h"
-#include "nn/attention_layer_run.h"
+#include "nn/attention_layer_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
@@ -27,18 +27,19 @@ static mh_status check_overlap(mh_context *context, const mh_tap *tap)
         tap->weights.data ? mh_check_float(context, "weights", &tap->weights, 4) : MH_OK;
     if (status)
         return status;
-    return MH_CHECK_OVERLAP(context, 5, {.name = "tap.weights", .tensor = if_given(&tap->weights)},
+    return MH_CHECK_OVERLAP(context, 6, {.name = "tap.weights", .tensor = if_given(&tap->weights)},
                             {.name = "tap.q", .tensor = if_given(&tap->q)},
                             {.name = "tap.k", .tensor = if_given(&tap->k)},
                             {.name = "tap.v", .tensor = if_given(&tap->v)},
-                            {.name = "tap.out", .tensor = if_given(&tap->out)});
+                            {.name = "tap.out", .tensor = if_given(&tap->out)},
+                            {.name = "tap.hidden", .tensor = if_given(&tap->hidden)});
 }
 
 // A view of an output's rows as (B, T, D); packed: (1, rows, D).
-static mh_tensor by_sequence(const mh_attention_call *call, const mh_tensor *rows)
+static mh_tensor by_sequence(const mh_batch *batch, const mh_tensor *rows)
 {
     const size_t D = rows->shape[1];
-    mh_tensor t = mh_heads_view(&call->queries, rows->data, (size_t)rows->stride[0], 1, D, D);
+    mh_tensor t = mh_heads_view(batch, rows->data, (size_t)rows->stride[0], 1, D, D);
     t.rank = 3;
     t.shape[1] = t.shape[2], t.stride[1] = t.stride[2];
     t.shape[2] = t.shape[3], t.stride[2] = t.stride[3];
@@ -51,7 +52,7 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
     const mh_tap *tap = call->tap;
     const size_t D = layer->config.embed_dim;
     const mh_tensor rows = mh_tensor_2d(NULL, MH_F32, mh_batch_rows(&call->queries), D);
-    const mh_tensor out = by_sequence(call, &rows);
+    const mh_tensor out = by_sequence(&call->queries, &rows);
     if (call->cache && (tap->k.data || tap->v.data))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tap.%c: found a tensor, expected none where keys and values are cached",
@@ -76,7 +77,8 @@ mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t 
             {.name = "tap.q", .tensor = if_given(&mh_tap_at(taps, i)->q)},
             {.name = "tap.k", .tensor = if_given(&mh_tap_at(taps, i)->k)},
             {.name = "tap.v", .tensor = if_given(&mh_tap_at(taps, i)->v)},
-            {.name = "tap.out", .tensor = if_given(&mh_tap_at(taps, i)->out)}};
+            {.name = "tap.out", .tensor = if_given(&mh_tap_at(taps, i)->out)},
+            {.name = "tap.hidden", .tensor = if_given(&mh_tap_at(taps, i)->hidden)}};
         for (size_t j = 0; j < sizeof tensors / sizeof *tensors && !status; j++) {
             if (tensors[j].tensor)
                 status = mh_check_float(context, tensors[j].name, tensors[j].tensor, -1);
@@ -102,7 +104,16 @@ mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
 
 mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows)
 {
-    const mh_tensor from = by_sequence(call, rows);
+    const mh_tensor from = by_sequence(&call->queries, rows);
     mh_tensor to = call->tap->out;
     return mh_tensor_copy(context, &from, &to);
+}
+
+mh_status mh_tap_hidden(mh_context *context, const mh_pass *pass, const mh_tap *tap,
+                        const mh_tensor *rows)
+{
+    const mh_tensor from = by_sequence(&pass->rows, rows);
+    mh_status status = check_shape(context, "tap.hidden", &tap->hidden, &from);
+    mh_tensor to = tap->hidden;
+    return status || !to.data ? status : mh_tensor_copy(context, &from, &to);
 }

@@ -28,4 +28,8 @@ mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
 // Rows (rows, D) of the output projection, without the residual.
 mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows);
 
+// The output of a whole block, if the tap wants it.
+mh_status mh_tap_hidden(mh_context *context, const mh_pass *pass, const mh_tap *tap,
+                        const mh_tensor *rows);
+
 #endif

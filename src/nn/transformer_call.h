@@ -5,35 +5,27 @@
 #define MH_NN_TRANSFORMER_CALL_H
 
 #include "nn/flatten.h"
+#include "nn/positions.h"
 #include "nn/transformer.h"
 
 // One of the two stacks in a call.
-typedef struct mh_stack_pass {
-    mh_stack stack;
-    mh_layer_call call;    // what all its layers have in common
+typedef struct mh_stack_run {
+    const mh_stack *stack;
+    mh_pass pass;
+    mh_positions positions;
     mh_tensor x;           // (rows, D): the input
     float *copy;           // of the input, if it is not rows of f32 already
-    mh_layer_saved *saved; // (count)
+    mh_block_saved *saved; // (count)
     float *mean, *rstd;    // of the final norm
     float *result;         // (rows, D): the encoder's output
     float *dx;             // (rows, D), in backward
-    mh_layer_scratch scratch;
-} mh_stack_pass;
+    mh_arena backward;     // workspace of a block's backward, shared by all
+} mh_stack_run;
 
 typedef struct mh_transformer_run {
-    mh_stack_pass encoder, decoder;
+    mh_stack_run encoder, decoder;
     bool recompute;
 } mh_transformer_run;
-
-static inline bool mh_has_decoder(const mh_transformer *t)
-{
-    return t->config.kind != MH_ENCODER && t->config.kind != MH_ENCODER_LAYER;
-}
-
-static inline bool mh_has_encoder(const mh_transformer *t)
-{
-    return t->config.kind != MH_DECODER && t->config.kind != MH_DECODER_LAYER;
-}
 
 // Whether a tensor is rows of f32 already.
 static inline bool mh_is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && mh_rows_flat(t); }
@@ -43,7 +35,7 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
                                        const mh_transformer_options *options,
                                        mh_transformer_options *own);
 
-// Checks all arguments against the module and each other; fills in the layers' calls. `decodes`:
+// Checks all arguments against the module and each other; fills in the stacks' passes. `decodes`:
 // all of it runs, else the encoder alone. `output` may be the output's gradient.
 mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *transformer,
                                     const mh_transformer_options *options, bool decodes,
@@ -51,11 +43,7 @@ mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t
                                     const char *output_name, const mh_tensor *output,
                                     mh_transformer_run *r);
 
-// The call of layer i: what all layers have in common, its taps and its disabled heads.
-mh_layer_call mh_pass_call(const mh_transformer *transformer, const mh_transformer_options *options,
-                           const mh_stack_pass *pass, size_t i, bool decoder);
-
-// The input of layer i, which is the output of the previous one; the final norm is layer `count`.
-mh_tensor mh_pass_input(const mh_stack_pass *pass, size_t i, size_t D);
+// The input of block i, which is the output of the previous one; the final norm's is input `count`.
+mh_tensor mh_stack_input(const mh_stack_run *run, size_t i, size_t D);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Argument checks of the Transformer: sequences of rows, masks of matching shapes, taps of existing
 // attentions.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/flatten.h"
@@ -86,7 +87,7 @@ mh_status mh_taps_check(mh_context *context, const mh_transformer *t, bool encod
         if (tap->kind < (encoder ? MH_TAP_ENCODER : MH_TAP_DECODER) || tap->kind > MH_TAP_CROSS)
             return mh_fail(context, MH_ERROR_ARGUMENT, "taps[%zu].kind: found %d, expected %s", i,
                            (int)tap->kind, encoder ? "an mh_tap_kind" : "one of the decoder's");
-        const size_t layers = tap->kind == MH_TAP_ENCODER ? t->encoder_count : t->decoder_count;
+        const size_t layers = tap->kind == MH_TAP_ENCODER ? t->encoder.count : t->decoder.count;
         if (tap->layer >= layers)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "taps[%zu].layer: found %zu, expected less than %zu", i, tap->layer,
@@ -111,25 +112,68 @@ mh_status mh_transformer_check_options(mh_context *context, const mh_transformer
     return MH_READ_STRUCT(context, mh_transformer_options, options, own);
 }
 
-static void set_calls(const mh_transformer *t, const mh_transformer_options *o,
-                      mh_transformer_run *r)
+// Disabled heads (attentions, H): the encoder's layers, the decoder's, and the decoder's again for
+// cross-attention.
+static void set_disabled(const mh_transformer *t, const bool *disabled, mh_transformer_run *r)
 {
-    mh_layer_call *e = &r->encoder.call, *d = &r->decoder.call;
+    const size_t H = t->config.nhead;
+    if (!disabled)
+        return;
+    r->encoder.pass.disabled = disabled;
+    r->decoder.pass.disabled = disabled + t->encoder.count * H;
+    r->decoder.pass.cross_disabled = disabled + (t->encoder.count + t->decoder.count) * H;
+}
+
+static void set_passes(const mh_transformer *t, const mh_transformer_options *o,
+                       mh_transformer_run *r)
+{
+    mh_pass *e = &r->encoder.pass, *d = &r->decoder.pass;
+    const mh_pass common = {.values = t->parameters.values,
+                            .packed = t->packed,
+                            .overwrite = o->fresh_gradients,
+                            .operands = e->operands,
+                            .training = o->training,
+                            .seed = o->seed,
+                            .step = o->step,
+                            .taps = o->taps,
+                            .tap_count = o->tap_count};
+    const mh_batch src = e->rows, tgt = d->rows;
+    *e = *d = common;
+    e->rows = d->memory_rows = src;
     e->mask = o->src_mask;
     e->padding = o->src_key_padding_mask;
     e->causal = o->src_causal;
-    d->memory_rows = e->rows;
+    d->decoder = true;
+    d->rows = tgt;
     d->mask = o->tgt_mask;
     d->padding = o->tgt_key_padding_mask;
     d->memory_mask = o->memory_mask;
     d->memory_padding = o->memory_key_padding_mask;
     d->causal = o->tgt_causal;
-    e->training = d->training = o->training;
-    e->seed = d->seed = o->seed;
-    e->step = d->step = o->step;
-    e->fresh = d->fresh = o->fresh_gradients;
-    r->encoder.stack = mh_encoder_stack(t);
-    r->decoder.stack = mh_decoder_stack(t);
+    set_disabled(t, o->disabled_heads, r);
+    r->encoder.stack = &t->encoder;
+    r->decoder.stack = &t->decoder;
+}
+
+// src, tgt (or NULL) and the output have matching shapes.
+static mh_status check_shapes(mh_context *context, const mh_tensor *src, const mh_tensor *tgt,
+                              const char *output_name, const mh_tensor *output,
+                              const mh_transformer_run *r)
+{
+    char found[128], expected[128];
+    const mh_tensor *like = tgt ? tgt : src;
+    MH_TRY(mh_check_float(context, output_name, output, -1));
+    if (output->rank != like->rank || !mh_tensor_same_shape(output, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", output_name,
+                       mh_tensor_describe(output, found, sizeof found),
+                       mh_tensor_describe(like, expected, sizeof expected));
+    if (tgt && (tgt->rank != src->rank ||
+                r->encoder.pass.rows.sequences != r->decoder.pass.rows.sequences))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "src, tgt: found %s and %s, expected the same number of sequences",
+                       mh_tensor_describe(src, found, sizeof found),
+                       mh_tensor_describe(tgt, expected, sizeof expected));
+    return MH_OK;
 }
 
 mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t,
@@ -138,34 +182,21 @@ mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t
                                     const char *output_name, const mh_tensor *output,
                                     mh_transformer_run *r)
 {
-    char found[128], expected[128];
     *r = (mh_transformer_run){0};
-    r->encoder.call.operands = r->decoder.call.operands =
+    r->encoder.pass.operands = r->decoder.pass.operands =
         mh_operand_dtype(context, t->config.precision);
     if (decodes != (tgt != NULL))
         return mh_fail(context, MH_ERROR_ARGUMENT, "tgt: found %s, expected %s",
                        tgt ? "a tensor" : "NULL", tgt ? "NULL for an encoder" : "a tensor");
-    mh_status status = find_batch(context, t, o, "src", src, o->src_starts, &r->encoder.call.rows);
-    if (!status && tgt)
-        status = find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.call.rows);
-    if (!status)
-        status = mh_check_float(context, output_name, output, -1);
-    if (status)
-        return status;
-    const mh_tensor *like = tgt ? tgt : src;
-    if (output->rank != like->rank || !mh_tensor_same_shape(output, like))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", output_name,
-                       mh_tensor_describe(output, found, sizeof found),
-                       mh_tensor_describe(like, expected, sizeof expected));
-    if (tgt && (tgt->rank != src->rank ||
-                r->encoder.call.rows.sequences != r->decoder.call.rows.sequences))
+    if (t->packed && o->tape)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "src, tgt: found %s and %s, expected the same number of sequences",
-                       mh_tensor_describe(src, found, sizeof found),
-                       mh_tensor_describe(tgt, expected, sizeof expected));
-    status = check_masks(context, t, o, &r->encoder.call.rows, &r->decoder.call.rows);
-    if (!status)
-        status = mh_taps_check(context, t, true, o->taps, o->tap_count);
-    set_calls(t, o, r);
-    return status;
+                       "tape: found one, expected NULL: this Transformer is for inference");
+    MH_TRY(find_batch(context, t, o, "src", src, o->src_starts, &r->encoder.pass.rows));
+    if (tgt)
+        MH_TRY(find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.pass.rows));
+    MH_TRY(check_shapes(context, src, tgt, output_name, output, r));
+    MH_TRY(check_masks(context, t, o, &r->encoder.pass.rows, &r->decoder.pass.rows));
+    MH_TRY(mh_taps_check(context, t, true, o->taps, o->tap_count));
+    set_passes(t, o, r);
+    return MH_OK;
 }

@@ -1,37 +1,39 @@
 // SPDX-License-Identifier: MIT
-// Creating and freeing Transformers: their layers, and their parameters with PyTorch's names.
+// Creating and freeing Transformers. PyTorch's modules are blocks of one setting each;
+// transformer_blocks.c takes any.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/tape.h"
 #include "nn/transformer.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-// ---- parameters ------------------------------------------------------------------------------
+// ---- parameters
+// ----------------------------------------------------------------------------------
 
-static ptrdiff_t declare_norm(mh_parameter_list *list, const mh_transformer_config *c,
-                              const char *prefix, ptrdiff_t *bias)
-{
-    *bias = MH_NO_PARAMETER;
-    ptrdiff_t weight = mh_declare_vector(list, prefix, "norm.weight", c->d_model, MH_INIT_ONE, 0);
-    if (c->bias)
-        *bias = mh_declare_vector(list, prefix, "norm.bias", c->d_model, MH_INIT_ZERO, 0);
-    return weight;
-}
-
-static void declare_stack(mh_parameter_list *list, mh_transformer *t, const char *prefix,
-                          mh_layer *layers, size_t count, ptrdiff_t *norm, ptrdiff_t *norm_bias)
+static void declare_stack(mh_parameter_list *list, const mh_transformer *t, const char *prefix,
+                          mh_stack *stack)
 {
     const mh_transformer_kind kind = t->config.kind;
     const bool single = kind == MH_ENCODER_LAYER || kind == MH_DECODER_LAYER;
     char name[40];
-    for (size_t i = 0; i < count; i++) {
+    stack->norm.weight = stack->norm.bias = stack->relative = MH_NO_PARAMETER;
+    if (!stack->count)
+        return;
+    const mh_block_config *first = &stack->blocks[0].config;
+    if (first->relative_buckets)
+        stack->relative =
+            mh_declare(list, prefix, "relative_bias.weight", 2,
+                       (size_t[]){first->relative_buckets, first->num_heads}, MH_INIT_NORMAL, 1);
+    for (size_t i = 0; i < stack->count; i++) {
         snprintf(name, sizeof name, "%slayers.%zu.", prefix, i);
-        mh_layer_declare(list, single ? "" : name, kind == MH_TRANSFORMER, &layers[i]);
+        mh_block_declare(list, single ? "" : name, kind == MH_TRANSFORMER, &stack->blocks[i]);
     }
-    *norm = *norm_bias = MH_NO_PARAMETER;
-    if (count && !single && t->config.final_norm)
-        *norm = declare_norm(list, &t->config, prefix, norm_bias);
+    if (!single && stack->final_norm)
+        stack->norm =
+            mh_norm_layer_declare(list, &stack->blocks[stack->count - 1].config, prefix, "norm");
 }
 
 static void declare(mh_parameter_list *list, void *module)
@@ -42,10 +44,8 @@ static void declare(mh_parameter_list *list, void *module)
         mh_declare(list, "", "embedding.weight", 2,
                    (size_t[]){t->config.vocabulary, t->config.d_model}, MH_INIT_NORMAL,
                    1 / sqrt((double)t->config.d_model));
-    declare_stack(list, t, whole ? "encoder." : "", t->layers, t->encoder_count, &t->encoder_norm,
-                  &t->encoder_norm_bias);
-    declare_stack(list, t, whole ? "decoder." : "", t->layers + t->encoder_count, t->decoder_count,
-                  &t->decoder_norm, &t->decoder_norm_bias);
+    declare_stack(list, t, whole ? "encoder." : "", &t->encoder);
+    declare_stack(list, t, whole ? "decoder." : "", &t->decoder);
 }
 
 // ---- config ------------------------------------------------------------------------------------
@@ -87,70 +87,144 @@ static void count_layers(mh_transformer *t)
     switch (c->kind) {
     case MH_ENCODER_LAYER:
     case MH_DECODER_LAYER:
-        t->encoder_count = c->kind == MH_ENCODER_LAYER;
-        t->decoder_count = c->kind == MH_DECODER_LAYER;
+        t->encoder.count = c->kind == MH_ENCODER_LAYER;
+        t->decoder.count = c->kind == MH_DECODER_LAYER;
         break;
     case MH_TRANSFORMER:
     case MH_ENCODER:
     case MH_DECODER:
-        t->encoder_count = c->kind == MH_DECODER ? 0 : c->num_encoder_layers;
-        t->decoder_count = c->kind == MH_ENCODER ? 0 : c->num_decoder_layers;
+        t->encoder.count = c->kind == MH_DECODER ? 0 : c->num_encoder_layers;
+        t->decoder.count = c->kind == MH_ENCODER ? 0 : c->num_decoder_layers;
         break;
     }
+    t->encoder.final_norm = t->decoder.final_norm = c->final_norm;
 }
 
-// ---- creating and freeing ----------------------------------------------------------------------
-
-// At least one, so that the address of the first layer is valid.
-static size_t layer_bytes(const mh_transformer *t)
+// nn.TransformerEncoderLayer's or nn.TransformerDecoderLayer's block.
+static mh_block_config torch_block(const mh_transformer_config *c, bool decoder)
 {
-    const size_t count = t->encoder_count + t->decoder_count;
-    return (count ? count : 1) * sizeof *t->layers;
+    mh_block_config b = mh_block_config_default();
+    b.d_model = c->d_model;
+    b.num_heads = c->nhead;
+    b.dim_feedforward = c->dim_feedforward;
+    b.dropout = c->dropout;
+    b.activation = c->activation;
+    b.norm_eps = c->layer_norm_eps;
+    b.order = c->norm_first ? MH_NORM_BEFORE : MH_NORM_AFTER;
+    b.norm_bias = b.attention_bias = b.out_bias = b.feed_forward_bias = c->bias;
+    b.precision = c->precision;
+    b.cross_attention = decoder;
+    return b;
+}
+
+// ---- creating and freeing
+// ------------------------------------------------------------------------
+
+// At least one, so that the address of the first block is valid.
+static size_t block_bytes(const mh_transformer *t)
+{
+    const size_t count = t->encoder.count + t->decoder.count;
+    return (count ? count : 1) * sizeof *t->encoder.blocks;
+}
+
+mh_status mh_transformer_allocate(mh_context *context, const mh_transformer_config *config,
+                                  size_t encoder_layers, size_t decoder_layers, mh_transformer **to)
+{
+    mh_transformer *t = *to = mh_alloc(context, sizeof *t);
+    if (!t)
+        return MH_ERROR_MEMORY;
+    *t = (mh_transformer){
+        .allocator = context->allocator, .identity = mh_new_identity(), .config = *config};
+    t->encoder.count = encoder_layers;
+    t->decoder.count = decoder_layers;
+    t->encoder.blocks = mh_alloc(context, block_bytes(t));
+    t->decoder.blocks = t->encoder.blocks ? t->encoder.blocks + encoder_layers : NULL;
+    if (t->encoder.blocks)
+        return MH_OK;
+    mh_transformer_free(t);
+    return MH_ERROR_MEMORY;
+}
+
+static bool same_rope(const mh_attention_layer *a, const mh_attention_layer *b)
+{
+    return a->config.rope_base == b->config.rope_base &&
+           a->config.rope_width == b->config.rope_width &&
+           !a->config.rope_scaling == !b->config.rope_scaling &&
+           memcmp(&a->scaling, &b->scaling, sizeof a->scaling) == 0;
+}
+
+// Blocks with the same rotary embedding share its tables.
+static mh_status number_ropes(mh_context *context, mh_transformer *t)
+{
+    for (size_t i = 0; i < t->encoder.count + t->decoder.count; i++) {
+        mh_block *block = &t->encoder.blocks[i];
+        if (!block->config.rope)
+            continue;
+        size_t r = 0;
+        while (r < t->rope_count && !same_rope(t->ropes[r], &block->self))
+            r++;
+        if (r == MH_MOST_ROPES)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "rope: found more than %d different ones, expected fewer",
+                           MH_MOST_ROPES);
+        if (r == t->rope_count)
+            t->ropes[t->rope_count++] = &block->self;
+        block->rope = r;
+    }
+    return MH_OK;
+}
+
+static mh_status finish(mh_context *context, mh_transformer *t, bool trainable)
+{
+    MH_TRY(number_ropes(context, t));
+    MH_TRY(mh_parameters_create(context, declare, t, !trainable, &t->parameters));
+    return trainable ? MH_OK : mh_packed_weights_allocate(context, t, true, &t->packed);
+}
+
+mh_status mh_transformer_finish(mh_context *context, mh_transformer *t, mh_status status,
+                                bool trainable, mh_transformer **transformer)
+{
+    if (!status)
+        status = finish(context, t, trainable);
+    if (status)
+        mh_transformer_free(t);
+    else
+        *transformer = t;
+    return status;
 }
 
 mh_status mh_transformer_create(mh_context *context, const mh_transformer_config *config,
                                 mh_transformer **transformer)
 {
-    if (mh_need(context, transformer, "transformer"))
-        return MH_ERROR_ARGUMENT;
+    MH_TRY(mh_need(context, transformer, "transformer"));
     *transformer = NULL;
     mh_transformer_config own = mh_transformer_config_default();
-    mh_status status = mh_need(context, config, "config");
-    if (!status)
-        status = MH_READ_STRUCT(context, mh_transformer_config, config, &own);
-    if (!status)
-        status = check_config(context, &own);
-    if (status)
-        return status;
-    mh_transformer *t = mh_alloc(context, sizeof *t);
-    if (!t)
-        return MH_ERROR_MEMORY;
-    *t = (mh_transformer){
-        .allocator = context->allocator, .identity = mh_new_identity(), .config = own};
+    MH_TRY(mh_need(context, config, "config"));
+    MH_TRY(MH_READ_STRUCT(context, mh_transformer_config, config, &own));
+    MH_TRY(check_config(context, &own));
+    config = &own;
+    mh_transformer counted = {.config = own}, *t;
+    count_layers(&counted);
+    const size_t encoder = counted.encoder.count, decoder = counted.decoder.count;
+    MH_TRY(mh_transformer_allocate(context, config, encoder, decoder, &t));
     count_layers(t);
-    const size_t count = t->encoder_count + t->decoder_count;
-    if (!(t->layers = mh_alloc(context, layer_bytes(t))))
-        status = MH_ERROR_MEMORY;
-    for (size_t i = 0; i < count && !status; i++)
-        status =
-            mh_layer_create(context, &t->config, i >= t->encoder_count, (uint32_t)i, &t->layers[i]);
-    if (!status)
-        status = mh_parameters_create(context, declare, t, &t->parameters);
-    if (status) {
-        mh_transformer_free(t);
-        return status;
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < encoder + decoder && !status; i++) {
+        const mh_block_config block = torch_block(config, i >= encoder);
+        status = mh_block_create(context, &block, (uint32_t)i, i < encoder ? i : i - encoder,
+                                 &t->encoder.blocks[i]);
     }
-    *transformer = t;
-    return MH_OK;
+    return mh_transformer_finish(context, t, status, true, transformer);
 }
 
 void mh_transformer_free(mh_transformer *t)
 {
     if (!t)
         return;
+    mh_packed_weights_free(t->packed);
     mh_parameters_free(&t->allocator, &t->parameters);
-    if (t->layers)
-        t->allocator.release(t->allocator.user, t->layers, layer_bytes(t));
+    if (t->encoder.blocks)
+        t->allocator.release(t->allocator.user, t->encoder.blocks, block_bytes(t));
     t->allocator.release(t->allocator.user, t, sizeof *t);
 }
 

@@ -29,7 +29,7 @@ static mh_attention_gradients gradients;
 static mh_attention_plan plan;
 static mh_kv_cache_options cache_options;
 static mh_dropout_options dropout;
-static mh_rope_options rope;
+static mh_rope_options rope, tables;
 static mh_cross_entropy_options entropy;
 static mh_topk_options topk;
 static mh_linear_options linear;
@@ -39,6 +39,9 @@ static mh_limits limits;
 static mh_mha_config mha_config;
 static mh_mha_options mha_options;
 static mh_transformer_config transformer_config;
+static mh_block_config blocks[2]; // of an encoder, and of a decoder
+static const mh_block_config *const block_pointers[2] = {&blocks[0], &blocks[1]};
+static mh_stack_config stacks[2];
 static mh_transformer_options transformer_options;
 static mh_parameters_options parameters_options;
 static mh_tokenizer_options tokenizer_options;
@@ -69,7 +72,9 @@ static mh_tap tap;
 static const float *arrays[1];
 
 static mh_context *made_context;
-static mh_tensor_file *made_file;
+static mh_tensor_file *made_file, *tensor_file;
+static mh_tensor tensor_read;
+static double read_numbers[1 << 12];
 static mh_kv_cache *made_cache;
 static mh_tape *made_tape, *mha_tape;
 static mh_mha *made_mha;
@@ -133,6 +138,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_tensor_file_open(c, p[0], p[1]), mh_tensor_file_free(made_file))                   \
     FUNCTION(mh_tensor_file_parse, "name? bytes file", ARGS("name", npy_bytes, &made_file),        \
              mh_tensor_file_parse(c, p[0], p[1], npy_size, p[2]), mh_tensor_file_free(made_file))  \
+    FUNCTION(mh_tensor_file_read, "file to", ARGS(tensor_file, &tensor_read),                      \
+             mh_tensor_file_read(c, p[0], 0, p[1]), )                                              \
     FUNCTION(mh_npy_write, "path tensor", ARGS(paths[1], rows(0)), mh_npy_write(c, p[0], p[1]), )  \
     FUNCTION(mh_safetensors_write, "path tensors metadata", ARGS(paths[1], &named, &metadata),     \
              mh_safetensors_write(c, p[0], p[1], 1, p[2], 1), )                                    \
@@ -169,6 +176,11 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_swiglu_backward, "gate up dy dgate dup",                                           \
              ARGS(rows(0), rows(1), rows(2), rows(3), rows(4)),                                    \
              mh_swiglu_backward(c, p[0], p[1], p[2], p[3], p[4]), )                                \
+    FUNCTION(mh_glu, "gate up y", ARGS(rows(0), rows(1), rows(2)),                                 \
+             mh_glu(c, MH_GELU, p[0], p[1], p[2]), )                                               \
+    FUNCTION(mh_glu_backward, "gate up dy dgate dup",                                              \
+             ARGS(rows(0), rows(1), rows(2), rows(3), rows(4)),                                    \
+             mh_glu_backward(c, MH_GELU, p[0], p[1], p[2], p[3], p[4]), )                          \
     FUNCTION(mh_add, "a b y", ARGS(rows(0), rows(1), rows(2)), mh_add(c, p[0], p[1], p[2]), )      \
     FUNCTION(mh_dropout, "options? x y", ARGS(&dropout, rows(0), rows(1)),                         \
              mh_dropout(c, p[0], p[1], p[2]), )                                                    \
@@ -180,6 +192,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_positions_sinusoidal(c, 0, 1, p[0]), )                                             \
     FUNCTION(mh_rope, "options? x y", ARGS(&rope, rows(0), rows(1)),                               \
              mh_rope(c, p[0], p[1], p[2]), )                                                       \
+    FUNCTION(mh_rope_tables, "options cosine sine", ARGS(&tables, rows(0), rows(1)),               \
+             mh_rope_tables(c, p[0], p[1], p[2]), )                                                \
     FUNCTION(mh_cross_entropy, "options? logits targets loss count? dlogits?",                     \
              ARGS(&entropy, rows(0), id(), &number, &counter, rows(1)),                            \
              mh_cross_entropy(c, p[0], p[1], p[2], p[3], p[4], p[5]), )                            \
@@ -210,6 +224,13 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_transformer_create, "config transformer",                                          \
              ARGS(&transformer_config, &made_transformer), mh_transformer_create(c, p[0], p[1]),   \
              mh_transformer_free(made_transformer))                                                \
+    FUNCTION(mh_transformer_create_blocks, "encoder? decoder? transformer",                        \
+             ARGS(&stacks[0], &stacks[1], &made_transformer),                                      \
+             mh_transformer_create_blocks(c, p[0], p[1], true, p[2]),                              \
+             mh_transformer_free(made_transformer))                                                \
+    FUNCTION(mh_transformer_pack, "transformer name weight",                                       \
+             ARGS(o.inference, "layers.0.self_attn.out_proj.weight", square(0)),                   \
+             mh_transformer_pack(c, p[0], p[1], p[2]), )                                           \
     FUNCTION(mh_transformer_forward, "transformer options? src tgt output",                        \
              ARGS(o.transformer, &transformer_options, batch(0), batch(1), batch(2)),              \
              mh_transformer_forward(c, p[0], p[1], p[2], p[3], p[4]), )                            \
@@ -463,7 +484,8 @@ static void make_options(void)
     cache_options = mh_kv_cache_options_default();
     cache_options.sequences = 1, cache_options.heads = API_HEADS, cache_options.key_width = E;
     dropout = mh_dropout_options_default();
-    rope = mh_rope_options_default();
+    rope = tables = mh_rope_options_default();
+    tables.width = 2 * W;
     entropy = mh_cross_entropy_options_default();
     topk = mh_topk_options_default();
     linear = mh_linear_options_default();
@@ -478,6 +500,15 @@ static void make_options(void)
     transformer_config.d_model = W, transformer_config.nhead = API_HEADS;
     transformer_config.dim_feedforward = W;
     transformer_config.num_encoder_layers = transformer_config.num_decoder_layers = 1;
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = mh_block_config_default();
+        blocks[i].d_model = blocks[i].dim_feedforward = W;
+        blocks[i].num_heads = API_HEADS;
+        blocks[i].cross_attention = i;
+        stacks[i] = mh_stack_config_default();
+        stacks[i].layers = 1;
+        stacks[i].blocks = &block_pointers[i];
+    }
     transformer_options = encode_options = mh_transformer_options_default();
     parameters_options = mh_parameters_options_default();
     tokenizer_options = mh_tokenizer_options_default();
@@ -514,6 +545,10 @@ static void make_files(mh_context *context)
         snprintf(paths[i], sizeof paths[i], "%s/%s", o.directory, names[i]);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(paths[3], '/') - paths[3]), paths[3]);
     npy_size = read_bytes(paths[0], npy_bytes, sizeof npy_bytes);
+    test_ok(context, mh_tensor_file_open(context, paths[0], &tensor_file));
+    assert_true(mh_tensor_file_describe(tensor_file, 0, &tensor_read));
+    tensor_read.data = read_numbers;
+    assert_true(mh_tensor_count(&tensor_read) <= sizeof read_numbers / sizeof *read_numbers);
     tokenizer_size = read_bytes(paths[3], tokenizer_bytes, sizeof tokenizer_bytes);
     trace_size = read_bytes(api_path(&o, "trace.safetensors"), trace_bytes, sizeof trace_bytes);
     test_ok(context, mh_parameters_save(context, mh_mha_parameters(o.mha), paths[2]));
@@ -576,6 +611,7 @@ static int tear_down(void **state)
     mh_tokens_free(context, &tokens);
     mh_encoding_free(context, &encoding);
     mh_text_stream_free(context, &streaming);
+    mh_tensor_file_free(tensor_file);
     mh_tape_free(mha_tape);
     api_objects_free(&o);
     mh_context_free(context);
@@ -626,6 +662,8 @@ static const char *needed_instead(const char *function_name, const char *name)
     if (options && (strcmp(function_name, "mh_mha_backward") == 0 ||
                     strcmp(function_name, "mh_transformer_backward") == 0))
         return "tape";
+    if (options && strcmp(function_name, "mh_rope_tables") == 0)
+        return "width";
     return name;
 }
 
@@ -697,6 +735,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tensor_file_free",
                                      "mh_tensor_file_count",
                                      "mh_tensor_file_name",
+                                     "mh_tensor_file_index",
+                                     "mh_tensor_file_describe",
                                      "mh_tensor_file_at",
                                      "mh_tensor_file_find",
                                      "mh_tensor_file_metadata",
@@ -714,6 +754,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_mha_parameters",
                                      "mh_transformer_free",
                                      "mh_transformer_parameters",
+                                     "mh_transformer_bytes",
                                      "mh_decoding_free",
                                      "mh_decoding_disable_heads",
                                      "mh_packed_matrix_free",

@@ -49,12 +49,25 @@ mkdir shards
 cp llama/config.json shards
 make_npy shards/model-1.safetensors $(layer l.0.)
 make_npy shards/model-2.safetensors $(layer l.1.)
-echo '{"weight_map": {"l.0.q_proj.weight": "model-1.safetensors", "l.1.q_proj.weight": "model-2.safetensors",
-    "l.2.q_proj.weight": "model-1.safetensors", "l.2.k_proj.weight": "model-2.safetensors"}}' \
-    >shards/model.safetensors.index.json
+make_npy shards/model-3.safetensors $(layer l.2. | sed 's/k_proj/unused/')
+make_npy shards/model-4.safetensors $(layer l.2. | sed 's/q_proj/unused/')
+map() { # LAYER and the numbers of the files with its q, k, v, o
+    layer=$1
+    shift
+    for name in q k v o; do
+        printf '"l.%s.%s_proj.weight": "model-%s.safetensors"' "$layer" $name "$1"
+        [ $name = o ] || printf ', '
+        shift
+    done
+}
+echo "{\"weight_map\": {$(map 0 1 1 1 1), $(map 1 2 2 2 2), $(map 2 3 4 3 4)}}" >shards/model.safetensors.index.json
 run $mha -m shards --prefix l.1.
 run $mha -m shards --prefix l.2.
 run $mha -m shards
+echo "{\"weight_map\": {$(map 1 1 1 2 2)}}" >shards/model.safetensors.index.json
+run $mha -m shards --prefix l.1.
+echo "{\"weight_map\": {$(map 1 5 5 5 5)}}" >shards/model.safetensors.index.json
+run $mha -m shards --prefix l.1.
 echo '{"weight_map": {"l.0.q_proj.weight": "../llama/model.safetensors"}}' >shards/model.safetensors.index.json
 run $mha -m shards --prefix l.0.
 echo '{"weight_map": {}}' >shards/model.safetensors.index.json

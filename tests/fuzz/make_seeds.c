@@ -2,7 +2,7 @@
 // Writes the first inputs of the fuzzers, so that no binary files are kept in the repository:
 //
 //     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...  and so on
-#include "zip_support.h"
+#include "torch_support.h"
 
 #include <sys/stat.h>
 
@@ -155,6 +155,47 @@ static const char *const http[] = {
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0",
 };
 
+// Pickles, of which fuzz_torch.c makes files, and files of the first of them.
+static const struct {
+    const char *pickle;
+    size_t size;
+} torch[] = {
+#define PICKLE(text)                                                                               \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+    PICKLE(STATE(TENSOR)),
+    PICKLE(STATE("ctorch._utils\n_rebuild_parameter\n" TENSOR "\x88)\x87R")),
+    PICKLE(PROTO "ccollections\nOrderedDict\n)Rq\0(X\1\0\0\0a" TENSOR "q\1X\1\0\0\0bh\1u}X\11\0\0\0"
+                 "_metadata}sb."),
+    PICKLE(PROTO "ccollections\nOrderedDict\n]](U\1w" TENSOR "ea\x85R."),
+    PICKLE("\x80\4\x95\0\0\0\0\0\0\0\0}\x94(\x8c\5model}\x94\x8c\1w" TENSOR "s\x8c\4list](" TENSOR
+           "NK\1eu."),
+    PICKLE(STATE("ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE_OF(
+        "ctorch.storage\nUntypedStorage\n", TEXT1("0"),
+        "K\x18") "K\0K\2K\3\x86K\3K\1\x86\x89)ctorch\nfloat32\ntR")),
+};
+
+static void save_torch(const char *directory)
+{
+    enum { COUNT = sizeof torch / sizeof *torch };
+    const torch_zip_options deflated = {.deflated = true, .byteorder = "little"};
+    for (size_t i = 0; i < COUNT; i++)
+        save(directory, "torch", i, blob_copy(torch[i].pickle, torch[i].size));
+    save(directory, "torch", COUNT,
+         torch_zip(torch[0].pickle, torch[0].size, (torch_zip_options){.style = ZIP_64}));
+    save(directory, "torch", COUNT + 1, torch_zip(torch[2].pickle, torch[2].size, deflated));
+    save(directory, "torch", COUNT + 2,
+         torch_legacy(torch[0].pickle, torch[0].size, (torch_legacy_options){0}));
+}
+
+// See fuzz_shards.c.
+static const char *const shards[] = {
+    "{\"weight_map\": {\"w\": \"a.safetensors\", \"\": \"b.npy\"}}",
+    "{\"metadata\": {\"total_size\": 9}, \"weight_map\": {\"b\": \"a.safetensors\"}}\n",
+    "{\"weight_map\": {\"w\": \"../a.safetensors\", \"b\": \"c.safetensors\"}}",
+};
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -165,6 +206,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof npy / sizeof *npy; i++)
         save(argv[1], "npy", i, blob_npy(npy[i].major, npy[i].header, npy[i].data_size));
     save_npz(argv[1]);
+    save_torch(argv[1]);
+    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
+        save(argv[1], "shards", i, blob_copy(shards[i], strlen(shards[i])));
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
         save(argv[1], "safetensors", i,
              blob_safetensors(safetensors[i].header, safetensors[i].data_size));

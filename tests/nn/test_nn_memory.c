@@ -3,6 +3,8 @@
 // there goes on as if nothing had been.
 #include "nn_support.h"
 
+#include <multihead/block.h>
+
 enum { B = 2, S = 5, T = 4, D = 12, H = 3, F = 10 };
 
 typedef struct storage {
@@ -98,6 +100,102 @@ static mh_status use_mha(mh_context *context, void *user)
     return status;
 }
 
+// One block with all that takes memory: two norms, own heads, positions of both kinds, a gate.
+static mh_block_config all_settings(bool decoder)
+{
+    static mh_rope_scaling scaling;
+    mh_block_config b = mh_block_config_default();
+    scaling = mh_rope_scaling_default();
+    b.d_model = D;
+    b.num_heads = H;
+    b.kv_heads = 1;
+    b.head_dim = 6;
+    b.value_dim = 5;
+    b.order = MH_NORM_BOTH;
+    b.qk_norm = b.sinks = b.rope = b.gated = true;
+    b.rope_scaling = &scaling;
+    b.relative_buckets = 6;
+    b.window = 2;
+    b.dim_feedforward = F;
+    b.cross_attention = decoder;
+    return b;
+}
+
+static mh_status pack_all(mh_context *context, mh_transformer *t, float *values)
+{
+    const mh_parameters *list = mh_transformer_parameters(t);
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < list->count && !status; i++) {
+        mh_parameter p = list->list[i];
+        if (p.offset < list->floats)
+            continue;
+        p.offset = 0;
+        const mh_tensor weight = mh_parameter_view(&p, values);
+        status = mh_transformer_pack(context, t, p.name, &weight);
+    }
+    return status;
+}
+
+// General blocks: forward, backward, and decoding of packed matrices.
+static mh_status use_blocks(mh_context *context, void *user)
+{
+    storage *s = user;
+    const mh_block_config blocks[2] = {all_settings(false), all_settings(true)};
+    const mh_block_config *const first[2] = {&blocks[0], &blocks[0]};
+    const mh_block_config *const second[2] = {&blocks[1], &blocks[1]};
+    mh_stack_config encoder = mh_stack_config_default(), decoder = encoder;
+    encoder.layers = decoder.layers = 2;
+    encoder.blocks = first;
+    decoder.blocks = second;
+    const mh_tensor src = mh_tensor_3d(s->src, MH_F32, B, S, D);
+    const mh_tensor tgt = mh_tensor_3d(s->tgt, MH_F32, B, T, D);
+    mh_tensor out = mh_tensor_3d(s->out, MH_F32, B, T, D);
+    mh_tensor dsrc = mh_tensor_3d(s->dsrc, MH_F32, B, S, D);
+    mh_transformer *t = NULL, *packed = NULL;
+    mh_decoding *d = NULL;
+    mh_transformer_options o = mh_transformer_options_default();
+    mh_status status = mh_transformer_create_blocks(context, &encoder, &decoder, true, &t);
+    if (!status) {
+        assert_true(mh_transformer_parameters(t)->floats <= 20000);
+        nn_randomise(mh_transformer_parameters(t), 1);
+        status = mh_tape_create(context, &o.tape);
+    }
+    if (!status)
+        status = mh_transformer_forward(context, t, &o, &src, &tgt, &out);
+    if (!status)
+        status =
+            mh_transformer_backward(context, t, &o, &src, &tgt, &out, s->gradients, &dsrc, NULL);
+    if (!status)
+        status = mh_transformer_create_blocks(context, &encoder, &decoder, false, &packed);
+    if (!status)
+        status = pack_all(context, packed, s->gradients);
+    if (!status)
+        status = mh_decoding_create(context, packed, &src, NULL, 1, &d);
+    for (size_t i = 0; i < T && !status; i++) {
+        mh_tensor step = mh_tensor_slice(tgt, 1, i, 1);
+        status = mh_decoding_step(context, d, NULL, 0, &step, &step);
+    }
+    mh_decoding_free(d);
+    mh_tape_free(o.tape);
+    mh_transformer_free(packed);
+    mh_transformer_free(t);
+    return status;
+}
+
+// Tables and a gate whose memory is the context's.
+static mh_status use_layers(mh_context *context, void *user)
+{
+    storage *s = user;
+    mh_tensor cosine = mh_tensor_2d(s->src, MH_F32, S, D);
+    mh_tensor sine = mh_tensor_2d(s->dsrc, MH_F32, S, D);
+    const mh_tensor gate = mh_tensor_2d(s->tgt, MH_F32, T, D), up = gate;
+    mh_tensor y = mh_tensor_2d(s->out, MH_F32, T, D);
+    mh_rope_options o = mh_rope_options_default();
+    o.width = 2 * D;
+    const mh_status status = mh_rope_tables(context, &o, &cosine, &sine);
+    return status ? status : mh_glu(context, MH_GELU, &gate, &up, &y);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -105,6 +203,8 @@ static void every_allocation_may_fail(void **state)
     assert_true(test_failing_allocations(NULL, 2, use_transformer, &s) > 9);
     assert_true(test_failing_allocations(NULL, 2, use_language_model, &s) > 9);
     assert_true(test_failing_allocations(NULL, 2, use_mha, &s) > 9);
+    assert_true(test_failing_allocations(NULL, 2, use_blocks, &s) > 30);
+    assert_true(test_failing_allocations(NULL, 2, use_layers, &s) > 0);
 }
 
 // Steps of a decoding: whichever allocation fails, the step may be tried again, to the same bits.

@@ -4,6 +4,7 @@
 #include "ops/layers/layers_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
+#include <string.h>
 
 static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu"};
 
@@ -101,16 +102,28 @@ mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh
 
 // ---- two inputs -------------------------------------------------------------------------------
 
-static void swiglu_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
-                        float *const *t)
+// y = f(gate) up, in the order of mh_glu's operands.
+static void glu_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                     float *const *t)
 {
-    (void)arg, (void)first;
-    kernels->activation.swiglu(n, t[0], t[1], t[2]);
+    const mh_activation kind = *(const mh_activation *)arg;
+    float activated[MH_ELEMENTWISE_PART];
+    (void)first;
+    if (kind == MH_SILU) {
+        kernels->activation.swiglu(n, t[0], t[1], t[2]);
+        return;
+    }
+    mh_activation_kernel(kernels, kind)(n, t[0], activated);
+    for (size_t i = 0; i < n; i++)
+        t[2][i] = activated[i] * t[1][i];
 }
 
-mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up, mh_tensor *y)
+mh_status mh_glu(mh_context *context, mh_activation kind, const mh_tensor *gate,
+                 const mh_tensor *up, mh_tensor *y)
 {
-    mh_status status = mh_check_float(context, "gate", gate, -1);
+    mh_status status = mh_check_activation(context, kind);
+    if (!status)
+        status = mh_check_float(context, "gate", gate, -1);
     if (!status)
         status = mh_check_like(context, "up", up, "gate", gate);
     if (!status)
@@ -119,23 +132,44 @@ mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor 
         status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(gate),
                                   MH_OPERAND_IN_PLACE(up));
     if (!status)
-        mh_elementwise(context, swiglu_part, NULL, 2, 1, (const mh_tensor *[]){gate, up, y});
+        mh_elementwise(context, glu_part, &kind, 2, 1, (const mh_tensor *[]){gate, up, y});
     return status;
 }
 
-static void swiglu_grad_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
-                             float *const *t)
+mh_status mh_swiglu(mh_context *context, const mh_tensor *gate, const mh_tensor *up, mh_tensor *y)
 {
-    (void)arg, (void)first;
-    kernels->activation.swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
+    return mh_glu(context, MH_SILU, gate, up, y);
 }
 
-mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
-                             const mh_tensor *dy, mh_tensor *dgate, mh_tensor *dup)
+// dup = dy f(gate), dgate = (dy up) f'(gate); outputs may be the inputs.
+static void glu_grad_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                          float *const *t)
+{
+    const mh_activation kind = *(const mh_activation *)arg;
+    float activated[MH_ELEMENTWISE_PART], product[MH_ELEMENTWISE_PART];
+    if (kind == MH_SILU) {
+        kernels->activation.swiglu_grad(n, t[0], t[1], t[2], t[3], t[4]);
+        return;
+    }
+    mh_activation_kernel(kernels, kind)(n, t[0], activated);
+    for (size_t i = 0; i < n; i++) {
+        product[i] = t[2][i] * t[1][i];
+        activated[i] = t[2][i] * activated[i];
+    }
+    backward_part(kernels, arg, first, n, (float *[]){t[0], product, product});
+    memcpy(t[3], product, n * sizeof *product);
+    memcpy(t[4], activated, n * sizeof *activated);
+}
+
+mh_status mh_glu_backward(mh_context *context, mh_activation kind, const mh_tensor *gate,
+                          const mh_tensor *up, const mh_tensor *dy, mh_tensor *dgate,
+                          mh_tensor *dup)
 {
     const mh_tensor *operands[5] = {gate, up, dy, dgate, dup};
     static const char *const operand_names[5] = {"gate", "up", "dy", "dgate", "dup"};
-    mh_status status = mh_check_float(context, "gate", gate, -1);
+    mh_status status = mh_check_activation(context, kind);
+    if (!status)
+        status = mh_check_float(context, "gate", gate, -1);
     for (int i = 1; i < 5 && !status; i++)
         status = mh_check_like(context, operand_names[i], operands[i], "gate", gate);
     if (!status)
@@ -143,8 +177,14 @@ mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const m
                                   {.name = "gate", .tensor = gate, .may_be = 3},
                                   {.name = "up", .tensor = up, .may_be = 3}, MH_OPERAND(dy));
     if (!status)
-        mh_elementwise(context, swiglu_grad_part, NULL, 3, 2, operands);
+        mh_elementwise(context, glu_grad_part, &kind, 3, 2, operands);
     return status;
+}
+
+mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const mh_tensor *up,
+                             const mh_tensor *dy, mh_tensor *dgate, mh_tensor *dup)
+{
+    return mh_glu_backward(context, MH_SILU, gate, up, dy, dgate, dup);
 }
 
 static void add_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,

@@ -33,16 +33,25 @@ typedef struct rope_job {
     float *staging;    // (workers, 2 E + 2 pairs)
 } rope_job;
 
+// Cosines and sines of position number p.
+static void fill_angles(const rope_job *job, size_t p, float *cosine, float *sine)
+{
+    const int64_t position =
+        job->o.positions ? mh_index_get(job->o.positions, p) : job->o.first + (int64_t)p;
+    job->kernels->rowwise.sin_cos(job->pairs, (double)position, job->frequency, sine, cosine);
+    if (job->o.amplitude == 1)
+        return;
+    job->kernels->elementwise.scale_row(job->pairs, cosine, job->o.amplitude, cosine);
+    job->kernels->elementwise.scale_row(job->pairs, sine, job->o.amplitude, sine);
+}
+
 static void fill_table(void *arg, size_t index, size_t worker)
 {
     const rope_job *job = arg;
     (void)worker;
     for (size_t p = index * ROWS; p < mh_smaller((index + 1) * ROWS, job->positions); p++) {
-        int64_t position =
-            job->o.positions ? mh_index_get(job->o.positions, p) : job->o.first + (int64_t)p;
         float *row = job->table + p * 2 * job->pairs;
-        job->kernels->rowwise.sin_cos(job->pairs, (double)position, job->frequency,
-                                      row + job->pairs, row);
+        fill_angles(job, p, row, row + job->pairs);
     }
 }
 
@@ -119,6 +128,9 @@ static mh_status check_options(mh_context *context, rope_job *job)
                        o->width, E);
     if (!(o->base >= 1 && o->base <= 1e300))
         return mh_fail(context, MH_ERROR_ARGUMENT, "base: found %g, expected 1 to 1e300", o->base);
+    if (!(o->amplitude > 0 && o->amplitude <= 1e6f))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "amplitude: found %g, expected more than 0",
+                       (double)o->amplitude);
     if (!o->cosine != !o->sine)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected both cosine and sine",
                        o->cosine ? "sine" : "cosine");
@@ -235,6 +247,17 @@ static void layout(rope_job *job, mh_arena *arena, size_t threads)
     job->staging = mh_arena_take(arena, 2 * job->E + 2 * job->pairs, threads * sizeof(float));
 }
 
+// Into job->frequency: the caller's, or those of the base.
+static void set_frequencies(rope_job *job)
+{
+    mh_fpenv saved = mh_fpenv_enter();
+    if (job->o.frequencies)
+        memcpy(job->frequency, job->o.frequencies, job->pairs * sizeof *job->frequency);
+    else
+        mh_frequencies(job->o.base, job->o.width, job->pairs, job->frequency);
+    mh_fpenv_leave(saved);
+}
+
 mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_tensor *x,
                   mh_tensor *y)
 {
@@ -254,11 +277,83 @@ mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_
     arena = (mh_arena){memory, arena.used, 0, false};
     layout(&job, &arena, context->threads);
     if (job.table) {
-        mh_fpenv saved = mh_fpenv_enter();
-        mh_frequencies(job.o.base, job.o.width, job.pairs, job.frequency);
-        mh_fpenv_leave(saved);
+        set_frequencies(&job);
         mh_parallel_for(context, (job.positions + ROWS - 1) / ROWS, fill_table, &job);
     }
     mh_parallel_for(context, (job.rows + ROWS - 1) / ROWS, rotate_rows, &job);
+    return MH_OK;
+}
+
+// ---- tables -------------------------------------------------------------------------------------
+
+static void fill_rows(void *arg, size_t index, size_t worker)
+{
+    const rope_job *job = arg;
+    (void)worker;
+    for (size_t p = index * ROWS; p < mh_smaller((index + 1) * ROWS, job->positions); p++)
+        fill_angles(job, p, (float *)mh_row_address(&job->cosine, p),
+                    (float *)mh_row_address(&job->sine, p));
+}
+
+static mh_status check_table(mh_context *context, const char *name, const mh_tensor *t)
+{
+    char text[128];
+    mh_status status = mh_check_f32(context, name, t, 2);
+    if (!status && t->shape[1] > 1 && t->stride[1] != 1)
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected contiguous rows", name,
+                         mh_tensor_describe(t, text, sizeof text));
+    return status;
+}
+
+static mh_status check_tables(mh_context *context, rope_job *job, const mh_tensor *cosine,
+                              const mh_tensor *sine)
+{
+    mh_status status = check_table(context, "cosine", cosine);
+    if (!status)
+        status = check_table(context, "sine", sine);
+    if (!status)
+        status = mh_check_like(context, "sine", sine, "cosine", cosine);
+    if (!status && (job->o.cosine || job->o.sine))
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "options: found cosine or sine, expected them as outputs only");
+    if (!status && job->o.width != 2 * cosine->shape[1])
+        status = mh_fail(context, MH_ERROR_ARGUMENT,
+                         "width: found %zu, expected twice the columns of cosine, %zu",
+                         job->o.width, 2 * cosine->shape[1]);
+    if (!status && job->o.positions &&
+        (job->o.positions->rank != 1 || job->o.positions->shape[0] != cosine->shape[0]))
+        status = mh_fail(context, MH_ERROR_ARGUMENT, "positions: expected (%zu), one per row",
+                         cosine->shape[0]);
+    return status ? status
+                  : MH_CHECK_OVERLAP(context, 2, MH_OPERAND(cosine), MH_OPERAND(sine),
+                                     {.name = "positions", .tensor = job->o.positions});
+}
+
+mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options, mh_tensor *cosine,
+                         mh_tensor *sine)
+{
+    rope_job job = {.o = mh_rope_options_default()};
+    mh_status status = MH_READ_STRUCT(context, mh_rope_options, options, &job.o);
+    if (!status)
+        status = check_tables(context, &job, cosine, sine);
+    if (status)
+        return status;
+    // Rows of `width` values, one per position, stand for what is rotated.
+    const mh_tensor x = mh_tensor_2d(NULL, MH_F32, cosine->shape[0], job.o.width);
+    job.x = &x;
+    job.pairs = cosine->shape[1];
+    status = check_options(context, &job);
+    if (!status)
+        status = place_positions(context, &job);
+    if (status || !job.positions || !job.pairs)
+        return status;
+    job.kernels = context->kernels;
+    job.cosine = *cosine;
+    job.sine = *sine;
+    job.frequency = mh_context_scratch(context, job.pairs * sizeof *job.frequency);
+    if (!job.frequency)
+        return MH_ERROR_MEMORY;
+    set_frequencies(&job);
+    mh_parallel_for(context, (job.positions + ROWS - 1) / ROWS, fill_rows, &job);
     return MH_OK;
 }

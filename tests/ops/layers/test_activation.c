@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Operations on every element alone: mh_activate, mh_swiglu, mh_add, mh_dropout. Random shapes,
-// strides and dtypes against the double reference at every instruction-set level; equal bits
-// for 1..8 threads, any cut and in place; NaN and infinities; size 0; refusals.
+// Operations on every element alone: mh_activate, mh_swiglu, mh_glu, mh_add, mh_dropout. Random
+// shapes, strides and dtypes against the double reference at every instruction-set level; equal
+// bits for 1..8 threads, any cut and in place; NaN and infinities; size 0; refusals.
 #include "base/philox.h"
 #include "ref/ref_layers.h"
 #include "ref/ref_tensor.h"
@@ -100,6 +100,36 @@ static void swiglu_case(mh_context *context, uint64_t seed)
     destroy(&o, 5, 2);
 }
 
+// Any activation of the gate; that of mh_swiglu has the same bits.
+static void glu_case(mh_context *context, uint64_t seed)
+{
+    test_rng rng = {seed};
+    operands o, forward;
+    const mh_activation kind = (mh_activation)test_between(&rng, 0, 3);
+    create(&o, &rng, 3, 2); // gate, up, dy, dgate, dup
+    const mh_tensor *gate = &o.t[0].view, *up = &o.t[1].view, *dy = &o.t[2].view;
+    forward = o;
+    forward.t[2] = test_tensor_random(&rng, test_float_dtype(&rng), o.rank, o.shape, false);
+    test_ok(context, mh_glu(context, kind, gate, up, &forward.t[2].view));
+    test_ok(context, mh_glu_backward(context, kind, gate, up, dy, &o.t[3].view, &o.t[4].view));
+    size_t index[MH_MAX_RANK] = {0};
+    if (ref_count(gate))
+        do {
+            const double x = ref_get(gate, index), u = ref_get(up, index), d = ref_get(dy, index);
+            const double f = ref_activation(kind, x), slope = ref_activation_slope(kind, x);
+            const double error = ref_activation_error(kind, x) + eps * fabs(f);
+            expect(&forward.t[2], index, f * u, fabs(u) * error + 0x1p-140, "glu", seed);
+            expect(&o.t[3], index, d * u * slope,
+                   fabs(d * u) * (2 * eps * fabs(slope) + ref_activation_slope_error(kind, x)) +
+                       0x1p-140,
+                   "dgate", seed);
+            expect(&o.t[4], index, d * f, fabs(d) * error + 0x1p-140, "dup", seed);
+        } while (ref_next(gate, index));
+    assert_true(test_guards_intact(&forward.t[2]));
+    test_tensor_free(&forward.t[2]);
+    destroy(&o, 5, 2);
+}
+
 static void add_case(mh_context *context, uint64_t seed)
 {
     test_rng rng = {seed};
@@ -167,6 +197,51 @@ static void swiglus(void **state)
     test_run_cases(CASES, swiglu_case);
 }
 
+static void glus(void **state)
+{
+    (void)state;
+    test_run_cases(CASES, glu_case);
+}
+
+// mh_swiglu is mh_glu with MH_SILU; the gradients may be written over gate and up.
+static void glu_in_place(void **state)
+{
+    (void)state;
+    enum { COUNT = 1500 };
+    static float gate[COUNT], up[COUNT], dy[COUNT], one[COUNT], two[COUNT], other[COUNT];
+    test_rng rng = {11};
+    for (size_t i = 0; i < COUNT; i++) {
+        gate[i] = (float)test_normal(&rng);
+        up[i] = (float)test_normal(&rng);
+        dy[i] = (float)test_normal(&rng);
+    }
+    const mh_tensor g = mh_tensor_1d(gate, MH_F32, COUNT), u = mh_tensor_1d(up, MH_F32, COUNT);
+    mh_tensor d = mh_tensor_1d(dy, MH_F32, COUNT), a = mh_tensor_1d(one, MH_F32, COUNT);
+    mh_tensor b = mh_tensor_1d(two, MH_F32, COUNT), x = mh_tensor_1d(other, MH_F32, COUNT);
+    for (size_t level = 0; test_level(level); level++) {
+        mh_context *context = test_context(test_level(level), 2);
+        test_ok(context, mh_swiglu(context, &g, &u, &a));
+        test_ok(context, mh_glu(context, MH_SILU, &g, &u, &b));
+        assert_memory_equal(one, two, sizeof one);
+        for (mh_activation kind = MH_RELU; kind <= MH_SILU; kind++) {
+            float kept[2][COUNT];
+            memcpy(kept[0], gate, sizeof gate);
+            memcpy(kept[1], up, sizeof up);
+            mh_tensor k = mh_tensor_1d(kept[0], MH_F32, COUNT);
+            mh_tensor l = mh_tensor_1d(kept[1], MH_F32, COUNT);
+            test_ok(context, mh_glu_backward(context, kind, &g, &u, &d, &a, &b));
+            test_ok(context, mh_glu_backward(context, kind, &k, &l, &d, &l, &k));
+            assert_memory_equal(one, kept[1], sizeof one);
+            assert_memory_equal(two, kept[0], sizeof two);
+            test_ok(context, mh_glu(context, kind, &g, &u, &x));
+            memcpy(kept[1], up, sizeof up);
+            test_ok(context, mh_glu(context, kind, &g, &l, &l));
+            assert_memory_equal(other, kept[1], sizeof other);
+        }
+        mh_context_free(context);
+    }
+}
+
 static void additions(void **state)
 {
     (void)state;
@@ -201,6 +276,8 @@ static void apply(mh_context *context, int which, size_t begin, size_t rows, flo
         test_ok(context, mh_swiglu(context, &in, &in, &out));
     else if (which == 9)
         test_ok(context, mh_add(context, &in, &in, &out));
+    else if (which > 10)
+        test_ok(context, mh_glu(context, (mh_activation)(which - 11), &in, &in, &out));
     else
         test_ok(context, mh_dropout(context, &options, &in, &out));
 }
@@ -212,7 +289,7 @@ static void bits(void **state)
     for (size_t i = 0; i < ROWS * WIDTH; i++)
         x[i / WIDTH][i % WIDTH] = (float)(3 * test_normal(&rng));
     for (size_t level = 0; test_level(level); level++)
-        for (int which = 0; which <= 10; which++)
+        for (int which = 0; which <= 14; which++)
             for (size_t threads = 1; threads <= 8; threads++) {
                 mh_context *context = test_context(test_level(level), threads);
                 apply(context, which, 0, ROWS, *x, threads == 1 ? *first : *y);
@@ -301,6 +378,11 @@ static void errors(void **state)
     test_refused(context, mh_swiglu(context, &a, &wrong, &out.view), MH_ERROR_ARGUMENT, "up");
     test_refused(context, mh_swiglu_backward(context, &a, &a, &a, &out.view, &wrong),
                  MH_ERROR_ARGUMENT, "dup");
+    test_refused(context, mh_glu(context, (mh_activation)4, &a, &a, &out.view), MH_ERROR_ARGUMENT,
+                 "activation");
+    test_refused(context, mh_glu(context, MH_RELU, &a, &wrong, &out.view), MH_ERROR_ARGUMENT, "up");
+    test_refused(context, mh_glu_backward(context, MH_GELU, &a, &a, &wrong, &out.view, &out.view),
+                 MH_ERROR_ARGUMENT, "dy");
     test_refused(context, mh_add(context, &a, &wrong, &out.view), MH_ERROR_ARGUMENT, "dimension");
     options.probability = 1;
     test_refused(context, mh_dropout(context, &options, &a, &out.view), MH_ERROR_ARGUMENT,
@@ -321,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations),    cmocka_unit_test(swiglus),
+        cmocka_unit_test(glus),           cmocka_unit_test(glu_in_place),
         cmocka_unit_test(additions),      cmocka_unit_test(dropouts),
         cmocka_unit_test(bits),           cmocka_unit_test(share_of_zeros),
         cmocka_unit_test(special_values), cmocka_unit_test(errors),
