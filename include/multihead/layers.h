@@ -59,6 +59,7 @@ typedef enum mh_activation {
     MH_GELU = 1,      // x Phi(x) with the normal CDF Phi, in full precision
     MH_GELU_TANH = 2, // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
     MH_SILU = 3,      // x / (1 + exp(-x)), also called swish
+    MH_TANH = 4,
 } mh_activation;
 
 MH_API const char *mh_activation_name(mh_activation kind); // "gelu_tanh"; "?" if invalid

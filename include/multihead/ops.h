@@ -31,6 +31,7 @@ typedef struct mh_packed_matrix mh_packed_matrix;
 MH_API MH_MUST_CHECK mh_status mh_matrix_pack(mh_context *context, mh_precision precision,
                                               const mh_tensor *b, mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
+MH_API size_t mh_packed_matrix_bytes(const mh_packed_matrix *packed); // NULL: 0
 
 // The dtype in which to store values that are only operands of products in this precision: bf16
 // where they are rounded to that anyway, so that the bits are the same and the memory is half; else

@@ -34,7 +34,7 @@ static mh_status check_config(mh_context *context, const mh_block_config *c)
     if (c->dim_feedforward < 1 || c->dim_feedforward > MOST)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dim_feedforward: found %zu, expected 1 to %d",
                        c->dim_feedforward, MOST);
-    if (c->activation < MH_RELU || c->activation > MH_SILU)
+    if (c->activation < MH_RELU || c->activation > MH_TANH)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "activation: found %d, expected an mh_activation", (int)c->activation);
     if (c->norm < MH_NORM_LAYER || c->norm > MH_NORM_RMS || c->order < MH_NORM_AFTER ||

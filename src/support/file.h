@@ -6,6 +6,9 @@
 #include <multihead/base.h>
 #include <stdio.h>
 
+// Whether there is something at this path, of any kind.
+bool mh_file_exists(const char *path);
+
 typedef struct mh_mapping {
     const void *data; // NULL for an empty file
     size_t size;

@@ -22,6 +22,8 @@ static const char *file_kind_of(mode_t mode)
     return "a device";
 }
 
+bool mh_file_exists(const char *path) { return access(path, F_OK) == 0; }
+
 static mh_status map_open_file(mh_context *context, const char *path, int fd, mh_mapping *mapping)
 {
     struct stat status;

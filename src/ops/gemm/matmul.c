@@ -138,3 +138,5 @@ void mh_packed_matrix_free(mh_packed_matrix *packed)
     if (packed)
         packed->allocator.release(packed->allocator.user, packed, packed->bytes);
 }
+
+size_t mh_packed_matrix_bytes(const mh_packed_matrix *packed) { return packed ? packed->bytes : 0; }

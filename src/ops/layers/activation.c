@@ -6,12 +6,9 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu"};
+static const char *const names[] = {"relu", "gelu", "gelu_tanh", "silu", "tanh"};
 
-static bool is_activation(mh_activation kind)
-{
-    return kind == MH_RELU || kind == MH_GELU || kind == MH_GELU_TANH || kind == MH_SILU;
-}
+static bool is_activation(mh_activation kind) { return kind >= MH_RELU && kind <= MH_TANH; }
 
 const char *mh_activation_name(mh_activation kind)
 {
@@ -23,7 +20,7 @@ mh_status mh_check_activation(mh_context *context, mh_activation kind)
     if (!context)
         return MH_ERROR_ARGUMENT;
     if (!is_activation(kind))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "activation: found %d, expected 0 to 3",
+        return mh_fail(context, MH_ERROR_ARGUMENT, "activation: found %d, expected 0 to 4",
                        (int)kind);
     return MH_OK;
 }
@@ -31,10 +28,9 @@ mh_status mh_check_activation(mh_context *context, mh_activation kind)
 mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind)
 {
     const mh_activation_fn functions[] = {
-        [MH_RELU] = kernels->activation.relu,
-        [MH_GELU] = kernels->activation.gelu,
-        [MH_GELU_TANH] = kernels->activation.gelu_tanh,
-        [MH_SILU] = kernels->activation.silu,
+        [MH_RELU] = kernels->activation.relu,           [MH_GELU] = kernels->activation.gelu,
+        [MH_GELU_TANH] = kernels->activation.gelu_tanh, [MH_SILU] = kernels->activation.silu,
+        [MH_TANH] = kernels->elementwise.tanh,
     };
     return functions[kind];
 }
@@ -62,6 +58,16 @@ mh_status mh_activate(mh_context *context, mh_activation kind, const mh_tensor *
     return status;
 }
 
+// dx = dy (1 - tanh(x)^2)
+static void tanh_grad(const mh_kernels *kernels, size_t n, const float *x, const float *dy,
+                      float *dx)
+{
+    float y[MH_ELEMENTWISE_PART];
+    kernels->elementwise.tanh(n, x, y);
+    for (size_t i = 0; i < n; i++)
+        dx[i] = dy[i] * (1 - y[i] * y[i]);
+}
+
 static void backward_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
                           float *const *t)
 {
@@ -78,6 +84,9 @@ static void backward_part(const mh_kernels *kernels, const void *arg, size_t fir
         break;
     case MH_SILU:
         kernels->activation.silu_grad(n, t[0], t[1], t[2]);
+        break;
+    case MH_TANH:
+        tanh_grad(kernels, n, t[0], t[1], t[2]);
         break;
     }
 }

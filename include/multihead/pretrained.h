@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// multihead/pretrained.h: run models as Hugging Face publishes them: a directory with config.json,
+// weights (model.safetensors, sharded or not, or pytorch_model.bin) and a tokenizer.
+//
+//     mh_model_load(context, "all-MiniLM-L6-v2", NULL, &model);
+//     mh_model_embed_texts(context, model, NULL, texts, count, &embeddings);   // (count, D)
+//     mh_model_free(model);
+//
+// Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert, gpt2.
+//
+// A model is immutable once loaded: any number of threads and contexts of the same level may use
+// it. Batches are packed, never padded, and results of a text do not depend on the others.
+//
+// Part of libmultihead-model. Stability: experimental.
+#ifndef MULTIHEAD_PRETRAINED_H
+#define MULTIHEAD_PRETRAINED_H
+
+#include <multihead/nn.h>
+#include <multihead/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mh_model mh_model;
+
+typedef struct mh_model_options {
+    size_t struct_size;     // sizeof(mh_model_options)
+    mh_precision precision; // MH_PRECISION_F32: of all matrix products; bf16 weights take half the
+                            // memory where the level multiplies bf16
+    bool trainable;         // false; true: parameters are f32, for gradients
+} mh_model_options;
+
+static inline mh_model_options mh_model_options_default(void)
+{
+    mh_model_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.precision = MH_PRECISION_F32;
+    return options;
+}
+
+// Loads a model's directory. Weights are mapped, converted and packed once; nothing is downloaded.
+// Tensors that the model does not need are reported through the context's log. options NULL: the
+// defaults. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (what is missing, or of another shape, by name),
+// MH_ERROR_UNSUPPORTED (an unknown family, with the list of known ones; a setting that is not
+// supported), MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_model_load(mh_context *context, const char *directory,
+                                             const mh_model_options *options, mh_model **model);
+MH_API void mh_model_free(mh_model *model); // NULL is allowed
+
+// ---- what it is, and what it can do -----------------------------------------------------------
+
+// Abilities, which follow from the tensors that are there.
+enum {
+    MH_CAN_EMBED = 1,    // hidden states; all encoders
+    MH_CAN_FILL = 2,     // a masked language model's head
+    MH_CAN_CLASSIFY = 4, // a sequence classifier
+    MH_CAN_GENERATE = 8, // a causal language model
+};
+
+// How token vectors become one vector of a text.
+typedef enum mh_pooling {
+    MH_POOLING_MEAN = 0,
+    MH_POOLING_CLS = 1,  // of the first token
+    MH_POOLING_LAST = 2, // of the last token
+    MH_POOLING_MAX = 3,
+} mh_pooling;
+
+// Owned by the model; later versions append members.
+typedef struct mh_model_info {
+    const char *family;       // "bert"
+    const char *architecture; // "BertForMaskedLM", or ""
+    unsigned abilities;       // MH_CAN_...
+    size_t layers, d_model, heads, kv_heads, head_dim, dim_feedforward;
+    size_t vocabulary;
+    size_t max_length; // of an input, in tokens, special ones included
+    size_t labels;     // of the classifier
+    size_t parameters; // numbers
+    size_t file_bytes, memory_bytes;
+    mh_pooling pooling; // of its embeddings: MEAN, or as 1_Pooling/config.json says
+    bool normalize;     // its embeddings have length 1
+    bool causal;
+} mh_model_info;
+
+MH_API const mh_model_info *mh_model_describe(const mh_model *model);
+
+// The name of label i, borrowed; NULL if there is none.
+MH_API const char *mh_model_label(const mh_model *model, size_t i);
+
+// The model's tokenizer, borrowed; NULL if its directory has none.
+MH_API const mh_tokenizer *mh_model_tokenizer(const mh_model *model);
+
+// The blocks, for taps and parameters.
+MH_API const mh_transformer *mh_model_transformer(const mh_model *model);
+
+// ---- tokens in, vectors out -------------------------------------------------------------------
+
+// Sequences of token ids, back to back: sequence b is ids[starts[b]] to ids[starts[b + 1] - 1].
+typedef struct mh_model_input {
+    size_t struct_size; // sizeof(mh_model_input)
+    size_t sequences;   // 0
+    const int64_t *starts;
+    const int32_t *ids;
+    const int32_t *types;       // NULL: all 0; token type ids
+    const mh_tap *taps;         // NULL; of the blocks, MH_TAP_ENCODER
+    size_t tap_count;           // 0
+    const bool *disabled_heads; // NULL; (layers, heads)
+    mh_tape *tape;              // NULL; needed for backward, of a trainable model
+} mh_model_input;
+
+static inline mh_model_input mh_model_input_default(void)
+{
+    mh_model_input input;
+    memset(&input, 0, sizeof input);
+    input.struct_size = sizeof input;
+    return input;
+}
+
+// hidden (rows, D) f32: the last layer's output for every token.
+// Errors: MH_ERROR_ARGUMENT (an id outside the vocabulary, a sequence longer than max_length), ...
+MH_API MH_MUST_CHECK mh_status mh_model_hidden(mh_context *context, const mh_model *model,
+                                               const mh_model_input *input, mh_tensor *hidden);
+
+// logits (n, vocabulary) of a language model's head for n rows of hidden states (n, D).
+// Error: MH_ERROR_UNSUPPORTED if the model has no such head.
+MH_API MH_MUST_CHECK mh_status mh_model_logits(mh_context *context, const mh_model *model,
+                                               const mh_tensor *hidden, mh_tensor *logits);
+
+// pooled (sequences, D): the pooler's output, of BERT's first token.
+// Error: MH_ERROR_UNSUPPORTED if the model has no pooler.
+MH_API MH_MUST_CHECK mh_status mh_model_pool(mh_context *context, const mh_model *model,
+                                             const mh_model_input *input, const mh_tensor *hidden,
+                                             mh_tensor *pooled);
+
+// logits (sequences, labels) of the sequence classifier.
+// Error: MH_ERROR_UNSUPPORTED if the model has none.
+MH_API MH_MUST_CHECK mh_status mh_model_classify(mh_context *context, const mh_model *model,
+                                                 const mh_model_input *input,
+                                                 const mh_tensor *hidden, mh_tensor *logits);
+
+// embeddings (sequences, D): token vectors pooled per sequence, and scaled to length 1 if asked
+// for.
+MH_API MH_MUST_CHECK mh_status mh_model_embed(mh_context *context, const mh_model *model,
+                                              mh_pooling pooling, bool normalize,
+                                              const mh_model_input *input, mh_tensor *embeddings);
+
+// ---- gradients of a trainable model ------------------------------------------------------------
+
+// The parameters of embeddings and heads: token_embedding.weight, ... A tied head has none of its
+// own. Those of the blocks are mh_transformer_parameters(mh_model_transformer(model)). A model for
+// inference has none here.
+MH_API const mh_parameters *mh_model_parameters(const mh_model *model);
+
+// Gradients are laid out as the parameters, and added to; NULL if not wanted.
+typedef struct mh_model_gradients {
+    size_t struct_size; // sizeof(mh_model_gradients)
+    float *blocks;      // NULL
+    float *ends;        // NULL; of mh_model_parameters
+} mh_model_gradients;
+
+static inline mh_model_gradients mh_model_gradients_default(void)
+{
+    mh_model_gradients gradients;
+    memset(&gradients, 0, sizeof gradients);
+    gradients.struct_size = sizeof gradients;
+    return gradients;
+}
+
+// After mh_model_hidden with a tape and the same input: from dhidden (rows, D).
+MH_API MH_MUST_CHECK mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
+                                                        const mh_model_input *input,
+                                                        const mh_tensor *dhidden,
+                                                        const mh_model_gradients *gradients);
+
+// The backward passes of the heads: from the gradient of their output to dhidden, which is added
+// to. hidden as in forward.
+MH_API MH_MUST_CHECK mh_status mh_model_logits_backward(mh_context *context, const mh_model *model,
+                                                        const mh_tensor *hidden,
+                                                        const mh_tensor *dlogits,
+                                                        mh_tensor *dhidden,
+                                                        const mh_model_gradients *gradients);
+MH_API MH_MUST_CHECK mh_status mh_model_pool_backward(mh_context *context, const mh_model *model,
+                                                      const mh_model_input *input,
+                                                      const mh_tensor *hidden,
+                                                      const mh_tensor *dpooled, mh_tensor *dhidden,
+                                                      const mh_model_gradients *gradients);
+MH_API MH_MUST_CHECK mh_status
+mh_model_classify_backward(mh_context *context, const mh_model *model, const mh_model_input *input,
+                           const mh_tensor *hidden, const mh_tensor *dlogits, mh_tensor *dhidden,
+                           const mh_model_gradients *gradients);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

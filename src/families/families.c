@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The list of model families.
+#include "families/family.h"
+#include <string.h>
+
+static const mh_family *const families[] = {
+    &mh_family_bert,       &mh_family_roberta, &mh_family_xlm_roberta,
+    &mh_family_distilbert, &mh_family_gpt2,
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const mh_family *mh_family_find(const char *model_type)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (strcmp(families[i]->model_type, model_type) == 0)
+            return families[i];
+    return NULL;
+}
+
+const char *mh_family_names(void) { return "bert, distilbert, gpt2, roberta, xlm-roberta"; }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// A model family is a table: which keys of config.json set which part of the description of a
+// model, and which tensors of a file are which parameters. families.c lists all of them.
+#ifndef MH_FAMILIES_FAMILY_H
+#define MH_FAMILIES_FAMILY_H
+
+#include <multihead/block.h>
+
+// A whole model: embeddings, blocks, and what comes after them.
+typedef struct mh_description {
+    mh_block_config block; // of every layer
+    size_t layers;
+    bool final_norm;
+    bool causal;
+
+    // x = scale * token[id] + position[offset + i] + type[type], then a norm
+    size_t vocabulary;
+    size_t positions;       // rows of the table of learned positions; 0: none
+    size_t position_offset; // of a sequence's first token in that table
+    size_t types;           // 0: none
+    float embedding_scale;
+    bool embedding_norm;
+
+    mh_activation pool_activation; // of the pooler, or the classifier's first layer
+    mh_activation lm_activation;   // of the masked language model's transform
+    bool tied;                     // the language model head is the token table
+    size_t labels;                 // of the classifier; 0: none
+} mh_description;
+
+typedef enum mh_key_kind {
+    MH_KEY_SIZE,       // an integer of at least 1
+    MH_KEY_COUNT,      // an integer of at least 0; null leaves the default
+    MH_KEY_FLOAT,      //
+    MH_KEY_BOOL,       //
+    MH_KEY_ACTIVATION, // a name such as "gelu_new"
+    MH_KEY_IS,         // must have the value `text` if it is there, else the model is not supported
+} mh_key_kind;
+
+typedef struct mh_key {
+    const char *name;
+    mh_key_kind kind;
+    size_t offset; // of the member of mh_description
+    bool required;
+    const char *text; // MH_KEY_IS: JSON text
+} mh_key;
+
+// Which part of a parameter a tensor is.
+typedef enum mh_part {
+    MH_PART_ALL,
+    MH_PART_Q,
+    MH_PART_K,
+    MH_PART_V,
+    MH_PART_GATE,
+    MH_PART_UP,
+} mh_part;
+
+// A tensor's name and the parameter it is, both without ".weight" or ".bias", which the rule covers
+// together (LayerNorm's old "gamma" and "beta", too). "%" stands for the number of a layer. A
+// source that begins with "/" has no prefix before it; names separated by "|" are alternatives.
+typedef struct mh_tensor_rule {
+    const char *source; // in the file
+    const char *target; // one of the Transformer's parameters, or of the model's own (model_ends.c)
+    mh_part part;
+    bool transposed; // the file has (in, out), as GPT-2's Conv1D
+} mh_tensor_rule;
+
+typedef struct mh_family {
+    const char *model_type;      // of config.json
+    const char *const *prefixes; // of tensor names, NULL-terminated: the first that fits is used
+    const mh_key *keys;          // ends with name NULL
+    const mh_tensor_rule *rules; // ends with source NULL
+    const char *const
+        *ignored; // tensors that are known and not needed, as sources; "*" at the end: any
+    void (*defaults)(mh_description *description);
+} mh_family;
+
+#define MH_FIELD(member) offsetof(mh_description, member)
+
+// The family of a model_type, or NULL; and the names of all, separated by commas.
+const mh_family *mh_family_find(const char *model_type);
+const char *mh_family_names(void);
+
+extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
+    mh_family_distilbert, mh_family_gpt2;
+
+#endif

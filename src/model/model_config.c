@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// config.json of a published model: its family, and the family's keys to a description. Keys that
+// no family names are ignored, as there are dozens that do not concern the computation.
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "model/model_internal.h"
+#include "support/directory.h"
+#include "support/file.h"
+#include "support/json_load.h"
+#include "text/tokenizer_rules.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FILE_MAX = 1 << 22, NESTING_MAX = 32, SIZE_VALUE_MAX = 1 << 24, LABELS_MAX = 1 << 16 };
+
+// ---- files
+// ---------------------------------------------------------------------------------------
+
+typedef struct json_file {
+    mh_source source;
+    mh_mapping mapping;
+    json_t *root;
+} json_file;
+
+static mh_status parse(json_file *file, mh_json_scan *scan)
+{
+    const mh_source *source = &file->source;
+    const char *text = file->mapping.data ? file->mapping.data : "";
+    if (file->mapping.size > FILE_MAX)
+        return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu bytes, expected at most %d",
+                              file->mapping.size, FILE_MAX);
+    MH_TRY(mh_json_scan_text(source, "", text, file->mapping.size, NESTING_MAX, scan));
+    MH_TRY(mh_json_load(source, "", text, file->mapping.size, scan, &file->root));
+    if (!json_is_object(file->root))
+        return mh_source_fail(source, MH_ERROR_FORMAT, "found %s, expected an object",
+                              mh_json_describe(file->root).text);
+    return MH_OK;
+}
+
+static void close_json(json_file *file)
+{
+    json_decref(file->root);
+    mh_file_unmap(&file->mapping);
+    *file = (json_file){0};
+}
+
+// Opens directory/name, whose full path goes to `path`.
+static mh_status open_json(mh_context *context, const char *directory, const char *name,
+                           char path[MH_PATH_BYTES], json_file *file)
+{
+    mh_json_scan scan = {0};
+    *file = (json_file){0};
+    MH_TRY(mh_path_join(context, directory, name, path));
+    MH_TRY(mh_file_map(context, path, &file->mapping));
+    file->source = (mh_source){context, path, file->mapping.data, file->mapping.size};
+    mh_status status = parse(file, &scan);
+    if (status)
+        close_json(file);
+    return status;
+}
+
+// ---- keys
+// ----------------------------------------------------------------------------------------
+
+static mh_status bad_value(const mh_source *source, const char *name, const json_t *value,
+                           const char *expected)
+{
+    char number[40] = "nothing";
+    if (json_is_integer(value))
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(number, sizeof number, "%g", json_real_value(value));
+    return mh_source_fail(source, MH_ERROR_FORMAT, "\"%s\": found %s, expected %s", name,
+                          !value || json_is_number(value) ? number : mh_json_describe(value).text,
+                          expected);
+}
+
+static mh_status read_size(const mh_source *source, const mh_key *key, const json_t *value,
+                           size_t *to)
+{
+    const json_int_t number = json_integer_value(value);
+    const bool count = key->kind == MH_KEY_COUNT;
+    if (count && json_is_null(value))
+        return MH_OK;
+    if (!json_is_integer(value) || number < (count ? 0 : 1) || number > SIZE_VALUE_MAX)
+        return bad_value(source, key->name, value,
+                         count ? "an integer from 0 to 16777216" : "an integer from 1 to 16777216");
+    *to = (size_t)number;
+    return MH_OK;
+}
+
+static mh_status read_activation(const mh_source *source, const mh_key *key, const json_t *value,
+                                 mh_activation *to)
+{
+    static const struct {
+        const char *name;
+        mh_activation kind;
+    } names[] = {{"gelu", MH_GELU},
+                 {"gelu_new", MH_GELU_TANH},
+                 {"gelu_pytorch_tanh", MH_GELU_TANH},
+                 {"gelu_fast", MH_GELU_TANH},
+                 {"relu", MH_RELU},
+                 {"silu", MH_SILU},
+                 {"swish", MH_SILU},
+                 {"tanh", MH_TANH}};
+    const char *name = json_string_value(value);
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) {
+            *to = names[i].kind;
+            return MH_OK;
+        }
+    return bad_value(source, key->name, value,
+                     "gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh");
+}
+
+// A setting that only exists in one value here.
+static mh_status check_is(const mh_source *source, const mh_key *key, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    const bool same = text && strcmp(text, key->text) == 0;
+    mh_status status = MH_OK;
+    if (!text)
+        status = mh_source_fail(source, MH_ERROR_MEMORY, "no memory for \"%s\"", key->name);
+    else if (!same)
+        status = mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                                "\"%s\": found %s, and only %s is supported", key->name,
+                                mh_quote_string(text).text, key->text);
+    free(text);
+    return status;
+}
+
+static mh_status read_key(const mh_source *source, const json_t *root, const mh_key *key,
+                          mh_description *d)
+{
+    const json_t *value = json_object_get(root, key->name);
+    void *to = (char *)d + key->offset;
+    if (!value && !key->required)
+        return MH_OK;
+    switch (key->kind) {
+    case MH_KEY_SIZE:
+    case MH_KEY_COUNT:
+        return read_size(source, key, value, to);
+    case MH_KEY_FLOAT:
+        if (!json_is_number(value) || !isfinite(json_number_value(value)))
+            return bad_value(source, key->name, value, "a number");
+        *(float *)to = (float)json_number_value(value);
+        return MH_OK;
+    case MH_KEY_BOOL:
+        if (!json_is_boolean(value))
+            return bad_value(source, key->name, value, "true or false");
+        *(bool *)to = json_is_true(value);
+        return MH_OK;
+    case MH_KEY_ACTIVATION:
+        return read_activation(source, key, value, to);
+    case MH_KEY_IS:
+        return check_is(source, key, value);
+    }
+    return MH_OK;
+}
+
+// ---- labels
+// --------------------------------------------------------------------------------------
+
+// The label that id2label has for i, or one that Hugging Face would make up.
+static const char *label_of(const json_t *names, size_t i, char made[32])
+{
+    char key[24];
+    snprintf(key, sizeof key, "%zu", i);
+    const char *name = json_string_value(json_object_get(names, key));
+    snprintf(made, 32, "LABEL_%zu", i);
+    return name ? name : made;
+}
+
+static mh_status read_labels(const mh_source *source, const json_t *root, mh_model *model)
+{
+    const json_t *names = json_object_get(root, "id2label");
+    const json_t *number = json_object_get(root, "num_labels");
+    const size_t count = json_is_object(names)     ? json_object_size(names)
+                         : json_is_integer(number) ? (size_t)json_integer_value(number)
+                                                   : 2;
+    char made[32];
+    if (count < 1 || count > LABELS_MAX)
+        return bad_value(source, "id2label", names, "1 to 65536 labels");
+    size_t bytes = count * sizeof(char *);
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(label_of(names, i, made)) + 1;
+    char **labels = mh_alloc(source->context, bytes);
+    if (!labels)
+        return MH_ERROR_MEMORY;
+    char *at = (char *)(labels + count);
+    for (size_t i = 0; i < count; i++) {
+        const char *label = label_of(names, i, made);
+        const size_t size = strlen(label) + 1;
+        labels[i] = memcpy(at, label, size);
+        at += size;
+    }
+    model->labels = labels;
+    model->label_bytes = bytes;
+    model->description.labels = count;
+    return MH_OK;
+}
+
+// ---- config.json
+// ---------------------------------------------------------------------------------
+
+static void set_defaults(mh_description *d)
+{
+    *d = (mh_description){.block = mh_block_config_default(),
+                          .embedding_scale = 1,
+                          .pool_activation = MH_TANH,
+                          .lm_activation = MH_GELU};
+}
+
+static mh_status read_family(const mh_source *source, const json_t *root, mh_model *model)
+{
+    const json_t *type = json_object_get(root, "model_type");
+    const json_t *architecture = json_array_get(json_object_get(root, "architectures"), 0);
+    if (!json_is_string(type))
+        return bad_value(source, "model_type", type, "the name of a model family");
+    model->family = mh_family_find(json_string_value(type));
+    if (!model->family)
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "\"model_type\": found %s, which is not one of: %s",
+                              mh_quote_string(json_string_value(type)).text, mh_family_names());
+    snprintf(model->architecture, sizeof model->architecture, "%s",
+             json_is_string(architecture) ? json_string_value(architecture) : "");
+    return MH_OK;
+}
+
+static mh_status read_description(const mh_source *source, const json_t *root, mh_model *model)
+{
+    mh_description *d = &model->description;
+    set_defaults(d);
+    MH_TRY(read_family(source, root, model));
+    model->family->defaults(d);
+    for (const mh_key *key = model->family->keys; key->name; key++)
+        MH_TRY(read_key(source, root, key, d));
+    if (!d->block.dim_feedforward)
+        d->block.dim_feedforward = 4 * d->block.d_model;
+    if (d->block.d_model % d->block.num_heads && !d->block.head_dim)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "found %zu heads for a width of %zu, expected a divisor",
+                              d->block.num_heads, d->block.d_model);
+    if (d->positions && d->positions <= d->position_offset)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "found %zu positions, expected more than %zu", d->positions,
+                              d->position_offset);
+    return read_labels(source, root, model);
+}
+
+mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model)
+{
+    char path[MH_PATH_BYTES];
+    json_file file;
+    MH_TRY(open_json(context, directory, "config.json", path, &file));
+    mh_status status = read_description(&file.source, file.root, model);
+    close_json(&file);
+    return status;
+}
+
+// ---- sentence-transformers' files, and the tokenizer's limit
+// ---------------------------------------
+
+// Opens a file that may be missing: file->root is then NULL.
+static mh_status open_optional(mh_context *context, const char *directory, const char *name,
+                               char path[MH_PATH_BYTES], json_file *file)
+{
+    *file = (json_file){0};
+    MH_TRY(mh_path_join(context, directory, name, path));
+    if (!mh_file_exists(path))
+        return MH_OK;
+    return open_json(context, directory, name, path, file);
+}
+
+static void read_pooling(const json_t *root, mh_model_info *info)
+{
+    static const struct {
+        const char *key;
+        mh_pooling pooling;
+    } modes[] = {{"pooling_mode_cls_token", MH_POOLING_CLS},
+                 {"pooling_mode_lasttoken", MH_POOLING_LAST},
+                 {"pooling_mode_max_tokens", MH_POOLING_MAX},
+                 {"pooling_mode_mean_tokens", MH_POOLING_MEAN}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (json_is_true(json_object_get(root, modes[i].key)))
+            info->pooling = modes[i].pooling;
+}
+
+static void limit_length(const json_t *value, size_t *length)
+{
+    const json_int_t number = json_integer_value(value);
+    if (json_is_integer(value) && number > 0 && (size_t)number < *length)
+        *length = (size_t)number;
+}
+
+mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_model *model)
+{
+    const mh_description *d = &model->description;
+    mh_model_info *info = &model->info;
+    char path[MH_PATH_BYTES];
+    json_file file;
+    info->max_length = d->positions ? d->positions - d->position_offset : SIZE_VALUE_MAX;
+    info->pooling = d->causal ? MH_POOLING_LAST : MH_POOLING_MEAN;
+    MH_TRY(open_optional(context, directory, "1_Pooling/config.json", path, &file));
+    if (file.root)
+        read_pooling(file.root, info);
+    close_json(&file);
+    MH_TRY(mh_path_join(context, directory, "2_Normalize", path));
+    info->normalize = mh_file_exists(path);
+    MH_TRY(open_optional(context, directory, "sentence_bert_config.json", path, &file));
+    const bool limited = file.root && json_object_get(file.root, "max_seq_length");
+    if (limited)
+        limit_length(json_object_get(file.root, "max_seq_length"), &info->max_length);
+    close_json(&file);
+    MH_TRY(open_optional(context, directory, "tokenizer_config.json", path, &file));
+    if (file.root && !limited)
+        limit_length(json_object_get(file.root, "model_max_length"), &info->max_length);
+    close_json(&file);
+    return MH_OK;
+}

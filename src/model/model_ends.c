@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// The parameters before and after the blocks: embeddings, pooler, classifier and language model
+// head.
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "base/release.h"
+#include "model/model_internal.h"
+#include <stdio.h>
+
+typedef enum end_use { TABLE, VECTOR, MATRIX } end_use;
+
+static const struct {
+    const char *name;
+    end_use use;
+    bool required;
+} ends[MH_ENDS] = {
+    [MH_END_TOKEN] = {"token_embedding.weight", TABLE, true},
+    [MH_END_POSITION] = {"position_embedding.weight", TABLE, true},
+    [MH_END_TYPE] = {"type_embedding.weight", TABLE, true},
+    [MH_END_NORM] = {"embedding_norm.weight", VECTOR, true},
+    [MH_END_NORM_BIAS] = {"embedding_norm.bias", VECTOR, true},
+    [MH_END_POOLER] = {"pooler.weight", MATRIX, false},
+    [MH_END_POOLER_BIAS] = {"pooler.bias", VECTOR, false},
+    [MH_END_CLASSIFIER] = {"classifier.weight", MATRIX, false},
+    [MH_END_CLASSIFIER_BIAS] = {"classifier.bias", VECTOR, false},
+    [MH_END_TRANSFORM] = {"lm_transform.weight", MATRIX, false},
+    [MH_END_TRANSFORM_BIAS] = {"lm_transform.bias", VECTOR, false},
+    [MH_END_LM_NORM] = {"lm_norm.weight", VECTOR, false},
+    [MH_END_LM_NORM_BIAS] = {"lm_norm.bias", VECTOR, false},
+    [MH_END_LM_HEAD] = {"lm_head.weight", MATRIX, false},
+    [MH_END_LM_BIAS] = {"lm_head.bias", VECTOR, false},
+};
+
+// The shape that the description gives an end, as a tensor without data; rank 0: the model has
+// none.
+static mh_tensor shape_of(const mh_description *d, mh_end end)
+{
+    const size_t D = d->block.d_model;
+    const mh_tensor none = {.rank = 0};
+    switch (end) {
+    case MH_END_TOKEN:
+    case MH_END_LM_HEAD:
+        return mh_tensor_2d(NULL, MH_F32, d->vocabulary, D);
+    case MH_END_POSITION:
+        return d->positions ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;
+    case MH_END_TYPE:
+        return d->types ? mh_tensor_2d(NULL, MH_F32, d->types, D) : none;
+    case MH_END_NORM:
+    case MH_END_NORM_BIAS:
+        return d->embedding_norm ? mh_tensor_1d(NULL, MH_F32, D) : none;
+    case MH_END_POOLER:
+    case MH_END_TRANSFORM:
+        return mh_tensor_2d(NULL, MH_F32, D, D);
+    case MH_END_CLASSIFIER:
+        return mh_tensor_2d(NULL, MH_F32, d->labels, D);
+    case MH_END_CLASSIFIER_BIAS:
+        return mh_tensor_1d(NULL, MH_F32, d->labels);
+    case MH_END_LM_BIAS:
+        return mh_tensor_1d(NULL, MH_F32, d->vocabulary);
+    case MH_END_POOLER_BIAS:
+    case MH_END_TRANSFORM_BIAS:
+    case MH_END_LM_NORM:
+    case MH_END_LM_NORM_BIAS:
+        return mh_tensor_1d(NULL, MH_F32, D);
+    case MH_ENDS:
+        break;
+    }
+    return none;
+}
+
+// Which ends the model has: those that it needs, and the others where the file has them. A tied
+// head is the token table, whatever the file has.
+static void find_ends(const mh_weight_source *source, mh_model *model)
+{
+    const mh_description *d = &model->description;
+    for (int i = 0; i < MH_ENDS; i++) {
+        mh_tensor shape = shape_of(d, (mh_end)i);
+        if (!ends[i].required && !mh_weights_have(source, ends[i].name))
+            shape.rank = 0;
+        if (i == MH_END_LM_HEAD && d->tied)
+            shape.rank = 0;
+        model->ends[i] = shape;
+    }
+}
+
+// Whether an end stays where it is in the file: tables of a model for inference.
+static bool stays_in_file(const mh_weight_source *source, const mh_model *model, int end,
+                          mh_tensor *view)
+{
+    return ends[end].use == TABLE && !model->trainable &&
+           mh_weights_view(source, ends[end].name, view) &&
+           mh_tensor_same_shape(view, &model->ends[end]);
+}
+
+// Memory for all ends that are copied.
+static mh_status allocate(mh_context *context, const mh_weight_source *source, mh_model *model)
+{
+    mh_tensor view;
+    for (int i = 0; i < MH_ENDS; i++)
+        if (model->ends[i].rank && !stays_in_file(source, model, i, &view) &&
+            (ends[i].use != MATRIX || model->trainable))
+            model->floats += mh_tensor_count(&model->ends[i]);
+    model->values = mh_alloc(context, model->floats * sizeof(float));
+    return model->values ? MH_OK : MH_ERROR_MEMORY;
+}
+
+// A matrix for products: packed from the file, or from a copy where the file has another layout.
+static mh_status pack(mh_context *context, const mh_tensor *weight, mh_precision precision,
+                      mh_packed_matrix **packed)
+{
+    const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
+    return mh_matrix_pack(context, precision, &transposed, packed);
+}
+
+static mh_status load_end(mh_context *context, mh_weight_source *source, mh_model *model, int i,
+                          float **next)
+{
+    mh_tensor *end = &model->ends[i], view;
+    if (!end->rank)
+        return MH_OK;
+    if (stays_in_file(source, model, i, &view)) {
+        *end = view;
+        return MH_OK;
+    }
+    if (ends[i].use == MATRIX && !model->trainable) {
+        if (!mh_weights_view(source, ends[i].name, &view) || !mh_tensor_same_shape(&view, end))
+            return mh_weights_copy(source, ends[i].name, end); // which says what is wrong
+        *end = view;
+        return pack(context, &view, model->precision, &model->packed[i]);
+    }
+    end->data = *next;
+    *next += mh_tensor_count(end);
+    return mh_weights_copy(source, ends[i].name, end);
+}
+
+// A trainable model's ends as a list of parameters.
+static void list_parameters(mh_model *model)
+{
+    for (int i = 0; i < MH_ENDS && model->trainable; i++) {
+        const mh_tensor *end = &model->ends[i];
+        if (!end->rank)
+            continue;
+        mh_parameter *p = &model->list[model->parameters.count++];
+        *p = (mh_parameter){.rank = end->rank,
+                            .shape = {end->shape[0], end->rank > 1 ? end->shape[1] : 0},
+                            .offset = (size_t)((float *)end->data - model->values),
+                            .count = mh_tensor_count(end)};
+        snprintf(p->name, sizeof p->name, "%s", ends[i].name);
+    }
+    model->parameters.list = model->list;
+    model->parameters.floats = model->trainable ? model->floats : 0;
+    model->parameters.values = model->values;
+}
+
+mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model)
+{
+    find_ends(source, model);
+    MH_TRY(allocate(context, source, model));
+    float *next = model->values;
+    for (int i = 0; i < MH_ENDS; i++)
+        MH_TRY(load_end(context, source, model, i, &next));
+    list_parameters(model);
+    // A tied head is the token table, packed as well where logits are wanted.
+    const bool head = model->description.causal || model->ends[MH_END_TRANSFORM].rank;
+    if (model->description.tied && head) {
+        model->ends[MH_END_LM_HEAD] = model->ends[MH_END_TOKEN];
+        if (!model->trainable)
+            MH_TRY(pack(context, &model->ends[MH_END_TOKEN], model->precision,
+                        &model->packed[MH_END_LM_HEAD]));
+    }
+    return MH_OK;
+}
+
+void mh_model_free_ends(mh_model *model)
+{
+    for (int i = 0; i < MH_ENDS; i++)
+        mh_packed_matrix_free(model->packed[i]);
+    mh_release(&model->allocator, model->values, model->floats * sizeof(float));
+}

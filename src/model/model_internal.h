@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Internals of a pretrained model:
+//
+//     ids -> embeddings -> blocks (nn) -> final hidden states -> heads
+//
+// The parameters before and after the blocks are its ends. In a model for inference, tables are
+// views of the mapped file, and matrices are packed.
+#ifndef MH_MODEL_MODEL_INTERNAL_H
+#define MH_MODEL_MODEL_INTERNAL_H
+
+#include "families/family.h"
+#include <multihead/io.h>
+#include <multihead/ops.h>
+#include <multihead/pretrained.h>
+
+typedef enum mh_end {
+    MH_END_TOKEN,    // (V, D)
+    MH_END_POSITION, // (positions, D)
+    MH_END_TYPE,     // (types, D)
+    MH_END_NORM,     // (D): of the embeddings
+    MH_END_NORM_BIAS,
+    MH_END_POOLER, // (D, D)
+    MH_END_POOLER_BIAS,
+    MH_END_CLASSIFIER, // (labels, D)
+    MH_END_CLASSIFIER_BIAS,
+    MH_END_TRANSFORM, // (D, D): of the masked language model's head
+    MH_END_TRANSFORM_BIAS,
+    MH_END_LM_NORM,
+    MH_END_LM_NORM_BIAS,
+    MH_END_LM_HEAD, // (V, D)
+    MH_END_LM_BIAS, // (V)
+    MH_ENDS,
+} mh_end;
+
+struct mh_model {
+    mh_allocator allocator;
+    const mh_family *family;
+    mh_description description;
+    mh_model_info info;
+    char architecture[64];
+    char **labels; // (info.labels), one block of memory
+    size_t label_bytes;
+    bool trainable;
+    mh_precision precision;
+    mh_tensor_file *file;
+    mh_transformer *transformer;
+    mh_tokenizer *tokenizer;
+    mh_tensor ends[MH_ENDS];           // data NULL: the model has none
+    mh_packed_matrix *packed[MH_ENDS]; // of those that are multiplied
+    float *values;                     // of ends that are not views of the file
+    size_t floats;
+    mh_parameter list[MH_ENDS]; // of a trainable model's ends
+    mh_parameters parameters;
+};
+
+// config.json: the family, description, labels and architecture.
+mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model);
+
+// 1_Pooling/config.json, modules.json, sentence_bert_config.json, tokenizer_config.json.
+mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_model *model);
+
+// ---- weights
+// --------------------------------------------------------------------------------------
+
+typedef struct mh_weight_source {
+    mh_context *context;
+    const mh_family *family;
+    const mh_tensor_file *file;
+    const char *path;   // for messages
+    const char *root;   // before all names of this file, "" as a rule
+    const char *prefix; // and before those that are not absolute
+    const mh_block_config *block;
+    size_t layers;
+    float *staging; // for matrices that several tensors make up
+    size_t staging_floats;
+} mh_weight_source;
+
+// Chooses the prefix. Error: MH_ERROR_FORMAT if none fits.
+mh_status mh_weights_begin(mh_weight_source *source);
+void mh_weights_end(mh_weight_source *source);
+
+// Whether the file has the tensors of this parameter.
+bool mh_weights_have(const mh_weight_source *source, const char *name);
+
+// A view of the one tensor that is this parameter, oriented as the parameter. False if there is
+// none, or if several make it up.
+bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view);
+
+// Copies a parameter of this shape to `to`, converting it. Errors: MH_ERROR_FORMAT, naming the
+// tensor that is missing or has another shape or type.
+mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to);
+
+// All parameters of the Transformer: copied, or packed one by one.
+mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer);
+
+// Reports tensors of the file that no rule names through the log.
+void mh_weights_report_surplus(const mh_weight_source *source);
+
+// The ends that the file has.
+mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model);
+void mh_model_free_ends(mh_model *model);
+
+// Checks the input, and that the model can be trained if there is a tape.
+mh_status mh_model_check_input(mh_context *context, const mh_model *model,
+                               const mh_model_input *input);
+
+// The rows of an input.
+static inline size_t mh_model_rows(const mh_model_input *input)
+{
+    return (size_t)input->starts[input->sequences];
+}
+
+// What the embeddings of an input are made of: token type ids and positions (rows).
+void mh_model_indices(const mh_model *model, const mh_model_input *input, int32_t *types,
+                      int32_t *positions);
+
+// x (rows, D) f32 = the sum of the tables' rows, before the norm; `scratch` is as large.
+mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
+                              const mh_model_input *input, const int32_t *types,
+                              const int32_t *positions, float *scratch, mh_tensor *x);
+
+// The options of the blocks' forward and backward pass.
+mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);
+
+// y = activation(x W^T + b); activation NULL: none. The bias may be missing.
+mh_status mh_model_apply(mh_context *context, const mh_model *model, mh_end weight, mh_end bias,
+                         const mh_activation *activation, const mh_tensor *x, mh_tensor *y);
+
+// The first tokens' rows of all sequences into `first` (sequences, D).
+mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,
+                                const mh_tensor *hidden, mh_tensor *first);
+
+#endif

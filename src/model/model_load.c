@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+// Loading a pretrained model: config.json, then the weights, then the tokenizer.
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "base/release.h"
+#include "base/sized_struct.h"
+#include "model/model_internal.h"
+#include "support/directory.h"
+#include "support/file.h"
+#include <string.h>
+
+// ---- files
+// ---------------------------------------------------------------------------------------
+
+static const char *const weight_files[] = {
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+};
+
+static mh_status open_weights(mh_context *context, const char *directory, mh_model *model,
+                              char path[MH_PATH_BYTES])
+{
+    for (size_t i = 0; i < sizeof weight_files / sizeof *weight_files; i++) {
+        MH_TRY(mh_path_join(context, directory, weight_files[i], path));
+        if (mh_file_exists(path))
+            return mh_tensor_file_open(context, path, &model->file);
+    }
+    return mh_fail(context, MH_ERROR_FILE,
+                   "%s: expected weights there: model.safetensors, pytorch_model.bin, or one of "
+                   "them in shards with an .index.json",
+                   directory);
+}
+
+// ---- blocks
+// --------------------------------------------------------------------------------------
+
+static mh_status create_blocks(mh_context *context, mh_model *model)
+{
+    enum { MOST_LAYERS = 4096 };
+    const mh_description *d = &model->description;
+    if (d->layers > MOST_LAYERS)
+        return mh_fail(context, MH_ERROR_FORMAT, "layers: found %zu, expected at most %d",
+                       d->layers, MOST_LAYERS);
+    const mh_block_config **blocks = mh_alloc(context, d->layers * sizeof *blocks);
+    if (!blocks)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < d->layers; i++)
+        blocks[i] = &d->block;
+    mh_stack_config stack = mh_stack_config_default();
+    stack.layers = d->layers;
+    stack.blocks = blocks;
+    stack.final_norm = d->final_norm;
+    mh_status status =
+        mh_transformer_create_blocks(context, &stack, NULL, model->trainable, &model->transformer);
+    mh_free(context, blocks, d->layers * sizeof *blocks);
+    return status;
+}
+
+static mh_status load_weights(mh_context *context, const char *path, mh_model *model)
+{
+    mh_weight_source source = {.context = context,
+                               .family = model->family,
+                               .file = model->file,
+                               .path = path,
+                               .root = "",
+                               .block = &model->description.block,
+                               .layers = model->description.layers};
+    MH_TRY(mh_weights_begin(&source));
+    mh_status status = mh_weights_load_blocks(&source, model->transformer);
+    if (!status)
+        status = mh_model_load_ends(context, &source, model);
+    if (!status)
+        mh_weights_report_surplus(&source);
+    mh_weights_end(&source);
+    return status;
+}
+
+// ---- what it is
+// ----------------------------------------------------------------------------------
+
+// Heads that share their tensors' names with a sequence classifier, but mean something else.
+static bool is_sequence_classifier(const mh_model *model)
+{
+    return model->ends[MH_END_CLASSIFIER].rank &&
+           (!*model->architecture || strstr(model->architecture, "ForSequenceClassification"));
+}
+
+static size_t count_parameters(const mh_model *model)
+{
+    const mh_parameters *parameters = mh_transformer_parameters(model->transformer);
+    size_t count = 0;
+    for (size_t i = 0; i < parameters->count; i++)
+        count += parameters->list[i].count;
+    for (int i = 0; i < MH_ENDS; i++)
+        if (model->ends[i].rank && !(i == MH_END_LM_HEAD && model->description.tied))
+            count += mh_tensor_count(&model->ends[i]);
+    return count;
+}
+
+static void set_info(mh_model *model)
+{
+    const mh_description *d = &model->description;
+    const mh_block_config *b = &d->block;
+    mh_model_info *info = &model->info;
+    info->family = model->family->model_type;
+    info->architecture = model->architecture;
+    info->abilities = MH_CAN_EMBED;
+    if (model->ends[MH_END_LM_HEAD].rank)
+        info->abilities |= d->causal ? MH_CAN_GENERATE : MH_CAN_FILL;
+    if (is_sequence_classifier(model)) {
+        info->abilities |= MH_CAN_CLASSIFY;
+        info->labels = d->labels;
+    }
+    info->layers = d->layers;
+    info->d_model = b->d_model;
+    info->heads = b->num_heads;
+    info->kv_heads = b->kv_heads ? b->kv_heads : b->num_heads;
+    info->head_dim = b->head_dim ? b->head_dim : b->d_model / b->num_heads;
+    info->dim_feedforward = b->dim_feedforward;
+    info->vocabulary = d->vocabulary;
+    info->causal = d->causal;
+    info->parameters = count_parameters(model);
+    for (size_t i = 0; i < mh_tensor_file_count(model->file); i++) {
+        mh_tensor t;
+        mh_tensor_file_at(model->file, i, &t);
+        info->file_bytes += mh_tensor_count(&t) * mh_dtype_size(t.dtype);
+    }
+    info->memory_bytes = mh_transformer_bytes(model->transformer) + model->floats * sizeof(float);
+    for (int i = 0; i < MH_ENDS; i++)
+        info->memory_bytes += mh_packed_matrix_bytes(model->packed[i]);
+}
+
+// ---- create and free
+// -----------------------------------------------------------------------------
+
+static mh_status load(mh_context *context, const char *directory, mh_model *model)
+{
+    char path[MH_PATH_BYTES];
+    MH_TRY(mh_model_read_config(context, directory, model));
+    model->description.block.precision = model->precision;
+    MH_TRY(mh_model_read_settings(context, directory, model));
+    MH_TRY(open_weights(context, directory, model, path));
+    MH_TRY(create_blocks(context, model));
+    MH_TRY(load_weights(context, path, model));
+    set_info(model);
+    return MH_OK;
+}
+
+mh_status mh_model_load(mh_context *context, const char *directory, const mh_model_options *options,
+                        mh_model **model)
+{
+    mh_model_options own = mh_model_options_default();
+    MH_TRY(MH_NEED(context, {"directory", directory}, {"model", model}));
+    *model = NULL;
+    MH_TRY(MH_READ_STRUCT(context, mh_model_options, options, &own));
+    mh_model *m = mh_alloc(context, sizeof *m);
+    if (!m)
+        return MH_ERROR_MEMORY;
+    *m = (mh_model){.allocator = mh_context_allocator(context),
+                    .trainable = own.trainable,
+                    .precision = own.precision};
+    mh_status status = load(context, directory, m);
+    if (status)
+        mh_model_free(m);
+    else
+        *model = m;
+    return status;
+}
+
+void mh_model_free(mh_model *model)
+{
+    if (!model)
+        return;
+    const mh_allocator allocator = model->allocator;
+    mh_model_free_ends(model);
+    mh_transformer_free(model->transformer);
+    mh_tokenizer_free(model->tokenizer);
+    mh_tensor_file_free(model->file);
+    mh_release(&allocator, model->labels, model->label_bytes);
+    allocator.release(allocator.user, model, sizeof *model);
+}
+
+const mh_model_info *mh_model_describe(const mh_model *model) { return &model->info; }
+
+const char *mh_model_label(const mh_model *model, size_t i)
+{
+    return i < model->info.labels ? model->labels[i] : NULL;
+}
+
+const mh_tokenizer *mh_model_tokenizer(const mh_model *model) { return model->tokenizer; }
+
+const mh_transformer *mh_model_transformer(const mh_model *model) { return model->transformer; }

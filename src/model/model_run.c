@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+// Running a pretrained model: token embeddings, blocks, and the heads.
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "base/sized_struct.h"
+#include "model/model_internal.h"
+#include <math.h>
+#include <string.h>
+
+// ---- input
+// ---------------------------------------------------------------------------------------
+
+mh_status mh_model_check_input(mh_context *context, const mh_model *model,
+                               const mh_model_input *input)
+{
+    mh_model_input own;
+    MH_TRY(MH_NEED(context, {"model", model}, {"input", input}));
+    MH_TRY(MH_READ_STRUCT(context, mh_model_input, input, &own));
+    if (input->struct_size < sizeof own) // of the first version
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "mh_model_input.struct_size: found %zu, expected %zu as "
+                       "mh_model_input_default() sets it",
+                       input->struct_size, sizeof own);
+    MH_TRY(MH_NEED(context, {"starts", input->starts}, {"ids", input->ids}));
+    const mh_description *d = &model->description;
+    const size_t most = d->positions ? d->positions - d->position_offset : SIZE_MAX;
+    for (size_t b = 0; b < input->sequences; b++) {
+        const int64_t length = input->starts[b + 1] - input->starts[b];
+        if (input->starts[0] != 0 || length < 0)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "starts[%zu]: found %lld, expected 0, ... in order", b,
+                           (long long)input->starts[b]);
+        if ((size_t)length > most)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "sequence %zu: found %lld tokens, expected at most %zu, the model's "
+                           "positions",
+                           b, (long long)length, most);
+    }
+    if (input->tape && !model->trainable)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "tape: found one, expected NULL: this model is for inference");
+    return MH_OK;
+}
+
+// ---- embeddings
+// ----------------------------------------------------------------------------------
+
+void mh_model_indices(const mh_model *model, const mh_model_input *input, int32_t *types,
+                      int32_t *positions)
+{
+    const size_t rows = mh_model_rows(input), offset = model->description.position_offset;
+    memset(types, 0, rows * sizeof *types);
+    if (input->types)
+        memcpy(types, input->types, rows * sizeof *types);
+    for (size_t b = 0; b < input->sequences; b++)
+        for (int64_t i = input->starts[b]; i < input->starts[b + 1]; i++)
+            positions[i] = (int32_t)(offset + (size_t)(i - input->starts[b]));
+}
+
+// x += table[indices], through `rows` (rows, D).
+static mh_status add_table(mh_context *context, const mh_tensor *table, const int32_t *indices,
+                           float *rows, mh_tensor *x)
+{
+    const mh_tensor ids = mh_tensor_1d((int32_t *)indices, MH_I32, x->shape[0]);
+    mh_tensor y = mh_tensor_2d(rows, MH_F32, x->shape[0], x->shape[1]);
+    MH_TRY(mh_embedding(context, table, &ids, 1, &y));
+    return mh_add(context, x, &y, x);
+}
+
+mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
+                              const mh_model_input *input, const int32_t *types,
+                              const int32_t *positions, float *scratch, mh_tensor *x)
+{
+    const mh_description *d = &model->description;
+    const mh_tensor ids = mh_tensor_1d((int32_t *)input->ids, MH_I32, x->shape[0]);
+    MH_TRY(mh_embedding(context, &model->ends[MH_END_TOKEN], &ids, d->embedding_scale, x));
+    if (d->types) // first, as BERT adds them
+        MH_TRY(add_table(context, &model->ends[MH_END_TYPE], types, scratch, x));
+    if (d->positions)
+        MH_TRY(add_table(context, &model->ends[MH_END_POSITION], positions, scratch, x));
+    return MH_OK;
+}
+
+// x (rows, D) = the embeddings; memory for as many floats and two indices per row.
+static mh_status embed_tokens(mh_context *context, const mh_model *model,
+                              const mh_model_input *input, float *scratch, int32_t *indices,
+                              mh_tensor *x)
+{
+    int32_t *types = indices, *positions = indices + x->shape[0];
+    mh_model_indices(model, input, types, positions);
+    MH_TRY(mh_model_sum_tables(context, model, input, types, positions, scratch, x));
+    if (!model->description.embedding_norm)
+        return MH_OK;
+    return mh_layer_norm(context, x, &model->ends[MH_END_NORM], &model->ends[MH_END_NORM_BIAS],
+                         model->description.block.norm_eps, x, NULL, NULL);
+}
+
+// ---- hidden states
+// -------------------------------------------------------------------------------
+
+mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input)
+{
+    mh_transformer_options o = mh_transformer_options_default();
+    o.src_causal = model->description.causal;
+    o.sequences = input->sequences;
+    o.src_starts = input->starts;
+    o.taps = input->taps;
+    o.tap_count = input->tap_count;
+    o.disabled_heads = input->disabled_heads;
+    o.tape = input->tape;
+    return o;
+}
+
+static mh_status hidden_with(mh_context *context, const mh_model *model,
+                             const mh_model_input *input, float *memory, mh_tensor *hidden)
+{
+    const size_t rows = hidden->shape[0], D = hidden->shape[1];
+    mh_tensor x = mh_tensor_2d(memory, MH_F32, rows, D);
+    const mh_transformer_options o = mh_model_block_options(model, input);
+    MH_TRY(embed_tokens(context, model, input, memory + rows * D,
+                        (int32_t *)(memory + 2 * rows * D), &x));
+    return mh_transformer_forward(context, model->transformer, &o, &x, NULL, hidden);
+}
+
+mh_status mh_model_hidden(mh_context *context, const mh_model *model, const mh_model_input *input,
+                          mh_tensor *hidden)
+{
+    MH_TRY(mh_model_check_input(context, model, input));
+    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    char found[128];
+    if (!hidden || hidden->rank != 2 || hidden->shape[0] != rows || hidden->shape[1] != D)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "hidden: found %s, expected (%zu, %zu)",
+                       hidden ? mh_tensor_describe(hidden, found, sizeof found) : "NULL", rows, D);
+    if (rows == 0)
+        return MH_OK;
+    const size_t bytes = (2 * D + 2) * rows * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_status status = hidden_with(context, model, input, memory, hidden);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
+// ---- heads
+// ---------------------------------------------------------------------------------------
+
+static mh_status need_head(mh_context *context, const mh_model *model, mh_end end, const char *what)
+{
+    MH_TRY(MH_NEED(context, {"model", model}));
+    if (model->ends[end].rank)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_UNSUPPORTED, "this model (%s%s%s) has no %s",
+                   model->info.family, *model->architecture ? ", " : "", model->architecture, what);
+}
+
+mh_status mh_model_apply(mh_context *context, const mh_model *model, mh_end weight, mh_end bias,
+                         const mh_activation *activation, const mh_tensor *x, mh_tensor *y)
+{
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = model->precision;
+    o.packed = model->packed[weight];
+    o.bias = model->ends[bias].rank ? &model->ends[bias] : NULL;
+    o.activation = activation;
+    return mh_linear(context, &o, x, o.packed ? NULL : &model->ends[weight], y);
+}
+
+// What the masked language model's head does before the product with the vocabulary.
+static mh_status transform(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                           mh_tensor *y)
+{
+    const mh_description *d = &model->description;
+    MH_TRY(mh_model_apply(context, model, MH_END_TRANSFORM, MH_END_TRANSFORM_BIAS,
+                          &d->lm_activation, hidden, y));
+    return mh_layer_norm(context, y, &model->ends[MH_END_LM_NORM],
+                         &model->ends[MH_END_LM_NORM_BIAS], d->block.norm_eps, y, NULL, NULL);
+}
+
+mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                          mh_tensor *logits)
+{
+    MH_TRY(need_head(context, model, MH_END_LM_HEAD, "language model head"));
+    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
+    if (!model->ends[MH_END_TRANSFORM].rank)
+        return mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, hidden, logits);
+    const size_t bytes = mh_tensor_count(hidden) * sizeof(float);
+    float *memory = hidden->rank == 2 ? mh_alloc(context, bytes) : NULL;
+    if (!memory)
+        return hidden->rank == 2 ? MH_ERROR_MEMORY
+                                 : mh_fail(context, MH_ERROR_ARGUMENT, "hidden: expected (n, D)");
+    mh_tensor y = mh_tensor_2d(memory, MH_F32, hidden->shape[0], hidden->shape[1]);
+    mh_status status = transform(context, model, hidden, &y);
+    if (!status)
+        status = mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, &y, logits);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
+mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,
+                                const mh_tensor *hidden, mh_tensor *first)
+{
+    for (size_t b = 0; b < input->sequences; b++) {
+        if (input->starts[b] == input->starts[b + 1])
+            return mh_fail(context, MH_ERROR_ARGUMENT, "sequence %zu: found no tokens", b);
+        const mh_tensor from = mh_tensor_slice(*hidden, 0, (size_t)input->starts[b], 1);
+        mh_tensor to = mh_tensor_slice(*first, 0, b, 1);
+        MH_TRY(mh_tensor_copy(context, &from, &to));
+    }
+    return MH_OK;
+}
+
+static mh_status pool_with(mh_context *context, const mh_model *model, const mh_model_input *input,
+                           const mh_tensor *hidden, float *memory, mh_tensor *pooled)
+{
+    mh_tensor first =
+        mh_tensor_2d(memory, MH_F32, input->sequences, model->description.block.d_model);
+    MH_TRY(mh_model_first_tokens(context, input, hidden, &first));
+    return mh_model_apply(context, model, MH_END_POOLER, MH_END_POOLER_BIAS,
+                          &model->description.pool_activation, &first, pooled);
+}
+
+mh_status mh_model_pool(mh_context *context, const mh_model *model, const mh_model_input *input,
+                        const mh_tensor *hidden, mh_tensor *pooled)
+{
+    MH_TRY(need_head(context, model, MH_END_POOLER, "pooler"));
+    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"pooled", pooled}));
+    MH_TRY(mh_model_check_input(context, model, input));
+    const size_t bytes = input->sequences * model->description.block.d_model * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_status status = pool_with(context, model, input, hidden, memory, pooled);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
+mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh_model_input *input,
+                            const mh_tensor *hidden, mh_tensor *logits)
+{
+    MH_TRY(MH_NEED(context, {"model", model}));
+    if (!(model->info.abilities & MH_CAN_CLASSIFY))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "this model (%s%s%s) has no sequence classifier", model->info.family,
+                       *model->architecture ? ", " : "", model->architecture);
+    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
+    MH_TRY(mh_model_check_input(context, model, input));
+    const size_t D = model->description.block.d_model;
+    const size_t bytes = 2 * input->sequences * D * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_tensor pooled = mh_tensor_2d(memory + input->sequences * D, MH_F32, input->sequences, D);
+    mh_status status = model->ends[MH_END_POOLER].rank
+                           ? pool_with(context, model, input, hidden, memory, &pooled)
+                           : mh_model_first_tokens(context, input, hidden, &pooled);
+    if (!status)
+        status = mh_model_apply(context, model, MH_END_CLASSIFIER, MH_END_CLASSIFIER_BIAS, NULL,
+                                &pooled, logits);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
+// ---- sentence embeddings
+// -------------------------------------------------------------------------
+
+// One sequence's token vectors (count, D) pooled into `to`, in double and in order: the result does
+// not depend on the batch.
+static void pool_sequence(mh_pooling pooling, const float *rows, size_t count, size_t D,
+                          bool normalize, float *to)
+{
+    double square = 0;
+    for (size_t d = 0; d < D; d++) {
+        double value =
+            pooling == MH_POOLING_LAST ? (double)rows[(count - 1) * D + d] : (double)rows[d];
+        for (size_t i = 1; i < count && pooling == MH_POOLING_MEAN; i++)
+            value += (double)rows[i * D + d];
+        for (size_t i = 1; i < count && pooling == MH_POOLING_MAX; i++)
+            value = fmax(value, (double)rows[i * D + d]);
+        if (pooling == MH_POOLING_MEAN)
+            value /= (double)count;
+        to[d] = (float)value;
+        square += (double)to[d] * (double)to[d];
+    }
+    const double length = sqrt(square);
+    for (size_t d = 0; d < D && normalize && length > 0; d++)
+        to[d] = (float)((double)to[d] / length);
+}
+
+typedef struct pool_job {
+    mh_pooling pooling;
+    bool normalize;
+    const mh_model_input *input;
+    const float *hidden;
+    const mh_tensor *embeddings;
+} pool_job;
+
+static void pool_one(void *arg, size_t b, size_t worker)
+{
+    const pool_job *job = arg;
+    const size_t D = job->embeddings->shape[1];
+    const size_t begin = (size_t)job->input->starts[b], end = (size_t)job->input->starts[b + 1];
+    (void)worker;
+    pool_sequence(job->pooling, job->hidden + begin * D, end - begin, D, job->normalize,
+                  (float *)job->embeddings->data + (ptrdiff_t)b * job->embeddings->stride[0]);
+}
+
+static mh_status check_embeddings(mh_context *context, const mh_model *model, mh_pooling pooling,
+                                  const mh_model_input *input, const mh_tensor *embeddings)
+{
+    char found[128];
+    const size_t D = model->description.block.d_model;
+    if (pooling < MH_POOLING_MEAN || pooling > MH_POOLING_MAX)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "pooling: found %d, expected an mh_pooling",
+                       (int)pooling);
+    if (embeddings->rank != 2 || embeddings->dtype != MH_F32 || embeddings->stride[1] != 1 ||
+        embeddings->shape[0] != input->sequences || embeddings->shape[1] != D)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "embeddings: found %s, expected f32 (%zu, %zu) with contiguous rows",
+                       mh_tensor_describe(embeddings, found, sizeof found), input->sequences, D);
+    for (size_t b = 0; b < input->sequences; b++)
+        if (input->starts[b] == input->starts[b + 1])
+            return mh_fail(context, MH_ERROR_ARGUMENT, "sequence %zu: found no tokens", b);
+    return MH_OK;
+}
+
+mh_status mh_model_embed(mh_context *context, const mh_model *model, mh_pooling pooling,
+                         bool normalize, const mh_model_input *input, mh_tensor *embeddings)
+{
+    MH_TRY(mh_model_check_input(context, model, input));
+    MH_TRY(MH_NEED(context, {"embeddings", embeddings}));
+    MH_TRY(check_embeddings(context, model, pooling, input, embeddings));
+    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    float *memory = mh_alloc(context, rows * D * sizeof(float));
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, D);
+    mh_status status = mh_model_hidden(context, model, input, &hidden);
+    const pool_job job = {pooling, normalize, input, memory, embeddings};
+    if (!status)
+        mh_parallel_for(context, input->sequences, pool_one, (void *)&job);
+    mh_free(context, memory, rows * D * sizeof(float));
+    return status;
+}

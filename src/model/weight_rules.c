@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// Weights by a family's rules: from the name of a parameter to the tensors of a file that make it
+// up.
+//
+//     layers.3.self_attn.in_proj_weight
+//       stem "layers.3.self_attn.in_proj", suffix ".weight"
+//       rules whose target is "layers.%.self_attn.in_proj": parts Q, K, V
+//       prefix + "encoder.layer.3.attention.self.query" + ".weight", ...
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "model/model_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 512 };
+
+// ---- names
+// ---------------------------------------------------------------------------------------
+
+// Whether `name` is `pattern`, in which % stands for a number and a final * for anything.
+static bool matches(const char *pattern, size_t size, const char *name, size_t *number)
+{
+    const char *end = pattern + size;
+    for (; pattern < end; pattern++) {
+        if (*pattern == '*' && pattern + 1 == end)
+            return true;
+        if (*pattern != '%') {
+            if (*name++ != *pattern)
+                return false;
+            continue;
+        }
+        if (*name < '0' || *name > '9')
+            return false;
+        size_t value = 0;
+        for (; *name >= '0' && *name <= '9'; name++)
+            value = value < 1000000 ? value * 10 + (size_t)(*name - '0') : value;
+        if (number)
+            *number = value;
+    }
+    return *name == '\0';
+}
+
+// "layers.3.norm1.weight" is stem "layers.3.norm1" and suffix ".weight".
+static const char *split_name(const char *name, char stem[NAME_MAX_BYTES])
+{
+    static const char *const suffixes[] = {"weight", "bias"};
+    const size_t size = strlen(name);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t length = strlen(suffixes[i]) + 1;
+        if (size < length || size - length >= NAME_MAX_BYTES ||
+            strcmp(name + size - length + 1, suffixes[i]) != 0)
+            continue;
+        memcpy(stem, name, size - length);
+        stem[size - length] = '\0';
+        return i == 0 ? ".weight" : ".bias";
+    }
+    snprintf(stem, NAME_MAX_BYTES, "%s", name);
+    return "";
+}
+
+// The alternative of a rule's source that begins at `at`, with the layer's number put in.
+static void make_name(const char *root, const char *prefix, const char *at, size_t size,
+                      size_t layer, const char *suffix, char name[NAME_MAX_BYTES])
+{
+    const bool absolute = *at == '/';
+    size_t used = (size_t)snprintf(name, NAME_MAX_BYTES, "%s%s", root, absolute ? "" : prefix);
+    at += absolute, size -= absolute;
+    for (size_t i = 0; i < size && used < NAME_MAX_BYTES - 32; i++)
+        if (at[i] == '%')
+            used += (size_t)snprintf(name + used, NAME_MAX_BYTES - used, "%zu", layer);
+        else
+            name[used++] = at[i];
+    snprintf(name + used, NAME_MAX_BYTES - used, "%s", suffix);
+}
+
+static const char *old_suffix(const char *suffix)
+{
+    return strcmp(suffix, ".weight") == 0 ? ".gamma" : ".beta";
+}
+
+// Finds the tensor of a rule; `name` is then its name, or the first one that was tried.
+static bool find(const mh_weight_source *source, const char *prefix, const mh_tensor_rule *rule,
+                 size_t layer, const char *suffix, char name[NAME_MAX_BYTES], mh_tensor *tensor)
+{
+    char first[NAME_MAX_BYTES] = "";
+    for (const char *at = rule->source; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        const size_t size = strcspn(at, "|");
+        make_name(source->root, prefix, at, size, layer, suffix, name);
+        if (!*first)
+            memcpy(first, name, NAME_MAX_BYTES);
+        if (mh_tensor_file_find(source->file, name, tensor))
+            return true;
+        make_name(source->root, prefix, at, size, layer, old_suffix(suffix), name);
+        if (mh_tensor_file_find(source->file, name, tensor))
+            return true;
+    }
+    memcpy(name, first, NAME_MAX_BYTES);
+    return false;
+}
+
+// ---- parts
+// ---------------------------------------------------------------------------------------
+
+// The rows of a parameter of `rows` rows that a part is.
+static void part_rows(const mh_block_config *b, mh_part part, size_t rows, size_t *first,
+                      size_t *count)
+{
+    const size_t H = b->num_heads, G = b->kv_heads ? b->kv_heads : H;
+    const size_t E = b->head_dim ? b->head_dim : b->d_model / H;
+    const size_t Ev = b->value_dim ? b->value_dim : E;
+    const size_t firsts[] = {0, 0, H * E, (H + G) * E, 0, rows / 2};
+    const size_t counts[] = {rows, H * E, G * E, G * Ev, rows / 2, rows - rows / 2};
+    *first = firsts[part];
+    *count = counts[part];
+}
+
+static mh_status wrong_shape(const mh_weight_source *source, const char *name,
+                             const mh_tensor *found, const mh_tensor *expected)
+{
+    char a[128], b[128];
+    return mh_fail(source->context, MH_ERROR_FORMAT, "%s: tensor \"%s\": found %s, expected %s",
+                   source->path, name, mh_tensor_describe(found, a, sizeof a),
+                   mh_tensor_describe(expected, b, sizeof b) + strlen("f32 "));
+}
+
+static bool is_float(mh_dtype dtype)
+{
+    return dtype == MH_F32 || dtype == MH_F64 || dtype == MH_BF16 || dtype == MH_F16;
+}
+
+// One part, as the parameter has it: checked against `to`.
+static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule *rule,
+                           const char *name, mh_tensor from, mh_tensor *to)
+{
+    if (rule->transposed && from.rank == 2)
+        from = mh_tensor_swap(from, 0, 1);
+    if (!is_float(from.dtype) || from.rank != to->rank || !mh_tensor_same_shape(&from, to))
+        return wrong_shape(source, name, &from, to);
+    return mh_tensor_copy(source->context, &from, to);
+}
+
+// ---- parameters
+// ----------------------------------------------------------------------------------
+
+// The next rule from `rule` on whose target is this stem, or NULL.
+static const mh_tensor_rule *next_rule(const mh_tensor_rule *rule, const char *stem, size_t *layer)
+{
+    for (; rule->source; rule++)
+        if (matches(rule->target, strlen(rule->target), stem, layer))
+            return rule;
+    return NULL;
+}
+
+bool mh_weights_have(const mh_weight_source *source, const char *name)
+{
+    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
+    const char *suffix = split_name(name, stem);
+    size_t layer = 0;
+    mh_tensor tensor;
+    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
+    return rule && find(source, source->prefix, rule, layer, suffix, tried, &tensor);
+}
+
+bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view)
+{
+    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
+    const char *suffix = split_name(name, stem);
+    size_t layer = 0;
+    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
+    if (!rule || rule->part != MH_PART_ALL ||
+        !find(source, source->prefix, rule, layer, suffix, tried, view))
+        return false;
+    if (rule->transposed && view->rank == 2)
+        *view = mh_tensor_swap(*view, 0, 1);
+    return is_float(view->dtype) && view->dtype != MH_F64;
+}
+
+// Whether a part of the bias is one that the family's attention lacks.
+static bool may_be_missing(const mh_weight_source *source, mh_part part, const char *suffix)
+{
+    const unsigned bits[] = {0, MH_BIAS_Q, MH_BIAS_K, MH_BIAS_V, 0, 0};
+    return strcmp(suffix, ".bias") == 0 && (source->block->missing_bias & bits[part]);
+}
+
+mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to)
+{
+    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
+    const char *suffix = split_name(name, stem);
+    size_t layer = 0, first, count;
+    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
+    if (!rule)
+        return mh_fail(source->context, MH_ERROR_FORMAT,
+                       "%s: family %s has no rule for the parameter \"%s\"", source->path,
+                       source->family->model_type, name);
+    for (; rule; rule = next_rule(rule + 1, stem, &layer)) {
+        mh_tensor tensor;
+        part_rows(source->block, rule->part, to->shape[0], &first, &count);
+        mh_tensor part = mh_tensor_slice(*to, 0, first, count);
+        if (find(source, source->prefix, rule, layer, suffix, tried, &tensor))
+            MH_TRY(load_part(source, rule, tried, tensor, &part));
+        else if (!may_be_missing(source, rule->part, suffix))
+            return mh_fail(source->context, MH_ERROR_FORMAT,
+                           "%s: tensor \"%s\" is missing; a model of type %s needs it",
+                           source->path, tried, source->family->model_type);
+    }
+    return MH_OK;
+}
+
+// ---- the Transformer
+// -----------------------------------------------------------------------------
+
+static mh_status reserve_staging(mh_weight_source *source, size_t floats)
+{
+    if (floats <= source->staging_floats)
+        return MH_OK;
+    mh_free(source->context, source->staging, source->staging_floats * sizeof(float));
+    source->staging = mh_alloc(source->context, floats * sizeof(float));
+    source->staging_floats = source->staging ? floats : 0;
+    return source->staging ? MH_OK : MH_ERROR_MEMORY;
+}
+
+static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p)
+{
+    mh_tensor view;
+    if (mh_weights_view(source, p->name, &view) && view.rank == 2 && view.shape[0] == p->shape[0] &&
+        view.shape[1] == p->shape[1])
+        return mh_transformer_pack(source->context, t, p->name, &view);
+    MH_TRY(reserve_staging(source, p->count));
+    mh_tensor whole = mh_tensor_2d(source->staging, MH_F32, p->shape[0], p->shape[1]);
+    MH_TRY(mh_weights_copy(source, p->name, &whole));
+    return mh_transformer_pack(source->context, t, p->name, &whole);
+}
+
+mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer)
+{
+    const mh_parameters *parameters = mh_transformer_parameters(transformer);
+    for (size_t i = 0; i < parameters->count; i++) {
+        const mh_parameter *p = &parameters->list[i];
+        if (p->offset >= parameters->floats) {
+            MH_TRY(load_matrix(source, transformer, p));
+            continue;
+        }
+        mh_tensor to = mh_parameter_view(p, parameters->values);
+        MH_TRY(mh_weights_copy(source, p->name, &to));
+    }
+    return MH_OK;
+}
+
+// ---- the file
+// ------------------------------------------------------------------------------------
+
+// The first rule's tensor, the token table, tells the prefix.
+mh_status mh_weights_begin(mh_weight_source *source)
+{
+    char tried[NAME_MAX_BYTES];
+    mh_tensor tensor;
+    for (const char *const *prefix = source->family->prefixes; *prefix; prefix++)
+        if (find(source, *prefix, source->family->rules, 0, ".weight", tried, &tensor)) {
+            source->prefix = *prefix;
+            return MH_OK;
+        }
+    return mh_fail(source->context, MH_ERROR_FORMAT,
+                   "%s: tensor \"%s\" is missing; a model of type %s begins with it", source->path,
+                   tried, source->family->model_type);
+}
+
+void mh_weights_end(mh_weight_source *source)
+{
+    mh_free(source->context, source->staging, source->staging_floats * sizeof(float));
+    source->staging = NULL;
+    source->staging_floats = 0;
+}
+
+// Whether the name is one of a pattern's alternatives, with a suffix or, if `whole`, without.
+static bool is_source(const mh_weight_source *source, const char *pattern, bool whole,
+                      const char *name)
+{
+    static const char *const suffixes[] = {".weight", ".bias", ".gamma", ".beta", ""};
+    char full[NAME_MAX_BYTES];
+    for (const char *at = pattern; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        const size_t size = strcspn(at, "|");
+        for (size_t i = whole ? 4 : 0; i < (whole ? 5 : 4); i++) {
+            const bool absolute = *at == '/';
+            snprintf(full, sizeof full, "%s%.*s%s", absolute ? "" : source->prefix,
+                     (int)(size - absolute), at + absolute, suffixes[i]);
+            if (matches(full, strlen(full), name, NULL))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_known(const mh_weight_source *source, const char *name)
+{
+    for (const mh_tensor_rule *rule = source->family->rules; rule->source; rule++)
+        if (is_source(source, rule->source, false, name))
+            return true;
+    for (const char *const *ignored = source->family->ignored; *ignored; ignored++)
+        if (is_source(source, *ignored, true, name))
+            return true;
+    return false;
+}
+
+void mh_weights_report_surplus(const mh_weight_source *source)
+{
+    size_t count = 0;
+    const char *example = NULL;
+    for (size_t i = 0; i < mh_tensor_file_count(source->file); i++) {
+        const char *name = mh_tensor_file_name(source->file, i);
+        if (is_known(source, name))
+            continue;
+        count++;
+        example = example ? example : name;
+    }
+    if (count)
+        mh_log(source->context, MH_LOG_INFO, "%s: %zu tensor%s not used, such as \"%.200s\"",
+               source->path, count, count == 1 ? " is" : "s are", example);
+}
