@@ -311,6 +311,7 @@ def make(name, model):
     metadata |= {f"sabotage.{k}": f"{v:.3e}" for k, v in moved.items()}
     metadata |= {f"error.{k}": f"{e['max']:.3e} {e['rms']:.3e} {e['size']:.3e}" for k, e in errors.items()}
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "expected.safetensors", metadata)
+    sort_header(folder / "expected.safetensors")
     return dict(
         name=name, family=single.config.model_type, **{"class": model["cls"]}, kind=model["kind"],
         files=sorted(p.name for p in folder.iterdir()), parameters=single.num_parameters(),
@@ -318,6 +319,16 @@ def make(name, model):
         sabotage={k: float(f"{v:.3e}") for k, v in moved.items()},
         loss={k: n for k, (_, n) in weights.items()}, tensors={k: list(v.shape) for k, v in tensors.items()},
         errors={k: {n: float(f"{v:.3e}") for n, v in e.items()} for k, e in errors.items()})
+
+
+def sort_header(path):
+    """safetensors writes metadata in random order; the same bytes every time need another."""
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    path.write_bytes(data[:8] + text.ljust(end - 8) + data[end:])
 
 
 def check(name):
