@@ -32,7 +32,6 @@ import sys
 
 import torch
 import transformers
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
@@ -52,10 +51,11 @@ QK_BERT = r"self\.(query|key)\."
 QK_DISTIL = r"\.[qk]_lin\."
 
 # name: class, options of its config, and
-#   kind     encoder, decoder or both
-#   scaled   names of the parameters that are scaled for the scores
-#   offset   norm weights are offset + w
-#   softcap  options of the config that turn soft caps off
+#   kind       encoder, decoder or both
+#   scaled     names of the parameters that are scaled for the scores
+#   embedding  standard deviation of embeddings, 0.5
+#   offset     norm weights are offset + w
+#   softcap    options of the config that turn soft caps off
 MODELS = {
     "bert-mlm": dict(cls="BertForMaskedLM", config=BERT, kind="encoder", scaled=QK_BERT),
     "bert": dict(cls="BertModel", config=dict(BERT, num_hidden_layers=1, hidden_act="gelu_new"), kind="encoder",
@@ -114,15 +114,17 @@ def build(model, dtype, **changes):
     return net
 
 
-def randomize(net, offset):
+def randomize(net, offset, embedding):
     """Parameters of the size that trained models have: matrices keep variances, norms are near 1."""
     generator = torch.Generator().manual_seed(20)
     for name, parameter in sorted(net.named_parameters()):
+        if not parameter.requires_grad:  # Marian's sinusoids
+            continue
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() > 1:
             embeds = re.search(r"embed|wte|wpe|shared", name) is not None
             fan_in = parameter.shape[0 if "Conv1D" in type(owner(net, name)).__name__ else 1]
-            values = values * (0.5 if embeds else 1 / math.sqrt(fan_in))
+            values = values * (embedding if embeds else 1 / math.sqrt(fan_in))
         elif name.endswith("weight"):
             values = values * 0.3 + (1 - offset)
         else:
@@ -275,12 +277,24 @@ def sabotage(model, state, inputs, expected):
     return found
 
 
+def names_on_disk(key, net, stored):
+    """Tied parameters are stored once, and some under older names: the tensor with the same values."""
+    name = key.removeprefix("grad.")
+    if name == key or name in stored:
+        return key
+    parameter = net.get_parameter(name)
+    for other, values in stored.items():
+        if torch.equal(values, parameter):
+            return "grad." + other
+    raise SystemExit(f"{name} has no tensor in model.safetensors")
+
+
 def make(name, model):
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     single = build(model, torch.float32)
     inputs = make_inputs(model, single.config)
-    randomize(single, model.get("offset", 0))
+    randomize(single, model.get("offset", 0), model.get("embedding", 0.5))
     scores = rescale(single, model, inputs)
     single.save_pretrained(folder)
     if (folder / "generation_config.json").exists() and model["kind"] == "decoder":
@@ -292,12 +306,9 @@ def make(name, model):
     float32, _ = run(single, inputs, weights)
     moved = sabotage(model, single.state_dict(), inputs, expected)
 
-    with safe_open(folder / "model.safetensors", "pt") as file:
-        stored = set(file.keys())
-    tied = set(type(single)._tied_weights_keys or ()) if single.config.tie_word_embeddings else set()
-    if lost := {n for n, _ in single.named_parameters(remove_duplicate=False)} - stored - tied:
-        raise SystemExit(f"{name}: {sorted(lost)} have no tensor in model.safetensors")
-    expected = {k: v for k, v in expected.items() if not k.startswith("grad.") or k[5:] in stored}
+    stored = load_file(folder / "model.safetensors")
+    expected = {names_on_disk(k, single, stored): v for k, v in expected.items()}
+    float32 = {names_on_disk(k, single, stored): v for k, v in float32.items()}
     idle = sorted(n for n in stored if "grad." + n not in expected)
 
     errors = {}
