@@ -273,7 +273,7 @@ static error_t mha_parse_setting(int key, char *argument, struct argp_state *sta
         m->prefix = argument;
         return 0;
     case KEY_PRESET:
-        m->preset = find_preset(state, argument);
+        m->preset = find_layer_preset(state, argument);
         return 0;
     case KEY_PRESETS:
         m->list_presets = true;

@@ -12,6 +12,7 @@
 #include "arguments.h"
 #include "arrays.h"
 #include "outputs.h"
+#include "presets/presets.h"
 
 #include <multihead/nn.h>
 
@@ -26,20 +27,13 @@ enum {
 
 enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_COUNT };
 
-// The attention layer of a well-known model.
-typedef struct preset {
-    const char *name, *model;
-    const char *aliases; // other names, "a|b"; see is_name()
-    size_t embed_dim, heads;
-} preset;
-
 typedef struct mha {
     common_options common;
     const char *model;  // a file or a directory; NULL: random parameters
     char *model_file;   // the file with the parameters, once it is found; for free()
     const char *prefix; // of their names, or NULL
     bool no_verify;     // checksums are not checked
-    const preset *preset;
+    const model_preset *preset;
     mh_mha_config config; // as given; complete once the module is made
     int64_t random[2];    // B, T; 0: from files
     uint64_t seed;
@@ -68,8 +62,10 @@ static inline void set_size(size_t *size, size_t found) // unless it is given
 
 // ---- mha_presets.c --------------------------------------------------------------------------
 
-// A preset by its name, in any spelling, and a table of all of them on stdout.
-const preset *find_preset(struct argp_state *state, const char *name);
+// The preset whose layers a model has, by the model's name in any spelling; its sizes; and a table
+// of all presets on stdout.
+const model_preset *find_layer_preset(struct argp_state *state, const char *name);
+void set_preset_sizes(const model_preset *p, mh_mha_config *config);
 void print_presets(bool json);
 
 // ---- mha_files.c ----------------------------------------------------------------------------

@@ -32,10 +32,8 @@ static int fill_parameters(mha *m)
 int mha_make_module(mha *m)
 {
     mh_mha_config *c = &m->config;
-    if (m->preset) {
-        c->embed_dim = m->preset->embed_dim;
-        c->num_heads = m->preset->heads;
-    }
+    if (m->preset)
+        set_preset_sizes(m->preset, c);
     int code = m->model ? mha_find_files(m) : EXIT_DONE;
     if (code == EXIT_DONE && m->model)
         code = mha_read_sizes(m);
