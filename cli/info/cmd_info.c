@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // multihead info: features of this build and this machine - version, CPU, instruction-set
-// levels, threads, tile sizes, caches, and with --measure the machine's peak rates.
+// levels, threads, tile sizes, caches, and with --measure the machine's peak rates; or the sizes of
+// a well-known model.
 #include "arguments.h"
+#include "info/info.h"
 #include "messages.h"
 #include "report.h"
 
@@ -9,11 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_JSON = 0x100, KEY_MEASURE };
+enum { KEY_JSON = 0x100, KEY_MEASURE, KEY_PRESET, KEY_PRESETS };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {"preset", KEY_PRESET, "NAME", 0,
+     "a well-known model, such as gpt2-small or whisper-tiny, instead of this machine: sizes, "
+     "parameters, memory and FLOPs",
+     0},
+    {"presets", KEY_PRESETS, NULL, 0, "all such models, one line each", 0},
     {"measure", KEY_MEASURE, NULL, 0, "also measure the machine's peak rates, half a second each",
      0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -21,7 +28,8 @@ static const struct argp_option option_table[] = {
 
 typedef struct info {
     common_options common;
-    bool json, measure;
+    bool json, measure, list;
+    const model_preset *preset; // NULL: this machine
 } info;
 
 static error_t info_parse_option(int key, char *argument, struct argp_state *state)
@@ -33,6 +41,18 @@ static error_t info_parse_option(int key, char *argument, struct argp_state *sta
         return 0;
     case ARGP_KEY_ARG:
         return refuse_argument(state, argument);
+    case ARGP_KEY_END:
+        if (i->measure && (i->preset || i->list))
+            argp_error(state, "--measure is for this machine: not with --preset or --presets");
+        if (i->preset && i->list)
+            argp_error(state, "--presets lists all models: not with --preset");
+        return 0;
+    case KEY_PRESET:
+        i->preset = find_preset(state, argument);
+        return 0;
+    case KEY_PRESETS:
+        i->list = true;
+        return 0;
     case KEY_JSON:
         i->json = true;
         return 0;
@@ -51,12 +71,23 @@ static const struct argp info_argp = {
     .parser = info_parse_option,
     .children = children,
     .args_doc = "[OPTION...]",
-    .doc = "Shows the version, the CPU's features, the instruction-set levels that are built in "
-           "and that this machine supports, the selected one, threads, tile sizes and "
-           "caches.\v"
-           "Examples:\n"
-           "  multihead info\n"
-           "  multihead info --isa avx2 --measure --json\n",
+    .doc =
+        "Shows the version, the CPU's features, the instruction-set levels that are built in "
+        "and that this machine supports, the selected one, threads, tile sizes and "
+        "caches.\n"
+        "\n"
+        "With --preset, the sizes of a model and what they amount to. int8 is one byte per "
+        "parameter, scales not included. The KV cache is that of all layers; a decoder with an "
+        "encoder also keeps keys and values of the source. FLOPs are those of a token on average "
+        "over a sequence of full length, 2 per FMA: products are the matrix products, logits "
+        "included, attention is scores and weighted values of the keys that a token sees, and "
+        "training is three times forward. Poolers and classifiers, which run once per sequence, "
+        "are not counted.\v"
+        "Examples:\n"
+        "  multihead info\n"
+        "  multihead info --isa avx2 --measure --json\n"
+        "  multihead info --presets\n"
+        "  multihead info --preset gpt2-small\n",
 };
 
 // The CPU's name as Linux reports it; "" elsewhere.
@@ -181,6 +212,13 @@ static int run_info(int argc, char **argv)
     info i = {.common = {.command = &info_command}};
     int code = parse_arguments(&info_argp, argc, argv, &i);
     mh_context *context = NULL;
+    if (code == EXIT_DONE && (i.preset || i.list)) {
+        if (i.list)
+            list_presets(i.json);
+        else
+            show_preset(i.preset, i.json);
+        return EXIT_DONE;
+    }
     if (code == EXIT_DONE)
         code = open_context(&i.common, &context);
     if (code == EXIT_DONE)
@@ -191,7 +229,7 @@ static int run_info(int argc, char **argv)
 
 const command info_command = {
     .name = "info",
-    .summary = "features of this build and this machine",
+    .summary = "features of this machine, or sizes of well-known models",
     .argp = &info_argp,
     .run = run_info,
 };

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// What the parts of `multihead info` share: cmd_info.c has the options and this machine's features,
+// info_preset.c the sizes of well-known models.
+#ifndef CLI_INFO_H
+#define CLI_INFO_H
+
+#include "presets/presets.h"
+
+// One model's sizes, parameters, memory and FLOPs on stdout, or all models with a line each.
+void show_preset(const model_preset *p, bool json);
+void list_presets(bool json);
+
+#endif
