@@ -6,8 +6,9 @@
 #define CLI_BENCH_H
 
 #include "arguments.h"
+#include "presets/presets.h"
 
-enum { MOST_SHAPES = 16, MOST_CASES = 32 };
+enum { MOST_SHAPES = 16, MOST_CASES = 32, MOST_TOKENS = 1 << 20 };
 
 // An attention problem. A matrix product is (T, E) times (E, S), as of queries and keys, with one
 // batch and head.
@@ -28,7 +29,9 @@ typedef struct bench {
     size_t shape_count;
     mh_dtype dtypes[2];
     size_t dtype_count;
-    int passes; // of the enum above, or-ed
+    int passes;                 // of the enum above, or-ed
+    const model_preset *preset; // of the model suite, and its options; 0: default
+    size_t batch, length, layers;
     bool quick, json;
     mh_context *context;
     size_t done, total; // lines
@@ -43,11 +46,14 @@ typedef struct suite {
     int passes;                           // that it has
     double (*flops)(const bench_case *c); // approximate; --quick skips long cases
 
+    // NULL: the cases are those of `shapes`; else the cases, returning how many.
+    size_t (*list)(const bench *b, bench_case *cases);
+
     // Measures one case and prints a line for each of b->passes; returns an exit code.
     int (*run)(bench *b, const bench_case *c, mh_dtype dtype);
 } suite;
 
-extern const suite attention_suite, decode_suite, matmul_suite;
+extern const suite attention_suite, decode_suite, matmul_suite, model_suite;
 
 // ---- bench_cases.c ----------------------------------------------------------------------
 
@@ -75,12 +81,19 @@ typedef struct bench_result {
     size_t footprint;    // not 0: reading that many bytes is the limit, not FMAs
     double seconds;      // one run, the best of several
     double limit;        // the machine's peak meanwhile: GFLOP/s, or GB/s if footprint is set
+    size_t tokens;       // of a model: in one run
+    size_t layers, decoder_layers; // of a model: that one run passes
 } bench_result;
 
 // Fills seconds and limit: each of several rounds measures the machine's peak briefly and then
 // repeats the work for a while; the best of each counts. So both see the same load on a shared
 // machine. Then prints the line. Returns an exit code.
 int bench_measure(bench *b, mh_status (*work)(void *arg), void *arg, bench_result *result);
+
+// ---- bench_model.c ----------------------------------------------------------------------
+
+// Checks the options of the model suite, and that others have none of them.
+void bench_check_model(struct argp_state *state, const bench *b);
 
 // ---- bench_lines.c ----------------------------------------------------------------------
 

@@ -92,13 +92,15 @@ void bench_check_shapes(struct argp_state *state, const bench *b)
     bench_case c;
     if (b->shape_count > 0 && !b->suite)
         argp_error(state, "--shape: the suite is missing, expected attention, decode or matmul");
-    for (size_t i = 0; i < b->shape_count; i++)
+    for (size_t i = 0; i < b->shape_count && !b->suite->list; i++)
         parse_shape(state, b->suite, b->shapes[i], &c);
 }
 
 size_t bench_list_cases(const bench *b, const suite *s, bench_case *cases)
 {
     size_t count = 0;
+    if (s->list)
+        return s->passes & b->passes ? s->list(b, cases) : 0;
     for (; count < b->shape_count; count++)
         parse_shape(NULL, s, b->shapes[count], &cases[count]);
     if (count || !(s->passes & b->passes))

@@ -4,6 +4,7 @@
 #include "report.h"
 
 static bool is_matrix(const suite *s) { return s == &matmul_suite; }
+static bool is_model(const suite *s) { return s == &model_suite; }
 
 void bench_print_heading(const bench *b, const suite *s)
 {
@@ -12,27 +13,46 @@ void bench_print_heading(const bench *b, const suite *s)
     size_t threads = mh_context_threads(b->context);
     printf("%s%s: %s kernels, %zu thread%s; %% is of the %s\n", b->done ? "\n" : "", s->name,
            mh_context_isa(b->context), threads, threads == 1 ? "" : "s", s->limit);
-    if (is_matrix(s))
+    if (is_model(s))
+        printf("%-17s %4s %6s %7s", "case", "B", "T", "layers");
+    else if (is_matrix(s))
         printf("%-14s %5s %5s %5s %-6s", "case", "M", "K", "N", "matrix");
     else
         printf("%-14s %3s %3s %3s %6s %6s %4s %-6s", "case", "B", "H", "G", "T", "S", "E", "mask");
-    printf(" %-5s %-8s %7s %10s %9s %8s %6s\n", "dtype", "pass", "threads", "ms", "GFLOP/s", "GB/s",
-           "%");
+    printf(" %-5s %-8s %7s %10s", "dtype", "pass", "threads", "ms");
+    if (is_model(s))
+        printf(" %10s", "tokens/s");
+    printf(" %9s %8s %6s\n", "GFLOP/s", "GB/s", "%");
     fflush(stdout);
+}
+
+// Layers that run, of those of the stack.
+static void print_layers(const bench *b, const bench_result *r)
+{
+    char text[32];
+    if (r->decoder_layers)
+        snprintf(text, sizeof text, "%zu/%zu", r->decoder_layers, b->preset->decoder_layers);
+    else
+        snprintf(text, sizeof text, "%zu/%zu", r->layers, b->preset->layers);
+    printf("%-17s %4zu %6zu %7s", r->of->name, r->of->B, r->of->T, text);
 }
 
 static void bench_print_line(const bench *b, const bench_result *r, double gflops, double gbps)
 {
     const bench_case *c = r->of;
-    if (is_matrix(r->suite))
+    if (is_model(r->suite))
+        print_layers(b, r);
+    else if (is_matrix(r->suite))
         printf("%-14s %5zu %5zu %5zu %-6s", c->name, c->T, c->E, c->S,
                c->packed ? "packed" : "plain");
     else
         printf("%-14s %3zu %3zu %3zu %6zu %6zu %4zu %-6s", c->name, c->B, c->H, c->G, c->T, c->S,
                c->E, c->causal ? "causal" : "full");
-    printf(" %-5s %-8s %7zu %10.3f %9.1f %8.1f %6.1f\n", mh_dtype_name(r->dtype), r->pass,
-           mh_context_threads(b->context), r->seconds * 1e3, gflops, gbps,
-           100 * (r->footprint ? gbps : gflops) / r->limit);
+    printf(" %-5s %-8s %7zu %10.3f", mh_dtype_name(r->dtype), r->pass,
+           mh_context_threads(b->context), r->seconds * 1e3);
+    if (is_model(r->suite))
+        printf(" %10.1f", (double)r->tokens / r->seconds);
+    printf(" %9.1f %8.1f %6.1f\n", gflops, gbps, 100 * (r->footprint ? gbps : gflops) / r->limit);
 }
 
 static void print_json(const bench *b, const bench_result *r, double gflops, double gbps)
@@ -47,10 +67,18 @@ static void print_json(const bench *b, const bench_result *r, double gflops, dou
     report_count(&out, "S", "", c->S, "");
     report_count(&out, "E", "", c->E, "");
     report_flag(&out, "causal", "", c->causal);
+    if (is_model(r->suite)) {
+        report_count(&out, "layers", "", r->layers, "");
+        report_count(&out, "decoder_layers", "", r->decoder_layers, "");
+        report_count(&out, "model_layers", "", b->preset->layers, "");
+        report_count(&out, "model_decoder_layers", "", b->preset->decoder_layers, "");
+    }
     report_text(&out, "dtype", "", mh_dtype_name(r->dtype));
     report_text(&out, "pass", "", r->pass);
     report_count(&out, "threads", "", mh_context_threads(b->context), "");
     report_number(&out, "ms", "", r->seconds * 1e3, 6, "");
+    if (is_model(r->suite))
+        report_number(&out, "tokens_per_second", "", (double)r->tokens / r->seconds, 3, "");
     report_number(&out, "gflops", "", gflops, 3, "");
     report_number(&out, "gbps", "", gbps, 3, "");
     report_number(&out, "limit", "", r->limit, 3, "");

@@ -8,11 +8,22 @@
 
 #include <string.h>
 
-static const suite *const suites[] = {&attention_suite, &decode_suite, &matmul_suite};
+static const suite *const suites[] = {&attention_suite, &decode_suite, &matmul_suite, &model_suite};
 
 enum { SUITES = sizeof suites / sizeof *suites };
 
-enum { KEY_CASE = 0x100, KEY_SHAPE, KEY_DTYPE, KEY_PASS, KEY_QUICK, KEY_JSON };
+enum {
+    KEY_CASE = 0x100,
+    KEY_SHAPE,
+    KEY_DTYPE,
+    KEY_PASS,
+    KEY_QUICK,
+    KEY_JSON,
+    KEY_PRESET,
+    KEY_BATCH,
+    KEY_LENGTH,
+    KEY_LAYERS,
+};
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to measure", 1},
@@ -23,10 +34,24 @@ static const struct argp_option option_table[] = {
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, bf16 or f16; default: f32 and bf16", 0},
     {"pass", KEY_PASS, "PASS", 0,
-     "only this pass: forward (attention, matmul), backward (attention) or decode", 0},
+     "only this pass: forward (attention, matmul, model), backward (attention) or decode (decode, "
+     "model)",
+     0},
     {"quick", KEY_QUICK, NULL, 0, "about ten seconds: fewer repetitions, without the longest cases",
      0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object per line", 0},
+    {NULL, 0, NULL, 0, "Which model (bench model)", 2},
+    {"preset", KEY_PRESET, "NAME", 0,
+     "a well-known model, such as gpt2-small; multihead info --presets lists them", 0},
+    {"batch", KEY_BATCH, "N", 0, "sequences; default: 1", 0},
+    {"length", KEY_LENGTH, "T", 0,
+     "tokens per sequence; default: 512, or 128 with --quick, at most the model's; all of an image "
+     "or of 30 s of sound",
+     0},
+    {"layers", KEY_LAYERS, "N", 0,
+     "the first N layers of each stack; default: all, or as many as fit in 60 % of the available "
+     "memory",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -45,13 +70,15 @@ static void parse_suite(struct argp_state *state, const char *name, bench *b)
         snprintf(known + used, sizeof known - used, " %s", suites[i]->name);
     }
     if (!b->suite)
-        argp_error(state, "found '%s', expected one of these, or nothing for all:%s", name, known);
+        argp_error(state, "found '%s', expected one of these, or nothing for all but model:%s",
+                   name, known);
 }
 
 // Checks that need the whole command line.
 static void bench_check_options(struct argp_state *state, const bench *b)
 {
     bench_check_shapes(state, b);
+    bench_check_model(state, b);
     if (b->filter && b->shape_count)
         argp_error(state, "--case selects from the list of cases, which --shape replaces");
     if (b->suite && !(b->suite->passes & b->passes)) {
@@ -96,6 +123,18 @@ static error_t bench_parse_option(int key, char *argument, struct argp_state *st
     case KEY_JSON:
         b->json = true;
         return 0;
+    case KEY_PRESET:
+        b->preset = find_preset(state, argument);
+        return 0;
+    case KEY_BATCH:
+        b->batch = (size_t)parse_integer(state, "--batch", argument, 1, MOST_TOKENS);
+        return 0;
+    case KEY_LENGTH:
+        b->length = (size_t)parse_integer(state, "--length", argument, 1, MOST_TOKENS);
+        return 0;
+    case KEY_LAYERS:
+        b->layers = (size_t)parse_integer(state, "--layers", argument, 1, MOST_TOKENS);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -107,10 +146,10 @@ static const struct argp bench_argp = {
     .options = option_table,
     .parser = bench_parse_option,
     .children = children,
-    .args_doc = "[attention|decode|matmul] [OPTION...]",
+    .args_doc = "[attention|decode|matmul|model] [OPTION...]",
     .doc = "Measures attention, decoding from a cache and matrix products over shapes of "
            "well-known models, each compared with the machine's peak on the same threads. By "
-           "default all three are measured, which takes about a minute.\n"
+           "default these three are measured, which takes about a minute.\n"
            "\n"
            "The work of attention counts unmasked query-key pairs only: 4E floating-point "
            "operations per pair forward, 10E backward. Its limit is the FMA peak from registers, "
@@ -119,6 +158,12 @@ static const struct argp bench_argp = {
            "ms is the best of several repetitions; GB/s is the size of the tensors over the "
            "time.\n"
            "\n"
+           "bench model measures the blocks of a whole model with random weights, without "
+           "embeddings and output layer: forward, all tokens of the batch at once (causal in "
+           "decoder-only models, the encoder of encoder-decoders), and decode, one more token per "
+           "sequence from a KV cache of --length tokens, or from a source of as many. The limit of "
+           "decoding is the bandwidth of reading weights and cache.\n"
+           "\n"
            "In JSON, percent is relative to limit, in GFLOP/s, or in GB/s where the limit is "
            "memory bandwidth. A product is (T, E) times (E, S).\v"
            "Examples:\n"
@@ -126,7 +171,9 @@ static const struct argp bench_argp = {
            "  multihead bench --quick --threads 1\n"
            "  multihead bench attention --case bert --pass backward\n"
            "  multihead bench attention --shape 1,32,8,4096,4096,128,causal --dtype bf16 --json\n"
-           "  multihead bench matmul --shape 1,4096,11008,packed\n",
+           "  multihead bench matmul --shape 1,4096,11008,packed\n"
+           "  multihead bench model --preset gpt2-small --dtype bf16\n"
+           "  multihead bench model --preset gpt3 --layers 1 --batch 4\n",
 };
 
 static int nothing_to_do(const bench *b)

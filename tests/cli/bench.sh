@@ -18,6 +18,17 @@ run multihead bench matmul --shape 1,2,causal
 run multihead bench matmul --shape 1,2,3 --case square
 run multihead bench --case quux --pass decode
 run multihead bench --case gpt3 --quick --pass backward
+run multihead bench model
+run multihead bench model --preset gpt2-smal
+run multihead bench model --preset gpt2 --layers 13
+run multihead bench model --preset gpt2 --dtype f16
+run multihead bench model --preset gpt2 --case gpt2
+run multihead bench model --preset gpt2 --shape 1,2,3
+run multihead bench model --preset gpt2 --pass backward
+run multihead bench model --preset gpt2 --batch 0
+run multihead bench model --preset bert-base --pass decode
+run multihead bench matmul --preset gpt2
+run multihead bench --length 5
 
 # The lines as they are, but for the figures in the columns from ms on.
 lines() {
@@ -33,6 +44,14 @@ lines multihead bench decode --threads 2 --quick --shape 2,4,2,1,1500,8 --dtype 
 lines multihead bench matmul --threads 1 --quick --shape 3,4,5 --shape 1,20,30,packed
 lines multihead bench --threads 1 --quick --case tutorial --pass forward --dtype f32
 lines multihead bench --threads 1 --quick --pass decode --case batch
+model="--quick --length 5 --layers 1"
+lines multihead bench model --preset gpt2-small $model --batch 2 --threads 1
+lines multihead bench model --preset BERT-base $model --threads 2 --dtype bf16
+lines multihead bench model --preset whisper-tiny --length 7 --quick --threads 1 --dtype f32
+lines multihead bench model --preset vit $model --threads 1 --dtype f32 --pass forward
+lines multihead bench model --preset gpt3-small $model --threads 1 --dtype f32 --pass decode
+multihead bench model --preset llama-7b $model --threads 2 --dtype bf16 --json | check_json
+multihead bench model --preset transformer-base $model --threads 1 --dtype f32 --json | cut -d, -f 1-15
 keys='case B H G T S E causal dtype pass threads ms gflops gbps limit percent isa '
 for suite in "attention $small" "decode --quick --shape 1,2,1,1,70,8" \
     "matmul --quick --shape 8,9,10"; do
