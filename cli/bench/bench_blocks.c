@@ -55,7 +55,7 @@ static size_t largest_matrix(const model_preset *p)
 }
 
 // Packed matrices of one layer of each stack; in a decoder's, keys and values of the memory, too.
-static double layer_bytes(const model_preset *p, double bytes_per_number)
+static double packed_layer_bytes(const model_preset *p, double bytes_per_number)
 {
     size_t numbers = preset_block_matrices(p, false);
     if (p->decoder_layers)
@@ -75,7 +75,8 @@ static double activation_bytes(const model_preset *p, const bench_case *c)
 static int choose_layers(const bench *b, const bench_case *c, bench_blocks *blocks)
 {
     const model_preset *p = b->preset;
-    const double available = available_memory(), each = layer_bytes(p, blocks->bytes_per_number);
+    const double available = available_memory(),
+                 each = packed_layer_bytes(p, blocks->bytes_per_number);
     const double rest =
         used_part * available - 4 * (double)largest_matrix(p) - activation_bytes(p, c);
     size_t fit = p->layers;
@@ -117,8 +118,9 @@ static mh_status pack_matrices(mh_context *context, mh_transformer *transformer,
 }
 
 // An encoder's stack, and with decoder_layers a decoder's; blocks are the same in all layers.
-static mh_status create_stacks(mh_context *context, const model_preset *p, mh_precision precision,
-                               const mh_block_config **list, bench_blocks *blocks)
+static mh_status create_random_stacks(mh_context *context, const model_preset *p,
+                                      mh_precision precision, const mh_block_config **list,
+                                      bench_blocks *blocks)
 {
     const mh_block_config block = preset_block(p, false, precision);
     const mh_block_config cross = preset_block(p, true, precision);
@@ -134,14 +136,14 @@ static mh_status create_stacks(mh_context *context, const model_preset *p, mh_pr
                                         &blocks->transformer);
 }
 
-static mh_status create_blocks(mh_context *context, const model_preset *p, mh_precision precision,
-                               float *numbers, bench_blocks *blocks)
+static mh_status create_random_blocks(mh_context *context, const model_preset *p,
+                                      mh_precision precision, float *numbers, bench_blocks *blocks)
 {
     const size_t layers = blocks->layers + blocks->decoder_layers;
     const mh_block_config **list = calloc(layers, sizeof *list);
     if (!list)
         return MH_ERROR_MEMORY;
-    mh_status status = create_stacks(context, p, precision, list, blocks);
+    mh_status status = create_random_stacks(context, p, precision, list, blocks);
     free(list);
     return status == MH_OK ? pack_matrices(context, blocks->transformer, numbers) : status;
 }
@@ -154,7 +156,7 @@ static mh_status probe_bytes(mh_context *context, mh_precision precision, bench_
     static float zeros[3 * WIDTH * WIDTH];
     const model_preset p = {.family = &family, .d_model = WIDTH, .heads = 1, .ffn = WIDTH};
     bench_blocks probe = {.layers = 1};
-    mh_status status = create_blocks(context, &p, precision, zeros, &probe);
+    mh_status status = create_random_blocks(context, &p, precision, zeros, &probe);
     if (status == MH_OK)
         blocks->bytes_per_number = (double)mh_transformer_bytes(probe.transformer) /
                                    (double)preset_block_matrices(&p, false);
@@ -179,7 +181,7 @@ int bench_create_blocks(const bench *b, const bench_case *c, mh_precision precis
     float *values = numbers.data;
     for (size_t i = 0; i < largest; i++)
         values[i] *= spread;
-    status = create_blocks(b->context, b->preset, precision, values, blocks);
+    status = create_random_blocks(b->context, b->preset, precision, values, blocks);
     mh_free(b->context, values, size);
     return status == MH_OK ? EXIT_DONE : complain_status(b->context, status, c->name);
 }

@@ -30,7 +30,7 @@ static bool has_decoder(const model_preset *p) { return p->family->causal || p->
 
 // ---- work -------------------------------------------------------------------------------------
 
-static mh_status forward_once(void *arg)
+static mh_status model_forward_once(void *arg)
 {
     model_case *m = arg;
     const model_preset *p = m->bench->preset;
@@ -60,7 +60,7 @@ static mh_status start_decoding(model_case *m)
     return status;
 }
 
-static mh_status decode_once(void *arg)
+static mh_status model_decode_once(void *arg)
 {
     model_case *m = arg;
     mh_status status = MH_OK;
@@ -75,14 +75,14 @@ static mh_status decode_once(void *arg)
 
 // ---- measurement ------------------------------------------------------------------------------
 
-static double forward_flops(const model_preset *p, const bench_case *c, size_t layers)
+static double model_forward_flops(const model_preset *p, const bench_case *c, size_t layers)
 {
     const double keys = p->family->causal ? ((double)c->T + 1) / 2 : (double)c->T;
     return (double)(c->B * c->T * layers) *
            (2 * (double)preset_block_matrices(p, false) + preset_attention_flops(p, keys));
 }
 
-static int measure_forward(bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
+static int model_measure_forward(bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
 {
     const model_preset *p = b->preset;
     const size_t layers = m->blocks.layers;
@@ -90,18 +90,18 @@ static int measure_forward(bench *b, const bench_case *c, mh_dtype dtype, model_
                            .of = c,
                            .dtype = dtype,
                            .pass = "forward",
-                           .flops = forward_flops(p, c, layers),
+                           .flops = model_forward_flops(p, c, layers),
                            .bytes = (double)(layers * preset_block_matrices(p, false)) *
                                         m->blocks.bytes_per_number +
                                     (double)(m->sizes[INPUT] + m->sizes[OUTPUT]),
                            .tokens = c->B * c->T,
                            .layers = layers,
                            .decoder_layers = 0};
-    return bench_measure(b, forward_once, m, &result);
+    return bench_measure(b, model_forward_once, m, &result);
 }
 
 // Keys and values of T tokens are in the cache: the sequence's own, or the source's.
-static int measure_decode(bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
+static int model_measure_decode(bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
 {
     const model_preset *p = b->preset;
     const bool cross = p->decoder_layers > 0;
@@ -120,15 +120,15 @@ static int measure_decode(bench *b, const bench_case *c, mh_dtype dtype, model_c
     result.flops = (double)c->B * (2 * (double)matrices +
                                    (double)layers * preset_attention_flops(p, (double)c->T + 1));
     result.footprint = (size_t)(result.bytes < most_footprint ? result.bytes : most_footprint);
-    mh_status status = cross ? forward_once(m) : MH_OK; // the source, encoded
+    mh_status status = cross ? model_forward_once(m) : MH_OK; // the source, encoded
     if (status == MH_OK)
         status = start_decoding(m);
     if (status != MH_OK)
         return complain_status(b->context, status, c->name);
-    return bench_measure(b, decode_once, m, &result);
+    return bench_measure(b, model_decode_once, m, &result);
 }
 
-static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
+static int model_set_up(const bench *b, const bench_case *c, mh_dtype dtype, model_case *m)
 {
     const size_t whole[3] = {c->B, c->T, b->preset->d_model}, token[3] = {c->B, 1, whole[2]};
     m->bench = b;
@@ -141,15 +141,15 @@ static int set_up(const bench *b, const bench_case *c, mh_dtype dtype, model_cas
     return code;
 }
 
-static int run_case(bench *b, const bench_case *c, mh_dtype dtype)
+static int model_run_case(bench *b, const bench_case *c, mh_dtype dtype)
 {
     model_case m;
     memset(&m, 0, sizeof m);
-    int code = set_up(b, c, dtype, &m);
+    int code = model_set_up(b, c, dtype, &m);
     if (code == EXIT_DONE && b->passes & PASS_FORWARD)
-        code = measure_forward(b, c, dtype, &m);
+        code = model_measure_forward(b, c, dtype, &m);
     if (code == EXIT_DONE && b->passes & PASS_DECODE && has_decoder(b->preset))
-        code = measure_decode(b, c, dtype, &m);
+        code = model_measure_decode(b, c, dtype, &m);
     mh_decoding_free(m.decoding);
     mh_transformer_free(m.blocks.transformer);
     for (int i = 0; i < TENSORS; i++)
@@ -202,7 +202,7 @@ static size_t list_preset(const bench *b, bench_case *c)
     return 1;
 }
 
-static double no_flops(const bench_case *c)
+static double model_no_flops(const bench_case *c)
 {
     (void)c; // no case is left out by --quick
     return 0;
@@ -213,7 +213,7 @@ const suite model_suite = {
     .shapes = "",
     .limit = "FMA peak measured meanwhile; decoding, of the read bandwidth",
     .passes = PASS_FORWARD | PASS_DECODE,
-    .flops = no_flops,
+    .flops = model_no_flops,
     .list = list_preset,
-    .run = run_case,
+    .run = model_run_case,
 };
