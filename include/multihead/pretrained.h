@@ -145,6 +145,36 @@ MH_API MH_MUST_CHECK mh_status mh_model_embed(mh_context *context, const mh_mode
                                               mh_pooling pooling, bool normalize,
                                               const mh_model_input *input, mh_tensor *embeddings);
 
+// ---- texts ------------------------------------------------------------------------------------
+
+// Texts as tokens, packed into one input.
+typedef struct mh_model_texts mh_model_texts;
+
+// Encodes texts with the model's tokenizer and its special tokens. Texts longer than the model's
+// max_length are truncated; `truncate` false: they are MH_ERROR_ARGUMENT, which names the text.
+// Errors: MH_ERROR_UNSUPPORTED (the model has no tokenizer), MH_ERROR_FORMAT (not UTF-8),
+// MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_model_encode(mh_context *context, const mh_model *model,
+                                               bool truncate, const mh_text *texts, size_t count,
+                                               mh_model_texts **encoded);
+// NULL is allowed; any context with the same allocator.
+MH_API void mh_model_texts_free(mh_context *context, mh_model_texts *texts);
+
+// The input of all texts, and the encoding of text i: ids, offsets into the text, special tokens.
+// Borrowed.
+MH_API const mh_model_input *mh_model_texts_input(const mh_model_texts *texts);
+MH_API const mh_encoding *mh_model_texts_encoding(const mh_model_texts *texts, size_t i);
+
+// embeddings (count, D) of texts, in batches of about `batch_tokens` tokens (0: the default); a
+// text's embedding does not depend on the others. `progress` (or NULL) is called after each batch.
+typedef void (*mh_model_progress_fn)(void *user, size_t done, size_t total);
+MH_API MH_MUST_CHECK mh_status mh_model_embed_texts(mh_context *context, const mh_model *model,
+                                                    mh_pooling pooling, bool normalize,
+                                                    bool truncate, size_t batch_tokens,
+                                                    const mh_text *texts, size_t count,
+                                                    mh_model_progress_fn progress, void *user,
+                                                    mh_tensor *embeddings);
+
 // ---- gradients of a trainable model ------------------------------------------------------------
 
 // The parameters of embeddings and heads: token_embedding.weight, ... A tied head has none of its

@@ -135,6 +135,30 @@ static void set_info(mh_model *model)
 // ---- create and free
 // -----------------------------------------------------------------------------
 
+static const char *const tokenizer_files[] = {"tokenizer.json", "vocab.txt",  "vocab.json",
+                                              "spiece.model",   "source.spm", "tokenizer.model"};
+
+// A model without a tokenizer still takes ids.
+static mh_status load_tokenizer(mh_context *context, const char *directory, mh_model *model)
+{
+    char path[MH_PATH_BYTES];
+    bool found = false;
+    for (size_t i = 0; i < sizeof tokenizer_files / sizeof *tokenizer_files && !found; i++) {
+        MH_TRY(mh_path_join(context, directory, tokenizer_files[i], path));
+        found = mh_file_exists(path);
+    }
+    if (!found)
+        return MH_OK;
+    MH_TRY(mh_tokenizer_load_directory(context, directory, &model->tokenizer));
+    const size_t size = mh_tokenizer_size(model->tokenizer);
+    if (size > model->description.vocabulary)
+        return mh_fail(context, MH_ERROR_FORMAT,
+                       "%s: the tokenizer has %zu tokens, expected at most %zu, the rows of the "
+                       "model's embedding",
+                       directory, size, model->description.vocabulary);
+    return MH_OK;
+}
+
 static mh_status load(mh_context *context, const char *directory, mh_model *model)
 {
     char path[MH_PATH_BYTES];
@@ -145,7 +169,7 @@ static mh_status load(mh_context *context, const char *directory, mh_model *mode
     MH_TRY(create_blocks(context, model));
     MH_TRY(load_weights(context, path, model));
     set_info(model);
-    return MH_OK;
+    return load_tokenizer(context, directory, model);
 }
 
 mh_status mh_model_load(mh_context *context, const char *directory, const mh_model_options *options,

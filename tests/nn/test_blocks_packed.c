@@ -57,8 +57,8 @@ static void packed_blocks_give_the_same_bits(void **state)
     pack_all(context, trainable, packed);
     float *x = nn_floats(1, B * T * D), a[B * T * D], b[B * T * D];
     const mh_tensor src = mh_tensor_3d(x, MH_F32, B, T, D);
-    const mh_tensor first = mh_tensor_3d(a, MH_F32, B, T, D);
-    const mh_tensor second = mh_tensor_3d(b, MH_F32, B, T, D);
+    mh_tensor first = mh_tensor_3d(a, MH_F32, B, T, D);
+    mh_tensor second = mh_tensor_3d(b, MH_F32, B, T, D);
     mh_transformer_options options = mh_transformer_options_default();
     options.src_causal = true;
     test_ok(context, mh_transformer_forward(context, trainable, &options, &src, NULL, &first));

@@ -368,7 +368,7 @@ static void errors(void **state)
     mh_tensor a = mh_tensor_2d(data, MH_F32, 3, 4), wrong = mh_tensor_2d(data, MH_F32, 4, 3);
     mh_tensor integers = mh_tensor_2d(data, MH_I64, 3, 1);
     mh_dropout_options options = mh_dropout_options_default();
-    test_refused(context, mh_activate(context, (mh_activation)4, &a, &out.view), MH_ERROR_ARGUMENT,
+    test_refused(context, mh_activate(context, (mh_activation)5, &a, &out.view), MH_ERROR_ARGUMENT,
                  "activation");
     test_refused(context, mh_activate(context, MH_GELU, &wrong, &out.view), MH_ERROR_ARGUMENT, "y");
     test_refused(context, mh_activate(context, MH_GELU, &integers, &out.view), MH_ERROR_UNSUPPORTED,
@@ -378,7 +378,7 @@ static void errors(void **state)
     test_refused(context, mh_swiglu(context, &a, &wrong, &out.view), MH_ERROR_ARGUMENT, "up");
     test_refused(context, mh_swiglu_backward(context, &a, &a, &a, &out.view, &wrong),
                  MH_ERROR_ARGUMENT, "dup");
-    test_refused(context, mh_glu(context, (mh_activation)4, &a, &a, &out.view), MH_ERROR_ARGUMENT,
+    test_refused(context, mh_glu(context, (mh_activation)5, &a, &a, &out.view), MH_ERROR_ARGUMENT,
                  "activation");
     test_refused(context, mh_glu(context, MH_RELU, &a, &wrong, &out.view), MH_ERROR_ARGUMENT, "up");
     test_refused(context, mh_glu_backward(context, MH_GELU, &a, &a, &wrong, &out.view, &out.view),
