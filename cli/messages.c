@@ -112,6 +112,7 @@ int status_exit_code(mh_status status)
         return EXIT_MEMORY;
     case MH_ERROR_UNSUPPORTED:
     case MH_ERROR_THREAD:
+    case MH_ERROR_CANCELLED:
     case MH_ERROR_DIVERGED:
         break;
     }

@@ -71,6 +71,7 @@ typedef enum mh_status {
     MH_ERROR_FILE = 5,        // the operating system could not open, read or write a file
     MH_ERROR_FORMAT = 6,      // the file was read, but its contents are invalid
     MH_ERROR_DIVERGED = 7,    // the training loss became NaN or infinite
+    MH_ERROR_CANCELLED = 8,   // mh_context_cancel stopped the call
 } mh_status;
 
 // A short constant name such as "out of memory". Any thread.
@@ -156,6 +157,14 @@ MH_API void mh_context_free(mh_context *context);
 // failed yet; valid until the next failure in this context.
 MH_API const char *mh_error_message(const mh_context *context);
 
+// Stops the call that runs in a context, from any thread or a signal handler: matrix products and
+// attention check between their tasks, so that a call returns MH_ERROR_CANCELLED within
+// milliseconds as a rule, with outputs whose contents are unspecified. What a call keeps, such as a
+// KV cache or a decoding, is as after any other error; parameters are not touched, as optimiser
+// steps run to their end. Calls in serial contexts made from this one stop, too. If no such call is
+// running, the next one is stopped. One cancellation stops one call.
+MH_API void mh_context_cancel(mh_context *context);
+
 MH_API size_t mh_context_threads(const mh_context *context);
 MH_API const char *mh_context_isa(const mh_context *context);
 MH_API mh_allocator mh_context_allocator(const mh_context *context); // the C library's by default
@@ -209,7 +218,8 @@ MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, 
 
 // A new context of one thread with the level and the allocator of `context` and no log, for one
 // worker of a parallel loop whose iterations call the library themselves. The caller frees it with
-// mh_context_free(). It is created and freed outside of the loop; used in the loop, it allocates
+// mh_context_free() before `context`, whose cancellation stops its calls, too. It is created and
+// freed outside of the loop; used in the loop, it allocates
 // concurrently with others, so that the allocator must be thread_safe. On failure *serial is NULL;
 // errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY, with the message in `context`.
 MH_API MH_MUST_CHECK mh_status mh_context_create_serial(mh_context *context, mh_context **serial);

@@ -25,6 +25,8 @@ mh_status mh_fail(mh_context *context, mh_status status, const char *format, ...
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     memcpy(context->error, length < 0 ? "" : text, length < 0 ? 1 : strlen(text) + 1);
+    if (status == MH_ERROR_CANCELLED) // reported; the flag of a serial context's parent stays
+        atomic_store(&context->cancelled, false);
     return status;
 }
 
@@ -215,4 +217,37 @@ void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *a
         run_serial(count, task, arg);
     }
     context->in_parallel = false;
+}
+
+// ---- cancellation -------------------------------------------------------------------------
+
+void mh_context_cancel(mh_context *context)
+{
+    if (context)
+        atomic_store(context->cancel, true);
+}
+
+mh_status mh_check_cancelled(mh_context *context)
+{
+    return mh_is_cancelled(context) ? mh_fail(context, MH_ERROR_CANCELLED, "the call was cancelled")
+                                    : MH_OK;
+}
+
+typedef struct cancellable_task {
+    const mh_context *context;
+    mh_task_fn task;
+    void *arg;
+} cancellable_task;
+
+static void run_unless_cancelled(void *arg, size_t index, size_t worker)
+{
+    const cancellable_task *c = arg;
+    if (!mh_is_cancelled(c->context))
+        c->task(c->arg, index, worker);
+}
+
+void mh_parallel_for_or_cancel(mh_context *context, size_t count, mh_task_fn task, void *arg)
+{
+    cancellable_task c = {context, task, arg};
+    mh_parallel_for(context, count, run_unless_cancelled, &c);
 }

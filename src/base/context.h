@@ -7,6 +7,7 @@
 #include "base/argument_check.h"
 #include "base/release.h"
 #include <multihead/base.h>
+#include <stdatomic.h>
 
 struct mh_kernels;
 struct mh_pool;
@@ -22,6 +23,9 @@ struct mh_context {
     void *parallel_for_user;
     bool in_parallel; // a loop is running: nested loops are serial
 
+    atomic_bool cancelled; // set by mh_context_cancel until a call has reported it
+    atomic_bool *cancel;   // that, or of the context a serial one was made from
+
     const char *isa;
     const struct mh_kernels *kernels; // filled for `isa`
 
@@ -34,6 +38,17 @@ struct mh_context {
 
     char error[1024];
 };
+
+// Whether the call in this context is to be stopped; and the same as a status, with a message.
+static inline bool mh_is_cancelled(const mh_context *context)
+{
+    return atomic_load_explicit(context->cancel, memory_order_relaxed);
+}
+mh_status mh_check_cancelled(mh_context *context);
+
+// mh_parallel_for whose remaining iterations are skipped once the call is cancelled; the operation
+// then ends with mh_check_cancelled().
+void mh_parallel_for_or_cancel(mh_context *context, size_t count, mh_task_fn task, void *arg);
 
 // Memory that replaces `before` bytes and is kept: mh_grown_size(), or `needed` bytes if there is
 // no memory for more; *size receives which. NULL, without a message, if there is not even that.

@@ -20,6 +20,8 @@ const char *mh_status_name(mh_status status)
         return "file error";
     case MH_ERROR_FORMAT:
         return "bad file format";
+    case MH_ERROR_CANCELLED:
+        return "cancelled";
     case MH_ERROR_DIVERGED:
         return "training diverged";
     }

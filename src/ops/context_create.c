@@ -90,6 +90,7 @@ static mh_status build(mh_context *draft, const mh_kernels *kernels, mh_context 
     if (!block)
         return MH_ERROR_MEMORY;
     block->context = *draft;
+    block->context.cancel = &block->context.cancelled;
     block->kernels = *kernels;
     block->context.kernels = &block->kernels;
     bool own_pool = draft->threads > 1 && !draft->parallel_for;
@@ -125,7 +126,7 @@ static mh_status create(mh_context *draft, const mh_context_options *given, mh_c
 mh_status mh_context_create(const mh_context_options *options, mh_context **context, char *error,
                             size_t error_size)
 {
-    mh_context draft = {0};
+    mh_context draft = {.cancel = &draft.cancelled};
     mh_context *made = NULL;
     mh_status status = context ? create(&draft, options, &made)
                                : mh_fail(&draft, MH_ERROR_ARGUMENT, "context: found NULL");
@@ -150,7 +151,8 @@ mh_status mh_context_create_serial(mh_context *context, mh_context **serial)
     block->context = (mh_context){.allocator = context->allocator,
                                   .threads = 1,
                                   .isa = context->isa,
-                                  .kernels = &block->kernels};
+                                  .kernels = &block->kernels,
+                                  .cancel = context->cancel};
     return MH_OK;
 }
 

@@ -237,15 +237,15 @@ static mh_status forward(mh_context *context, const mh_attention_desc *desc)
         return status;
     mh_attention_job_layout(&job, &arena);
     if (job.split_kv) {
-        mh_parallel_for(context, job.tasks * job.kv_splits, attend_part, &job);
-        mh_parallel_for(context, job.tasks, merge_parts, &job);
+        mh_parallel_for_or_cancel(context, job.tasks * job.kv_splits, attend_part, &job);
+        mh_parallel_for_or_cancel(context, job.tasks, merge_parts, &job);
     } else {
         mh_attention_run(context, job.workers, job.tasks,
                          job.short_path ? mh_attention_short : attend_block, &job);
     }
     if (desc->options.weights)
         mh_attention_write_weights(context, &job);
-    return MH_OK;
+    return mh_check_cancelled(context);
 }
 
 mh_status mh_attention_forward(mh_context *context, const mh_attention_options *options,

@@ -190,6 +190,7 @@ mh_status mh_attention_backward(mh_context *context, const mh_attention_options 
     if (!status) {
         layout(&job, &arena);
         backward(context, &job);
+        status = mh_check_cancelled(context);
     }
     mh_fpenv_leave(saved);
     return status;

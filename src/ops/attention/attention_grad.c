@@ -283,9 +283,9 @@ static void grad_head_in_waves(mh_context *context, const mh_attention_grad_job 
     memset(wave_share(&wave, 0), 0, job->rows * job->key_width * sizeof(float));
     for (; wave.first < kv_splits; wave.first += wave.count) {
         wave.count = mh_smaller(kv_splits - wave.first, job->shares - 1);
-        mh_parallel_for(context, wave.count, grad_wave_split, &wave);
-        mh_parallel_for(context, (job->rows + MH_GRAD_ROWS - 1) / MH_GRAD_ROWS, add_wave_rows,
-                        &wave);
+        mh_parallel_for_or_cancel(context, wave.count, grad_wave_split, &wave);
+        mh_parallel_for_or_cancel(context, (job->rows + MH_GRAD_ROWS - 1) / MH_GRAD_ROWS,
+                                  add_wave_rows, &wave);
     }
     write_dq(job, &sequence, group, wave_share(&wave, 0), job->scratch[0].staging);
 }

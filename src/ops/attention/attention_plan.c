@@ -176,10 +176,10 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
 void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task_fn task, void *arg)
 {
     if (workers > 1) {
-        mh_parallel_for(context, count, task, arg);
+        mh_parallel_for_or_cancel(context, count, task, arg);
         return;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !mh_is_cancelled(context); i++)
         task(arg, i, 0);
 }
 

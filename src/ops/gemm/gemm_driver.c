@@ -157,8 +157,8 @@ static void gemv(void *arg, size_t index, size_t worker)
 static void run(mh_context *context, mh_gemm_job *job, size_t count, mh_task_fn task)
 {
     if (job->workers > 1)
-        mh_parallel_for(context, count, task, job);
-    for (size_t i = 0; i < count && job->workers == 1; i++)
+        mh_parallel_for_or_cancel(context, count, task, job);
+    for (size_t i = 0; i < count && job->workers == 1 && !mh_is_cancelled(context); i++)
         task(job, i, 0);
 }
 
@@ -215,5 +215,5 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
         run(context, job, mh_panels_of(job->c.shape[1]), mh_gemm_pack_panel);
     run(context, job, job->blocks * job->column_blocks, job->gemv ? gemv : gemm_block);
     mh_fpenv_leave(saved);
-    return MH_OK;
+    return mh_check_cancelled(context);
 }
