@@ -133,7 +133,7 @@ class TransformerOptions(ctypes.Structure):
         ("step", c_uint32),
         ("tape", c_void_p),
         ("recompute", c_bool),
-        ("fresh_gradients", c_bool),
+        ("overwrite_gradients", c_bool),
     ]
 
 
@@ -228,7 +228,7 @@ class EncoderLayer(Module):
         self.context.call("tape_create", byref(tape))()
         self.context.owned.append((self.context.c.mh_tape_free, tape))
         options = default_options(TransformerOptions, src_causal=causal, training=True, tape=tape,
-                                  fresh_gradients=True)
+                                  overwrite_gradients=True)
         forward = self.run("forward", options, src, None, out)
         backward = self.run("backward", options, src, None, dout, gradients, dsrc, None)
         def both():

@@ -94,7 +94,7 @@ static double train(const mh_transformer *model, uint32_t steps)
         exit(EXIT_FAILURE);
     mh_transformer_options options = mh_transformer_options_default();
     options.src_causal = true;
-    options.fresh_gradients = true;
+    options.overwrite_gradients = true;
     must(mh_tape_create(context, &options.tape));
     mh_adamw_options adamw = mh_adamw_options_default();
     adamw.learning_rate = 3e-3;

@@ -286,7 +286,7 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
         o->batch_tokens = train_parse_size(state, "--batch-tokens", argument);
         return 0;
     case KEY_ACCUMULATE:
-        o->accumulate = train_parse_size(state, "--accumulate", argument);
+        o->accumulation_steps = train_parse_size(state, "--accumulate", argument);
         return 0;
     case KEY_LR:
         o->learning_rate = parse_number(state, "--lr", argument);

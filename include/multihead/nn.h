@@ -362,9 +362,9 @@ typedef struct mh_transformer_options {
     mh_tape *tape;  // NULL; needed for backward
     bool recompute; // false; true: the tape saves only each layer's input, and backward recomputes
                     // the rest (activation checkpointing): less memory, more time, the same bits
-    bool fresh_gradients; // false; true: backward writes the parameters' gradients instead of
-                          // adding to them; those of embedding.weight, which it does not compute,
-                          // are left unmodified
+    bool overwrite_gradients; // false; true: backward writes the parameters' gradients instead of
+                              // adding to them; those of embedding.weight, which it does not
+                              // compute, are left unmodified
 } mh_transformer_options;
 
 static inline mh_transformer_options mh_transformer_options_default(void)
@@ -393,8 +393,8 @@ MH_API MH_MUST_CHECK mh_status mh_transformer_encode(mh_context *context,
                                                      const mh_tensor *src, mh_tensor *memory);
 
 // After a forward with a tape, and with the same arguments: adds the parameters' gradients to
-// `gradients`, or writes them there (`fresh_gradients`), and writes those of the inputs (NULL if
-// not wanted). `recompute` must be as in forward. Errors: as above, and MH_ERROR_ARGUMENT if the
+// `gradients`, or writes them there (`overwrite_gradients`), and writes those of the inputs (NULL
+// if not wanted). `recompute` must be as in forward. Errors: as above, and MH_ERROR_ARGUMENT if the
 // tape is not from such a forward.
 MH_API MH_MUST_CHECK mh_status mh_transformer_backward(mh_context *context,
                                                        const mh_transformer *transformer,

@@ -58,9 +58,6 @@ typedef struct mh_linear_options {
     const mh_dropout_options *dropout;
     const mh_tensor *residual; // NULL; (M, N) f32, bf16 or f16; may be y itself
     bool accumulate;           // false; true: the result is added to y
-    // NULL; else (M, N), the saved output of ReLU and `dropout` from the forward pass: y is
-    // multiplied by their derivative, 0 where relu_output is 0 and 1 / (1 - probability) elsewhere
-    const mh_tensor *relu_output;
 } mh_linear_options;
 
 static inline mh_linear_options mh_linear_options_default(void)

@@ -107,21 +107,21 @@ typedef struct mh_train_options {
     mh_precision precision;            // MH_PRECISION_NATIVE: bf16 where it is native, else f32
     mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
-    uint64_t seed;           // 1
-    size_t batch_tokens;     // 4096: per batch, source and target
-    size_t accumulate;       // 1: batches per update
-    double learning_rate;    // 1e-3: the peak
-    uint64_t warmup;         // MH_WARMUP_AUTO: updates to the peak; then decays as 1 / sqrt
-    double beta1, beta2;     // 0.9, 0.98
-    double epsilon;          // 1e-9
-    double weight_decay;     // 0
-    double clip;             // 1: maximum gradient norm; 0: no clipping
-    double label_smoothing;  // 0.1
-    mh_duration after;       // 20e: total length of the run, interruptions included
-    mh_duration save_every;  // 500u
-    mh_duration valid_every; // 1e
-    size_t patience;         // 0: off; else stops after this many validations without a better BLEU
-    size_t average;          // 1: the model is the mean of this many last snapshots
+    uint64_t seed;             // 1
+    size_t batch_tokens;       // 4096: per batch, source and target
+    size_t accumulation_steps; // 1: batches per update
+    double learning_rate;      // 1e-3: the peak
+    uint64_t warmup;           // MH_WARMUP_AUTO: updates to the peak; then decays as 1 / sqrt
+    double beta1, beta2;       // 0.9, 0.98
+    double epsilon;            // 1e-9
+    double weight_decay;       // 0
+    double clip;               // 1: maximum gradient norm; 0: no clipping
+    double label_smoothing;    // 0.1
+    mh_duration after;         // 20e: total length of the run, interruptions included
+    mh_duration save_every;    // 500u
+    mh_duration valid_every;   // 1e
+    size_t patience; // 0: off; else stops after this many validations without a better BLEU
+    size_t average;  // 1: the model is the mean of this many last snapshots
 
     mh_train_event_fn event;       // NULL
     mh_train_bad_line_fn bad_line; // NULL
@@ -135,7 +135,7 @@ static inline mh_train_options mh_train_options_default(void)
     options.struct_size = sizeof options;
     options.merges = 8000;
     options.precision = MH_PRECISION_NATIVE;
-    options.seed = options.accumulate = options.average = 1;
+    options.seed = options.accumulation_steps = options.average = 1;
     options.batch_tokens = 4096;
     options.learning_rate = 1e-3;
     options.warmup = MH_WARMUP_AUTO;

@@ -120,7 +120,7 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     c->transformer.seed = c->options->seed;
     c->transformer.step = c->options->step;
     c->transformer.tape = c->options->gradients ? memory->tape : NULL;
-    c->transformer.fresh_gradients = c->options->fresh;
+    c->transformer.overwrite_gradients = c->options->fresh;
     return MH_OK;
 }
 

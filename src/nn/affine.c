@@ -2,6 +2,7 @@
 // Views of the parameters for mh_linear and its backward.
 #include "nn/affine.h"
 #include "base/compiler.h"
+#include "ops/gemm/gemm_internal.h"
 
 static mh_tensor weight_view(const float *values, const mh_affine *affine, size_t N, size_t K)
 {
@@ -25,8 +26,8 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
 }
 
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const mh_pass *pass,
-                             const mh_linear_options *options, const mh_tensor *x,
-                             const mh_tensor *dy, mh_tensor *dx)
+                             const mh_linear_options *options, const mh_tensor *relu_output,
+                             const mh_tensor *x, const mh_tensor *dy, mh_tensor *dx)
 {
     const size_t N = dy->shape[1], K = x->shape[1];
     const mh_tensor weight = weight_view(pass->values, affine, N, K);
@@ -34,7 +35,7 @@ mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const
     o.precision = affine->precision;
     if (dx->data) { // dy W, as another linear layer
         const mh_tensor transposed = mh_tensor_swap(weight, 0, 1);
-        MH_TRY(mh_linear(context, &o, dy, &transposed, dx));
+        MH_TRY(mh_linear_masked(context, &o, relu_output, dy, &transposed, dx));
     }
     if (!pass->gradients)
         return MH_OK;

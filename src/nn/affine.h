@@ -20,9 +20,10 @@ mh_status mh_affine_forward(mh_context *context, const mh_affine *affine, const 
                             const mh_linear_options *options, const mh_tensor *x, mh_tensor *y);
 
 // Adds the parameters' gradients to pass->gradients, or writes them there; and writes dx (data
-// NULL: not wanted), with `options` as the epilogue of its product.
+// NULL: not wanted), with `options` as the epilogue of its product, and through ReLU and dropout
+// if their output is given.
 mh_status mh_affine_backward(mh_context *context, const mh_affine *affine, const mh_pass *pass,
-                             const mh_linear_options *options, const mh_tensor *x,
-                             const mh_tensor *dy, mh_tensor *dx);
+                             const mh_linear_options *options, const mh_tensor *relu_output,
+                             const mh_tensor *x, const mh_tensor *dy, mh_tensor *dx);
 
 #endif

@@ -128,7 +128,8 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
     const mh_tensor heads = mh_tensor_2d(saved->heads, MH_F32, rows, width);
     mh_tensor dheads = mh_tensor_2d(saved->dheads, MH_F32, rows, width);
     const mh_dtype operands = call->pass->operands;
-    MH_TRY(mh_affine_backward(context, &layer->out, call->pass, NULL, &heads, doutput, &dheads));
+    MH_TRY(
+        mh_affine_backward(context, &layer->out, call->pass, NULL, NULL, &heads, doutput, &dheads));
     mh_attention_layer_disable(layer, call, saved->dheads);
     // Several inputs times one interleaved matrix: columns that are never written stay 0.
     const bool partial = saved->projection_count > 1 && layer->config.qkv == MH_QKV_INTERLEAVED;
@@ -145,7 +146,8 @@ mh_status mh_attention_layer_backward(mh_context *context, const mh_attention_la
         const int target = first_like(call, p->input);
         mh_linear_options o = mh_linear_options_default();
         o.accumulate = written[target];
-        MH_TRY(mh_affine_backward(context, &p->map, call->pass, &o, x, &dy, &dinputs[target]));
+        MH_TRY(
+            mh_affine_backward(context, &p->map, call->pass, &o, NULL, x, &dy, &dinputs[target]));
         written[target] = true;
     }
     clear_missing_bias(layer, call->pass->gradients);

@@ -87,7 +87,7 @@ static mh_status gated_backward(mh_context *context, const mh_block *block, cons
     if (dropout->probability > 0)
         MH_TRY(mh_dropout(context, dropout, dhidden, dhidden));
     MH_TRY(mh_glu_backward(context, block->config.activation, &gate, &up, dhidden, &dgate, &dup));
-    return mh_affine_backward(context, &block->up, pass, NULL, u, &d, du);
+    return mh_affine_backward(context, &block->up, pass, NULL, NULL, u, &d, du);
 }
 
 mh_status mh_feed_forward_backward(mh_context *context, const mh_block *block, const mh_pass *pass,
@@ -102,15 +102,15 @@ mh_status mh_feed_forward_backward(mh_context *context, const mh_block *block, c
     mh_tensor dhidden = mh_tensor_2d(scratch->dhidden, dhidden_dtype(block, pass), rows, F);
     const mh_dropout_options dropout = mh_block_dropout(block, pass, MH_AT_HIDDEN);
     mh_linear_options down = mh_linear_options_default();
-    if (!c->gated) {
+    const bool masked = !c->gated && !saved->before;
+    if (!c->gated)
         down.dropout = &dropout;
-        down.relu_output = saved->before ? NULL : &hidden;
-    }
-    MH_TRY(mh_affine_backward(context, &block->down, pass, &down, &hidden, dy, &dhidden));
+    MH_TRY(mh_affine_backward(context, &block->down, pass, &down, masked ? &hidden : NULL, &hidden,
+                              dy, &dhidden));
     if (c->gated)
         return gated_backward(context, block, pass, &dropout, u, &before, &dhidden,
                               scratch->dbefore, du);
     if (saved->before)
         MH_TRY(mh_activate_backward(context, c->activation, &before, &dhidden, &dhidden));
-    return mh_affine_backward(context, &block->up, pass, NULL, u, &dhidden, du);
+    return mh_affine_backward(context, &block->up, pass, NULL, NULL, u, &dhidden, du);
 }

@@ -130,7 +130,7 @@ static void set_passes(const mh_transformer *t, const mh_transformer_options *o,
     mh_pass *e = &r->encoder.pass, *d = &r->decoder.pass;
     const mh_pass common = {.values = t->parameters.values,
                             .packed = t->packed,
-                            .overwrite = o->fresh_gradients,
+                            .overwrite = o->overwrite_gradients,
                             .operands = e->operands,
                             .training = o->training,
                             .seed = o->seed,

@@ -26,7 +26,7 @@ static mh_status check_numbers(mh_context *context, const mh_train_options *o)
         double found, least, below;
     } numbers[] = {
         {"batch_tokens", (double)o->batch_tokens, 1, INFINITY},
-        {"accumulate", (double)o->accumulate, 1, INFINITY},
+        {"accumulate", (double)o->accumulation_steps, 1, INFINITY},
         {"average", (double)o->average, 1, AVERAGE_BELOW},
         {"after", (double)o->after.count, 1, INFINITY},
         {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
@@ -264,7 +264,7 @@ static void collect_settings(mh_run *run)
     run->settings.list[run->settings.count - 1].single = true;
     set(run, "weights", "%s", mh_dtype_name(o->weights));
     set(run, "batch_tokens", "%zu", o->batch_tokens);
-    set(run, "accumulate", "%zu", o->accumulate);
+    set(run, "accumulate", "%zu", o->accumulation_steps);
     set_real(run, "learning_rate", o->learning_rate);
     set(run, "warmup", "%" PRIu64, run->warmup);
     set_real(run, "beta1", o->beta1);
@@ -296,7 +296,7 @@ static mh_status choose_precision(mh_run *run)
 // The approximate number of updates of `after`. Every epoch has as many batches as the first.
 static mh_status measure_run(mh_run *run)
 {
-    const size_t accumulate = run->options->accumulate;
+    const size_t accumulate = run->options->accumulation_steps;
     mh_status status = mh_run_plan_epoch(run);
     if (status)
         return status;

@@ -80,7 +80,8 @@ static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
     mh_progress *p = &run->progress;
     const mh_batches *plan = &run->plan;
     const size_t first = (size_t)p->batch, left = plan->count - first;
-    const size_t count = left < run->options->accumulate ? left : run->options->accumulate;
+    const size_t count =
+        left < run->options->accumulation_steps ? left : run->options->accumulation_steps;
     const uint32_t *starts = plan->starts + first;
     mh_loss_options o = {.label_smoothing = (float)run->options->label_smoothing,
                          .gradients = run->gradients,

@@ -139,7 +139,7 @@ static void check_repeats(mh_context *context, const mh_transformer *t, const bl
                      (double)f->gradients[i]);
     for (size_t i = 0; i < a->floats; i++)
         g.gradients[i] = NAN;
-    o.recompute = o.fresh_gradients = true;
+    o.recompute = o.overwrite_gradients = true;
     test_ok(context, block_case_forward(context, t, c, &o, src, tgt, out));
     backward(context, t, c, &o, src, tgt, dout, &g);
     same(c, a, f, &g, "recompute and fresh gradients");

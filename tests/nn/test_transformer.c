@@ -425,9 +425,9 @@ static void check_recompute(mh_context *context, const mh_transformer *module, t
     mh_tape *tape, *kept = c->options.tape;
     test_ok(context, mh_tape_create(context, &tape));
     c->options.tape = tape;
-    c->options.recompute = c->options.fresh_gradients = true;
+    c->options.recompute = c->options.overwrite_gradients = true;
     run_transformer(context, module, c, again);
-    c->options.recompute = c->options.fresh_gradients = false;
+    c->options.recompute = c->options.overwrite_gradients = false;
     c->options.tape = kept;
     mh_tape_free(tape);
     nn_same_bits("a gradient with recompute and fresh gradients", floats, gradients, again);

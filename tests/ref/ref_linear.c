@@ -28,8 +28,8 @@ void ref_gemm(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, d
     free(right);
 }
 
-void ref_linear(const mh_linear_options *options, bool rounded, bool own_residual,
-                const mh_tensor *x, const mh_tensor *weight, ref_layer *layer)
+void ref_linear(const mh_linear_options *options, const mh_tensor *relu_output, bool rounded,
+                bool own_residual, const mh_tensor *x, const mh_tensor *weight, ref_layer *layer)
 {
     const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
     const size_t N = weight->shape[0], count = x->shape[0] * N;
@@ -45,7 +45,7 @@ void ref_linear(const mh_linear_options *options, bool rounded, bool own_residua
             error = 1.2 * error + ref_activation_error(*options->activation, sum);
             sum = ref_activation(*options->activation, sum);
         }
-        if (options->relu_output && ref_get(options->relu_output, at) == 0)
+        if (relu_output && ref_get(relu_output, at) == 0)
             sum = error = 0;
         const double residual = options->residual ? ref_get(options->residual, at)
                                 : own_residual    ? held

@@ -16,7 +16,7 @@ void ref_gemm(const mh_tensor *a, const mh_tensor *b, bool rounded, double *c, d
 typedef struct ref_layer {
     double *before, *before_error, *y, *y_error;
 } ref_layer;
-void ref_linear(const mh_linear_options *options, bool rounded, bool own_residual,
-                const mh_tensor *x, const mh_tensor *weight, ref_layer *layer);
+void ref_linear(const mh_linear_options *options, const mh_tensor *relu_output, bool rounded,
+                bool own_residual, const mh_tensor *x, const mh_tensor *weight, ref_layer *layer);
 
 #endif

@@ -184,7 +184,7 @@ static bool is_plain(const mh_gemm_job *job)
     const mh_linear_options *o = &job->options;
     return !job->transposed && !job->gemm->pack_a && job->a.shape[1] <= MH_GEMM_DEPTH &&
            mh_gemm_plain(&job->c) && job->c.stride[0] > 0 && !o->bias && !job->activate &&
-           !o->preactivation && !o->relu_output && !o->residual && !o->accumulate &&
+           !o->preactivation && !job->relu_output && !o->residual && !o->accumulate &&
            job->dropout.probability <= 0;
 }
 

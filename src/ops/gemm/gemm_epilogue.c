@@ -55,7 +55,7 @@ static void add_residual(const mh_gemm_job *job, mh_epilogue map, const mh_gemm_
 // The mask of row i: dropout's, or in backward where relu_output is not 0.
 static uint64_t dropout_mask_of_row(const mh_gemm_job *job, const mh_gemm_part *p, size_t i)
 {
-    const mh_tensor *output = job->options.relu_output;
+    const mh_tensor *output = job->relu_output;
     if (!output)
         return mh_dropout_mask(job->kernels, &job->dropout,
                                (uint64_t)(p->row + i) * job->target.shape[1] + p->column,
@@ -81,7 +81,7 @@ void mh_gemm_epilogue(const mh_gemm_job *job, const mh_gemm_part *p)
             job->activate(p->columns, p->x + i * p->ldx, p->x + i * p->ldx);
     }
     map.relu = job->relu;
-    if (o->relu_output || job->dropout.probability > 0) {
+    if (job->relu_output || job->dropout.probability > 0) {
         for (size_t i = 0; i < p->rows; i++)
             keep[i] = dropout_mask_of_row(job, p, i);
         map.keep = keep;

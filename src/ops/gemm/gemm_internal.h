@@ -62,6 +62,7 @@ typedef struct mh_gemm_job {
     const mh_packed_matrix *packed; // B, or NULL
     float *row_sums;                // (M): gets the sums of A's rows, as C does; NULL: not wanted
     mh_linear_options options;      // the epilogue
+    const mh_tensor *relu_output;   // and the last step of mh_linear_masked, or NULL
     mh_activation_fn activate;      // options.activation's, or NULL
     bool relu;                      // it is ReLU
     mh_dropout_options dropout;     // options.dropout's; probability 0: none
@@ -111,6 +112,13 @@ void mh_gemm_plan(const mh_context *context, mh_gemm_job *job);
 
 // The tasks' workspace, from an arena.
 void mh_gemm_layout(mh_gemm_job *job, mh_arena *arena);
+
+// mh_linear in a backward pass through ReLU and dropout: `relu_output` (M, N) is their saved
+// output, or NULL; y is multiplied by their derivative, 0 where that is 0 and 1 / (1 - probability)
+// elsewhere, instead of by a new dropout mask.
+mh_status mh_linear_masked(mh_context *context, const mh_linear_options *options,
+                           const mh_tensor *relu_output, const mh_tensor *x,
+                           const mh_tensor *weight, mh_tensor *y);
 
 // The shapes of a product: a (M, K), b (K, N), c (M, N).
 mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,

@@ -121,8 +121,8 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_gemm_j
         status = check_shape(context, "preactivation", o->preactivation, M, N);
     if (!status && o->residual)
         status = check_shape(context, "residual", o->residual, M, N);
-    if (!status && o->relu_output)
-        status = check_shape(context, "relu_output", o->relu_output, M, N);
+    if (!status && job->relu_output)
+        status = check_shape(context, "relu_output", job->relu_output, M, N);
     if (!status && o->dropout)
         status = mh_check_dropout(context, o->dropout, &job->dropout);
     if (!status && o->activation)
@@ -131,20 +131,28 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_gemm_j
     return status;
 }
 
-static mh_status check_outputs(mh_context *context, const mh_linear_options *o, const mh_tensor *x,
+static mh_status check_outputs(mh_context *context, const mh_gemm_job *job, const mh_tensor *x,
                                const mh_tensor *weight, const mh_tensor *y)
 {
+    const mh_linear_options *o = &job->options;
     return MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y),
                             {.name = "preactivation", .tensor = o->preactivation}, MH_OPERAND(x),
                             MH_OPERAND(weight), {.name = "bias", .tensor = o->bias},
                             {.name = "residual", .tensor = o->residual, .may_be = 1},
-                            {.name = "relu_output", .tensor = o->relu_output});
+                            {.name = "relu_output", .tensor = job->relu_output});
 }
 
 mh_status mh_linear(mh_context *context, const mh_linear_options *options, const mh_tensor *x,
                     const mh_tensor *weight, mh_tensor *y)
 {
-    mh_gemm_job job = {0};
+    return mh_linear_masked(context, options, NULL, x, weight, y);
+}
+
+mh_status mh_linear_masked(mh_context *context, const mh_linear_options *options,
+                           const mh_tensor *relu_output, const mh_tensor *x,
+                           const mh_tensor *weight, mh_tensor *y)
+{
+    mh_gemm_job job = {.relu_output = relu_output};
     mh_status status = check_options(context, options, &job.options);
     if (!status)
         status = set_weight(context, x, weight, &job);
@@ -156,7 +164,7 @@ mh_status mh_linear(mh_context *context, const mh_linear_options *options, const
     if (!status)
         status = set_epilogue(context, x->shape[0], N, &job);
     if (!status)
-        status = check_outputs(context, &job.options, x, weight, y);
+        status = check_outputs(context, &job, x, weight, y);
     if (status)
         return status;
     job.kernels = context->kernels;

@@ -2,6 +2,7 @@
 // mh_linear and mh_linear_backward against the double reference: random shapes, strides, dtypes,
 // precisions and options at every instruction-set level. test_linear_bits.c has what must not
 // change a bit, test_linear_errors.c what is refused.
+#include "ops/gemm/gemm_internal.h"
 #include "ref/ref_linear.h"
 #include "ref/ref_tensor.h"
 #include "support.h"
@@ -142,6 +143,7 @@ typedef struct layer {
     test_tensor x, weight, bias, residual, before, relu, y;
     mh_activation activation;
     mh_linear_options options;
+    const mh_tensor *relu_output; // `relu`, or NULL
     bool own_residual, packed;
     double *held; // what y holds before
 } layer;
@@ -173,7 +175,7 @@ static void choose_options(test_rng *rng, sizes s, layer *l)
     if (test_chance(rng, 0.3)) {
         l->relu = random_matrix(rng, test_float_dtype(rng), s.M, s.N, true);
         clip(&l->relu.view);
-        o->relu_output = &l->relu.view;
+        l->relu_output = &l->relu.view;
     }
 }
 
@@ -212,8 +214,8 @@ static void run_layer(mh_context *context, layer *l)
         test_ok(context, mh_matrix_pack(context, o.precision, &transposed, &packed));
         o.packed = packed;
     }
-    test_ok(context,
-            mh_linear(context, &o, &l->x.view, packed ? NULL : &l->weight.view, &l->y.view));
+    test_ok(context, mh_linear_masked(context, &o, l->relu_output, &l->x.view,
+                                      packed ? NULL : &l->weight.view, &l->y.view));
     mh_packed_matrix_free(packed);
 }
 
@@ -227,7 +229,8 @@ static void forward_case(uint64_t seed, sizes s, double *worst)
                           ref_load(&l.y.view), ref_alloc(count, sizeof(double))};
     const mh_dtype weight = l.weight.view.dtype;
     const bool rounded = rounds(l.options.precision, weight);
-    ref_linear(&l.options, rounded, l.own_residual, &l.x.view, &l.weight.view, &expected);
+    ref_linear(&l.options, l.relu_output, rounded, l.own_residual, &l.x.view, &l.weight.view,
+               &expected);
     for (size_t i = 0; test_level(i); i++) {
         run_layer(contexts[i], &l);
         *worst =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What mh_linear and mh_linear_backward refuse: each message says what was found and expected.
+#include "ops/gemm/gemm_internal.h"
 #include "support.h"
 
 static mh_context *context; // of the scalar level
@@ -39,12 +40,12 @@ static void make_operands(operands *p)
     p->options.bias = &p->bias;
     p->options.residual = &p->residual;
     p->options.preactivation = &p->before;
-    p->options.relu_output = &p->relu;
 }
 
 static void expect(operands *p, mh_status status, const char *message)
 {
-    test_refused(context, mh_linear(context, &p->options, &p->x, &p->weight, &p->y), status,
+    test_refused(context,
+                 mh_linear_masked(context, &p->options, &p->relu, &p->x, &p->weight, &p->y), status,
                  message);
     make_operands(p);
 }
