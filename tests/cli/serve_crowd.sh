@@ -14,11 +14,14 @@ serve() {
     done
     address=$(cat address)
 }
-end() {
-    kill $server 2>/dev/null
+ended() { # after a SIGTERM: a second one would end it at once
     wait $server
     echo "exit $?"
     cat errors
+}
+end() {
+    kill $server 2>/dev/null
+    ended
 }
 
 run multihead serve -m model --queue 129
@@ -55,4 +58,4 @@ end
 echo "# SIGTERM"
 serve --queue 128 --timeout 600
 serve_crowd "$address" stop $server
-end
+ended
