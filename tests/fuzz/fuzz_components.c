@@ -52,12 +52,12 @@ static void check_text(const mh_tokenizer *t, mh_text text)
         abort();
     check_offsets(&e, text);
     if (mh_tokenizer_decode_text(context, t, true, e.ids, e.count, &back) != MH_OK ||
-        mh_utf8_valid(back.bytes, back.size) != back.size)
+        mh_utf8_valid(back.data, back.size) != back.size)
         abort();
     for (size_t i = 0; i <= e.count; i++)
         if (mh_text_stream_next(context, t, true, i < e.count ? e.ids[i] : -1, &stream, &part) !=
                 MH_OK ||
-            mh_utf8_valid(part.bytes, part.size) != part.size)
+            mh_utf8_valid(part.data, part.size) != part.size)
             abort();
     mh_text_stream_free(context, &stream);
     mh_buffer_free(context, &back);
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     check_text(t, (mh_text){text, size - 1});
     if (mh_utf8_repair(fuzz_context(), text, size - 1, &repaired) != MH_OK)
         abort();
-    check_text(t, (mh_text){repaired.bytes, repaired.size});
+    check_text(t, (mh_text){repaired.data, repaired.size});
     mh_buffer_free(fuzz_context(), &repaired);
     if (fuzz_memory.live != before)
         abort();

@@ -16,7 +16,7 @@ static void round_trip(const mh_tokenizer *tokenizer, const char *text, size_t s
         mh_text_nfc(context, text, size, &normal) != MH_OK ||
         mh_tokenizer_decode(context, tokenizer, tokens.ids, tokens.count, &back) != MH_OK ||
         back.size != normal.size ||
-        (back.size > 0 && memcmp(back.bytes, normal.bytes, back.size) != 0) ||
+        (back.size > 0 && memcmp(back.data, normal.data, back.size) != 0) ||
         (tokens.count > 0 && tokens.ends[tokens.count - 1] != normal.size))
         abort();
     for (size_t i = 0; i < tokens.count; i++)
@@ -33,8 +33,8 @@ static void make_plain(uint64_t foreign, const char *text, size_t size)
     mh_context *context = fuzz_context();
     mh_buffer once = {0}, twice = {0};
     if (mh_plain_text(context, foreign, text, size, &once) != MH_OK || once.size > size ||
-        mh_plain_text(context, foreign, once.bytes, once.size, &twice) != MH_OK ||
-        once.size != twice.size || memcmp(once.bytes, twice.bytes, once.size) != 0)
+        mh_plain_text(context, foreign, once.data, once.size, &twice) != MH_OK ||
+        once.size != twice.size || memcmp(once.data, twice.data, once.size) != 0)
         abort();
     mh_buffer_free(context, &once);
     mh_buffer_free(context, &twice);
@@ -86,8 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if ((status == MH_OK) != (mh_utf8_valid(text, size) == size) ||
         mh_utf8_repair(context, text, size, &repaired) != MH_OK)
         abort();
-    use(repaired.bytes, repaired.size);
-    score(repaired.bytes, repaired.size);
+    use(repaired.data, repaired.size);
+    score(repaired.data, repaired.size);
     mh_buffer_free(context, &repaired);
     if (fuzz_memory.live != before)
         abort();

@@ -15,11 +15,11 @@ static void use(const mh_tokenizer *tokenizer, const uint8_t *bytes, size_t size
     mh_buffer own = {0}, back = {0};
     if (mh_utf8_repair(context, (const char *)bytes, size, &own) != MH_OK)
         abort();
-    const mh_text pair = {own.bytes, own.size};
+    const mh_text pair = {own.data, own.size};
     mh_status status = mh_tokenizer_encode_text(context, tokenizer, NULL, text, &pair, &e);
     if ((status != MH_OK && status != MH_ERROR_UNSUPPORTED) ||
         mh_tokenizer_decode_text(context, tokenizer, false, e.ids, e.count, &back) != MH_OK ||
-        mh_utf8_valid(back.bytes, back.size) != back.size)
+        mh_utf8_valid(back.data, back.size) != back.size)
         abort();
     for (size_t i = 0; i < e.count; i++)
         if (e.begins[i] > e.ends[i] || e.ends[i] > (e.sequences[i] ? pair.size : text.size))

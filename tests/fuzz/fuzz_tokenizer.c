@@ -19,7 +19,7 @@ static void use_other(const mh_tokenizer *tokenizer, mh_text text)
     mh_status status = mh_tokenizer_encode_text(context, tokenizer, NULL, text, &text, &e);
     if ((status != MH_OK && status != MH_ERROR_UNSUPPORTED) ||
         mh_tokenizer_decode_text(context, tokenizer, false, e.ids, e.count, &back) != MH_OK ||
-        mh_utf8_valid(back.bytes, back.size) != back.size)
+        mh_utf8_valid(back.data, back.size) != back.size)
         abort();
     mh_encoding_free(context, &e);
     mh_buffer_free(context, &back);
@@ -38,7 +38,7 @@ static void use(const mh_tokenizer *tokenizer)
     }
     if (status != MH_OK ||
         mh_tokenizer_decode(context, tokenizer, tokens.ids, tokens.count, &back) != MH_OK ||
-        back.size != sizeof text || memcmp(back.bytes, text, sizeof text) != 0)
+        back.size != sizeof text || memcmp(back.data, text, sizeof text) != 0)
         abort();
     mh_tokens_free(context, &tokens);
     mh_buffer_free(context, &back);
