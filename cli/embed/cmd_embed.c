@@ -31,7 +31,7 @@ static int embed_texts(embed *e)
         mh_model_embed_texts(t->context, t->model, pooling, normalize, t->truncate, e->batch,
                              t->texts, t->count, show_progress, NULL, &e->out.tensor);
     progress_clear();
-    return status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+    return status ? complain_texts(t, status) : EXIT_DONE;
 }
 
 static int embed_tokens(embed *e)
@@ -44,13 +44,13 @@ static int embed_tokens(embed *e)
     mh_status status =
         mh_model_encode(t->context, t->model, t->truncate, t->texts, t->count, &e->encoded);
     if (status)
-        return complain_status(t->context, status, NULL);
+        return complain_texts(t, status);
     int code = allocate_vectors(e, mh_model_texts_encoding(e->encoded, 0)->count);
     if (code != EXIT_DONE)
         return code;
     status =
         mh_model_hidden(t->context, t->model, mh_model_texts_input(e->encoded), &e->out.tensor);
-    return status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+    return status ? complain_texts(t, status) : EXIT_DONE;
 }
 
 static int embed_show(embed *e)

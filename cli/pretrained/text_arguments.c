@@ -110,7 +110,10 @@ int open_model(const common_options *common, const char *name, const mh_model_op
     if (code != EXIT_DONE)
         return code;
     mh_status status = mh_model_load(*context, *directory, options, model);
-    return status ? complain_status(*context, status, NULL) : EXIT_DONE;
+    if (status == MH_OK)
+        return EXIT_DONE;
+    code = complain_status(*context, status, NULL);
+    return status == MH_ERROR_UNSUPPORTED ? EXIT_INPUT : code; // an unknown family, for instance
 }
 
 int text_arguments_open(text_arguments *t)
@@ -155,6 +158,12 @@ int text_arguments_read(text_arguments *t)
     t->texts = t->lines.items;
     t->count = t->lines.count;
     return code;
+}
+
+int complain_texts(const text_arguments *t, mh_status status)
+{
+    const int code = complain_status(t->context, status, NULL);
+    return status == MH_ERROR_ARGUMENT ? EXIT_INPUT : code;
 }
 
 void text_arguments_close(text_arguments *t)

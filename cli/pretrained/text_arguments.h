@@ -43,6 +43,9 @@ int text_arguments_open(text_arguments *t); // the model
 int text_arguments_read(text_arguments *t); // the texts, which are valid UTF-8
 void text_arguments_close(text_arguments *t);
 
+// Prints the context's message and returns the exit code; a text that is too long is bad input.
+int complain_texts(const text_arguments *t, mh_status status);
+
 // The model `name` in *directory, which is to be freed, *context and *model, each to be freed
 // whatever is returned: an exit code. The library's remarks on it are printed as notes.
 int open_model(const common_options *common, const char *name, const mh_model_options *options,
