@@ -166,6 +166,16 @@ int complain_texts(const text_arguments *t, mh_status status)
     return status == MH_ERROR_ARGUMENT ? EXIT_INPUT : code;
 }
 
+int complain_text(const text_arguments *t, mh_status status, size_t number)
+{
+    static const char first[] = "text 1: "; // of the call's one text
+    const char *message = mh_error_message(t->context);
+    if (strncmp(message, first, sizeof first - 1) == 0)
+        message += sizeof first - 1;
+    complain("text %zu: %s", number, message);
+    return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
+}
+
 void text_arguments_close(text_arguments *t)
 {
     lines_free(&t->lines);

@@ -46,6 +46,10 @@ void text_arguments_close(text_arguments *t);
 // Prints the context's message and returns the exit code; a text that is too long is bad input.
 int complain_texts(const text_arguments *t, mh_status status);
 
+// Reports an error of the library in a call with text `number`, from 1, alone, and returns an exit
+// code.
+int complain_text(const text_arguments *t, mh_status status, size_t number);
+
 // The model `name` in *directory, which is to be freed, *context and *model, each to be freed
 // whatever is returned: an exit code. The library's remarks on it are printed as notes.
 int open_model(const common_options *common, const char *name, const mh_model_options *options,
