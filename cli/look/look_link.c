@@ -51,14 +51,36 @@ static bool tokens_match(const mh_trace_tokens *tokens, size_t begin, const char
     return false;
 }
 
+static bool is_letter(char c)
+{
+    return (unsigned char)c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+           (c >= 'a' && c <= 'z');
+}
+
+// Whether tokens are whole words: "cat" of "cat", "s" is not.
+static bool is_whole(const mh_trace_tokens *tokens, token_range r)
+{
+    return (tokens->word_start[r.begin] || !is_letter(*tokens->text[r.begin - 1])) &&
+           (r.end == tokens->count || tokens->word_start[r.end] ||
+            !is_letter(*tokens->text[r.end]));
+}
+
+// The first place of a word from token `from` on, as a whole word if there is one.
 static bool find_word(const mh_trace_tokens *tokens, size_t from, const char *text, token_range *r)
 {
-    for (size_t i = from; i < tokens->count; i++)
-        if (tokens_match(tokens, i, text, &r->end)) {
-            r->begin = i;
-            return true;
-        }
-    return false;
+    bool found = false;
+    for (size_t i = from; i < tokens->count; i++) {
+        token_range at = {.begin = i};
+        if (!tokens_match(tokens, i, text, &at.end))
+            continue;
+        const bool whole = is_whole(tokens, at);
+        if (whole || !found)
+            *r = at;
+        found = true;
+        if (whole)
+            break;
+    }
+    return found;
 }
 
 // Says which words there are.

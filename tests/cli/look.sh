@@ -25,6 +25,11 @@ run multihead look -m tiny $scalar --json --link "the mat,cat" "The cat sat on t
     sed 's/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
 multihead look -m tiny --json --link cat,sat "cat sat" | check_json text link heads
 
+run multihead look -m tiny $scalar --json --link "play,the" "The playing cat, play" |
+    sed 's/, {.*//; s/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
+run multihead look -m tiny $scalar --json --link "play,the" "The playing cat, word13" |
+    sed 's/, {.*//; s/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
+
 # A head that is off changes the layers after it.
 multihead look -m tiny $scalar --layer 0 "The cat" >on.txt
 multihead look -m tiny $scalar --layer 0 --disable-head 0:1 "The cat" | cmp - on.txt && echo "same"
