@@ -92,6 +92,8 @@ static mh_translation_trace *made_trace;
 static mh_trace_file *made_trace_file;
 static mh_model *made_model;
 static mh_model_texts *made_texts;
+static mh_model_trace *made_model_trace;
+static bool no_heads_off[256];
 
 // Pretrained models of tests/goldens, trainable: an encoder with a pooler and a tokenizer that
 // make_pretrained() writes, a masked language model, a sequence classifier.
@@ -417,6 +419,14 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_model_embed(c, p[0], MH_POOLING_MEAN, true, p[1], p[2]), )                         \
     FUNCTION(mh_model_encode, "model texts encoded", ARGS(encoder, &text, &made_texts),            \
              mh_model_encode(c, p[0], true, p[1], 1, p[2]), free_model_texts(c))                   \
+    FUNCTION(mh_model_trace_create, "model disabled_heads? pair? trace",                           \
+             ARGS(encoder, no_heads_off, &text, &made_model_trace),                                \
+             mh_model_trace_create(c, p[0], p[1], text, p[2], p[3]),                               \
+             mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_model_trace_ids, "model disabled_heads? ids trace",                                \
+             ARGS(encoder, no_heads_off, few_ids, &made_model_trace),                              \
+             mh_model_trace_ids(c, p[0], p[1], p[2], 2, p[3]),                                     \
+             mh_model_trace_free(made_model_trace))                                                \
     FUNCTION(mh_model_embed_texts, "model texts user? embeddings",                                 \
              ARGS(encoder, &text, bytes, &pooled[0]),                                              \
              mh_model_embed_texts(c, p[0], MH_POOLING_MEAN, true, true, 0, p[1], 1, NULL, p[2],    \
@@ -474,7 +484,7 @@ static void forget_results(void)
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
     made_packed_weights = NULL;
-    made_model = NULL, made_texts = NULL;
+    made_model = NULL, made_texts = NULL, made_model_trace = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -921,6 +931,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_model_transformer",
                                      "mh_model_texts_free",
                                      "mh_model_texts_input",
+                                     "mh_model_trace_free",
+                                     "mh_model_trace_view",
                                      "mh_model_texts_encoding",
                                      "mh_model_parameters",
                                      "mh_duration_parse",
@@ -954,6 +966,7 @@ static void freeing_null(void **state)
     mh_tokenizer_free(NULL);
     mh_model_free(NULL);
     mh_model_texts_free(context, NULL);
+    mh_model_trace_free(NULL);
     assert_int_equal(mh_packed_matrix_bytes(NULL), 0);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);
