@@ -231,6 +231,13 @@ static void pass_on_warning(void *user, mh_log_level level, const char *message)
         note("%s", message);
 }
 
+static void pass_on_remark(void *user, mh_log_level level, const char *message)
+{
+    (void)user;
+    if (level >= MH_LOG_INFO)
+        note("%s", message);
+}
+
 int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
 {
     check_option_names(argp, argc, argv);
@@ -245,7 +252,7 @@ int open_context(const common_options *options, mh_context **context)
     mh_context_options wanted = mh_context_options_default();
     wanted.threads = options->threads;
     wanted.isa = options->isa;
-    wanted.log = pass_on_warning;
+    wanted.log = options->remarks ? pass_on_remark : pass_on_warning;
     char error[512] = "";
     mh_status status = mh_context_create(&wanted, context, error, sizeof error);
     if (status == MH_OK)

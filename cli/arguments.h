@@ -17,6 +17,7 @@ typedef struct common_options {
     const command *command; // for --help
     size_t threads;         // 0: all
     const char *isa;        // NULL: the best
+    bool remarks;           // the library's remarks become notes, as its warnings do
 } common_options;
 
 extern const struct argp common_argp; // child of each command's argp

@@ -141,6 +141,65 @@ static int find_by_name(const path_list *places, const char *name, char **direct
     return EXIT_DONE;
 }
 
+// ---- Hugging Face's cache -----------------------------------------------------------------
+
+// $HF_HOME/hub/models--ORG--NAME/snapshots, or that of its default; false if there is no such path.
+static bool snapshots_path(const char *name, char path[PATH_BYTES])
+{
+    const char *slash = strchr(name, '/'), *home = getenv("HF_HOME"), *user = getenv("HOME");
+    if (!slash || slash == name || !slash[1] || strchr(slash + 1, '/') || *name == '.')
+        return false;
+    const bool set = home && *home;
+    if (!set && !user)
+        return false;
+    const int size =
+        snprintf(path, PATH_BYTES, "%s%s/hub/models--%.*s--%s/snapshots", set ? home : user,
+                 set ? "" : "/.cache/huggingface", (int)(slash - name), name, slash + 1);
+    return size > 0 && size < PATH_BYTES;
+}
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
+}
+
+// The newest directory in `path` that has a config.json, to be freed; NULL if there is none.
+static char *newest_snapshot(const char *path)
+{
+    char *newest = NULL;
+    struct timespec time = {0};
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        struct stat status;
+        char *snapshot = *entry->d_name == '.' ? NULL : join_path(path, entry->d_name);
+        if (snapshot && is_model(snapshot) && stat(snapshot, &status) == 0 &&
+            (!newest || is_newer(&status.st_mtim, &time))) {
+            free(newest);
+            newest = snapshot;
+            time = status.st_mtim;
+        } else {
+            free(snapshot);
+        }
+    }
+    if (entries)
+        closedir(entries);
+    return newest;
+}
+
+static int find_snapshot(const char *name, char **directory)
+{
+    char path[PATH_BYTES];
+    const bool may_be = snapshots_path(name, path);
+    *directory = may_be ? newest_snapshot(path) : NULL;
+    if (*directory)
+        return EXIT_DONE;
+    if (may_be)
+        complain("-m %s: neither a directory nor a model in Hugging Face's cache", name);
+    else
+        complain("-m %s: cannot be opened: %s", name, strerror(ENOENT));
+    return EXIT_INPUT;
+}
+
 // ---- errors -------------------------------------------------------------------------------
 
 // "a, b, c"; free() it.
@@ -217,6 +276,8 @@ int model_path_find(const char *name, char **directory)
     const bool exists = stat(name, &status) == 0;
     if (!exists && !strchr(name, '/'))
         return find_name(name, directory);
+    if (!exists && errno == ENOENT)
+        return find_snapshot(name, directory);
     if (!exists) {
         complain("-m %s: cannot be opened: %s", name, strerror(errno));
         return EXIT_INPUT;

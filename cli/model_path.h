@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The directory of the translation model that -m names.
+// The directory of the model that -m names.
 //
 // A path that exists is used as is. A plain name is looked up in the directories of models:
 //
@@ -8,6 +8,9 @@
 //     ../share/multihead/models     from the executable: an installation, wherever it was moved
 //     ../models                     from the executable: a build directory
 //     PREFIX/share/multihead/models as configured
+//
+// ORG/NAME is also looked up in Hugging Face's cache, $HF_HOME/hub or ~/.cache/huggingface/hub: the
+// newest snapshot that has a config.json. Nothing is downloaded.
 #ifndef CLI_MODEL_PATH_H
 #define CLI_MODEL_PATH_H
 

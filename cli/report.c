@@ -50,13 +50,20 @@ static void end_fact(report *r, const char *unit)
         fprintf(r->to, "%s%s\n", *unit ? " " : "", unit);
 }
 
+// Control characters, for instance in a model's labels, must not reach the terminal.
+static void put_plain(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        putc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, to);
+}
+
 void report_text(report *r, const char *key, const char *label, const char *value)
 {
     begin_fact(r, key, label);
     if (r->json)
         put_json_string(r->to, value, strlen(value));
     else
-        fputs(value, r->to);
+        put_plain(r->to, value);
     end_fact(r, "");
 }
 

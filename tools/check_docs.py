@@ -21,6 +21,7 @@ PRELUDE = """
 #include <multihead/io.h>
 #include <multihead/model.h>
 #include <multihead/multihead.h>
+#include <multihead/pretrained.h>
 #include <multihead/text.h>
 #include <multihead/train.h>
 #include <multihead/translator.h>
@@ -29,7 +30,7 @@ PRELUDE = """
 
 static mh_context *context;
 static mh_tensor a, b, c, q, k, v, x, w, y, out, dout, src, tgt, memory, query, key, value, weights,
-    logits, dlogits, table, ids;
+    logits, dlogits, table, ids, embeddings;
 static mh_mha *m;
 static mh_transformer *model;
 static mh_transformer_options options;

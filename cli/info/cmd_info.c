@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multihead info: features of this build and this machine - version, CPU, instruction-set
 // levels, threads, tile sizes, caches, and with --measure the machine's peak rates; or the sizes of
-// a well-known model.
+// a well-known model; or what a pretrained model's directory has.
 #include "arguments.h"
 #include "info/info.h"
 #include "messages.h"
@@ -16,6 +16,11 @@ enum { KEY_JSON = 0x100, KEY_MEASURE, KEY_PRESET, KEY_PRESETS };
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {"model", 'm', "MODEL", 0,
+     "a pretrained model instead of this machine: its directory, the name of one in "
+     "$MULTIHEAD_MODELS, ./models or where models are installed, or ORG/NAME in Hugging Face's "
+     "cache",
+     0},
     {"preset", KEY_PRESET, "NAME", 0,
      "a well-known model, such as gpt2-small or whisper-tiny, instead of this machine: sizes, "
      "parameters, memory and FLOPs",
@@ -30,6 +35,7 @@ typedef struct info {
     common_options common;
     bool json, measure, list;
     const model_preset *preset; // NULL: this machine
+    const char *model;          // NULL: this machine
 } info;
 
 static error_t info_parse_option(int key, char *argument, struct argp_state *state)
@@ -42,8 +48,11 @@ static error_t info_parse_option(int key, char *argument, struct argp_state *sta
     case ARGP_KEY_ARG:
         return refuse_argument(state, argument);
     case ARGP_KEY_END:
-        if (i->measure && (i->preset || i->list))
-            argp_error(state, "--measure is for this machine: not with --preset or --presets");
+        if (i->model && (i->preset || i->list))
+            argp_error(state, "-m is one model: not with --preset or --presets");
+        if (i->measure && (i->preset || i->list || i->model))
+            argp_error(state, "--measure is for this machine: not with %s",
+                       i->model ? "-m" : "--preset or --presets");
         if (i->preset && i->list)
             argp_error(state, "--presets lists all models: not with --preset");
         return 0;
@@ -52,6 +61,9 @@ static error_t info_parse_option(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_PRESETS:
         i->list = true;
+        return 0;
+    case 'm':
+        i->model = argument;
         return 0;
     case KEY_JSON:
         i->json = true;
@@ -82,12 +94,16 @@ static const struct argp info_argp = {
         "over a sequence of full length, 2 per FMA: products are the matrix products, logits "
         "included, attention is scores and weighted values of the keys that a token sees, and "
         "training is three times forward. Poolers and classifiers, which run once per sequence, "
-        "are not counted.\v"
+        "are not counted.\n"
+        "\n"
+        "With -m, a model is loaded, and its family, sizes, tokenizer and labels are shown, what "
+        "it can do, and its weights' bytes in the file and in memory.\v"
         "Examples:\n"
         "  multihead info\n"
         "  multihead info --isa avx2 --measure --json\n"
         "  multihead info --presets\n"
-        "  multihead info --preset gpt2-small\n",
+        "  multihead info --preset gpt2-small\n"
+        "  multihead info -m all-MiniLM-L6-v2\n",
 };
 
 // The CPU's name as Linux reports it; "" elsewhere.
@@ -219,6 +235,8 @@ static int run_info(int argc, char **argv)
             show_preset(i.preset, i.json);
         return EXIT_DONE;
     }
+    if (code == EXIT_DONE && i.model)
+        return show_model(&i.common, i.model, i.json);
     if (code == EXIT_DONE)
         code = open_context(&i.common, &context);
     if (code == EXIT_DONE)
@@ -229,7 +247,7 @@ static int run_info(int argc, char **argv)
 
 const command info_command = {
     .name = "info",
-    .summary = "features of this machine, or sizes of well-known models",
+    .summary = "features of this machine or of a model",
     .argp = &info_argp,
     .run = run_info,
 };

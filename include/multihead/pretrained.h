@@ -17,6 +17,7 @@
 
 #include <multihead/nn.h>
 #include <multihead/text.h>
+#include <multihead/view.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -174,6 +175,32 @@ MH_API MH_MUST_CHECK mh_status mh_model_embed_texts(mh_context *context, const m
                                                     const mh_text *texts, size_t count,
                                                     mh_model_progress_fn progress, void *user,
                                                     mh_tensor *embeddings);
+
+// ---- what heads attend to -----------------------------------------------------------------------
+
+// A trace of one text and the memory it refers to. Immutable: any thread may read it.
+typedef struct mh_model_trace mh_model_trace;
+
+// Traces the attention of every layer in one forward pass over a text with the tokenizer's special
+// tokens, or over a pair of texts if `pair` is not NULL: weights, out, and, where weights are
+// softmax(scale q k^T), q, k and v. Encoders have a group encoder.self and source tokens, causal
+// models decoder.self and target tokens. A token is named by the part of the text that it covers.
+// Title: the text; model: its family and sizes. Disabled heads (`disabled_heads` as in
+// mh_model_input, or NULL) still have weights. Errors: MH_ERROR_UNSUPPORTED (no tokenizer),
+// MH_ERROR_ARGUMENT (no tokens, or more than max_length), MH_ERROR_FORMAT (not UTF-8),
+// MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_model_trace_create(mh_context *context, const mh_model *model,
+                                                     const bool *disabled_heads, mh_text text,
+                                                     const mh_text *pair, mh_model_trace **trace);
+
+// The same for token ids; tokens are numbered, and there is no title.
+MH_API MH_MUST_CHECK mh_status mh_model_trace_ids(mh_context *context, const mh_model *model,
+                                                  const bool *disabled_heads, const int32_t *ids,
+                                                  size_t count, mh_model_trace **trace);
+MH_API void mh_model_trace_free(mh_model_trace *trace); // NULL is allowed
+
+// Borrowed; copy the struct to give it another title or model.
+MH_API const mh_trace *mh_model_trace_view(const mh_model_trace *trace);
 
 // ---- gradients of a trainable model ------------------------------------------------------------
 

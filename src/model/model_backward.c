@@ -199,7 +199,8 @@ static mh_status run_head_backward(mh_context *context, const mh_model *model,
 {
     MH_TRY(check_trainable(context, model, gradients));
     MH_TRY(mh_model_check_input(context, model, input));
-    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"doutput", doutput}, {"dhidden", dhidden}));
+    MH_TRY(MH_NEED(context, {"hidden", hidden}, {classify ? "dlogits" : "dpooled", doutput},
+                   {"dhidden", dhidden}));
     if (!model->ends[classify ? MH_END_CLASSIFIER : MH_END_POOLER].rank)
         return mh_fail(context, MH_ERROR_UNSUPPORTED, "this model has no %s",
                        classify ? "sequence classifier" : "pooler");

@@ -31,11 +31,15 @@ static mh_status parse(json_file *file, mh_json_scan *scan)
         return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu bytes, expected at most %d",
                               file->mapping.size, FILE_MAX);
     MH_TRY(mh_json_scan_text(source, "", text, file->mapping.size, NESTING_MAX, scan));
-    MH_TRY(mh_json_load(source, "", text, file->mapping.size, scan, &file->root));
-    if (!json_is_object(file->root))
-        return mh_source_fail(source, MH_ERROR_FORMAT, "found %s, expected an object",
-                              mh_json_describe(file->root).text);
-    return MH_OK;
+    return mh_json_load(source, "", text, file->mapping.size, scan, &file->root);
+}
+
+static mh_status need_object(const json_file *file)
+{
+    if (json_is_object(file->root))
+        return MH_OK;
+    return mh_source_fail(&file->source, MH_ERROR_FORMAT, "found %s, expected an object",
+                          mh_json_describe(file->root).text);
 }
 
 static void close_json(json_file *file)
@@ -254,7 +258,9 @@ mh_status mh_model_read_config(mh_context *context, const char *directory, mh_mo
     char path[MH_PATH_BYTES];
     json_file file;
     MH_TRY(open_json(context, directory, "config.json", path, &file));
-    mh_status status = read_description(&file.source, file.root, model);
+    mh_status status = need_object(&file);
+    if (!status)
+        status = read_description(&file.source, file.root, model);
     close_json(&file);
     return status;
 }
@@ -287,6 +293,21 @@ static void read_pooling(const json_t *root, mh_model_info *info)
             info->pooling = modes[i].pooling;
 }
 
+// modules.json of sentence-transformers: a list of {"type":
+// "sentence_transformers.models.Pooling"}. Its newer versions write other packages' names before
+// the last dot.
+static bool has_normalize_module(const json_t *modules)
+{
+    static const char name[] = ".Normalize";
+    for (size_t i = 0; i < json_array_size(modules); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(modules, i), "type"));
+        const char *dot = type ? strrchr(type, '.') : NULL;
+        if (dot && strcmp(dot, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void limit_length(const json_t *value, size_t *length)
 {
     const json_int_t number = json_integer_value(value);
@@ -306,8 +327,9 @@ mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_
     if (file.root)
         read_pooling(file.root, info);
     close_json(&file);
-    MH_TRY(mh_path_join(context, directory, "2_Normalize", path));
-    info->normalize = mh_file_exists(path);
+    MH_TRY(open_optional(context, directory, "modules.json", path, &file));
+    info->normalize = has_normalize_module(file.root);
+    close_json(&file);
     MH_TRY(open_optional(context, directory, "sentence_bert_config.json", path, &file));
     const bool limited = file.root && json_object_get(file.root, "max_seq_length");
     if (limited)

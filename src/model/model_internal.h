@@ -104,6 +104,9 @@ void mh_model_free_ends(mh_model *model);
 mh_status mh_model_check_input(mh_context *context, const mh_model *model,
                                const mh_model_input *input);
 
+// Error: MH_ERROR_UNSUPPORTED if the model has no tokenizer.
+mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model);
+
 // The rows of an input.
 static inline size_t mh_model_rows(const mh_model_input *input)
 {

@@ -89,16 +89,22 @@ static mh_status encode(mh_context *context, const mh_model *model, bool truncat
     return pack_rows(context, model, t);
 }
 
+mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model)
+{
+    return model->tokenizer
+               ? MH_OK
+               : mh_fail(context, MH_ERROR_UNSUPPORTED,
+                         "this model's directory has no tokenizer: tokenizer.json, vocab.txt, or "
+                         "vocab.json and merges.txt");
+}
+
 mh_status mh_model_encode(mh_context *context, const mh_model *model, bool truncate,
                           const mh_text *texts, size_t count, mh_model_texts **encoded)
 {
     MH_TRY(MH_NEED(context, {"model", model}, {"texts", mh_array(texts, count)},
                    {"encoded", encoded}));
     *encoded = NULL;
-    if (!model->tokenizer)
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "this model's directory has no tokenizer: tokenizer.json, vocab.txt, or "
-                       "vocab.json and merges.txt");
+    MH_TRY(mh_model_need_tokenizer(context, model));
     mh_model_texts *t = mh_alloc(context, sizeof *t);
     if (!t)
         return MH_ERROR_MEMORY;

@@ -7,6 +7,9 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <multihead/pretrained.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { W = API_WIDTH, N = API_TOKENS, E = W / API_HEADS, POINTERS_MOST = 12 };
 
@@ -87,6 +90,23 @@ static mh_translator *made_translator;
 static mh_translations *made_translations;
 static mh_translation_trace *made_trace;
 static mh_trace_file *made_trace_file;
+static mh_model *made_model;
+static mh_model_texts *made_texts;
+static mh_model_trace *made_model_trace;
+static bool no_heads_off[256];
+
+// Pretrained models of tests/goldens, trainable: an encoder with a pooler and a tokenizer that
+// make_pretrained() writes, a masked language model, a sequence classifier.
+enum { PRETRAINED_WIDTH = 32, PRETRAINED_VOCABULARY = 99, PRETRAINED_LABELS = 3 };
+static mh_model *encoder, *filler, *classifier;
+static char pretrained[96];
+static mh_model_options model_options;
+static mh_model_input model_input, classifier_input;
+static mh_model_gradients model_gradients;
+static mh_tape *model_tape;
+static int64_t model_starts[2] = {0, N};
+static float model_data[8][N * PRETRAINED_VOCABULARY];
+static mh_tensor hidden[2], pooled[2], vocabulary_logits, label_logits;
 
 static mh_tensor tensors[24]; // each in data[i]
 enum { ROWS = 0, SQUARE = 8, VECTOR = 10, EACH = 14, HEADS = 17, IDS = 23 };
@@ -382,6 +402,48 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_view_curve_write(c, p[0] ? log_path() : NULL, p[1]), )                             \
     FUNCTION(mh_view_curve_text, "path text", ARGS(bytes, &page),                                  \
              mh_view_curve_text(c, p[0] ? log_path() : NULL, 60, p[1]), free_page(c))              \
+    FUNCTION(mh_model_load, "directory options? model",                                            \
+             ARGS(pretrained, &model_options, &made_model), mh_model_load(c, p[0], p[1], p[2]),    \
+             mh_model_free(made_model))                                                            \
+    FUNCTION(mh_model_hidden, "model input hidden", ARGS(encoder, &model_input, &hidden[0]),       \
+             mh_model_hidden(c, p[0], p[1], p[2]), )                                               \
+    FUNCTION(mh_model_logits, "model hidden logits", ARGS(filler, &hidden[0], &vocabulary_logits), \
+             mh_model_logits(c, p[0], p[1], p[2]), )                                               \
+    FUNCTION(mh_model_pool, "model input hidden pooled",                                           \
+             ARGS(encoder, &model_input, &hidden[0], &pooled[0]),                                  \
+             mh_model_pool(c, p[0], p[1], p[2], p[3]), )                                           \
+    FUNCTION(mh_model_classify, "model input hidden logits",                                       \
+             ARGS(classifier, &classifier_input, &hidden[0], &label_logits),                       \
+             mh_model_classify(c, p[0], p[1], p[2], p[3]), )                                       \
+    FUNCTION(mh_model_embed, "model input embeddings", ARGS(encoder, &model_input, &pooled[0]),    \
+             mh_model_embed(c, p[0], MH_POOLING_MEAN, true, p[1], p[2]), )                         \
+    FUNCTION(mh_model_encode, "model texts encoded", ARGS(encoder, &text, &made_texts),            \
+             mh_model_encode(c, p[0], true, p[1], 1, p[2]), free_model_texts(c))                   \
+    FUNCTION(mh_model_trace_create, "model disabled_heads? pair? trace",                           \
+             ARGS(encoder, no_heads_off, &text, &made_model_trace),                                \
+             mh_model_trace_create(c, p[0], p[1], text, p[2], p[3]),                               \
+             mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_model_trace_ids, "model disabled_heads? ids trace",                                \
+             ARGS(encoder, no_heads_off, few_ids, &made_model_trace),                              \
+             mh_model_trace_ids(c, p[0], p[1], p[2], 2, p[3]),                                     \
+             mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_model_embed_texts, "model texts user? embeddings",                                 \
+             ARGS(encoder, &text, bytes, &pooled[0]),                                              \
+             mh_model_embed_texts(c, p[0], MH_POOLING_MEAN, true, true, 0, p[1], 1, NULL, p[2],    \
+                                  p[3]), )                                                         \
+    FUNCTION(mh_model_hidden_backward, "model input dhidden gradients",                            \
+             ARGS(encoder, &model_input, &hidden[0], &model_gradients),                            \
+             mh_model_hidden_backward(c, p[0], p[1], p[2], p[3]), )                                \
+    FUNCTION(mh_model_logits_backward, "model hidden dlogits dhidden gradients",                   \
+             ARGS(filler, &hidden[0], &vocabulary_logits, &hidden[1], &model_gradients),           \
+             mh_model_logits_backward(c, p[0], p[1], p[2], p[3], p[4]), )                          \
+    FUNCTION(mh_model_pool_backward, "model input hidden dpooled dhidden gradients",               \
+             ARGS(encoder, &model_input, &hidden[0], &pooled[0], &hidden[1], &model_gradients),    \
+             mh_model_pool_backward(c, p[0], p[1], p[2], p[3], p[4], p[5]), )                      \
+    FUNCTION(mh_model_classify_backward, "model input hidden dlogits dhidden gradients",           \
+             ARGS(classifier, &classifier_input, &hidden[0], &label_logits, &hidden[1],            \
+                  &model_gradients),                                                               \
+             mh_model_classify_backward(c, p[0], p[1], p[2], p[3], p[4], p[5]), )                  \
     FUNCTION(mh_train, "options result", ARGS(&train_options, &train_result),                      \
              mh_train(c, p[0], p[1]), )
 
@@ -403,6 +465,12 @@ static void free_page(mh_context *c)
         mh_buffer_free(c, &page);
 }
 
+static void free_model_texts(mh_context *c)
+{
+    if (c)
+        mh_model_texts_free(c, made_texts);
+}
+
 static const char *log_path(void)
 {
     static char path[128];
@@ -416,6 +484,7 @@ static void forget_results(void)
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
     made_packed_weights = NULL;
+    made_model = NULL, made_texts = NULL, made_model_trace = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -570,6 +639,69 @@ static void make_files(mh_context *context)
     test_ok(context, mh_train(context, &train_options, &train_result));
 }
 
+// ---- pretrained models --------------------------------------------------------------------------
+
+static const char *pretrained_file(const char *name)
+{
+    static char path[160];
+    snprintf(path, sizeof path, "%s/%s", pretrained, name);
+    return path;
+}
+
+// The encoder's files, and a vocabulary.
+static void make_pretrained_files(void)
+{
+    snprintf(pretrained, sizeof pretrained, "%s/pretrained", o.directory);
+    assert_int_equal(mkdir(pretrained, 0777), 0);
+    assert_int_equal(symlink(MH_GOLDENS "/models/bert/config.json", pretrained_file("config.json")),
+                     0);
+    assert_int_equal(
+        symlink(MH_GOLDENS "/models/bert/model.safetensors", pretrained_file("model.safetensors")),
+        0);
+    FILE *stream = fopen(pretrained_file("vocab.txt"), "w");
+    assert_non_null(stream);
+    fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\ndeux\n", stream);
+    fclose(stream);
+}
+
+static void make_pretrained(mh_context *context)
+{
+    make_pretrained_files();
+    model_options = mh_model_options_default();
+    model_options.trainable = true;
+    test_ok(context, mh_model_load(context, pretrained, &model_options, &encoder));
+    test_ok(context,
+            mh_model_load(context, MH_GOLDENS "/models/bert-mlm", &model_options, &filler));
+    test_ok(context, mh_model_load(context, MH_GOLDENS "/models/bert-classifier", &model_options,
+                                   &classifier));
+    test_ok(context, mh_tape_create(context, &model_tape));
+    model_gradients = mh_model_gradients_default();
+    model_input = mh_model_input_default();
+    model_input.sequences = 1;
+    model_input.starts = model_starts;
+    model_input.ids = ids;
+    classifier_input = model_input;
+    model_input.tape = model_tape;
+    for (int i = 0; i < 2; i++) {
+        hidden[i] = mh_tensor_2d(model_data[i], MH_F32, N, PRETRAINED_WIDTH);
+        pooled[i] = mh_tensor_2d(model_data[2 + i], MH_F32, 1, PRETRAINED_WIDTH);
+    }
+    vocabulary_logits = mh_tensor_2d(model_data[4], MH_F32, N, PRETRAINED_VOCABULARY);
+    label_logits = mh_tensor_2d(model_data[5], MH_F32, 1, PRETRAINED_LABELS);
+}
+
+static void free_pretrained(void)
+{
+    mh_model_free(encoder);
+    mh_model_free(filler);
+    mh_model_free(classifier);
+    mh_tape_free(model_tape);
+    remove(pretrained_file("config.json"));
+    remove(pretrained_file("model.safetensors"));
+    remove(pretrained_file("vocab.txt"));
+    remove(pretrained);
+}
+
 static void remove_files(void)
 {
     static const char *const names[] = {"written",
@@ -598,6 +730,7 @@ static int set_up(void **state)
     api_files_make(context, &o);
     api_objects_make(context, &o);
     make_files(context);
+    make_pretrained(context);
     transformer_options.tape = o.tape;
     test_ok(context, mh_tape_create(context, &mha_tape));
     mha_options.tape = mha_tape;
@@ -613,6 +746,7 @@ static int tear_down(void **state)
     mh_text_stream_free(context, &streaming);
     mh_tensor_file_free(tensor_file);
     mh_tape_free(mha_tape);
+    free_pretrained();
     api_objects_free(&o);
     mh_context_free(context);
     remove_files();
@@ -759,6 +893,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_decoding_free",
                                      "mh_decoding_disable_heads",
                                      "mh_packed_matrix_free",
+                                     "mh_packed_matrix_bytes",
                                      "mh_packed_weights_free",
                                      "mh_operand_dtype",
                                      "mh_clip_factor",
@@ -790,6 +925,17 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_encoding_free",
                                      "mh_text_stream_free",
                                      "mh_tokens_free",
+                                     "mh_model_free",
+                                     "mh_model_describe",
+                                     "mh_model_label",
+                                     "mh_model_tokenizer",
+                                     "mh_model_transformer",
+                                     "mh_model_texts_free",
+                                     "mh_model_texts_input",
+                                     "mh_model_trace_free",
+                                     "mh_model_trace_view",
+                                     "mh_model_texts_encoding",
+                                     "mh_model_parameters",
                                      "mh_duration_parse",
                                      "mh_translator_free",
                                      "mh_translator_configuration",
@@ -819,6 +965,10 @@ static void freeing_null(void **state)
     mh_packed_weights_free(NULL);
     mh_buffer_free(context, NULL);
     mh_tokenizer_free(NULL);
+    mh_model_free(NULL);
+    mh_model_texts_free(context, NULL);
+    mh_model_trace_free(NULL);
+    assert_int_equal(mh_packed_matrix_bytes(NULL), 0);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);
     mh_translations_free(NULL);

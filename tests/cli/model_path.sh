@@ -26,6 +26,17 @@ ask prefix/bin/multihead translate -m run/model.safetensors
 run multihead serve -m run/model.safetensors
 run multihead serve -m models/none
 
+# Hugging Face's cache: the newest snapshot that has a config.json
+snapshots=hf/hub/models--org--name/snapshots
+mkdir -p $snapshots/incomplete
+cp -r run $snapshots/old
+cp -r run $snapshots/new
+echo '{}' >$snapshots/old/config.json
+touch -d 2020-01-01 $snapshots/old
+HF_HOME=hf ask prefix/bin/multihead translate -m org/name
+HF_HOME=hf ask prefix/bin/multihead translate -m org/none
+HF_HOME=hf ask prefix/bin/multihead translate -m ./org/name
+
 # Of two with the same name, the one that is looked for first.
 mkdir models/installed
 echo '{}' >models/installed/config.json

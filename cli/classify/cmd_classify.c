@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// `multihead classify`: the labels of texts by a sequence classifier.
+#include "messages.h"
+#include "pretrained/text_arguments.h"
+#include "report.h"
+
+#include <math.h>
+#include <multihead/layers.h>
+#include <stdlib.h>
+
+enum { KEY_TOP = 0x100 };
+
+typedef struct classify {
+    text_arguments arguments;
+    size_t top;            // 0: all labels
+    size_t labels;         // of the model
+    float *logits;         // (labels)
+    int32_t *ids;          // (top)
+    double *probabilities; // (top): logarithms at first
+} classify;
+
+// ---- options ----------------------------------------------------------------------------
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "What to print", 1},
+    {"top", KEY_TOP, "N", 0, "the N likeliest labels. Default: all", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static error_t classify_parse_option(int key, char *argument, struct argp_state *state)
+{
+    classify *c = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &c->arguments;
+        return 0;
+    case KEY_TOP:
+        c->top = (size_t)parse_integer(state, "--top", argument, 1, INT32_MAX);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&text_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp classify_argp = {
+    .options = option_table,
+    .parser = classify_parse_option,
+    .children = children,
+    .args_doc = "-m MODEL [TEXT...] [OPTION...]",
+    .doc =
+        "Classifies texts: prints the labels of a sequence classifier with their probabilities, "
+        "the likeliest first. The probability of a classifier with one label is the sigmoid of "
+        "its logit.\v"
+        "Examples:\n"
+        "  multihead classify -m distilbert-base-uncased-finetuned-sst-2-english \"I like it.\"\n"
+        "  multihead classify -m MODEL --top 1 --json <texts.txt\n",
+};
+
+// ---- one text ---------------------------------------------------------------------------
+
+static mh_status rank_labels(const classify *c)
+{
+    const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, 1, c->labels);
+    mh_tensor ids = mh_tensor_2d(c->ids, MH_I32, 1, c->top);
+    mh_tensor logps = mh_tensor_2d(c->probabilities, MH_F64, 1, c->top);
+    mh_status status = mh_log_softmax_topk(c->arguments.context, NULL, &logits, &ids, &logps);
+    for (size_t i = 0; i < c->top; i++)
+        c->probabilities[i] = exp(c->probabilities[i]);
+    if (c->labels == 1)
+        c->probabilities[0] = 1 / (1 + exp(-(double)c->logits[0]));
+    return status;
+}
+
+static mh_status classify_input(const classify *c, const mh_model_input *input)
+{
+    const text_arguments *a = &c->arguments;
+    const size_t D = mh_model_describe(a->model)->d_model, rows = (size_t)input->starts[1];
+    const size_t bytes = rows * D * sizeof(float);
+    float *memory = mh_alloc(a->context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, D);
+    mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, 1, c->labels);
+    mh_status status = mh_model_hidden(a->context, a->model, input, &hidden);
+    if (!status)
+        status = mh_model_classify(a->context, a->model, input, &hidden, &logits);
+    mh_free(a->context, memory, bytes);
+    return status ? status : rank_labels(c);
+}
+
+// ---- printing ---------------------------------------------------------------------------
+
+static void print_labels_json(const classify *c, mh_text text)
+{
+    printf("{\"input\": ");
+    put_json_string(stdout, text.bytes, text.size);
+    printf(", \"labels\": [");
+    for (size_t i = 0; i < c->top && c->ids[i] >= 0; i++) {
+        const char *label = mh_model_label(c->arguments.model, (size_t)c->ids[i]);
+        printf("%s{\"label\": ", i ? ", " : "");
+        put_json_string(stdout, label ? label : "", label ? strlen(label) : 0);
+        printf(", \"probability\": %.9g}", c->probabilities[i]);
+    }
+    printf("]}\n");
+}
+
+static void print_labels(const classify *c, mh_text text)
+{
+    fwrite(text.bytes, 1, text.size, stdout);
+    putchar('\n');
+    for (size_t i = 0; i < c->top && c->ids[i] >= 0; i++) {
+        const char *label = mh_model_label(c->arguments.model, (size_t)c->ids[i]);
+        printf("  %.4f  ", c->probabilities[i]);
+        if (label)
+            printf("%s\n", label);
+        else
+            printf("label %d\n", (int)c->ids[i]);
+    }
+}
+
+// ---- control flow -----------------------------------------------------------------------
+
+static int classify_text(const classify *c, size_t number)
+{
+    const text_arguments *a = &c->arguments;
+    mh_model_texts *encoded;
+    mh_status status =
+        mh_model_encode(a->context, a->model, a->truncate, &a->texts[number - 1], 1, &encoded);
+    if (!status) {
+        status = classify_input(c, mh_model_texts_input(encoded));
+        mh_model_texts_free(a->context, encoded);
+    }
+    if (status)
+        return complain_text(a, status, number);
+    (a->json ? print_labels_json : print_labels)(c, a->texts[number - 1]);
+    return EXIT_DONE;
+}
+
+static int prepare_labels(classify *c)
+{
+    const text_arguments *a = &c->arguments;
+    const mh_model_info *info = mh_model_describe(a->model);
+    if (!(info->abilities & MH_CAN_CLASSIFY)) {
+        complain("%s: this model (%s%s%s) has no sequence classifier", a->directory, info->family,
+                 *info->architecture ? ", " : "", info->architecture);
+        return EXIT_INPUT;
+    }
+    c->labels = info->labels;
+    if (c->top == 0 || c->top > c->labels)
+        c->top = c->labels;
+    c->logits = calloc(c->labels, sizeof *c->logits);
+    c->ids = calloc(c->labels, sizeof *c->ids);
+    c->probabilities = calloc(c->labels, sizeof *c->probabilities);
+    if (c->logits && c->ids && c->probabilities)
+        return EXIT_DONE;
+    complain("out of memory for %zu labels", c->labels);
+    return EXIT_MEMORY;
+}
+
+static int run_classify(int argc, char **argv)
+{
+    classify c = {.arguments = text_arguments_default(&classify_command)};
+    int code = parse_arguments(&classify_argp, argc, argv, &c);
+    if (code == EXIT_DONE)
+        code = text_arguments_open(&c.arguments);
+    if (code == EXIT_DONE)
+        code = prepare_labels(&c);
+    if (code == EXIT_DONE)
+        code = text_arguments_read(&c.arguments);
+    for (size_t i = 0; i < c.arguments.count && code == EXIT_DONE; i++)
+        code = classify_text(&c, i + 1);
+    free(c.logits);
+    free(c.ids);
+    free(c.probabilities);
+    text_arguments_close(&c.arguments);
+    return code;
+}
+
+const command classify_command = {
+    .name = "classify",
+    .summary = "the labels of texts by a sequence classifier",
+    .argp = &classify_argp,
+    .run = run_classify,
+};

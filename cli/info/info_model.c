@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// multihead info -m: what a pretrained model's directory has, and what the model can do.
+#include "info/info.h"
+#include "messages.h"
+#include "pretrained/text_arguments.h"
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODEL_LABEL_WIDTH = 16 };
+
+// ---- abilities, pooling, special tokens ---------------------------------------------------
+
+static void list_abilities(unsigned abilities, char words[64])
+{
+    static const struct {
+        unsigned ability;
+        const char *name;
+    } names[] = {{MH_CAN_EMBED, "embed"},
+                 {MH_CAN_FILL, "fill"},
+                 {MH_CAN_CLASSIFY, "classify"},
+                 {MH_CAN_GENERATE, "generate"}};
+    words[0] = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (abilities & names[i].ability) {
+            const size_t used = strlen(words);
+            snprintf(words + used, 64 - used, "%s%s", used ? " " : "", names[i].name);
+        }
+}
+
+static const char *pooling_name(mh_pooling pooling)
+{
+    static const char *const names[] = {"mean", "cls", "last", "max"};
+    return names[pooling];
+}
+
+// "[PAD] [UNK] ...": the names of the special tokens, each once.
+static void list_special_tokens(const mh_tokenizer *tokenizer, char *words, size_t size)
+{
+    int32_t shown[MH_ROLE_COUNT];
+    size_t count = 0;
+    words[0] = 0;
+    for (int role = 0; role < MH_ROLE_COUNT; role++) {
+        const int32_t id = mh_tokenizer_role(tokenizer, (mh_token_role)role);
+        mh_text name;
+        bool known = false;
+        for (size_t i = 0; i < count; i++)
+            known = known || shown[i] == id;
+        if (id < 0 || known || !mh_tokenizer_name(tokenizer, id, &name))
+            continue;
+        const size_t used = strlen(words);
+        snprintf(words + used, size - used, "%s%.*s", used ? " " : "", (int)name.size, name.bytes);
+        shown[count++] = id;
+    }
+}
+
+static void report_tokenizer(report *r, const mh_model *model)
+{
+    const mh_tokenizer *tokenizer = mh_model_tokenizer(model);
+    char special[512];
+    if (!tokenizer) {
+        if (!r->json)
+            report_text(r, "tokenizer", "tokenizer", "none");
+        return;
+    }
+    list_special_tokens(tokenizer, special, sizeof special);
+    report_count(r, "tokenizer_size", "tokenizer", mh_tokenizer_size(tokenizer), "tokens");
+    report_words(r, "special_tokens", "special tokens", special);
+}
+
+// ---- labels -------------------------------------------------------------------------------
+
+static void report_labels(report *r, const mh_model *model)
+{
+    enum { SHOWN = 20 };
+    const size_t count = mh_model_describe(model)->labels;
+    if (count == 0)
+        return;
+    report_count(r, "labels", "labels", count, "");
+    if (r->json) {
+        fputs(", \"label_names\": [", r->to);
+        for (size_t i = 0; i < count; i++) {
+            const char *label = mh_model_label(model, i);
+            fputs(i ? ", " : "", r->to);
+            put_json_string(r->to, label, strlen(label));
+        }
+        fputs("]", r->to);
+        return;
+    }
+    for (size_t i = 0; i < count && i < SHOWN; i++)
+        report_text(r, "", "", mh_model_label(model, i));
+    if (count > SHOWN)
+        report_text(r, "", "", "...");
+}
+
+// ---- all of it ----------------------------------------------------------------------------
+
+static void report_sizes(report *r, const mh_model_info *info)
+{
+    report_count(r, "layers", "layers", info->layers, "");
+    report_count(r, "d_model", "d_model", info->d_model, "");
+    report_count(r, "heads", "heads", info->heads, "");
+    report_count(r, "kv_heads", "KV heads", info->kv_heads, "");
+    report_count(r, "head_dim", "head width", info->head_dim, "");
+    report_count(r, "dim_feedforward", "feed-forward", info->dim_feedforward, "");
+    report_count(r, "vocabulary", "vocabulary", info->vocabulary, "");
+    report_count(r, "max_length", "longest input", info->max_length, "tokens");
+    report_count(r, "parameters", "parameters", info->parameters, "");
+}
+
+static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
+{
+    const mh_model_info *info = mh_model_describe(model);
+    char abilities[64];
+    list_abilities(info->abilities, abilities);
+    report_text(r, "family", "family", info->family);
+    if (*info->architecture)
+        report_text(r, "architecture", "architecture", info->architecture);
+    report_words(r, "can", "can", abilities);
+    report_sizes(r, info);
+    report_count(r, "file_bytes", "on disk", info->file_bytes, "bytes");
+    report_count(r, "memory_bytes_f32", "memory, f32", info->memory_bytes, "bytes");
+    report_count(r, "memory_bytes_bf16", "memory, bf16", bf16_bytes, "bytes");
+    report_flag(r, "causal", "causal", info->causal);
+    report_text(r, "pooling", "pooling", pooling_name(info->pooling));
+    report_flag(r, "normalize", "normalised", info->normalize);
+    report_tokenizer(r, model);
+    report_labels(r, model);
+}
+
+// The size in memory depends on the level's packed layout, so the model is loaded in bf16, too.
+static int measure_bf16(mh_context *context, const char *directory, size_t *bytes)
+{
+    mh_model_options options = mh_model_options_default();
+    mh_model *model = NULL;
+    options.precision = MH_PRECISION_BF16;
+    set_quiet(true); // the same remarks again
+    mh_status status = mh_model_load(context, directory, &options, &model);
+    if (status)
+        return complain_status(context, status, NULL);
+    *bytes = mh_model_describe(model)->memory_bytes;
+    mh_model_free(model);
+    return EXIT_DONE;
+}
+
+int show_model(const common_options *common, const char *name, bool json)
+{
+    char *directory = NULL;
+    mh_context *context = NULL;
+    mh_model *model = NULL;
+    size_t bf16_bytes = 0;
+    int code = open_model(common, name, NULL, &directory, &context, &model);
+    if (code == EXIT_DONE)
+        code = measure_bf16(context, directory, &bf16_bytes);
+    if (code == EXIT_DONE) {
+        report r = report_begin(stdout, json, MODEL_LABEL_WIDTH);
+        report_model(&r, model, bf16_bytes);
+        report_end(&r);
+    }
+    mh_model_free(model);
+    mh_context_free(context);
+    free(directory);
+    return code;
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+// `multihead look`: what the heads of a pretrained model attend to in a text.
+#include "look.h"
+#include "messages.h"
+#include "pretrained/text_arguments.h"
+#include "report.h"
+#include "terminal.h"
+#include "translate/translate.h"
+#include "view/view_files.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    KEY_LAYER = 0x100,
+    KEY_HEAD,
+    KEY_LINK,
+    KEY_PAIR,
+    KEY_PAGE,
+    KEY_TRACE_OUT,
+    KEY_OFF,
+    KEY_WIDTH
+};
+enum { FILE_PAGE, FILE_TRACE, FILE_COUNT };
+
+typedef struct look {
+    text_arguments arguments;
+    mh_view_options options;
+    const char *pair;
+    link_words link; // first NULL: not wanted
+    off_list off;
+    output files[FILE_COUNT];
+} look;
+
+// ---- options ----------------------------------------------------------------------------
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "What to show", 1},
+    {"layer", KEY_LAYER, "N", 0, "from 0; default: the last in text, an overview in a page", 0},
+    {"head", KEY_HEAD, "N", 0, "from 0; default: all", 0},
+    {"link", KEY_LINK, "A,B", 0,
+     "the 5 heads that link two words of the text most, by the attention of one word's tokens to "
+     "the other's, and a heatmap of the first",
+     0},
+    {"pair", KEY_PAIR, "TEXT", 0, "a second text, which the model reads together with the first",
+     0},
+    {"disable-head", KEY_OFF, "L:H", 0,
+     "switch a head off, layer and head from 0; L is all heads of a layer; may be given several "
+     "times",
+     0},
+    {"width", KEY_WIDTH, "N", 0, "columns to use; default: the terminal's, or 80", 0},
+    {NULL, 0, NULL, 0, "Files, in place of heatmaps", 2},
+    {"page", KEY_PAGE, "FILE", 0, "write one self-contained HTML page with every view", 0},
+    {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace, for 'multihead view --trace'", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static void parse_link(struct argp_state *state, look *l, const char *argument)
+{
+    link_words_free(&l->link);
+    if (!link_words_split(argument, &l->link)) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
+    if (!l->link.second)
+        argp_error(state, "--link: found '%s', expected two words, A,B", argument);
+}
+
+static void check_look(struct argp_state *state, const look *l)
+{
+    view_files_check(state, &l->files[FILE_PAGE]);
+    outputs_check(state, l->files, FILE_COUNT, l->link.first ? "--link" : NULL);
+    if (l->arguments.json && !l->link.first)
+        argp_error(state, "--json is for --link; --trace-out writes all weights");
+}
+
+static error_t look_parse_option(int key, char *argument, struct argp_state *state)
+{
+    look *l = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &l->arguments;
+        return 0;
+    case ARGP_KEY_END:
+        check_look(state, l);
+        return 0;
+    case KEY_LAYER:
+        l->options.layer = (ptrdiff_t)parse_integer(state, "--layer", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_HEAD:
+        l->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_LINK:
+        parse_link(state, l, argument);
+        return 0;
+    case KEY_PAIR:
+        l->pair = argument;
+        return 0;
+    case KEY_OFF:
+        off_add(state, &l->off, argument);
+        return 0;
+    case KEY_WIDTH:
+        l->options.width = (size_t)parse_integer(state, "--width", argument, 20, 10000);
+        return 0;
+    case KEY_PAGE:
+        l->files[FILE_PAGE].path = output_path(argument);
+        return 0;
+    case KEY_TRACE_OUT:
+        l->files[FILE_TRACE].path = output_path(argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&text_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp look_argp = {
+    .options = option_table,
+    .parser = look_parse_option,
+    .children = children,
+    .args_doc = "-m MODEL TEXT [OPTION...]",
+    .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
+           "terminal, a row for each token and a column for each token that it attends to, or one "
+           "HTML page. A text that is too long for the model is an error.\v"
+           "Examples:\n"
+           "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
+           "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
+           "  multihead look -m gpt2 \"Gravity is\" --page page.html\n",
+};
+
+// ---- checks -----------------------------------------------------------------------------
+
+static int check_range(const char *option, ptrdiff_t found, size_t count, const char *one,
+                       const char *many)
+{
+    if (found < (ptrdiff_t)count)
+        return EXIT_DONE;
+    complain("%s: found %td, but the model has %zu %s, from 0", option, found, count,
+             plural(count, one, many));
+    return EXIT_USAGE;
+}
+
+static int check_shown(const look *l)
+{
+    const mh_model_info *info = mh_model_describe(l->arguments.model);
+    int code = check_range("--layer", l->options.layer, info->layers, "layer", "layers");
+    if (code == EXIT_DONE)
+        code = check_range("--head", l->options.head, info->heads, "head", "heads");
+    return code;
+}
+
+static int check_texts(const look *l)
+{
+    if (l->arguments.count != 1)
+        complain("found %zu texts, expected 1; --pair adds a second one", l->arguments.count);
+    else if (l->pair && mh_utf8_valid(l->pair, strlen(l->pair)) < strlen(l->pair))
+        complain("--pair: the text is not valid UTF-8");
+    else
+        return EXIT_DONE;
+    return EXIT_USAGE;
+}
+
+// ---- printing ---------------------------------------------------------------------------
+
+static int print_heatmaps(const look *l, const mh_trace *trace, const mh_view_options *shown)
+{
+    mh_context *context = l->arguments.context;
+    mh_view_options options = *shown;
+    mh_buffer text = {0};
+    if (options.width == 0)
+        options.width = terminal_width(STDOUT_FILENO);
+    options.colour = terminal_has_colours();
+    mh_status status = mh_view_text(context, &options, trace, &text);
+    if (status)
+        return complain_status(context, status, NULL);
+    fwrite(text.data, 1, text.size, stdout);
+    mh_buffer_free(context, &text);
+    return EXIT_DONE;
+}
+
+// Columns of a word, whose characters are taken to be one wide.
+static int count_columns(const char *word)
+{
+    int columns = 0;
+    for (; *word; word++)
+        columns += (*word & 0xC0) != 0x80;
+    return columns;
+}
+
+static void print_links(const look *l, const head_link *links, size_t count)
+{
+    printf("layer  head   %s to %s   %s to %s\n", l->link.first, l->link.second, l->link.second,
+           l->link.first);
+    const int width =
+        count_columns(l->link.first) + count_columns(" to ") + count_columns(l->link.second);
+    for (size_t i = 0; i < count; i++)
+        printf("%5zu %5zu   %*.3f   %*.3f\n", links[i].layer, links[i].head, width,
+               links[i].forward, width, links[i].backward);
+}
+
+static void print_links_json(const look *l, const head_link *links, size_t count)
+{
+    const mh_text text = l->arguments.texts[0];
+    printf("{\"text\": ");
+    put_json_string(stdout, text.bytes, text.size);
+    printf(", \"link\": [");
+    put_json_string(stdout, l->link.first, strlen(l->link.first));
+    printf(", ");
+    put_json_string(stdout, l->link.second, strlen(l->link.second));
+    printf("], \"heads\": [");
+    for (size_t i = 0; i < count; i++)
+        printf("%s{\"layer\": %zu, \"head\": %zu, \"forward\": %.9g, \"backward\": %.9g}",
+               i ? ", " : "", links[i].layer, links[i].head, links[i].forward, links[i].backward);
+    printf("]}\n");
+}
+
+// The ranking, and the options of the heatmap after it: the best head, if none was asked for.
+static int show_links(const look *l, const mh_trace *trace, mh_view_options *shown)
+{
+    head_link links[LINKS_SHOWN];
+    size_t count;
+    int code = links_find(trace, &l->link, links, &count);
+    if (code != EXIT_DONE)
+        return code;
+    (l->arguments.json ? print_links_json : print_links)(l, links, count);
+    if (shown->layer < 0 && shown->head < 0) {
+        shown->layer = (ptrdiff_t)links[0].layer;
+        shown->head = (ptrdiff_t)links[0].head;
+    }
+    return EXIT_DONE;
+}
+
+static int show_trace(const look *l, const mh_trace *trace)
+{
+    const bool files = outputs_wanted(l->files, 0, FILE_COUNT);
+    mh_view_options shown = l->options;
+    int code = EXIT_DONE;
+    if (files)
+        code = view_files_save(l->arguments.context, &l->options, trace, &l->files[FILE_PAGE],
+                               &l->files[FILE_TRACE]);
+    if (code == EXIT_DONE && l->link.first)
+        code = show_links(l, trace, &shown);
+    if (code != EXIT_DONE || files || l->arguments.json)
+        return code;
+    if (l->link.first)
+        putchar('\n');
+    return print_heatmaps(l, trace, &shown);
+}
+
+// A page and a trace name the model by its directory.
+static int show_named(const look *l, const mh_trace *made)
+{
+    mh_trace trace = *made;
+    char *name = model_name(l->arguments.directory);
+    if (name)
+        trace.model = name;
+    int code = show_trace(l, &trace);
+    free(name);
+    return code;
+}
+
+// ---- control flow -----------------------------------------------------------------------
+
+static int look_at_text(const look *l)
+{
+    const text_arguments *a = &l->arguments;
+    const mh_text pair = {l->pair, l->pair ? strlen(l->pair) : 0};
+    bool *disabled;
+    mh_model_trace *trace = NULL;
+    int code = off_find(&l->off, mh_model_describe(a->model), &disabled);
+    if (code == EXIT_DONE) {
+        mh_status status = mh_model_trace_create(a->context, a->model, disabled, a->texts[0],
+                                                 l->pair ? &pair : NULL, &trace);
+        code = status ? complain_text(a, status, 1) : show_named(l, mh_model_trace_view(trace));
+    }
+    mh_model_trace_free(trace);
+    free(disabled);
+    return code;
+}
+
+static int run_look(int argc, char **argv)
+{
+    look l = {
+        .arguments = text_arguments_default(&look_command),
+        .options = mh_view_options_default(),
+        .files = {[FILE_PAGE] = {.option = "--page"}, [FILE_TRACE] = {.option = "--trace-out"}}};
+    l.options.width = 0; // the terminal's
+    int code = parse_arguments(&look_argp, argc, argv, &l);
+    if (code == EXIT_DONE)
+        code = text_arguments_open(&l.arguments);
+    if (code == EXIT_DONE)
+        code = check_shown(&l);
+    if (code == EXIT_DONE)
+        code = text_arguments_read(&l.arguments);
+    if (code == EXIT_DONE)
+        code = check_texts(&l);
+    if (code == EXIT_DONE)
+        code = look_at_text(&l);
+    link_words_free(&l.link);
+    free(l.off.names);
+    text_arguments_close(&l.arguments);
+    return code;
+}
+
+const command look_command = {
+    .name = "look",
+    .summary = "show what the heads of a pretrained model attend to",
+    .argp = &look_argp,
+    .run = run_look,
+};

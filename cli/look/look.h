@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The parts of `multihead look`: which heads link two words, and which are off.
+#ifndef CLI_LOOK_H
+#define CLI_LOOK_H
+
+#include "arguments.h"
+
+#include <multihead/pretrained.h>
+
+// ---- links ------------------------------------------------------------------------------
+
+enum { LINKS_SHOWN = 5 };
+
+// How much the tokens of two words, A and B, attend to each other in one head: the weights of one
+// word's queries, summed over the other's keys, and averaged over the queries.
+typedef struct head_link {
+    size_t layer, head;
+    double forward, backward; // A to B, B to A
+} head_link;
+
+typedef struct link_words {
+    char *first, *second; // of "cat,ran"; second is NULL if there are not two
+} link_words;
+
+// Splits "A,B"; to be freed with link_words_free. False if out of memory.
+bool link_words_split(const char *argument, link_words *words);
+void link_words_free(link_words *words);
+
+// The heads that link the words most, by the larger of both directions, in links[0 .. *count).
+// Returns an exit code after reporting a word that is not in the text.
+int links_find(const mh_trace *trace, const link_words *words, head_link *links, size_t *count);
+
+// ---- heads that are off -----------------------------------------------------------------
+
+typedef struct off_list {
+    const char **names; // as on the command line: "0:3"
+    size_t count;
+} off_list;
+
+// Rejects anything but LAYER:HEAD, or LAYER for all heads of a layer.
+void off_add(struct argp_state *state, off_list *list, const char *name);
+
+// The table (layers, heads) of mh_model_input, NULL if no head is off; free() it. Returns an exit
+// code after reporting a head that the model does not have.
+int off_find(const off_list *list, const mh_model_info *info, bool **disabled);
+
+#endif

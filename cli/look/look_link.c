@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// Which heads link two words; see look.h.
+#include "look.h"
+#include "messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool link_words_split(const char *argument, link_words *words)
+{
+    const char *comma = strchr(argument, ',');
+    const size_t length = comma ? (size_t)(comma - argument) : strlen(argument);
+    words->first = strndup(argument, length);
+    words->second = comma && length > 0 && comma[1] ? strdup(comma + 1) : NULL;
+    return words->first && (words->second || !comma || length == 0 || !comma[1]);
+}
+
+void link_words_free(link_words *words)
+{
+    free(words->first);
+    free(words->second);
+}
+
+// ---- words ------------------------------------------------------------------------------
+
+typedef struct token_range {
+    size_t begin, end;
+} token_range;
+
+static const mh_trace_tokens *trace_tokens(const mh_trace *trace)
+{
+    return trace->source.count ? &trace->source : &trace->target;
+}
+
+// Whether the tokens from `begin` on, with spaces between words, make up the text; then *end is the
+// one after them. ASCII letters match in either case, as uncased models read them.
+static bool tokens_match(const mh_trace_tokens *tokens, size_t begin, const char *text, size_t *end)
+{
+    for (size_t i = begin; i < tokens->count; i++) {
+        if (i > begin && tokens->word_start[i] && *text++ != ' ')
+            return false;
+        const size_t length = strlen(tokens->text[i]);
+        if (length == 0 || strncasecmp(text, tokens->text[i], length) != 0)
+            return false;
+        text += length;
+        *end = i + 1;
+        if (!*text)
+            return true;
+    }
+    return false;
+}
+
+static bool is_letter(char c)
+{
+    return (unsigned char)c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+           (c >= 'a' && c <= 'z');
+}
+
+// Whether tokens are whole words: "cat" of "cat", "s" is not.
+static bool is_whole(const mh_trace_tokens *tokens, token_range r)
+{
+    return (tokens->word_start[r.begin] || !is_letter(*tokens->text[r.begin - 1])) &&
+           (r.end == tokens->count || tokens->word_start[r.end] ||
+            !is_letter(*tokens->text[r.end]));
+}
+
+// The first place of a word from token `from` on, as a whole word if there is one.
+static bool find_word(const mh_trace_tokens *tokens, size_t from, const char *text, token_range *r)
+{
+    bool found = false;
+    for (size_t i = from; i < tokens->count; i++) {
+        token_range at = {.begin = i};
+        if (!tokens_match(tokens, i, text, &at.end))
+            continue;
+        const bool whole = is_whole(tokens, at);
+        if (whole || !found)
+            *r = at;
+        found = true;
+        if (whole)
+            break;
+    }
+    return found;
+}
+
+// Says which words there are.
+static int complain_word(const mh_trace_tokens *tokens, const char *word)
+{
+    char list[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < tokens->count; i++) {
+        const char *gap = i == 0 ? "" : tokens->word_start[i] ? " " : "|";
+        const size_t more = strlen(gap) + strlen(tokens->text[i]);
+        if (used + more + sizeof " ..." > sizeof list) {
+            memcpy(list + used, " ...", sizeof " ...");
+            break;
+        }
+        memcpy(list + used, gap, strlen(gap));
+        memcpy(list + used + strlen(gap), tokens->text[i], strlen(tokens->text[i]) + 1);
+        used += more;
+    }
+    complain("--link: '%s' is not in the text, whose tokens are: %s", word, list);
+    return EXIT_USAGE;
+}
+
+// ---- heads ------------------------------------------------------------------------------
+
+static double attention_between(const mh_tensor *w, size_t layer, size_t head, token_range from,
+                                token_range to)
+{
+    const size_t H = w->shape[1], T = w->shape[2];
+    const float *rows = (const float *)w->data + (layer * H + head) * T * T;
+    double sum = 0;
+    for (size_t t = from.begin; t < from.end; t++)
+        for (size_t s = to.begin; s < to.end; s++)
+            sum += (double)rows[t * T + s];
+    return sum / (double)(from.end - from.begin);
+}
+
+static double larger_of(const head_link *link)
+{
+    return link->forward > link->backward ? link->forward : link->backward;
+}
+
+// Inserts a head among the best; equal ones keep their order.
+static void insert_link(head_link *links, size_t *count, head_link link)
+{
+    size_t at = *count;
+    while (at > 0 && larger_of(&links[at - 1]) < larger_of(&link))
+        at--;
+    if (at == LINKS_SHOWN)
+        return;
+    if (*count < LINKS_SHOWN)
+        ++*count;
+    for (size_t i = *count - 1; i > at; i--)
+        links[i] = links[i - 1];
+    links[at] = link;
+}
+
+int links_find(const mh_trace *trace, const link_words *words, head_link *links, size_t *count)
+{
+    const mh_trace_tokens *tokens = trace_tokens(trace);
+    const bool encoder = trace->groups[MH_TRACE_ENCODER].weights.data != NULL;
+    const mh_tensor *w = &trace->groups[encoder ? MH_TRACE_ENCODER : MH_TRACE_DECODER].weights;
+    token_range a, b;
+    *count = 0;
+    if (!find_word(tokens, 0, words->first, &a))
+        return complain_word(tokens, words->first);
+    // The same word twice: its next place, if there is one.
+    const bool same = strcasecmp(words->first, words->second) == 0;
+    if (!find_word(tokens, same ? a.end : 0, words->second, &b) &&
+        !find_word(tokens, 0, words->second, &b))
+        return complain_word(tokens, words->second);
+    for (size_t l = 0; l < w->shape[0]; l++)
+        for (size_t h = 0; h < w->shape[1]; h++)
+            insert_link(links, count,
+                        (head_link){.layer = l,
+                                    .head = h,
+                                    .forward = attention_between(w, l, h, a, b),
+                                    .backward = attention_between(w, l, h, b, a)});
+    return EXIT_DONE;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Heads that are off, by name: "0:3", layer and head from 0, or "0", all heads of a layer; see
+// look.h.
+#include "look.h"
+#include "messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_off(const char *name, size_t *layer, size_t *head, bool *all)
+{
+    enum { MOST_DIGITS = 6 };
+    const size_t first = strspn(name, "0123456789");
+    const char *rest = name + first;
+    *layer = (size_t)strtoul(name, NULL, 10);
+    *head = 0;
+    *all = !*rest;
+    if (first == 0 || first > MOST_DIGITS || *all)
+        return first > 0 && first <= MOST_DIGITS;
+    const size_t second = strspn(rest + 1, "0123456789");
+    *head = (size_t)strtoul(rest + 1, NULL, 10);
+    return (*rest == ':' || *rest == '.') && second > 0 && second <= MOST_DIGITS &&
+           !rest[1 + second];
+}
+
+void off_add(struct argp_state *state, off_list *list, const char *name)
+{
+    size_t layer, head;
+    bool all;
+    if (!read_off(name, &layer, &head, &all))
+        argp_error(state,
+                   "--disable-head: found '%s', expected LAYER:HEAD, from 0, or LAYER for all "
+                   "heads of a layer",
+                   name);
+    const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
+    if (!names) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
+    list->names = names;
+    list->names[list->count++] = name;
+}
+
+int off_find(const off_list *list, const mh_model_info *info, bool **disabled)
+{
+    const size_t L = info->layers, H = info->heads;
+    *disabled = NULL;
+    if (list->count == 0)
+        return EXIT_DONE;
+    *disabled = calloc(L * H, sizeof **disabled);
+    if (!*disabled) {
+        complain("out of memory for heads");
+        return EXIT_MEMORY;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        size_t layer, head;
+        bool all;
+        read_off(list->names[i], &layer, &head, &all);
+        if (layer >= L || head >= H) {
+            complain("--disable-head: found '%s', but the model has %zu %s of %zu %s, from 0",
+                     list->names[i], L, plural(L, "layer", "layers"), H,
+                     plural(H, "head", "heads"));
+            return EXIT_USAGE;
+        }
+        for (size_t h = all ? 0 : head; h < (all ? H : head + 1); h++)
+            (*disabled)[layer * H + h] = true;
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// The model and the texts of a command; see text_arguments.h.
+#include "pretrained/text_arguments.h"
+#include "messages.h"
+#include "model_path.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    KEY_INPUT = 0x800, // above the keys of every command's own table
+    KEY_TEXTS_JSON,
+    KEY_DTYPE,
+    KEY_NO_TRUNCATE,
+};
+
+static const struct argp_option text_table[] = {
+    {NULL, 0, NULL, 0, "Model and texts", 80},
+    {"model", 'm', "MODEL", 0,
+     "a directory as Hugging Face publishes it, with config.json, weights and a tokenizer; or the "
+     "name of one in $MULTIHEAD_MODELS, ./models or where models are installed; or ORG/NAME in "
+     "Hugging Face's cache. Nothing is downloaded",
+     0},
+    {"input", KEY_INPUT, "FILE", 0,
+     "the texts are the lines of a file; - is standard input, which is the default", 0},
+    {"no-truncate", KEY_NO_TRUNCATE, NULL, 0,
+     "a text that is too long for the model is an error; default: its end is cut off", 0},
+    {"dtype", KEY_DTYPE, "NAME", 0,
+     "type of weights and of the operands of products, f32 or bf16. Default: f32", 0},
+    {"json", KEY_TEXTS_JSON, NULL, 0, "print one JSON object per text", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static void add_text(struct argp_state *state, text_arguments *t, const char *text)
+{
+    if (!t->given_texts) // as many as there are words, at most
+        t->given_texts = calloc((size_t)state->argc, sizeof *t->given_texts);
+    if (!t->given_texts)
+        argp_error(state, "out of memory for the command line");
+    t->given_texts[t->count++] = (mh_text){text, strlen(text)};
+}
+
+static void check_text_arguments(struct argp_state *state, const text_arguments *t)
+{
+    if (!t->model_name)
+        argp_error(state, "-m is missing, expected the directory or the name of a model");
+    if (t->input_path && t->count > 0)
+        argp_error(state, "--input: there are texts on the command line already");
+}
+
+static error_t parse_text_argument(int key, char *argument, struct argp_state *state)
+{
+    text_arguments *t = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &t->common;
+        return 0;
+    case ARGP_KEY_ARG:
+        add_text(state, t, argument);
+        return 0;
+    case ARGP_KEY_END:
+        check_text_arguments(state, t);
+        return 0;
+    case 'm':
+        t->model_name = argument;
+        return 0;
+    case KEY_INPUT:
+        t->input_path = argument;
+        return 0;
+    case KEY_TEXTS_JSON:
+        t->json = true;
+        return 0;
+    case KEY_NO_TRUNCATE:
+        t->truncate = false;
+        return 0;
+    case KEY_DTYPE:
+        t->loading.precision =
+            (mh_precision)parse_choice(state, "--dtype", argument, precision_choices);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child text_children[] = {{&common_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+const struct argp text_argp = {
+    .options = text_table,
+    .parser = parse_text_argument,
+    .children = text_children,
+};
+
+text_arguments text_arguments_default(const command *c)
+{
+    return (text_arguments){
+        .common = {.command = c}, .loading = mh_model_options_default(), .truncate = true};
+}
+
+// ---- the model ------------------------------------------------------------------------
+
+int open_model(const common_options *common, const char *name, const mh_model_options *options,
+               char **directory, mh_context **context, mh_model **model)
+{
+    common_options verbose = *common;
+    verbose.remarks = true;
+    int code = model_path_find(name, directory);
+    if (code == EXIT_DONE)
+        code = open_context(&verbose, context);
+    if (code != EXIT_DONE)
+        return code;
+    mh_status status = mh_model_load(*context, *directory, options, model);
+    if (status == MH_OK)
+        return EXIT_DONE;
+    code = complain_status(*context, status, NULL);
+    return status == MH_ERROR_UNSUPPORTED ? EXIT_INPUT : code; // an unknown family, for instance
+}
+
+int text_arguments_open(text_arguments *t)
+{
+    int code =
+        open_model(&t->common, t->model_name, &t->loading, &t->directory, &t->context, &t->model);
+    if (code == EXIT_DONE && !mh_model_tokenizer(t->model)) {
+        complain("%s: has no tokenizer, expected tokenizer.json or vocab.txt", t->directory);
+        code = EXIT_INPUT;
+    }
+    return code;
+}
+
+// ---- texts ----------------------------------------------------------------------------
+
+static int check_given_texts(const text_arguments *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const mh_text text = t->given_texts[i];
+        const size_t valid = mh_utf8_valid(text.bytes, text.size);
+        if (valid < text.size) {
+            complain("text %zu: byte %zu (0x%02x) is not valid UTF-8", i + 1, valid + 1,
+                     (unsigned char)text.bytes[valid]);
+            return EXIT_INPUT;
+        }
+    }
+    return EXIT_DONE;
+}
+
+int text_arguments_read(text_arguments *t)
+{
+    if (t->count > 0) {
+        t->texts = t->given_texts;
+        return check_given_texts(t);
+    }
+    const char *path = t->input_path ? t->input_path : "-";
+    if (strcmp(path, "-") == 0 && isatty(STDIN_FILENO))
+        note("texts are read from standard input, one per line; Ctrl-D ends them");
+    int code = lines_read(path, &t->lines);
+    if (t->lines.count)
+        t->lines.items[0] = skip_byte_order_mark(t->lines.items[0]);
+    t->texts = t->lines.items;
+    t->count = t->lines.count;
+    return code;
+}
+
+int complain_texts(const text_arguments *t, mh_status status)
+{
+    const int code = complain_status(t->context, status, NULL);
+    return status == MH_ERROR_ARGUMENT ? EXIT_INPUT : code;
+}
+
+int complain_text(const text_arguments *t, mh_status status, size_t number)
+{
+    static const char first[] = "text 1: "; // of the call's one text
+    const char *message = mh_error_message(t->context);
+    if (strncmp(message, first, sizeof first - 1) == 0)
+        message += sizeof first - 1;
+    complain("text %zu: %s", number, message);
+    return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
+}
+
+void text_arguments_close(text_arguments *t)
+{
+    lines_free(&t->lines);
+    free(t->given_texts);
+    mh_model_free(t->model);
+    mh_context_free(t->context);
+    free(t->directory);
+}

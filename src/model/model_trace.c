@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// A trace of a pretrained model: one forward pass over a text with a tap on every layer. Taps write
+// directly into the tensors of the trace, each into its layer.
+//
+// Tokens are shown as the bytes of the text that they cover: "playing" as "play" and "ing", not as
+// the vocabulary's "##ing" or "Ġplay".
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "base/fpenv.h"
+#include "base/overflow.h"
+#include "model/model_internal.h"
+#include "model/result_arena.h"
+#include <stdio.h>
+#include <string.h>
+
+struct mh_model_trace {
+    mh_result_arena store; // everything below is in it
+    mh_trace trace;
+};
+
+typedef struct model_pass {
+    mh_context *context;
+    const mh_model *model;
+    mh_result_arena *store;
+    mh_trace *trace;
+    const int32_t *ids, *types; // (T)
+    size_t T;
+} model_pass;
+
+// ---- tokens -------------------------------------------------------------------------------------
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static const char *keep_string(const model_pass *p, const char *bytes, size_t size)
+{
+    char *string = mh_result_take(p->context, p->store, size + 1, 1);
+    if (!string)
+        return NULL;
+    if (size > 0)
+        memcpy(string, bytes, size);
+    string[size] = 0;
+    return string;
+}
+
+// What token i covers without whitespace around it, or the name of a token that covers nothing.
+static mh_text token_span(const model_pass *p, const mh_encoding *e, const mh_text *texts, size_t i,
+                          bool *word_start)
+{
+    const mh_text text = texts[e->sequences[i]];
+    size_t begin = e->begins[i], end = e->ends[i];
+    while (begin < end && is_blank(text.bytes[begin]))
+        begin++;
+    while (end > begin && is_blank(text.bytes[end - 1]))
+        end--;
+    *word_start = e->special[i] || begin == 0 || is_blank(text.bytes[begin - 1]);
+    if (!e->special[i] && begin < end)
+        return (mh_text){text.bytes + begin, end - begin};
+    mh_text name = {"", 0};
+    mh_tokenizer_name(p->model->tokenizer, e->ids[i], &name);
+    *word_start = true;
+    return name;
+}
+
+static mh_status name_model_tokens(const model_pass *p, const mh_encoding *e, const mh_text *texts)
+{
+    const char **names = mh_result_take(p->context, p->store, e->count, sizeof *names);
+    bool *starts = mh_result_take(p->context, p->store, e->count, sizeof *starts);
+    if (!names || !starts)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < e->count; i++) {
+        const mh_text span = token_span(p, e, texts, i, &starts[i]);
+        names[i] = keep_string(p, span.bytes, span.size);
+        if (!names[i])
+            return MH_ERROR_MEMORY;
+        starts[i] = starts[i] || i == 0 || e->sequences[i] != e->sequences[i - 1];
+    }
+    *(p->model->description.causal ? &p->trace->target : &p->trace->source) =
+        (mh_trace_tokens){.count = e->count, .text = names, .word_start = starts};
+    return MH_OK;
+}
+
+static mh_status title_trace(const model_pass *p, mh_text text, const mh_text *pair)
+{
+    static const char between[] = " | ";
+    const size_t gap = sizeof between - 1, more = pair ? gap + pair->size : 0;
+    char *title = mh_result_take(p->context, p->store, text.size + more + 1, 1);
+    if (!title)
+        return MH_ERROR_MEMORY;
+    if (text.size > 0)
+        memcpy(title, text.bytes, text.size);
+    if (pair) {
+        memcpy(title + text.size, between, gap);
+        if (pair->size > 0)
+            memcpy(title + text.size + gap, pair->bytes, pair->size);
+    }
+    title[text.size + more] = 0;
+    p->trace->title = *title ? title : NULL;
+    return MH_OK;
+}
+
+static mh_status describe_pass(const model_pass *p)
+{
+    enum { ROOM = 200 };
+    const mh_model_info *info = &p->model->info;
+    char *text = mh_result_take(p->context, p->store, ROOM, 1);
+    if (!text)
+        return MH_ERROR_MEMORY;
+    snprintf(text, ROOM, "%s, %zu wide, %zu head%s, %zu layer%s", info->family, info->d_model,
+             info->heads, info->heads == 1 ? "" : "s", info->layers, info->layers == 1 ? "" : "s");
+    p->trace->model = text;
+    return MH_OK;
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+// A tensor of the trace, (L, ...), with memory from the store.
+static mh_status take_trace_tensor(const model_pass *p, int rank, const size_t *shape, mh_tensor *t)
+{
+    size_t count;
+    if (!mh_multiply_all((size_t)rank, shape, &count))
+        return mh_fail(p->context, MH_ERROR_MEMORY, "out of memory for %zu tokens' attention",
+                       p->T);
+    float *data = mh_result_take(p->context, p->store, count, sizeof *data);
+    if (!data)
+        return MH_ERROR_MEMORY;
+    *t = mh_tensor_view(data, MH_F32, rank, shape);
+    return MH_OK;
+}
+
+// Which keys a query of a causal model sees.
+static mh_status take_causal_mask(const model_pass *p, mh_tensor *mask)
+{
+    const size_t T = p->T;
+    const int64_t window = p->model->description.block.window;
+    size_t count;
+    if (!mh_multiply_sizes(T, T, &count))
+        return mh_fail(p->context, MH_ERROR_MEMORY, "out of memory for %zu tokens' mask", T);
+    bool *sees = mh_result_take(p->context, p->store, count, sizeof *sees);
+    if (!sees)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = 0; j < T; j++)
+            sees[i * T + j] = j <= i && (window < 0 || i - j <= (size_t)window);
+    *mask = mh_tensor_2d(sees, MH_BOOL, T, T);
+    return MH_OK;
+}
+
+// Whether the weights are softmax(scale q k^T): the views show the steps only then.
+static bool has_plain_scores(const mh_block_config *b)
+{
+    return !(b->softcap > 0) && !b->sinks && !b->alibi && b->relative_buckets == 0;
+}
+
+static mh_status take_model_group(const model_pass *p, mh_trace_group *g)
+{
+    const mh_model_info *info = &p->model->info;
+    const mh_block_config *b = &p->model->description.block;
+    const size_t L = info->layers, H = info->heads, G = info->kv_heads, T = p->T;
+    const size_t E = info->head_dim, Ev = b->value_dim ? b->value_dim : E;
+    MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, H, T, T}, &g->weights));
+    MH_TRY(take_trace_tensor(p, 3, (size_t[]){L, T, info->d_model}, &g->out));
+    if (has_plain_scores(b)) {
+        MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, H, T, E}, &g->q));
+        MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, G, T, E}, &g->k));
+        MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, G, T, Ev}, &g->v));
+        g->scale = b->scale > 0 ? (double)b->scale : 0;
+    }
+    return p->model->description.causal ? take_causal_mask(p, &g->mask) : MH_OK;
+}
+
+// ---- the pass -----------------------------------------------------------------------------------
+
+static mh_tensor layer_of(const mh_tensor *t, size_t layer)
+{
+    return t->data ? mh_tensor_slice(*t, 0, layer, 1) : *t;
+}
+
+static mh_status run_tapped(const model_pass *p, const bool *disabled, const mh_trace_group *g)
+{
+    const size_t L = p->model->info.layers;
+    mh_tap *taps = mh_result_take(p->context, p->store, L, sizeof *taps);
+    mh_tensor hidden;
+    if (!taps)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < L; i++) {
+        taps[i] = mh_tap_make(MH_TAP_ENCODER, i);
+        taps[i].weights = layer_of(&g->weights, i);
+        taps[i].q = layer_of(&g->q, i);
+        taps[i].k = layer_of(&g->k, i);
+        taps[i].v = layer_of(&g->v, i);
+        taps[i].out = layer_of(&g->out, i);
+    }
+    MH_TRY(take_trace_tensor(p, 2, (size_t[]){p->T, p->model->info.d_model}, &hidden));
+    mh_model_input input = mh_model_input_default();
+    input.sequences = 1;
+    input.starts = (const int64_t[]){0, (int64_t)p->T};
+    input.ids = p->ids;
+    input.types = p->types;
+    input.taps = taps;
+    input.tap_count = L;
+    input.disabled_heads = disabled;
+    return mh_model_hidden(p->context, p->model, &input, &hidden);
+}
+
+static mh_status trace_ids(const model_pass *p, const bool *disabled)
+{
+    const mh_model_info *info = &p->model->info;
+    const mh_trace_kind kind = info->causal ? MH_TRACE_DECODER : MH_TRACE_ENCODER;
+    if (p->T == 0 || p->T > info->max_length)
+        return mh_fail(p->context, MH_ERROR_ARGUMENT, "found %zu tokens, expected 1 to %zu", p->T,
+                       info->max_length);
+    MH_TRY(describe_pass(p));
+    MH_TRY(take_model_group(p, &p->trace->groups[kind]));
+    return run_tapped(p, disabled, &p->trace->groups[kind]);
+}
+
+static mh_status trace_encoding(model_pass *p, const bool *disabled, const mh_encoding *e,
+                                mh_text text, const mh_text *pair)
+{
+    int32_t *types = mh_result_take(p->context, p->store, e->count + 1, sizeof *types);
+    if (!types)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < e->count; i++)
+        types[i] = e->types[i] < p->model->description.types ? e->types[i] : 0;
+    p->ids = e->ids;
+    p->types = types;
+    p->T = e->count;
+    MH_TRY(title_trace(p, text, pair));
+    MH_TRY(name_model_tokens(p, e, (const mh_text[]){text, pair ? *pair : (mh_text){"", 0}}));
+    return trace_ids(p, disabled);
+}
+
+static mh_status trace_text(model_pass *p, const bool *disabled, mh_text text, const mh_text *pair)
+{
+    mh_encoding encoding = {0};
+    mh_status status =
+        mh_tokenizer_encode_text(p->context, p->model->tokenizer, NULL, text, pair, &encoding);
+    if (!status)
+        status = trace_encoding(p, disabled, &encoding, text, pair);
+    mh_encoding_free(p->context, &encoding);
+    return status;
+}
+
+// ---- the interface ------------------------------------------------------------------------------
+
+static mh_status begin_trace(mh_context *context, const mh_model *model, model_pass *p,
+                             mh_model_trace **made)
+{
+    *made = mh_alloc(context, sizeof **made);
+    if (!*made)
+        return MH_ERROR_MEMORY;
+    **made = (mh_model_trace){.store.allocator = mh_context_allocator(context),
+                              .trace = mh_trace_default()};
+    *p = (model_pass){
+        .context = context, .model = model, .store = &(*made)->store, .trace = &(*made)->trace};
+    return MH_OK;
+}
+
+static mh_status end_trace(mh_status status, mh_model_trace *made, mh_model_trace **trace)
+{
+    if (status)
+        mh_model_trace_free(made);
+    else
+        *trace = made;
+    return status;
+}
+
+mh_status mh_model_trace_create(mh_context *context, const mh_model *model,
+                                const bool *disabled_heads, mh_text text, const mh_text *pair,
+                                mh_model_trace **trace)
+{
+    model_pass p;
+    mh_model_trace *made;
+    MH_TRY(MH_NEED(context, {"trace", trace}));
+    *trace = NULL;
+    MH_TRY(MH_NEED(context, {"model", model}, {"text.bytes", mh_array(text.bytes, text.size)}));
+    if (pair)
+        MH_TRY(MH_NEED(context, {"pair->bytes", mh_array(pair->bytes, pair->size)}));
+    MH_TRY(mh_model_need_tokenizer(context, model));
+    MH_TRY(begin_trace(context, model, &p, &made));
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = trace_text(&p, disabled_heads, text, pair);
+    mh_fpenv_leave(saved);
+    return end_trace(status, made, trace);
+}
+
+mh_status mh_model_trace_ids(mh_context *context, const mh_model *model, const bool *disabled_heads,
+                             const int32_t *ids, size_t count, mh_model_trace **trace)
+{
+    model_pass p;
+    mh_model_trace *made;
+    MH_TRY(MH_NEED(context, {"trace", trace}));
+    *trace = NULL;
+    MH_TRY(MH_NEED(context, {"model", model}, {"ids", mh_array(ids, count)}));
+    MH_TRY(begin_trace(context, model, &p, &made));
+    p.ids = ids;
+    p.T = count;
+    mh_fpenv saved = mh_fpenv_enter();
+    mh_status status = trace_ids(&p, disabled_heads);
+    mh_fpenv_leave(saved);
+    return end_trace(status, made, trace);
+}
+
+void mh_model_trace_free(mh_model_trace *trace)
+{
+    if (!trace)
+        return;
+    const mh_allocator allocator = trace->store.allocator;
+    mh_result_free(&trace->store);
+    allocator.release(allocator.user, trace, sizeof *trace);
+}
+
+const mh_trace *mh_model_trace_view(const mh_model_trace *trace) { return &trace->trace; }

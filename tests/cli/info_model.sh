@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# multihead info -m on small models with random weights. Bytes in memory depend on the level.
+goldens=$(dirname "$script")/../goldens/models
+show() { multihead info -m "$@" | sed 's/^\(memory, .*  *\)[0-9]* bytes/\1N bytes/'; }
+
+show "$goldens/bert"
+show "$goldens/bert-classifier"
+show "$goldens/roberta-mlm"
+show "$goldens/gpt2"
+multihead info --json -m "$goldens/bert-classifier" |
+    check_json family architecture can layers d_model heads kv_heads head_dim dim_feedforward \
+        vocabulary max_length parameters file_bytes memory_bytes_f32 memory_bytes_bf16 causal \
+        pooling normalize labels label_names
+
+# With a tokenizer
+cp -r "$goldens/bert" tiny
+{
+    printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]'
+    i=5
+    while [ $i -lt 99 ]; do
+        echo "word$i"
+        i=$((i + 1))
+    done
+} >tiny/vocab.txt
+show tiny | tail -n 5
+multihead info --json -m tiny | check_json tokenizer_size special_tokens
+
+run multihead info -m none/model
+run multihead info -m tiny --preset gpt2-small
+run multihead info -m tiny --measure
+sed 's/"model_type": "bert"/"model_type": "mamba"/' "$goldens/bert/config.json" >tiny/config.json
+run multihead info -m tiny
+sed 's/"hidden_size": 32/"hidden_size": 64/' "$goldens/bert/config.json" >tiny/config.json
+run multihead info -m tiny
