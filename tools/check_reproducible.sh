@@ -15,7 +15,7 @@ build() # DIRECTORY
         tar -cf - -T - | tar -xf - -C "$1"
     cmake -G "Unix Makefiles" -S "$1" -B "$1/build" -DMH_BUILD_TESTS=OFF -DMH_BUILD_EXAMPLES=OFF &&
         cmake --build "$1/build" -j "$(nproc)" --target multihead_model_objects &&
-        make -C "$1/build" src/base/pool.o src/kernels/dispatch.o src/ops/attention.o src/nn/mha.o
+        make -C "$1/build" src/base/pool.o src/kernels/dispatch.o src/ops/attention/attention.o src/nn/mha.o
 }
 for directory in "$tmp/one" "$tmp/another one"; do
     build "$directory" >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
