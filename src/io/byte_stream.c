@@ -5,6 +5,7 @@
 //        \                  ^--------- 1f 8b -----'  \---- anything else --> an error
 //         `-- else --> PLAIN
 #include "io/byte_stream.h"
+#include "base/compiler.h"
 
 #include "base/size_math.h"
 
@@ -70,9 +71,7 @@ static mh_status read_start(mh_byte_stream *s)
 
 static mh_status read_plain(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = stream_fill(s, 1);
-    if (status)
-        return status;
+    MH_TRY(stream_fill(s, 1));
     *got = mh_smaller(size, available(s));
     if (*got > 0)
         memcpy(bytes, s->input + s->begin, *got);
@@ -103,9 +102,7 @@ static mh_status check_ratio(mh_byte_stream *s, size_t in, size_t out)
 
 static mh_status read_member(mh_byte_stream *s, unsigned char *bytes, size_t size, size_t *got)
 {
-    mh_status status = stream_fill(s, 1);
-    if (status)
-        return status;
+    MH_TRY(stream_fill(s, 1));
     unsigned in = (unsigned)mh_smaller(available(s), MOST), out = (unsigned)mh_smaller(size, MOST);
     s->zlib.next_in = in ? (Bytef *)(uintptr_t)(s->input + s->begin) : NULL;
     s->zlib.avail_in = in;
@@ -172,9 +169,7 @@ mh_status mh_byte_stream_read(mh_byte_stream *s, void *bytes, size_t size, size_
 mh_status mh_byte_stream_open(mh_context *context, const char *path, mh_byte_stream *s)
 {
     *s = (mh_byte_stream){.source = {.context = context}};
-    mh_status status = mh_file_open(context, path, &s->file);
-    if (status)
-        return status;
+    MH_TRY(mh_file_open(context, path, &s->file));
     s->source.name = s->file.path;
     s->input = s->block = mh_alloc(context, BLOCK);
     if (s->block)

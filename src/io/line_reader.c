@@ -2,6 +2,7 @@
 // Lines; see line_reader.h. The buffer is larger than the longest line, so that most lines need no
 // read and no move. Longer lines are discarded.
 #include "io/line_reader.h"
+#include "base/compiler.h"
 
 enum { BUFFER = 2 * MH_LINE_MAX };
 
@@ -17,8 +18,8 @@ static mh_status open_buffer(mh_context *context, mh_line_reader *r)
 mh_status mh_line_reader_open(mh_context *context, const char *path, mh_line_reader *r)
 {
     *r = (mh_line_reader){0};
-    mh_status status = mh_byte_stream_open(context, path, &r->stream);
-    return status ? status : open_buffer(context, r);
+    MH_TRY(mh_byte_stream_open(context, path, &r->stream));
+    return open_buffer(context, r);
 }
 
 mh_status mh_line_reader_open_memory(mh_context *context, const char *name, const void *bytes,

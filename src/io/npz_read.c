@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/overflow.h"
 #include "io/npy.h"
 #include "io/tensor_file.h"
@@ -62,10 +63,9 @@ static mh_status npz_read_array(const mh_source *source, const mh_zip_member *m,
     snprintf(label, sizeof label, "%s: array %s", path,
              mh_quote(m->name, m->name_size - SUFFIX).text);
     const mh_source array = {source->context, label, m->deflated ? inflated : m->bytes, m->size};
-    mh_status status = m->deflated ? mh_zip_inflate(&array, m, inflated) : MH_OK;
-    if (!status)
-        status = mh_zip_check(&array, m->crc);
-    return status ? status : mh_npy_entry(&array, entry);
+    MH_TRY(m->deflated ? mh_zip_inflate(&array, m, inflated) : MH_OK);
+    MH_TRY(mh_zip_check(&array, m->crc));
+    return mh_npy_entry(&array, entry);
 }
 
 // ---- all of them --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 // The opcodes by which a pickle imports and calls: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, BINPERSID.
 // Here they import and call nothing. A global is an entry of the table in pickle_globals.c, and
 // REDUCE makes the value that the call would have given, out of its arguments alone.
+#include "base/compiler.h"
 #include "io/pickle.h"
 
 #include <string.h>
@@ -51,20 +52,16 @@ mh_status mh_pickle_global(mh_pickle *p)
 {
     const char *module = NULL, *name = NULL;
     size_t module_size = 0, name_size = 0;
-    mh_status status = take_line(p, &module, &module_size);
-    if (!status)
-        status = take_line(p, &name, &name_size);
-    return status ? status : push_global(p, module, module_size, name, name_size);
+    MH_TRY(take_line(p, &module, &module_size));
+    MH_TRY(take_line(p, &name, &name_size));
+    return push_global(p, module, module_size, name, name_size);
 }
 
 mh_status mh_pickle_stack_global(mh_pickle *p)
 {
     mh_pickle_value module, name;
-    mh_status status = mh_pickle_pop(p, &name);
-    if (!status)
-        status = mh_pickle_pop(p, &module);
-    if (status)
-        return status;
+    MH_TRY(mh_pickle_pop(p, &name));
+    MH_TRY(mh_pickle_pop(p, &module));
     if (module.kind != MH_PICKLE_TEXT || name.kind != MH_PICKLE_TEXT)
         return mh_pickle_fail(p, "found %s and %s, expected two names",
                               mh_pickle_kind_name(module.kind), mh_pickle_kind_name(name.kind));
@@ -90,9 +87,7 @@ mh_status mh_pickle_persistent(mh_pickle *p)
 {
     enum { LEAST = 5, MOST = 6 };
     mh_pickle_value id, items[MOST];
-    mh_status status = mh_pickle_pop(p, &id);
-    if (status)
-        return status;
+    MH_TRY(mh_pickle_pop(p, &id));
     const size_t count = id.kind == MH_PICKLE_TUPLE ? mh_pickle_items(p, &id, MOST, items) : 0;
     if (count < LEAST || count > MOST || !mh_pickle_is_text(&items[0], "storage") ||
         !is_storage_class(&items[1]) || items[2].kind != MH_PICKLE_TEXT ||
@@ -142,22 +137,16 @@ static mh_status make_first(mh_pickle *p, const mh_pickle_global_entry *g,
 static mh_status make_tensor(mh_pickle *p, const mh_pickle_value *function,
                              const mh_pickle_value *arguments)
 {
-    mh_status status = mh_pickle_push(p, *function);
-    if (!status)
-        status = mh_pickle_push(p, *arguments);
-    if (!status)
-        status = mh_pickle_collect(p, MH_PICKLE_TENSOR, p->stack_count - 2);
-    return status;
+    MH_TRY(mh_pickle_push(p, *function));
+    MH_TRY(mh_pickle_push(p, *arguments));
+    return mh_pickle_collect(p, MH_PICKLE_TENSOR, p->stack_count - 2);
 }
 
 mh_status mh_pickle_reduce(mh_pickle *p)
 {
     mh_pickle_value arguments, function;
-    mh_status status = mh_pickle_pop(p, &arguments);
-    if (!status)
-        status = mh_pickle_pop(p, &function);
-    if (status)
-        return status;
+    MH_TRY(mh_pickle_pop(p, &arguments));
+    MH_TRY(mh_pickle_pop(p, &function));
     if (function.kind != MH_PICKLE_GLOBAL || arguments.kind != MH_PICKLE_TUPLE)
         return mh_pickle_fail(p, "found a call of %s with %s, expected a global and a tuple",
                               mh_pickle_kind_name(function.kind),
@@ -183,9 +172,7 @@ mh_status mh_pickle_reduce(mh_pickle *p)
 mh_status mh_pickle_build(mh_pickle *p)
 {
     mh_pickle_value state, first;
-    mh_status status = mh_pickle_pop(p, &state);
-    if (status)
-        return status;
+    MH_TRY(mh_pickle_pop(p, &state));
     const mh_pickle_value *to = p->stack_count > 0 ? &p->stack[p->stack_count - 1] : NULL;
     if (!to || (to->kind != MH_PICKLE_DICT && to->kind != MH_PICKLE_PAIRS))
         return mh_pickle_fail(p, "found a state for %s, expected one for a dictionary",

@@ -2,6 +2,7 @@
 // The opcodes of Python's pickle, protocols 0 to 5: all by name, and those that state dicts need
 // with what they do. Of protocols 0 and 1 only INT is among them, which Python 2 writes in protocol
 // 2 for integers of more than 32 bits.
+#include "base/compiler.h"
 #include "io/pickle.h"
 
 #include <string.h>
@@ -41,9 +42,7 @@ static mh_status push_int(mh_pickle *p, int64_t number)
 static mh_status proto(mh_pickle *p)
 {
     uint64_t version;
-    mh_status status = take_number(p, 1, &version);
-    if (status)
-        return status;
+    MH_TRY(take_number(p, 1, &version));
     if (p->opcode_at != 0)
         return mh_pickle_fail(p, "found it after the beginning");
     return version >= 2 && version <= 5
@@ -54,9 +53,7 @@ static mh_status proto(mh_pickle *p)
 static mh_status frame(mh_pickle *p)
 {
     uint64_t size;
-    mh_status status = take_number(p, 8, &size);
-    if (status)
-        return status;
+    MH_TRY(take_number(p, 8, &size));
     return size <= p->end - p->at ? MH_OK
                                   : mh_pickle_fail(p, "frame of %llu bytes, but only %zu follow",
                                                    (unsigned long long)size, p->end - p->at);
@@ -86,8 +83,8 @@ static mh_status newfalse(mh_pickle *p) { return push_bool(p, false); }
 static mh_status unsigned_int(mh_pickle *p, int size)
 {
     uint64_t number;
-    mh_status status = take_number(p, size, &number);
-    return status ? status : push_int(p, (int64_t)number);
+    MH_TRY(take_number(p, size, &number));
+    return push_int(p, (int64_t)number);
 }
 
 static mh_status binint1(mh_pickle *p) { return unsigned_int(p, 1); }
@@ -96,8 +93,8 @@ static mh_status binint2(mh_pickle *p) { return unsigned_int(p, 2); }
 static mh_status binint(mh_pickle *p)
 {
     uint64_t number;
-    mh_status status = take_number(p, 4, &number);
-    return status ? status : push_int(p, (int64_t)number - (number >> 31 ? INT64_C(1) << 32 : 0));
+    MH_TRY(take_number(p, 4, &number));
+    return push_int(p, (int64_t)number - (number >> 31 ? INT64_C(1) << 32 : 0));
 }
 
 // Decimal digits up to a newline: at most 18, so that nothing overflows.
@@ -120,9 +117,7 @@ static mh_status int_line(mh_pickle *p)
 static mh_status push_long(mh_pickle *p, uint64_t size)
 {
     const unsigned char *b = NULL;
-    mh_status status = take(p, size, &b);
-    if (status)
-        return status;
+    MH_TRY(take(p, size, &b));
     if (size > 8)
         return mh_pickle_push(
             p,
@@ -138,15 +133,15 @@ static mh_status push_long(mh_pickle *p, uint64_t size)
 static mh_status long1(mh_pickle *p)
 {
     uint64_t size;
-    mh_status status = take_number(p, 1, &size);
-    return status ? status : push_long(p, size);
+    MH_TRY(take_number(p, 1, &size));
+    return push_long(p, size);
 }
 
 static mh_status binfloat(mh_pickle *p)
 {
     const unsigned char *b = NULL;
-    mh_status status = take(p, 8, &b);
-    return status ? status : mh_pickle_push(p, (mh_pickle_value){.kind = MH_PICKLE_FLOAT});
+    MH_TRY(take(p, 8, &b));
+    return mh_pickle_push(p, (mh_pickle_value){.kind = MH_PICKLE_FLOAT});
 }
 
 // ---- texts and bytes --------------------------------------------------------------------------
@@ -155,11 +150,8 @@ static mh_status push_bytes(mh_pickle *p, mh_pickle_kind kind, int length_size)
 {
     uint64_t size;
     const unsigned char *bytes = NULL;
-    mh_status status = take_number(p, length_size, &size);
-    if (!status)
-        status = take(p, size, &bytes);
-    if (status)
-        return status;
+    MH_TRY(take_number(p, length_size, &size));
+    MH_TRY(take(p, size, &bytes));
     return mh_pickle_push(
         p, (mh_pickle_value){.kind = kind, .size = (uint32_t)size, .as = {.bytes = bytes}});
 }
@@ -209,9 +201,7 @@ static mh_status tuple3(mh_pickle *p) { return collect_top(p, MH_PICKLE_TUPLE, 3
 static mh_status tuple(mh_pickle *p)
 {
     size_t at = 0;
-    mh_status status = find_mark(p, &at);
-    if (status)
-        return status;
+    MH_TRY(find_mark(p, &at));
     memmove(p->stack + at, p->stack + at + 1, (p->stack_count - at - 1) * sizeof *p->stack);
     p->stack_count--; // the mark
     return mh_pickle_collect(p, MH_PICKLE_TUPLE, at);
@@ -245,8 +235,8 @@ static mh_status extend_by(mh_pickle *p, mh_pickle_kind kind, size_t count)
 static mh_status extend_to_mark(mh_pickle *p, mh_pickle_kind kind)
 {
     size_t at = 0;
-    mh_status status = find_mark(p, &at);
-    return status ? status : extend(p, kind, at + 1, 1);
+    MH_TRY(find_mark(p, &at));
+    return extend(p, kind, at + 1, 1);
 }
 
 static mh_status append(mh_pickle *p) { return extend_by(p, MH_PICKLE_LIST, 1); }
@@ -284,8 +274,8 @@ static mh_status get(mh_pickle *p, uint64_t index)
 static mh_status with_index(mh_pickle *p, int size, mh_status (*use)(mh_pickle *, uint64_t))
 {
     uint64_t index;
-    mh_status status = take_number(p, size, &index);
-    return status ? status : use(p, index);
+    MH_TRY(take_number(p, size, &index));
+    return use(p, index);
 }
 
 static mh_status binput(mh_pickle *p) { return with_index(p, 1, put); }

@@ -5,6 +5,7 @@
 // Tensors are used in place in the mapping, so opening costs no memory. Only unaligned and
 // big-endian ones are copied, when they are read (tensor_place.c).
 #include "io/tensor_file.h"
+#include "base/compiler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,9 +74,7 @@ static mh_status build_index(const mh_source *source, mh_tensor_file *file)
 static mh_status read_zip(const mh_source *source, mh_tensor_file *file)
 {
     bool torch;
-    mh_status status = mh_torch_zip_find(source, &torch);
-    if (status)
-        return status;
+    MH_TRY(mh_torch_zip_find(source, &torch));
     return torch ? mh_torch_zip_read(source, file) : mh_npz_read(source, file);
 }
 

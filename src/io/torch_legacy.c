@@ -12,6 +12,7 @@
 //
 // The tensors stay in the file. As nothing is aligned, a storage is copied when it is first read
 // (tensor_place.c).
+#include "base/compiler.h"
 #include "io/torch.h"
 
 #include <string.h>
@@ -96,9 +97,7 @@ static mh_status read_keys(mh_torch *t, const mh_pickle_value *keys)
                               "pickle 5: found %s, expected the list of the storages' keys",
                               mh_pickle_kind_name(keys->kind));
     const mh_pickle_container *list = mh_pickle_of(&t->pickle, keys);
-    mh_status status = mh_torch_reserve(t, list->count);
-    if (status)
-        return status;
+    MH_TRY(mh_torch_reserve(t, list->count));
     size_t n = 0;
     for (uint32_t i = list->first; i; i = t->pickle.nodes[i].next, n++) {
         const mh_pickle_value *key = &t->pickle.nodes[i].value;

@@ -7,6 +7,7 @@
 // Strides may be those of any view of the storage that lies in it. A tensor with more elements than
 // its storage (expanded by strides of 0) is rejected: reading it would cost more than the file's
 // size justifies.
+#include "base/compiler.h"
 #include "io/torch.h"
 
 #include <string.h>
@@ -162,17 +163,12 @@ mh_status mh_torch_tensor(mh_torch *t, const char *name, const mh_pickle_value *
         a[1].kind != MH_PICKLE_INT || a[1].as.number < 0)
         return fail_tensor(t, name, "found other arguments than (storage, offset, shape, strides)");
     *offset = (size_t)a[1].as.number;
-    mh_status status = mh_torch_use(t, name, &a[0], storage);
-    if (!status)
-        status = read_sizes(t, name, "shape", &a[2], shape, &rank);
-    if (!status)
-        status = read_sizes(t, name, "strides", &a[3], stride, &strides);
-    if (!status && rank != strides)
-        status = fail_tensor(t, name, "it has another number of strides than dimensions");
-    if (!status)
-        status = read_dtype(t, name, *storage, function, a, &dtype);
-    if (status)
-        return status;
+    MH_TRY(mh_torch_use(t, name, &a[0], storage));
+    MH_TRY(read_sizes(t, name, "shape", &a[2], shape, &rank));
+    MH_TRY(read_sizes(t, name, "strides", &a[3], stride, &strides));
+    if (rank != strides)
+        MH_TRY(fail_tensor(t, name, "it has another number of strides than dimensions"));
+    MH_TRY(read_dtype(t, name, *storage, function, a, &dtype));
     *tensor = (mh_tensor){.dtype = dtype, .rank = (int)rank};
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     for (size_t i = 0; i < rank; i++)

@@ -10,6 +10,7 @@
 // one block, whose size is limited by deflate's maximum ratio. The CRC-32 is verified of inflated
 // members only: of others it may be absent (torch.serialization.set_crc32_options), and verifying
 // it would read all of a file that is only being mapped.
+#include "base/compiler.h"
 #include "io/torch.h"
 
 #include <stdio.h>
@@ -143,8 +144,8 @@ static mh_status inflate_checked(const mh_source *source, const mh_zip_member *m
 {
     member_label label;
     const mh_source inflated = source_of(source, m, to, &label);
-    mh_status status = mh_zip_inflate(&inflated, m, to);
-    return status ? status : mh_zip_check(&inflated, m->crc);
+    MH_TRY(mh_zip_inflate(&inflated, m, to));
+    return mh_zip_check(&inflated, m->crc);
 }
 
 // The values refer to the pickle's bytes: *inflated, of m->size bytes, is freed after them.

@@ -4,6 +4,7 @@
 // the second copies, so that a rejected file changes nothing. Only checksums of the data are
 // verified during the copy: the file is read once.
 #include "model/parameters_file.h"
+#include "base/compiler.h"
 #include "model/parameters_match.h"
 
 #include "base/overflow.h"
@@ -73,9 +74,7 @@ static mh_status check_arguments(mh_context *context, const mh_parameters *param
     *options = mh_parameters_options_default();
     if (!parameters || !path)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s is NULL", path ? "parameters" : "path");
-    mh_status status = MH_READ_STRUCT(context, mh_parameters_options, given, options);
-    if (status)
-        return status;
+    MH_TRY(MH_READ_STRUCT(context, mh_parameters_options, given, options));
     if (options->prefix && strlen(options->prefix) > PREFIX_MAX_BYTES)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "options.prefix: found %zu bytes, expected at most %d",
@@ -250,6 +249,6 @@ mh_status mh_parameters_save(mh_context *context, const mh_parameters *parameter
     if (!context)
         return MH_ERROR_ARGUMENT;
     mh_parameters_options unused;
-    mh_status status = check_arguments(context, parameters, path, NULL, &unused);
-    return status ? status : mh_parameters_save_as(context, parameters, MH_F32, path);
+    MH_TRY(check_arguments(context, parameters, path, NULL, &unused));
+    return mh_parameters_save_as(context, parameters, MH_F32, path);
 }

@@ -3,6 +3,7 @@
 // translations are joined in the order of the texts. Results do not depend on the other segments of
 // a batch, so segments are ordered for speed.
 #include "base/argument_check.h"
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "base/size_math.h"
@@ -55,8 +56,8 @@ static mh_status check(mh_context *context, const mh_translator *t,
     for (size_t i = 0; i < count; i++)
         if (!texts[i].bytes && texts[i].size > 0)
             return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
-    mh_status status = MH_READ_STRUCT(context, mh_translate_options, options, own);
-    return status ? status : check_options(context, t, own);
+    MH_TRY(MH_READ_STRUCT(context, mh_translate_options, options, own));
+    return check_options(context, t, own);
 }
 
 // ---- results ------------------------------------------------------------------------------------

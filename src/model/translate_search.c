@@ -7,6 +7,7 @@
 //        +---- each sentence chooses its next hypotheses; the decoder's caches follow
 #include "model/translate_search.h"
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "model/candidates.h"
 #include "model/translator_internal.h"
 #include <math.h>
@@ -83,14 +84,10 @@ static mh_status score_next_tokens(mh_context *context, search *s, size_t positi
     mh_tensor logits = mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
     for (size_t i = 0; i < rows; i++)
         s->positions[i] = (int32_t)position;
-    mh_status status = mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y);
-    if (!status)
-        status = mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out);
-    if (!status)
-        status = mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits);
-    return status ? status
-                  : mh_candidates_find(context, s->t->tokenizer, &logits, s->options->beam,
-                                       &s->candidates);
+    MH_TRY(mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y));
+    MH_TRY(mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out));
+    MH_TRY(mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits));
+    return mh_candidates_find(context, s->t->tokenizer, &logits, s->options->beam, &s->candidates);
 }
 
 static mh_candidates candidates_from(const search *s, size_t row)

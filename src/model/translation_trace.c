@@ -7,6 +7,7 @@
 //
 // Taps write directly into the tensors of the trace, each into its layer.
 #include "base/argument_check.h"
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "model/result_arena.h"
@@ -205,12 +206,10 @@ static mh_status take_groups(pass *p)
     p->taps = mh_result_take(p->context, p->store, L + 2 * M, sizeof *p->taps);
     if (!p->taps)
         return MH_ERROR_MEMORY;
-    mh_status status = take_group(p, MH_TRACE_ENCODER, MH_TAP_ENCODER, L, p->S, p->S);
-    if (!status)
-        status = take_group(p, MH_TRACE_DECODER, MH_TAP_DECODER, M, p->T, p->T);
-    if (!status)
-        status = take_group(p, MH_TRACE_CROSS, MH_TAP_CROSS, M, p->T, p->S);
-    return status ? status : take_mask(p, &p->trace->groups[MH_TRACE_DECODER].mask);
+    MH_TRY(take_group(p, MH_TRACE_ENCODER, MH_TAP_ENCODER, L, p->S, p->S));
+    MH_TRY(take_group(p, MH_TRACE_DECODER, MH_TAP_DECODER, M, p->T, p->T));
+    MH_TRY(take_group(p, MH_TRACE_CROSS, MH_TAP_CROSS, M, p->T, p->S));
+    return take_mask(p, &p->trace->groups[MH_TRACE_DECODER].mask);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------

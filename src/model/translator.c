@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Creating and freeing translators; embedding and logits.
 #include "base/argument_check.h"
+#include "base/compiler.h"
 #include "base/sized_struct.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
@@ -14,11 +15,8 @@ static mh_status check_config(mh_context *context, const mh_translator_config *g
                               mh_translator_config *config)
 {
     *config = mh_translator_config_default();
-    mh_status status = mh_need(context, given, "config");
-    if (!status)
-        status = MH_READ_STRUCT(context, mh_translator_config, given, config);
-    if (status)
-        return status;
+    MH_TRY(mh_need(context, given, "config"));
+    MH_TRY(MH_READ_STRUCT(context, mh_translator_config, given, config));
     if (!config->num_encoder_layers || !config->num_decoder_layers)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "layers: found %zu and %zu, expected at least one each",
@@ -145,10 +143,9 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const
     const mh_tensor id = mh_tensor_1d((int32_t *)ids, MH_I32, rows);
     const mh_tensor at = mh_tensor_1d((int32_t *)positions, MH_I32, rows);
     mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
-    mh_status status = mh_embedding(context, &table, &id, (float)sqrt((double)D), x);
-    if (!status)
-        status = mh_embedding(context, &places, &at, 1, &place);
-    return status ? status : mh_add(context, x, &place, x);
+    MH_TRY(mh_embedding(context, &table, &id, (float)sqrt((double)D), x));
+    MH_TRY(mh_embedding(context, &places, &at, 1, &place));
+    return mh_add(context, x, &place, x);
 }
 
 mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
@@ -168,10 +165,8 @@ mh_status mh_translator_weights_create(mh_context *context, const mh_translator 
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
     const mh_tensor transposed = mh_tensor_swap(table, 0, 1);
     *weights = (mh_translator_weights){0};
-    mh_status status = mh_packed_weights_create(context, t->transformer, true, &weights->layers);
-    if (!status)
-        status = mh_matrix_pack(context, t->precision, &transposed, &weights->embedding);
-    return status;
+    MH_TRY(mh_packed_weights_create(context, t->transformer, true, &weights->layers));
+    return mh_matrix_pack(context, t->precision, &transposed, &weights->embedding);
 }
 
 void mh_translator_weights_free(mh_translator_weights *weights)

@@ -7,6 +7,7 @@
 #include <multihead/io.h>
 
 #include "base/argument_check.h"
+#include "base/compiler.h"
 #include "base/sized_struct.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
@@ -54,8 +55,8 @@ static mh_status blame_config(mh_context *context, const char *directory)
 {
     char path[MH_PATH_BYTES], message[256];
     snprintf(message, sizeof message, "%s", mh_error_message(context));
-    mh_status status = mh_path_join(context, directory, "config.json", path);
-    return status ? status : mh_fail(context, MH_ERROR_FORMAT, "%.700s: %s", path, message);
+    MH_TRY(mh_path_join(context, directory, "config.json", path));
+    return mh_fail(context, MH_ERROR_FORMAT, "%.700s: %s", path, message);
 }
 
 // Takes ownership of the tokenizer.
@@ -105,16 +106,12 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
         return MH_ERROR_ARGUMENT;
     *translator = NULL;
     memset(&config, 0, sizeof config); // padding, too: configurations are compared as bytes
-    mh_status status = MH_READ_STRUCT(context, mh_translator_load_options, options, &own);
-    if (!status)
-        status = mh_path_join(context, directory, "config.json", path);
-    if (!status)
-        status = mh_config_load(context, path, &config);
-    if (!status)
-        status = mh_path_join(context, directory, "tokenizer.json", path);
-    if (!status)
-        status = mh_tokenizer_load_own(context, path, &tokenizer);
-    return status ? status : load_weights(context, directory, &config, &own, tokenizer, translator);
+    MH_TRY(MH_READ_STRUCT(context, mh_translator_load_options, options, &own));
+    MH_TRY(mh_path_join(context, directory, "config.json", path));
+    MH_TRY(mh_config_load(context, path, &config));
+    MH_TRY(mh_path_join(context, directory, "tokenizer.json", path));
+    MH_TRY(mh_tokenizer_load_own(context, path, &tokenizer));
+    return load_weights(context, directory, &config, &own, tokenizer, translator);
 }
 
 // ---- saving -------------------------------------------------------------------------------------
@@ -123,31 +120,27 @@ mh_status mh_translator_save_settings(mh_context *context, const mh_translator *
                                       const char *directory)
 {
     char path[MH_PATH_BYTES];
-    mh_status status = mh_path_join(context, directory, "config.json", path);
-    if (!status)
-        status = mh_config_save(context, path, &t->config);
-    if (!status)
-        status = mh_path_join(context, directory, "tokenizer.json", path);
-    return status ? status : mh_tokenizer_save(context, t->tokenizer, path);
+    MH_TRY(mh_path_join(context, directory, "config.json", path));
+    MH_TRY(mh_config_save(context, path, &t->config));
+    MH_TRY(mh_path_join(context, directory, "tokenizer.json", path));
+    return mh_tokenizer_save(context, t->tokenizer, path);
 }
 
 mh_status mh_translator_save_weights(mh_context *context, const mh_translator *t,
                                      const char *directory, mh_dtype dtype)
 {
     char path[MH_PATH_BYTES];
-    mh_status status = mh_path_join(context, directory, "model.safetensors", path);
-    return status ? status
-                  : mh_parameters_save_as(context, mh_translator_parameters(t), dtype, path);
+    MH_TRY(mh_path_join(context, directory, "model.safetensors", path));
+    return mh_parameters_save_as(context, mh_translator_parameters(t), dtype, path);
 }
 
 mh_status mh_translator_save(mh_context *context, const mh_translator *t, const char *directory,
                              mh_dtype dtype)
 {
-    mh_status status = MH_NEED(context, {"translator", t}, {"directory", directory});
-    if (!status && dtype != MH_F32 && dtype != MH_BF16)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
-                         mh_dtype_name(dtype));
-    if (!status)
-        status = mh_translator_save_settings(context, t, directory);
-    return status ? status : mh_translator_save_weights(context, t, directory, dtype);
+    MH_TRY(MH_NEED(context, {"translator", t}, {"directory", directory}));
+    if (dtype != MH_F32 && dtype != MH_BF16)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
+                       mh_dtype_name(dtype));
+    MH_TRY(mh_translator_save_settings(context, t, directory));
+    return mh_translator_save_weights(context, t, directory, dtype);
 }

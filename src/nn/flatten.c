@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Views and checks of users' tensors; see flatten.h.
 #include "nn/flatten.h"
+#include "base/compiler.h"
 #include "ops/tensor_check.h"
 
 enum { MOST_ROWS = 1 << 30 }; // times any width, far from overflowing a size_t
@@ -9,9 +10,7 @@ mh_status mh_batch_of(mh_context *context, const char *name, const mh_tensor *t,
                       bool batch_first, mh_batch *batch)
 {
     char text[128];
-    mh_status status = mh_check_float(context, name, t, -1);
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, name, t, -1));
     if ((t->rank != 2 && t->rank != 3) || t->shape[t->rank - 1] != width)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%s, %zu) or (%s, %zu)",
                        name, mh_tensor_describe(t, text, sizeof text),
@@ -68,11 +67,9 @@ mh_status mh_mask_check(mh_context *context, const char *name, const mh_tensor *
     char text[128];
     if (!mask)
         return MH_OK;
-    mh_status status = mask->dtype == MH_BOOL || mask->dtype == MH_U8
-                           ? mh_check_tensor(context, name, mask, -1)
-                           : mh_check_float(context, name, mask, -1);
-    if (status)
-        return status;
+    MH_TRY(mask->dtype == MH_BOOL || mask->dtype == MH_U8
+               ? mh_check_tensor(context, name, mask, -1)
+               : mh_check_float(context, name, mask, -1));
     const size_t *s = mask->shape;
     mh_tensor_describe(mask, text, sizeof text);
     if (padding && !(mask->rank == 2 && s[0] == B && s[1] == columns) &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The multi-head attention module, a superset of nn.MultiheadAttention. Its inputs become rows
 // here; attention_layer_run.c computes.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/mha_call.h"
@@ -82,9 +83,7 @@ static mh_status shape_weights(mh_context *context, const mh_mha_options *option
                                const mh_tensor *weights, bool batched, mh_tensor *shaped)
 {
     const int rank = 2 + batched + options->per_head_weights;
-    mh_status status = mh_check_float(context, "weights", weights, rank);
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "weights", weights, rank));
     *shaped = *weights;
     shaped->rank = 4;
     for (int d = 3, from = rank - 1; d >= 0; d--) {

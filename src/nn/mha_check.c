@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Argument checks of the multi-head attention module; see mha_call.h.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/sized_struct.h"
 #include "nn/mha_call.h"
@@ -19,11 +20,8 @@ mh_status mh_mha_check_options(mh_context *context, const mh_mha *mha,
     *attention = mh_attention_options_default();
     if (!context || !mha)
         return mh_fail(context, MH_ERROR_ARGUMENT, "mha: found NULL, expected a module");
-    mh_status status = MH_READ_STRUCT(context, mh_mha_options, options, own);
-    if (!status)
-        status = MH_READ_STRUCT(context, mh_attention_options, own->attention, attention);
-    if (status)
-        return status;
+    MH_TRY(MH_READ_STRUCT(context, mh_mha_options, options, own));
+    MH_TRY(MH_READ_STRUCT(context, mh_attention_options, own->attention, attention));
     own->attention = attention;
     if (attention->sequences)
         return mh_fail(context, MH_ERROR_ARGUMENT,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks and fills a tap's tensors except its weights, which the engine writes itself.
 #include "nn/taps.h"
+#include "base/compiler.h"
 #include "nn/attention_layer_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -11,12 +12,12 @@ static mh_status check_shape(mh_context *context, const char *name, const mh_ten
     char found[128], expected[128];
     if (!t->data)
         return MH_OK;
-    mh_status status = mh_check_float(context, name, t, like->rank);
-    if (!status && !mh_tensor_same_shape(t, like))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", name,
-                         mh_tensor_describe(t, found, sizeof found),
-                         mh_tensor_describe(like, expected, sizeof expected));
-    return status;
+    MH_TRY(mh_check_float(context, name, t, like->rank));
+    if (!mh_tensor_same_shape(t, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected %s", name,
+                       mh_tensor_describe(t, found, sizeof found),
+                       mh_tensor_describe(like, expected, sizeof expected));
+    return MH_OK;
 }
 
 static const mh_tensor *if_given(const mh_tensor *t) { return t->data ? t : NULL; }
@@ -57,14 +58,11 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tap.%c: found a tensor, expected none where keys and values are cached",
                        tap->k.data ? 'k' : 'v');
-    mh_status status = check_shape(context, "tap.q", &tap->q, &saved->q);
-    if (!status)
-        status = check_shape(context, "tap.k", &tap->k, &saved->k);
-    if (!status)
-        status = check_shape(context, "tap.v", &tap->v, &saved->v);
-    if (!status)
-        status = check_shape(context, "tap.out", &tap->out, &out);
-    return status ? status : check_overlap(context, tap);
+    MH_TRY(check_shape(context, "tap.q", &tap->q, &saved->q));
+    MH_TRY(check_shape(context, "tap.k", &tap->k, &saved->k));
+    MH_TRY(check_shape(context, "tap.v", &tap->v, &saved->v));
+    MH_TRY(check_shape(context, "tap.out", &tap->out, &out));
+    return check_overlap(context, tap);
 }
 
 mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t count,

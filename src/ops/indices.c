@@ -2,15 +2,16 @@
 // Integers are read one by one and checked before anything is computed: token ids are untrusted
 // input.
 #include "ops/indices.h"
+#include "base/compiler.h"
 #include "ops/tensor_check.h"
 
 mh_status mh_check_indices(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = mh_check_tensor(context, name, t, rank);
-    if (!status && t->dtype != MH_I32 && t->dtype != MH_I64)
-        status = mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected i32 or i64",
-                         name, mh_dtype_name(t->dtype));
-    return status;
+    MH_TRY(mh_check_tensor(context, name, t, rank));
+    if (t->dtype != MH_I32 && t->dtype != MH_I64)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED, "%s: found dtype %s, expected i32 or i64",
+                       name, mh_dtype_name(t->dtype));
+    return MH_OK;
 }
 
 int64_t mh_index_get(const mh_tensor *t, size_t i)

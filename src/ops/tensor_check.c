@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Argument checks shared by all operations; see tensor_check.h.
 #include "ops/tensor_check.h"
+#include "base/compiler.h"
 #include "base/overflow.h"
 #include "ops/row_io.h"
 #include <string.h>
@@ -50,34 +51,34 @@ static mh_status refuse_dtype(mh_context *context, const char *name, const mh_te
 
 mh_status mh_check_tensor(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_layout(context, name, t, rank);
-    return status ? status : check_data(context, name, t);
+    MH_TRY(check_layout(context, name, t, rank));
+    return check_data(context, name, t);
 }
 
 mh_status mh_check_float(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_layout(context, name, t, rank);
-    if (!status && !mh_rows_supported(t->dtype))
-        status = refuse_dtype(context, name, t, "f32, bf16 or f16");
-    return status ? status : check_data(context, name, t);
+    MH_TRY(check_layout(context, name, t, rank));
+    if (!mh_rows_supported(t->dtype))
+        MH_TRY(refuse_dtype(context, name, t, "f32, bf16 or f16"));
+    return check_data(context, name, t);
 }
 
 mh_status mh_check_f32(mh_context *context, const char *name, const mh_tensor *t, int rank)
 {
-    mh_status status = check_layout(context, name, t, rank);
-    if (!status && t->dtype != MH_F32)
-        status = refuse_dtype(context, name, t, "f32");
-    return status ? status : check_data(context, name, t);
+    MH_TRY(check_layout(context, name, t, rank));
+    if (t->dtype != MH_F32)
+        MH_TRY(refuse_dtype(context, name, t, "f32"));
+    return check_data(context, name, t);
 }
 
 mh_status mh_check_like(mh_context *context, const char *name, const mh_tensor *x,
                         const char *like_name, const mh_tensor *like)
 {
     char found[128], expected[128];
-    mh_status status = mh_check_float(context, name, x, -1);
-    if (!status && !mh_tensor_same_shape(x, like))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
-                         name, mh_tensor_describe(x, found, sizeof found), like_name,
-                         mh_tensor_describe(like, expected, sizeof expected));
-    return status;
+    MH_TRY(mh_check_float(context, name, x, -1));
+    if (!mh_tensor_same_shape(x, like))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected the shape of %s, %s",
+                       name, mh_tensor_describe(x, found, sizeof found), like_name,
+                       mh_tensor_describe(like, expected, sizeof expected));
+    return MH_OK;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checkpoints and snapshots. They are read as untrusted input, like any file.
 #include "train/checkpoint.h"
+#include "base/compiler.h"
 #include "train/format_number.h"
 
 #include <multihead/io.h>
@@ -70,9 +71,8 @@ mh_status mh_checkpoint_save(mh_context *context, const char *directory,
         {"adam.m", mh_tensor_1d(a->m, MH_F32, a->floats)},
         {"adam.v", mh_tensor_1d(a->v, MH_F32, a->floats)},
     };
-    mh_status status = mh_path_join(context, directory, MH_CHECKPOINT_NAME, path);
-    return status ? status
-                  : mh_safetensors_write_checked(context, path, tensors, 3, metadata, count);
+    MH_TRY(mh_path_join(context, directory, MH_CHECKPOINT_NAME, path));
+    return mh_safetensors_write_checked(context, path, tensors, 3, metadata, count);
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ mh_status mh_snapshot_save(mh_context *context, const char *directory, uint64_t 
     const mh_metadata metadata = {"number", text};
     const mh_named_tensor tensor = {"parameters",
                                     mh_tensor_1d((float *)parameters, MH_F32, floats)};
-    mh_status status = mh_path_join(context, directory, name, path);
-    return status ? status : mh_safetensors_write_checked(context, path, &tensor, 1, &metadata, 1);
+    MH_TRY(mh_path_join(context, directory, name, path));
+    return mh_safetensors_write_checked(context, path, &tensor, 1, &metadata, 1);
 }
 
 static mh_status add_snapshot(mh_context *context, const char *directory, uint64_t number,

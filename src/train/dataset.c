@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tokenises a corpus; see dataset.h.
 #include "train/dataset.h"
+#include "base/compiler.h"
 
 #include "support/grow.h"
 
@@ -36,8 +37,8 @@ static mh_status add_pair(tokenising *t, mh_text source, mh_text target, size_t 
 {
     mh_dataset *e = t->examples;
     t->used = e->starts[2 * e->count];
-    mh_status status = add_side(t, source, &lengths[0]);
-    return status ? status : add_side(t, target, &lengths[1]);
+    MH_TRY(add_side(t, source, &lengths[0]));
+    return add_side(t, target, &lengths[1]);
 }
 
 // Commits the added ids as an example; without this the next pair overwrites them.

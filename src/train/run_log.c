@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The log: written line by line, and truncated when a run resumes from an earlier update.
 #include "train/run_log.h"
+#include "base/compiler.h"
 
 #include "support/file.h"
 #include "support/plain_numbers.h"
@@ -62,11 +63,8 @@ mh_status mh_run_log_open(mh_context *context, const char *directory, uint64_t u
 {
     log->context = context;
     log->file = NULL;
-    mh_status status = mh_path_join(context, directory, MH_LOG_NAME, log->path);
-    if (!status)
-        status = cut_back(context, log->path, update);
-    if (status)
-        return status;
+    MH_TRY(mh_path_join(context, directory, MH_LOG_NAME, log->path));
+    MH_TRY(cut_back(context, log->path, update));
     log->file = fopen(log->path, "ae");
     return log->file ? MH_OK : cannot_write(log);
 }

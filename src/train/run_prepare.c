@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Preparation of a run: directory, data, tokenizer, model, and the checkpoint if there is one.
+#include "base/compiler.h"
 #include "train/run_internal.h"
 
 #include "support/grow.h"
@@ -96,17 +97,14 @@ static mh_status check_options(mh_context *context, const mh_train_options *o)
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
-    mh_status status = check_sources(context, o);
-    if (!status)
-        status = check_numbers(context, o);
-    return status ? status : check_durations(context, o);
+    MH_TRY(check_sources(context, o));
+    MH_TRY(check_numbers(context, o));
+    return check_durations(context, o);
 }
 
 static mh_status open_directory(mh_run *run)
 {
-    mh_status status = mh_directory_open(run->context, run->options->directory, &run->directory);
-    if (status)
-        return status;
+    MH_TRY(mh_directory_open(run->context, run->options->directory, &run->directory));
     run->resumed = mh_directory_has(&run->directory, MH_CHECKPOINT_NAME);
     // A run that was killed before its first checkpoint has a log.
     if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
@@ -180,8 +178,8 @@ static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokeniz
         return learn_tokenizer(run, corpus, tokenizer);
     if (!run->resumed)
         return mh_tokenizer_load_own(run->context, run->options->tokenizer, tokenizer);
-    mh_status status = mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
-    return status ? status : mh_tokenizer_load_own(run->context, path, tokenizer);
+    MH_TRY(mh_path_join(run->context, run->options->directory, "tokenizer.json", path));
+    return mh_tokenizer_load_own(run->context, path, tokenizer);
 }
 
 static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
@@ -297,9 +295,7 @@ static mh_status choose_precision(mh_run *run)
 static mh_status measure_run(mh_run *run)
 {
     const size_t accumulate = run->options->accumulation_steps;
-    mh_status status = mh_run_plan_epoch(run);
-    if (status)
-        return status;
+    MH_TRY(mh_run_plan_epoch(run));
     const mh_batches *plan = &run->plan;
     const size_t updates = plan->count / accumulate + (plan->count % accumulate != 0);
     run->updates = mh_duration_updates(
@@ -353,9 +349,8 @@ static mh_status begin_or_load(mh_run *run)
         return mh_checkpoint_load(run->context, o->directory, &run->settings, &run->progress,
                                   &run->arrays);
     mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
-    mh_status status = mh_run_check_directory(run);
-    return status ? status
-                  : mh_translator_save_settings(run->context, run->translator, o->directory);
+    MH_TRY(mh_run_check_directory(run));
+    return mh_translator_save_settings(run->context, run->translator, o->directory);
 }
 
 static void describe(mh_run *run, size_t bad_lines)

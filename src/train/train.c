@@ -9,6 +9,7 @@
 
 #include "base/argument_check.h"
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/sized_struct.h"
 #include "train/model_card.h"
@@ -199,10 +200,9 @@ static mh_pending what_is_due(const mh_run *run, const mh_progress *before)
 
 static mh_status write_checkpoint(mh_run *run, const char *directory)
 {
-    mh_status status = mh_run_log_sync(&run->log);
-    return status ? status
-                  : mh_checkpoint_save(run->context, directory, &run->settings, &run->progress,
-                                       &run->arrays);
+    MH_TRY(mh_run_log_sync(&run->log));
+    return mh_checkpoint_save(run->context, directory, &run->settings, &run->progress,
+                              &run->arrays);
 }
 
 static mh_status save_checkpoint(mh_run *run)

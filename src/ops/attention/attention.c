@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention, forward: the loop nest drawn in attention_internal.h, from the public call down to a
 // row group and a KV split, for which attention_tile.h has two paths.
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "ops/attention/attention_internal.h"
@@ -232,9 +233,7 @@ static mh_status forward(mh_context *context, const mh_attention_desc *desc)
     mh_arena arena = {0};
     mh_attention_job_plan(context, desc, &job);
     mh_attention_job_layout(&job, &arena);
-    mh_status status = mh_attention_take_workspace(context, &desc->options, &arena);
-    if (status)
-        return status;
+    MH_TRY(mh_attention_take_workspace(context, &desc->options, &arena));
     mh_attention_job_layout(&job, &arena);
     if (job.split_kv) {
         mh_parallel_for_or_cancel(context, job.tasks * job.kv_splits, attend_part, &job);
@@ -282,9 +281,7 @@ mh_status mh_attention_workspace(mh_context *context, const mh_attention_options
                                  const mh_tensor *out, size_t *bytes)
 {
     mh_attention_desc desc;
-    mh_status status = mh_attention_check(context, options, q, k, v, out, &desc);
-    if (status)
-        return status;
+    MH_TRY(mh_attention_check(context, options, q, k, v, out, &desc));
     mh_attention_job job;
     mh_arena arena = {0};
     mh_attention_job_plan(context, &desc, &job);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // mh_attention_backward: argument checks, planning and workspace layout. The computation is in
 // attention_grad*.c and attention_short_backward.c.
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
 #include "base/sized_struct.h"
@@ -13,8 +14,8 @@
 static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
                                 const char *like_name, const mh_tensor *like)
 {
-    mh_status status = mh_check_f32(context, name, t, -1);
-    return status ? status : mh_check_like(context, name, t, like_name, like);
+    MH_TRY(mh_check_f32(context, name, t, -1));
+    return mh_check_like(context, name, t, like_name, like);
 }
 
 static mh_status check_sums(mh_context *context, const mh_attention_desc *p,
@@ -206,9 +207,7 @@ mh_status mh_attention_backward_workspace(mh_context *context, const mh_attentio
     mh_attention_gradients own;
     mh_attention_grad_job job;
     mh_arena arena = {0};
-    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc, &own);
-    if (status)
-        return status;
+    MH_TRY(check(context, options, q, k, v, out, dout, gradients, &desc, &own));
     plan(context, &desc, dout, &own, &job);
     layout(&job, &arena);
     return mh_attention_workspace_bytes(context, &arena, bytes);

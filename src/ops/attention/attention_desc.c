@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Argument checks of the attention API: every argument is checked here, once, and each error
 // message says what was found and what was expected.
+#include "base/compiler.h"
 #include "base/overflow.h"
 #include "base/sized_struct.h"
 #include "ops/attention/attention_internal.h"
@@ -170,8 +171,8 @@ static mh_status check_numbers(mh_context *context, mh_attention_desc *p)
     o->offset = clamp_position(o->offset);
     o->window_left = clamp_position(o->window_left);
     o->window_right = clamp_position(o->window_right);
-    mh_status status = check_counts(context, "key_lengths", o->key_lengths, p);
-    return status ? status : check_counts(context, "prefix_lengths", o->prefix_lengths, p);
+    MH_TRY(check_counts(context, "key_lengths", o->key_lengths, p));
+    return check_counts(context, "prefix_lengths", o->prefix_lengths, p);
 }
 
 // Plain MH_CAUSAL is for the case that needs no alignment.
@@ -256,12 +257,10 @@ static mh_status check_documents(mh_context *context, mh_attention_desc *p)
                        "%s: found NULL, expected document ids, as the other side has them",
                        o->query_documents ? "key_documents" : "query_documents");
     p->elementwise = true;
-    mh_status status = check_document_ids(context, "query_documents", o->query_documents,
-                                          p->q.shape[0], p->q.shape[2], &p->query_documents);
-    if (!status)
-        status = check_document_ids(context, "key_documents", o->key_documents, p->k.shape[0],
-                                    p->k.shape[2], &p->key_documents);
-    return status;
+    MH_TRY(check_document_ids(context, "query_documents", o->query_documents, p->q.shape[0],
+                              p->q.shape[2], &p->query_documents));
+    return check_document_ids(context, "key_documents", o->key_documents, p->k.shape[0],
+                              p->k.shape[2], &p->key_documents);
 }
 
 static mh_status check_selection(mh_context *context, const char *name, const size_t *chosen,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // mh_attention_explain: the plan of a call, counted with the code that forward uses.
+#include "base/compiler.h"
 #include "base/size_math.h"
 #include "base/sized_struct.h"
 #include "ops/attention/attention_internal.h"
@@ -89,13 +90,9 @@ mh_status mh_attention_explain(mh_context *context, const mh_attention_options *
     mh_attention_plan own = mh_attention_plan_default(), *const plan = &own;
     if (!given)
         return mh_fail(context, MH_ERROR_ARGUMENT, "plan: found NULL");
-    mh_status status = MH_CHECK_OUTPUT(context, mh_attention_plan, given);
-    if (!status)
-        status = mh_attention_check(context, options, q, k, v, out, &desc);
-    if (!status)
-        status = mh_attention_workspace(context, options, q, k, v, out, &plan->workspace);
-    if (status)
-        return status;
+    MH_TRY(MH_CHECK_OUTPUT(context, mh_attention_plan, given));
+    MH_TRY(mh_attention_check(context, options, q, k, v, out, &desc));
+    MH_TRY(mh_attention_workspace(context, options, q, k, v, out, &plan->workspace));
 
     mh_attention_job job;
     mh_attention_job_plan(context, &desc, &job);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Planning of an attention call: tasks, workers and the layout of their scratch memory.
+#include "base/compiler.h"
 #include "base/overflow.h"
 #include "base/size_math.h"
 #include "ops/attention/attention_internal.h"
@@ -197,9 +198,7 @@ mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_op
                                       mh_arena *arena)
 {
     size_t needed = 0;
-    mh_status status = mh_attention_workspace_bytes(context, arena, &needed);
-    if (status)
-        return status;
+    MH_TRY(mh_attention_workspace_bytes(context, arena, &needed));
     char *base = options->workspace;
     if (!base && !(base = mh_context_scratch(context, needed)))
         return MH_ERROR_MEMORY;

@@ -43,13 +43,9 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
         return MH_ERROR_ARGUMENT;
     *cache = NULL;
     mh_kv_cache_options own = mh_kv_cache_options_default();
-    mh_status status = mh_need(context, options, "options");
-    if (!status)
-        status = MH_READ_STRUCT(context, mh_kv_cache_options, options, &own);
-    if (!status)
-        status = check_options(context, &own);
-    if (status)
-        return status;
+    MH_TRY(mh_need(context, options, "options"));
+    MH_TRY(MH_READ_STRUCT(context, mh_kv_cache_options, options, &own));
+    MH_TRY(check_options(context, &own));
     mh_kv_cache *c = mh_alloc(context, sizeof *c);
     if (!c)
         return MH_ERROR_MEMORY;
@@ -150,11 +146,8 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
 mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
                              const mh_tensor *k, const mh_tensor *v)
 {
-    mh_status status = MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v});
-    if (!status)
-        status = check_append(context, cache, counts, k, v);
-    if (status)
-        return status;
+    MH_TRY(MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v}));
+    MH_TRY(check_append(context, cache, counts, k, v));
     append_job job = {cache, context->kernels, counts, k, v};
     const size_t sequences = cache->options.sequences;
     for (size_t b = 0; b < sequences; b++) {
@@ -197,9 +190,7 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     if (MH_NEED(context, {"cache", cache}, {"parents", parents}))
         return MH_ERROR_ARGUMENT;
     const size_t before = cache->options.sequences;
-    mh_status status = check_parents(context, cache, parents, count);
-    if (status)
-        return status;
+    MH_TRY(check_parents(context, cache, parents, count));
     mh_kv_sequence *lists = mh_kv_allocate(cache, count * sizeof *lists);
     int64_t *lengths = lists ? mh_kv_allocate(cache, count * sizeof *lengths) : NULL;
     size_t made = 0;

@@ -2,6 +2,7 @@
 // Linear layers, forward and backward, as matrix products: a transposed operand is a view.
 //
 //     y = x W^T + b          dx = dy W          dW = dy^T x          db = column sums of dy
+#include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/sized_struct.h"
 #include "ops/gemm/gemm_internal.h"
@@ -14,32 +15,32 @@ static mh_status check_options(mh_context *context, const mh_linear_options *opt
                                mh_linear_options *own)
 {
     *own = mh_linear_options_default();
-    mh_status status = MH_READ_STRUCT(context, mh_linear_options, options, own);
-    if (!status && (own->precision < MH_PRECISION_AUTO || own->precision > MH_PRECISION_WEIGHTS))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 3",
-                         (int)own->precision);
-    return status;
+    MH_TRY(MH_READ_STRUCT(context, mh_linear_options, options, own));
+    if ((own->precision < MH_PRECISION_AUTO || own->precision > MH_PRECISION_WEIGHTS))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to 3",
+                       (int)own->precision);
+    return MH_OK;
 }
 
 static mh_status check_vector(mh_context *context, const char *name, const mh_tensor *t, size_t n)
 {
-    mh_status status = mh_check_f32(context, name, t, 1);
-    if (!status && (t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu elements with stride %td, expected %zu contiguous ones",
-                         name, t->shape[0], t->stride[0], n);
-    return status;
+    MH_TRY(mh_check_f32(context, name, t, 1));
+    if ((t->shape[0] != n || (t->stride[0] != 1 && n > 1)))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %zu elements with stride %td, expected %zu contiguous ones", name,
+                       t->shape[0], t->stride[0], n);
+    return MH_OK;
 }
 
 static mh_status check_shape(mh_context *context, const char *name, const mh_tensor *t, size_t rows,
                              size_t columns)
 {
     char text[128];
-    mh_status status = mh_check_float(context, name, t, 2);
-    if (!status && (t->shape[0] != rows || t->shape[1] != columns))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%zu, %zu)", name,
-                         mh_tensor_describe(t, text, sizeof text), rows, columns);
-    return status;
+    MH_TRY(mh_check_float(context, name, t, 2));
+    if ((t->shape[0] != rows || t->shape[1] != columns))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%zu, %zu)", name,
+                       mh_tensor_describe(t, text, sizeof text), rows, columns);
+    return MH_OK;
 }
 
 // x (M, K); W, given by its sizes, (N, K); y (M, N).
@@ -47,12 +48,12 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
                                 const char *y_name, const mh_tensor *y)
 {
     char text[128];
-    mh_status status = mh_check_float(context, "x", x, 2);
-    if (!status && x->shape[1] != K)
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
-                         mh_tensor_describe(x, text, sizeof text), K, N, K);
-    return status ? status : check_shape(context, y_name, y, x->shape[0], N);
+    MH_TRY(mh_check_float(context, "x", x, 2));
+    if (x->shape[1] != K)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
+                       mh_tensor_describe(x, text, sizeof text), K, N, K);
+    return check_shape(context, y_name, y, x->shape[0], N);
 }
 
 // ---- forward -----------------------------------------------------------------------------------
@@ -95,10 +96,8 @@ static mh_status set_weight(mh_context *context, const mh_tensor *x, const mh_te
                             mh_gemm_job *job)
 {
     job->packed = job->options.packed;
-    mh_status status = job->packed ? check_packed(context, &job->options, weight)
-                                   : mh_check_float(context, "weight", weight, 2);
-    if (status)
-        return status;
+    MH_TRY(job->packed ? check_packed(context, &job->options, weight)
+                       : mh_check_float(context, "weight", weight, 2));
     if (job->packed) {
         job->gemm = job->packed->bf16 ? &context->kernels->bf16 : &context->kernels->f32;
         return MH_OK;
@@ -199,21 +198,18 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
                                 const mh_tensor *dy, const mh_tensor *dx, const mh_tensor *dweight,
                                 const mh_tensor *dbias)
 {
-    mh_status status = mh_check_float(context, "weight", weight, 2);
-    if (!status)
-        status = check_operands(context, x, weight->shape[0], weight->shape[1], "dy", dy);
-    if (!status && dx)
-        status = check_shape(context, "dx", dx, x->shape[0], x->shape[1]);
-    if (!status && dweight)
-        status = check_shape(context, "dweight", dweight, weight->shape[0], weight->shape[1]);
-    if (!status && dweight)
-        status = mh_check_f32(context, "dweight", dweight, 2);
-    if (!status && dbias)
-        status = check_vector(context, "dbias", dbias, weight->shape[0]);
-    return status ? status
-                  : MH_CHECK_OVERLAP(context, 3, MH_OPERAND(dx), MH_OPERAND(dweight),
-                                     MH_OPERAND(dbias), MH_OPERAND(x), MH_OPERAND(weight),
-                                     MH_OPERAND(dy));
+    MH_TRY(mh_check_float(context, "weight", weight, 2));
+    MH_TRY(check_operands(context, x, weight->shape[0], weight->shape[1], "dy", dy));
+    if (dx)
+        MH_TRY(check_shape(context, "dx", dx, x->shape[0], x->shape[1]));
+    if (dweight)
+        MH_TRY(check_shape(context, "dweight", dweight, weight->shape[0], weight->shape[1]));
+    if (dweight)
+        MH_TRY(mh_check_f32(context, "dweight", dweight, 2));
+    if (dbias)
+        MH_TRY(check_vector(context, "dbias", dbias, weight->shape[0]));
+    return MH_CHECK_OVERLAP(context, 3, MH_OPERAND(dx), MH_OPERAND(dweight), MH_OPERAND(dbias),
+                            MH_OPERAND(x), MH_OPERAND(weight), MH_OPERAND(dy));
 }
 
 mh_status mh_linear_backward(mh_context *context, const mh_linear_options *options,

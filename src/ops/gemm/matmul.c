@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // mh_matmul and prepacked matrices; gemm_internal.h describes the algorithm.
+#include "base/compiler.h"
 #include "ops/gemm/gemm_internal.h"
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
@@ -8,15 +9,14 @@ mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_
                         const mh_tensor *c)
 {
     char text_a[128], text_c[128];
-    mh_status status = mh_check_float(context, "a", a, 2);
-    if (!status)
-        status = mh_check_float(context, "c", c, 2);
-    if (!status && (a->shape[1] != K || c->shape[0] != a->shape[0] || c->shape[1] != N))
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "shapes: found a %s, b (%zu, %zu), c %s, expected (M, K), (K, N), (M, N)",
-                         mh_tensor_describe(a, text_a, sizeof text_a), K, N,
-                         mh_tensor_describe(c, text_c, sizeof text_c));
-    return status;
+    MH_TRY(mh_check_float(context, "a", a, 2));
+    MH_TRY(mh_check_float(context, "c", c, 2));
+    if ((a->shape[1] != K || c->shape[0] != a->shape[0] || c->shape[1] != N))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "shapes: found a %s, b (%zu, %zu), c %s, expected (M, K), (K, N), (M, N)",
+                       mh_tensor_describe(a, text_a, sizeof text_a), K, N,
+                       mh_tensor_describe(c, text_c, sizeof text_c));
+    return MH_OK;
 }
 
 static const mh_gemm *choose_gemm(const mh_context *context, bool bf16)
@@ -26,13 +26,9 @@ static const mh_gemm *choose_gemm(const mh_context *context, bool bf16)
 
 mh_status mh_matmul(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh_tensor *c)
 {
-    mh_status status = mh_check_float(context, "b", b, 2);
-    if (!status)
-        status = mh_gemm_check(context, a, b->shape[0], b->shape[1], c);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a), MH_OPERAND(b));
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "b", b, 2));
+    MH_TRY(mh_gemm_check(context, a, b->shape[0], b->shape[1], c));
+    MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a), MH_OPERAND(b)));
     mh_gemm_job job = {.kernels = context->kernels,
                        .gemm = choose_gemm(context, b->dtype == MH_BF16),
                        .a = *a,
@@ -52,11 +48,8 @@ mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_pac
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "b: found a matrix packed at level %s, expected this context's, %s", b->isa,
                        context->isa);
-    mh_status status = mh_gemm_check(context, a, b->K, b->N, c);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a));
-    if (status)
-        return status;
+    MH_TRY(mh_gemm_check(context, a, b->K, b->N, c));
+    MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(c), MH_OPERAND(a)));
     mh_gemm_job job = {.kernels = context->kernels,
                        .gemm = choose_gemm(context, b->bf16),
                        .a = *a,
@@ -124,9 +117,7 @@ mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_t
     if ((unsigned)precision > MH_PRECISION_WEIGHTS)
         return mh_fail(context, MH_ERROR_ARGUMENT, "precision: found %d, expected 0 to %d",
                        (int)precision, MH_PRECISION_WEIGHTS);
-    mh_status status = mh_check_float(context, "b", b, 2);
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "b", b, 2));
     const bool bf16 = precision == MH_PRECISION_AUTO || precision == MH_PRECISION_WEIGHTS
                           ? b->dtype == MH_BF16
                           : precision == MH_PRECISION_BF16;

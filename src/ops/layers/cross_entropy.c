@@ -8,6 +8,7 @@
 //     loss    = (1 - s) w_t (lse - x_t) + s W/V (lse - sum_v w_v x_v / W)
 //     dloss_v = (a p_v - s/V w_v) - (1 - s) w_t [v = t],  a = (1 - s) w_t + s W/V
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
@@ -133,12 +134,12 @@ static mh_status check_weight(mh_context *context, const mh_tensor *weight, size
 
 static mh_status check_losses(mh_context *context, const mh_tensor *losses, size_t N)
 {
-    mh_status status = mh_check_f32(context, "losses", losses, 1);
-    if (!status && losses->shape[0] != N)
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "losses: found room for %zu, expected one for each of %zu rows of logits",
-                         losses->shape[0], N);
-    return status;
+    MH_TRY(mh_check_f32(context, "losses", losses, 1));
+    if (losses->shape[0] != N)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "losses: found room for %zu, expected one for each of %zu rows of logits",
+                       losses->shape[0], N);
+    return MH_OK;
 }
 
 static mh_status check(mh_context *context, entropy_job *job,

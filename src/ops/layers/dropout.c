@@ -6,6 +6,7 @@
 //
 // against a threshold; the constant in the key separates it from attention's dropout with the same
 // seed. Masks are made for 64 elements at a time, in blocks counted from element 0.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
 #include "base/sized_struct.h"
@@ -61,27 +62,22 @@ mh_status mh_check_dropout(mh_context *context, const mh_dropout_options *option
                            mh_dropout_options *own)
 {
     *own = mh_dropout_options_default();
-    mh_status status = MH_READ_STRUCT(context, mh_dropout_options, options, own);
-    if (!status && !(own->probability >= 0 && own->probability < 1))
-        status =
-            mh_fail(context, MH_ERROR_ARGUMENT, "probability: found %g, expected 0 to less than 1",
-                    (double)own->probability);
-    return status;
+    MH_TRY(MH_READ_STRUCT(context, mh_dropout_options, options, own));
+    if (!(own->probability >= 0 && own->probability < 1))
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "probability: found %g, expected 0 to less than 1",
+                       (double)own->probability);
+    return MH_OK;
 }
 
 mh_status mh_dropout(mh_context *context, const mh_dropout_options *options, const mh_tensor *x,
                      mh_tensor *y)
 {
     mh_dropout_options o;
-    mh_status status = mh_check_float(context, "x", x, -1);
-    if (!status)
-        status = mh_check_like(context, "y", y, "x", x);
-    if (!status)
-        status = mh_check_dropout(context, options, &o);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "x", x, -1));
+    MH_TRY(mh_check_like(context, "y", y, "x", x));
+    MH_TRY(mh_check_dropout(context, options, &o));
+    MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x)));
     mh_elementwise(context, o.probability > 0 ? dropout_part : copy_part, &o, 1, 1,
                    (const mh_tensor *[]){x, y});
     return MH_OK;

@@ -2,6 +2,7 @@
 // Embedding lookup and its gradient. Forward, ids are split across threads. Backward, several ids
 // may name one row: columns are split across threads instead, and each thread walks all ids in
 // order, so that every sum has a fixed order and no two threads write to the same element.
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
 #include "ops/indices.h"
@@ -80,9 +81,7 @@ static mh_status check_rows(mh_context *context, const char *name, const mh_tens
                             const mh_tensor *ids, size_t D)
 {
     char found[128], text[128];
-    mh_status status = mh_check_float(context, name, y, -1);
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, name, y, -1));
     if (ids->rank == MH_MAX_RANK)
         return mh_fail(context, MH_ERROR_ARGUMENT, "ids: found rank %d, expected at most %d",
                        ids->rank, MH_MAX_RANK - 1);
@@ -100,17 +99,11 @@ static mh_status check_rows(mh_context *context, const char *name, const mh_tens
 mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_tensor *ids,
                        float scale, mh_tensor *y)
 {
-    mh_status status = mh_check_float(context, "table", table, 2);
-    if (!status)
-        status = mh_check_indices(context, "ids", ids, -1);
-    if (!status)
-        status = check_rows(context, "y", y, ids, table->shape[1]);
-    if (!status)
-        status = mh_check_index_range(context, "ids", ids, 0, (int64_t)table->shape[0], NULL);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND(table), MH_OPERAND(ids));
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "table", table, 2));
+    MH_TRY(mh_check_indices(context, "ids", ids, -1));
+    MH_TRY(check_rows(context, "y", y, ids, table->shape[1]));
+    MH_TRY(mh_check_index_range(context, "ids", ids, 0, (int64_t)table->shape[0], NULL));
+    MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND(table), MH_OPERAND(ids)));
     embedding_job job = {.kernels = context->kernels,
                          .table = table,
                          .ids = ids,
@@ -126,18 +119,12 @@ mh_status mh_embedding(mh_context *context, const mh_tensor *table, const mh_ten
 mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float scale,
                                 int64_t padding_id, const mh_tensor *dy, mh_tensor *dtable)
 {
-    mh_status status = mh_check_indices(context, "ids", ids, -1);
-    if (!status)
-        status = mh_check_f32(context, "dtable", dtable, 2);
-    if (!status)
-        status = check_rows(context, "dy", dy, ids, dtable->shape[1]);
-    if (!status)
-        status = mh_check_index_range(context, "ids", ids, 0, (int64_t)dtable->shape[0],
-                                      padding_id < 0 ? NULL : &padding_id);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 1, MH_OPERAND(dtable), MH_OPERAND(ids), MH_OPERAND(dy));
-    if (status)
-        return status;
+    MH_TRY(mh_check_indices(context, "ids", ids, -1));
+    MH_TRY(mh_check_f32(context, "dtable", dtable, 2));
+    MH_TRY(check_rows(context, "dy", dy, ids, dtable->shape[1]));
+    MH_TRY(mh_check_index_range(context, "ids", ids, 0, (int64_t)dtable->shape[0],
+                                padding_id < 0 ? NULL : &padding_id));
+    MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(dtable), MH_OPERAND(ids), MH_OPERAND(dy)));
     embedding_job job = {.kernels = context->kernels,
                          .table = dtable,
                          .ids = ids,

@@ -2,6 +2,7 @@
 // Layer norm and RMS norm, forward: a row is read from memory once; its mean, its variance and
 // the result are three passes in the cache. Blocks of rows are split across threads.
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
 #include "ops/layers/layers_internal.h"
@@ -13,11 +14,11 @@
 
 mh_status mh_norm_check_x(mh_context *context, const mh_tensor *x)
 {
-    mh_status status = mh_check_float(context, "x", x, -1);
-    if (!status && x->rank < 1)
-        status =
-            mh_fail(context, MH_ERROR_ARGUMENT, "x: found rank 0, expected 1 to %d", MH_MAX_RANK);
-    return status;
+    MH_TRY(mh_check_float(context, "x", x, -1));
+    if (x->rank < 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "x: found rank 0, expected 1 to %d",
+                       MH_MAX_RANK);
+    return MH_OK;
 }
 
 mh_status mh_norm_check_statistic(mh_context *context, const char *name, const mh_tensor *statistic,
@@ -29,13 +30,12 @@ mh_status mh_norm_check_statistic(mh_context *context, const char *name, const m
     mh_tensor expected = *x;
     expected.rank--;
     expected.dtype = MH_F32;
-    mh_status status = mh_check_f32(context, name, statistic, -1);
-    if (!status && !mh_tensor_same_shape(statistic, &expected))
-        status =
-            mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected one element per row, %s",
-                    name, mh_tensor_describe(statistic, found, sizeof found),
-                    mh_tensor_describe(&expected, rows, sizeof rows));
-    return status;
+    MH_TRY(mh_check_f32(context, name, statistic, -1));
+    if (!mh_tensor_same_shape(statistic, &expected))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected one element per row, %s",
+                       name, mh_tensor_describe(statistic, found, sizeof found),
+                       mh_tensor_describe(&expected, rows, sizeof rows));
+    return MH_OK;
 }
 
 mh_status mh_norm_check_vector(mh_context *context, const char *name, const mh_tensor *vector,
@@ -44,12 +44,12 @@ mh_status mh_norm_check_vector(mh_context *context, const char *name, const mh_t
     if (!vector)
         return MH_OK;
     const size_t D = x->shape[x->rank - 1];
-    mh_status status = mh_check_float(context, name, vector, 1);
-    if (!status && vector->shape[0] != D)
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "%s: found %zu elements, expected %zu as the last dimension of x", name,
-                         vector->shape[0], D);
-    return status;
+    MH_TRY(mh_check_float(context, name, vector, 1));
+    if (vector->shape[0] != D)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "%s: found %zu elements, expected %zu as the last dimension of x", name,
+                       vector->shape[0], D);
+    return MH_OK;
 }
 
 // ---- the rows -----------------------------------------------------------------------------------
@@ -139,24 +139,15 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
                         const mh_tensor *bias, float epsilon, mh_tensor *y, mh_tensor *mean,
                         mh_tensor *rstd)
 {
-    mh_status status = mh_norm_check_x(context, x);
-    if (!status)
-        status = mh_norm_check_vector(context, "weight", weight, x);
-    if (!status)
-        status = mh_norm_check_vector(context, "bias", bias, x);
-    if (!status)
-        status = check_epsilon(context, epsilon);
-    if (!status)
-        status = mh_check_like(context, "y", y, "x", x);
-    if (!status)
-        status = mh_norm_check_statistic(context, "mean", mean, x);
-    if (!status)
-        status = mh_norm_check_statistic(context, "rstd", rstd, x);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 3, MH_OPERAND(y), MH_OPERAND(mean), MH_OPERAND(rstd),
-                                  MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight), MH_OPERAND(bias));
-    if (status)
-        return status;
+    MH_TRY(mh_norm_check_x(context, x));
+    MH_TRY(mh_norm_check_vector(context, "weight", weight, x));
+    MH_TRY(mh_norm_check_vector(context, "bias", bias, x));
+    MH_TRY(check_epsilon(context, epsilon));
+    MH_TRY(mh_check_like(context, "y", y, "x", x));
+    MH_TRY(mh_norm_check_statistic(context, "mean", mean, x));
+    MH_TRY(mh_norm_check_statistic(context, "rstd", rstd, x));
+    MH_TRY(MH_CHECK_OVERLAP(context, 3, MH_OPERAND(y), MH_OPERAND(mean), MH_OPERAND(rstd),
+                            MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight), MH_OPERAND(bias)));
     norm_job job = {.epsilon = epsilon, .x = *x, .y = *y, .mean = mean, .rstd = rstd};
     return run(context, &job, weight, bias);
 }
@@ -164,20 +155,13 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
 mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
                       float epsilon, mh_tensor *y, mh_tensor *rstd)
 {
-    mh_status status = mh_norm_check_x(context, x);
-    if (!status)
-        status = mh_norm_check_vector(context, "weight", weight, x);
-    if (!status)
-        status = check_epsilon(context, epsilon);
-    if (!status)
-        status = mh_check_like(context, "y", y, "x", x);
-    if (!status)
-        status = mh_norm_check_statistic(context, "rstd", rstd, x);
-    if (!status)
-        status = MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y), MH_OPERAND(rstd),
-                                  MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight));
-    if (status)
-        return status;
+    MH_TRY(mh_norm_check_x(context, x));
+    MH_TRY(mh_norm_check_vector(context, "weight", weight, x));
+    MH_TRY(check_epsilon(context, epsilon));
+    MH_TRY(mh_check_like(context, "y", y, "x", x));
+    MH_TRY(mh_norm_check_statistic(context, "rstd", rstd, x));
+    MH_TRY(MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y), MH_OPERAND(rstd), MH_OPERAND_IN_PLACE(x),
+                            MH_OPERAND(weight)));
     norm_job job = {.rms = true, .epsilon = epsilon, .x = *x, .y = *y, .rstd = rstd};
     return run(context, &job, weight, NULL);
 }

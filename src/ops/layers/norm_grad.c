@@ -7,6 +7,7 @@
 //             |          |                        dweight = p0 + p1 + ...
 //            p0         p1                        columns are split across threads
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
 #include "ops/layers/layers_internal.h"
@@ -120,31 +121,23 @@ static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *w
 static mh_status check(mh_context *context, const norm_grad_job *job, const mh_tensor *weight)
 {
     const mh_tensor *x = job->x;
-    mh_status status = mh_norm_check_x(context, x);
-    if (!status)
-        status = mh_norm_check_vector(context, "weight", weight, x);
-    if (!status && (!job->rstd || (!job->rms && !job->mean)))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected what forward gave",
-                         job->rstd ? "mean" : "rstd");
-    if (!status)
-        status = mh_norm_check_statistic(context, "mean", job->mean, x);
-    if (!status)
-        status = mh_norm_check_statistic(context, "rstd", job->rstd, x);
-    if (!status)
-        status = mh_check_like(context, "dy", job->dy, "x", x);
-    if (!status && job->dx)
-        status = mh_check_like(context, "dx", job->dx, "x", x);
-    if (!status)
-        status = mh_norm_check_vector(context, "dweight", job->dweight, x);
-    if (!status)
-        status = mh_norm_check_vector(context, "dbias", job->dbias, x);
-    return status ? status
-                  : MH_CHECK_OVERLAP(context, 3, {.name = "dx", .tensor = job->dx},
-                                     {.name = "dweight", .tensor = job->dweight},
-                                     {.name = "dbias", .tensor = job->dbias}, MH_OPERAND(x),
-                                     MH_OPERAND(weight), {.name = "mean", .tensor = job->mean},
-                                     {.name = "rstd", .tensor = job->rstd},
-                                     {.name = "dy", .tensor = job->dy, .may_be = 1});
+    MH_TRY(mh_norm_check_x(context, x));
+    MH_TRY(mh_norm_check_vector(context, "weight", weight, x));
+    if ((!job->rstd || (!job->rms && !job->mean)))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found NULL, expected what forward gave",
+                       job->rstd ? "mean" : "rstd");
+    MH_TRY(mh_norm_check_statistic(context, "mean", job->mean, x));
+    MH_TRY(mh_norm_check_statistic(context, "rstd", job->rstd, x));
+    MH_TRY(mh_check_like(context, "dy", job->dy, "x", x));
+    if (job->dx)
+        MH_TRY(mh_check_like(context, "dx", job->dx, "x", x));
+    MH_TRY(mh_norm_check_vector(context, "dweight", job->dweight, x));
+    MH_TRY(mh_norm_check_vector(context, "dbias", job->dbias, x));
+    return MH_CHECK_OVERLAP(
+        context, 3, {.name = "dx", .tensor = job->dx}, {.name = "dweight", .tensor = job->dweight},
+        {.name = "dbias", .tensor = job->dbias}, MH_OPERAND(x), MH_OPERAND(weight),
+        {.name = "mean", .tensor = job->mean}, {.name = "rstd", .tensor = job->rstd},
+        {.name = "dy", .tensor = job->dy, .may_be = 1});
 }
 
 mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
@@ -160,8 +153,8 @@ mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const 
                          .dx = dx,
                          .dweight = dweight,
                          .dbias = dbias};
-    mh_status status = check(context, &job, weight);
-    return status ? status : run(context, &job, weight);
+    MH_TRY(check(context, &job, weight));
+    return run(context, &job, weight);
 }
 
 mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
@@ -175,6 +168,6 @@ mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh
                          .rstd = rstd,
                          .dx = dx,
                          .dweight = dweight};
-    mh_status status = check(context, &job, weight);
-    return status ? status : run(context, &job, weight);
+    MH_TRY(check(context, &job, weight));
+    return run(context, &job, weight);
 }

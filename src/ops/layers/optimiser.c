@@ -3,6 +3,7 @@
 // are split across threads; the norm has partial sums over blocks of 4096 elements, which are
 // reduced in order.
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
@@ -259,9 +260,7 @@ static void scale_chunk(void *arg, size_t index, size_t worker)
 
 mh_status mh_scale_gradients(mh_context *context, double factor, size_t n, float *gradient)
 {
-    mh_status status = context ? check_array(context, "gradient", n, gradient) : MH_ERROR_ARGUMENT;
-    if (status)
-        return status;
+    MH_TRY(context ? check_array(context, "gradient", n, gradient) : MH_ERROR_ARGUMENT);
     mh_fpenv saved = mh_fpenv_enter();
     step_job job = {
         .kernels = context->kernels, .n = n, .parameter = gradient, .factor = (float)factor};

@@ -6,6 +6,7 @@
 //     positions (B, 1, T)  ->  table (B*T, 2, width/2)  ->  x (B, H, T, E): row (b, h, t) takes
 //     b*T+t
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
@@ -298,11 +299,11 @@ static void fill_rows(void *arg, size_t index, size_t worker)
 static mh_status check_table(mh_context *context, const char *name, const mh_tensor *t)
 {
     char text[128];
-    mh_status status = mh_check_f32(context, name, t, 2);
-    if (!status && t->shape[1] > 1 && t->stride[1] != 1)
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected contiguous rows", name,
-                         mh_tensor_describe(t, text, sizeof text));
-    return status;
+    MH_TRY(mh_check_f32(context, name, t, 2));
+    if (t->shape[1] > 1 && t->stride[1] != 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected contiguous rows", name,
+                       mh_tensor_describe(t, text, sizeof text));
+    return MH_OK;
 }
 
 static mh_status check_tables(mh_context *context, rope_job *job, const mh_tensor *cosine,

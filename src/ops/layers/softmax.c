@@ -2,6 +2,7 @@
 // Softmax and its logarithm over any dimension: every slice along it is gathered into a
 // contiguous row, goes through one kernel, and is scattered back.
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/context.h"
 #include "kernels/kernels.h"
 #include "ops/overlap.h"
@@ -55,11 +56,8 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
 
 static mh_status check(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
 {
-    mh_status status = mh_check_float(context, "x", x, -1);
-    if (!status)
-        status = mh_check_like(context, "y", y, "x", x);
-    if (status)
-        return status;
+    MH_TRY(mh_check_float(context, "x", x, -1));
+    MH_TRY(mh_check_like(context, "y", y, "x", x));
     if (x->rank < 1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "x: found rank 0, expected 1 to %d",
                        MH_MAX_RANK);
