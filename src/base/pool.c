@@ -213,7 +213,7 @@ static void block_signals(sigset_t *before)
 
 // Our tasks need less than 64 KiB; those of mh_parallel_for's callers may need more than musl's
 // threads have by default.
-static int start(worker *w)
+static int pool_start(worker *w)
 {
     pthread_attr_t attributes;
     size_t stack;
@@ -237,7 +237,7 @@ static int start_workers(mh_pool *pool)
     for (pool->started = 0; pool->started < pool->wanted; pool->started++) {
         worker *w = &pool->workers[pool->started + 1];
         *w = (worker){.pool = pool, .number = pool->started + 1};
-        error = start(w);
+        error = pool_start(w);
         if (error)
             break;
     }

@@ -3,7 +3,7 @@
 // whose heads have other names.
 #include "families/family.h"
 
-static void defaults(mh_description *d)
+static void bert_defaults(mh_description *d)
 {
     d->block.order = MH_NORM_AFTER;
     d->block.norm_eps = 1e-12f;
@@ -18,7 +18,7 @@ static void defaults(mh_description *d)
 // RoBERTa's padding token is 1, and positions count from the next number.
 static void roberta_defaults(mh_description *d)
 {
-    defaults(d);
+    bert_defaults(d);
     d->block.norm_eps = 1e-5f;
     d->position_offset = 2;
 }
@@ -90,7 +90,7 @@ static const char *const bert_ignored[] = {"embeddings.position_ids", "/cls.seq_
                                            NULL};
 
 const mh_family mh_family_bert = {"bert",     bert_prefixes, bert_keys,
-                                  bert_rules, bert_ignored,  defaults};
+                                  bert_rules, bert_ignored,  bert_defaults};
 const mh_family mh_family_roberta = {"roberta",     roberta_prefixes, roberta_keys,
                                      roberta_rules, bert_ignored,     roberta_defaults};
 const mh_family mh_family_xlm_roberta = {"xlm-roberta", roberta_prefixes, roberta_keys,

@@ -2,7 +2,7 @@
 // DistilBERT: BERT without token types and pooler, with names of its own.
 #include "families/family.h"
 
-static void defaults(mh_description *d)
+static void distilbert_defaults(mh_description *d)
 {
     d->block.order = MH_NORM_AFTER;
     d->block.norm_eps = 1e-12f;
@@ -49,4 +49,5 @@ static const mh_tensor_rule rules[] = {
 static const char *const prefixes[] = {"distilbert.", "", NULL};
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-const mh_family mh_family_distilbert = {"distilbert", prefixes, keys, rules, ignored, defaults};
+const mh_family mh_family_distilbert = {"distilbert", prefixes, keys,
+                                        rules,        ignored,  distilbert_defaults};

@@ -2,7 +2,7 @@
 // GPT-2 and DistilGPT-2, minGPT: norms before, learned positions, matrices stored as (in, out).
 #include "families/family.h"
 
-static void defaults(mh_description *d)
+static void gpt2_defaults(mh_description *d)
 {
     d->block.order = MH_NORM_BEFORE;
     d->block.activation = MH_GELU_TANH;
@@ -44,4 +44,4 @@ static const mh_tensor_rule rules[] = {
 static const char *const prefixes[] = {"transformer.", "", NULL};
 static const char *const ignored[] = {"h.%.attn.bias", "h.%.attn.masked_bias", NULL};
 
-const mh_family mh_family_gpt2 = {"gpt2", prefixes, keys, rules, ignored, defaults};
+const mh_family mh_family_gpt2 = {"gpt2", prefixes, keys, rules, ignored, gpt2_defaults};

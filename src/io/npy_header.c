@@ -42,7 +42,7 @@ static void skip_spaces(cursor *c)
 }
 
 // Consumes `byte` (after spaces) if it is next.
-static bool accept(cursor *c, char byte)
+static bool npy_header_accept(cursor *c, char byte)
 {
     skip_spaces(c);
     if (c->at == c->end || *c->at != byte)
@@ -152,7 +152,7 @@ static const char *advice(span descr)
 static mh_status read_descr(cursor *c, mh_npy_header *header)
 {
     span descr;
-    if (accept(c, '['))
+    if (npy_header_accept(c, '['))
         return mh_source_fail(c->source, MH_ERROR_FORMAT,
                               "structured dtype: save each field in its own file, for example "
                               "x['field'].astype('<f4')");
@@ -184,11 +184,11 @@ static mh_status read_order(cursor *c, mh_npy_header *header)
 
 static mh_status npy_read_shape(cursor *c, mh_npy_header *header)
 {
-    if (!accept(c, '('))
+    if (!npy_header_accept(c, '('))
         return expected(c, "a shape such as (2, 3)");
     header->rank = 0;
     bool comma = true;
-    while (!accept(c, ')')) {
+    while (!npy_header_accept(c, ')')) {
         if (!comma)
             return expected(c, "',' or ')'");
         if (header->rank == MH_MAX_RANK)
@@ -198,7 +198,7 @@ static mh_status npy_read_shape(cursor *c, mh_npy_header *header)
         if (status != MH_OK)
             return status;
         header->rank++;
-        comma = accept(c, ',');
+        comma = npy_header_accept(c, ',');
     }
     if (header->rank == 1 && !comma)
         return mh_source_fail(c->source, MH_ERROR_FORMAT,
@@ -215,7 +215,7 @@ static const struct {
 } fields[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", npy_read_shape}};
 enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 
-static mh_status read_pair(cursor *c, bool seen[FIELD_COUNT], mh_npy_header *header)
+static mh_status npy_header_read_pair(cursor *c, bool seen[FIELD_COUNT], mh_npy_header *header)
 {
     span key;
     size_t i = 0;
@@ -230,7 +230,7 @@ static mh_status read_pair(cursor *c, bool seen[FIELD_COUNT], mh_npy_header *hea
                               i == FIELD_COUNT ? "an unknown" : "a second",
                               mh_quote(key.text, key.size).text);
     seen[i] = true;
-    if (!accept(c, ':'))
+    if (!npy_header_accept(c, ':'))
         return expected(c, "':'");
     return fields[i].read(c, header);
 }
@@ -240,21 +240,21 @@ mh_status mh_npy_parse_header(const mh_source *source, const char *text, size_t 
 {
     cursor c = {source, text, text, text + size};
     bool seen[FIELD_COUNT] = {false}, comma = true;
-    if (!accept(&c, '{'))
+    if (!npy_header_accept(&c, '{'))
         return expected(&c, "'{'");
-    while (!accept(&c, '}')) {
+    while (!npy_header_accept(&c, '}')) {
         if (!comma)
             return expected(&c, "',' or '}'");
-        mh_status status = read_pair(&c, seen, header);
+        mh_status status = npy_header_read_pair(&c, seen, header);
         if (status != MH_OK)
             return status;
-        comma = accept(&c, ',');
+        comma = npy_header_accept(&c, ',');
     }
     for (size_t i = 0; i < FIELD_COUNT; i++)
         if (!seen[i])
             return mh_source_fail(source, MH_ERROR_FORMAT, "header has no key \"%s\"",
                                   fields[i].key);
-    if (!accept(&c, '\n') || c.at != c.end)
+    if (!npy_header_accept(&c, '\n') || c.at != c.end)
         return expected(&c, "spaces and one newline at the header's end");
     return MH_OK;
 }

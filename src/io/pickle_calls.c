@@ -33,7 +33,7 @@ static mh_status push_global(mh_pickle *p, const char *module, size_t module_siz
 }
 
 // A line of a limited length, without its newline.
-static mh_status take_line(mh_pickle *p, const char **line, size_t *size)
+static mh_status pickle_calls_take_line(mh_pickle *p, const char **line, size_t *size)
 {
     const size_t left = p->end - p->at;
     const size_t most = MH_PICKLE_GLOBAL_NAME_MAX + 1;
@@ -52,8 +52,8 @@ mh_status mh_pickle_global(mh_pickle *p)
 {
     const char *module = NULL, *name = NULL;
     size_t module_size = 0, name_size = 0;
-    MH_TRY(take_line(p, &module, &module_size));
-    MH_TRY(take_line(p, &name, &name_size));
+    MH_TRY(pickle_calls_take_line(p, &module, &module_size));
+    MH_TRY(pickle_calls_take_line(p, &name, &name_size));
     return push_global(p, module, module_size, name, name_size);
 }
 

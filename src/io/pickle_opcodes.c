@@ -11,7 +11,7 @@
 
 // ---- arguments --------------------------------------------------------------------------------
 
-static mh_status take(mh_pickle *p, uint64_t size, const unsigned char **bytes)
+static mh_status pickle_opcodes_take(mh_pickle *p, uint64_t size, const unsigned char **bytes)
 {
     if (size > p->end - p->at)
         return mh_pickle_fail(p, "needs %llu bytes, but only %zu follow", (unsigned long long)size,
@@ -22,10 +22,10 @@ static mh_status take(mh_pickle *p, uint64_t size, const unsigned char **bytes)
 }
 
 // `size` bytes, little-endian, not sign-extended.
-static mh_status take_number(mh_pickle *p, int size, uint64_t *number)
+static mh_status pickle_opcodes_take_number(mh_pickle *p, int size, uint64_t *number)
 {
     const unsigned char *b = NULL;
-    mh_status status = take(p, (uint64_t)size, &b);
+    mh_status status = pickle_opcodes_take(p, (uint64_t)size, &b);
     *number = 0;
     for (int i = 0; !status && i < size; i++)
         *number |= (uint64_t)b[i] << (8 * i);
@@ -42,7 +42,7 @@ static mh_status push_int(mh_pickle *p, int64_t number)
 static mh_status proto(mh_pickle *p)
 {
     uint64_t version;
-    MH_TRY(take_number(p, 1, &version));
+    MH_TRY(pickle_opcodes_take_number(p, 1, &version));
     if (p->opcode_at != 0)
         return mh_pickle_fail(p, "found it after the beginning");
     return version >= 2 && version <= 5
@@ -53,7 +53,7 @@ static mh_status proto(mh_pickle *p)
 static mh_status frame(mh_pickle *p)
 {
     uint64_t size;
-    MH_TRY(take_number(p, 8, &size));
+    MH_TRY(pickle_opcodes_take_number(p, 8, &size));
     return size <= p->end - p->at ? MH_OK
                                   : mh_pickle_fail(p, "frame of %llu bytes, but only %zu follow",
                                                    (unsigned long long)size, p->end - p->at);
@@ -83,7 +83,7 @@ static mh_status newfalse(mh_pickle *p) { return push_bool(p, false); }
 static mh_status unsigned_int(mh_pickle *p, int size)
 {
     uint64_t number;
-    MH_TRY(take_number(p, size, &number));
+    MH_TRY(pickle_opcodes_take_number(p, size, &number));
     return push_int(p, (int64_t)number);
 }
 
@@ -93,7 +93,7 @@ static mh_status binint2(mh_pickle *p) { return unsigned_int(p, 2); }
 static mh_status binint(mh_pickle *p)
 {
     uint64_t number;
-    MH_TRY(take_number(p, 4, &number));
+    MH_TRY(pickle_opcodes_take_number(p, 4, &number));
     return push_int(p, (int64_t)number - (number >> 31 ? INT64_C(1) << 32 : 0));
 }
 
@@ -117,7 +117,7 @@ static mh_status int_line(mh_pickle *p)
 static mh_status push_long(mh_pickle *p, uint64_t size)
 {
     const unsigned char *b = NULL;
-    MH_TRY(take(p, size, &b));
+    MH_TRY(pickle_opcodes_take(p, size, &b));
     if (size > 8)
         return mh_pickle_push(
             p,
@@ -133,14 +133,14 @@ static mh_status push_long(mh_pickle *p, uint64_t size)
 static mh_status long1(mh_pickle *p)
 {
     uint64_t size;
-    MH_TRY(take_number(p, 1, &size));
+    MH_TRY(pickle_opcodes_take_number(p, 1, &size));
     return push_long(p, size);
 }
 
 static mh_status binfloat(mh_pickle *p)
 {
     const unsigned char *b = NULL;
-    MH_TRY(take(p, 8, &b));
+    MH_TRY(pickle_opcodes_take(p, 8, &b));
     return mh_pickle_push(p, (mh_pickle_value){.kind = MH_PICKLE_FLOAT});
 }
 
@@ -150,8 +150,8 @@ static mh_status push_bytes(mh_pickle *p, mh_pickle_kind kind, int length_size)
 {
     uint64_t size;
     const unsigned char *bytes = NULL;
-    MH_TRY(take_number(p, length_size, &size));
-    MH_TRY(take(p, size, &bytes));
+    MH_TRY(pickle_opcodes_take_number(p, length_size, &size));
+    MH_TRY(pickle_opcodes_take(p, size, &bytes));
     return mh_pickle_push(
         p, (mh_pickle_value){.kind = kind, .size = (uint32_t)size, .as = {.bytes = bytes}});
 }
@@ -239,7 +239,7 @@ static mh_status extend_to_mark(mh_pickle *p, mh_pickle_kind kind)
     return extend(p, kind, at + 1, 1);
 }
 
-static mh_status append(mh_pickle *p) { return extend_by(p, MH_PICKLE_LIST, 1); }
+static mh_status pickle_opcodes_append(mh_pickle *p) { return extend_by(p, MH_PICKLE_LIST, 1); }
 static mh_status appends(mh_pickle *p) { return extend_to_mark(p, MH_PICKLE_LIST); }
 static mh_status setitem(mh_pickle *p) { return extend_by(p, MH_PICKLE_DICT, 2); }
 static mh_status setitems(mh_pickle *p) { return extend_to_mark(p, MH_PICKLE_DICT); }
@@ -248,7 +248,7 @@ static mh_status setitems(mh_pickle *p) { return extend_to_mark(p, MH_PICKLE_DIC
 
 // Whoever writes pickles counts from 0 or 1, so that a number beyond the bytes that were read is an
 // attempt to make the memo large.
-static mh_status put(mh_pickle *p, uint64_t index)
+static mh_status pickle_opcodes_put(mh_pickle *p, uint64_t index)
 {
     if (p->stack_count == 0 || p->stack[p->stack_count - 1].kind == MH_PICKLE_MARK)
         return mh_pickle_fail(p, "found nothing to remember on the stack");
@@ -274,15 +274,15 @@ static mh_status get(mh_pickle *p, uint64_t index)
 static mh_status with_index(mh_pickle *p, int size, mh_status (*use)(mh_pickle *, uint64_t))
 {
     uint64_t index;
-    MH_TRY(take_number(p, size, &index));
+    MH_TRY(pickle_opcodes_take_number(p, size, &index));
     return use(p, index);
 }
 
-static mh_status binput(mh_pickle *p) { return with_index(p, 1, put); }
-static mh_status long_binput(mh_pickle *p) { return with_index(p, 4, put); }
+static mh_status binput(mh_pickle *p) { return with_index(p, 1, pickle_opcodes_put); }
+static mh_status long_binput(mh_pickle *p) { return with_index(p, 4, pickle_opcodes_put); }
 static mh_status binget(mh_pickle *p) { return with_index(p, 1, get); }
 static mh_status long_binget(mh_pickle *p) { return with_index(p, 4, get); }
-static mh_status memoize(mh_pickle *p) { return put(p, p->memo_count); }
+static mh_status memoize(mh_pickle *p) { return pickle_opcodes_put(p, p->memo_count); }
 
 // ---- all opcodes ------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ const mh_pickle_opcode mh_pickle_opcodes[256] = {
     ['U'] = {"SHORT_BINSTRING", short_text},
     ['V'] = {"UNICODE", NULL},
     ['X'] = {"BINUNICODE", long_text},
-    ['a'] = {"APPEND", append},
+    ['a'] = {"APPEND", pickle_opcodes_append},
     ['b'] = {"BUILD", mh_pickle_build},
     ['c'] = {"GLOBAL", mh_pickle_global},
     ['d'] = {"DICT", NULL},

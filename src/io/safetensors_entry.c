@@ -59,7 +59,8 @@ static mh_status entry_read_size(const subject *s, const char *field, const json
     return MH_OK;
 }
 
-static mh_status read_dtype(const subject *s, const json_t *value, mh_dtype *dtype)
+static mh_status safetensors_entry_read_dtype(const subject *s, const json_t *value,
+                                              mh_dtype *dtype)
 {
     if (!json_is_string(value))
         return wrong_type(s, "dtype", value, "a string");
@@ -149,7 +150,7 @@ mh_status mh_safetensors_entry(const mh_source *source, const char *name, const 
     if (!json_is_object(value))
         return mh_source_fail(source, MH_ERROR_FORMAT, "tensor %s: found %s, expected an object",
                               mh_quote_string(name).text, entry_kind_of(value));
-    mh_status status = read_dtype(&s, dtype_value, &dtype);
+    mh_status status = safetensors_entry_read_dtype(&s, dtype_value, &dtype);
     if (status == MH_OK)
         status = entry_read_shape(&s, shape, dtype, tensor);
     if (status == MH_OK)

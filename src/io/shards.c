@@ -115,7 +115,7 @@ static bool begins_shard(const shard_index *x, size_t i)
     return i == 0 || strcmp(x->tensors[i - 1].shard, x->tensors[i].shard) != 0;
 }
 
-static mh_status reserve(const shard_index *x, mh_tensor_file *file)
+static mh_status shards_reserve(const shard_index *x, mh_tensor_file *file)
 {
     size_t shards = 0, text = 0;
     for (size_t i = 0; i < x->count; i++) {
@@ -144,8 +144,8 @@ static mh_status open_shard(const shard_index *x, const char *name, mh_tensor_fi
     return status;
 }
 
-static mh_status fill_entry(const shard_index *x, size_t i, const mh_tensor_file *shard,
-                            mh_file_entry *entry, char **text)
+static mh_status shards_fill_entry(const shard_index *x, size_t i, const mh_tensor_file *shard,
+                                   mh_file_entry *entry, char **text)
 {
     const char *name = x->tensors[i].name;
     const size_t size = strlen(name) + 1;
@@ -179,7 +179,7 @@ static mh_status read_shards(const shard_index *x, mh_tensor_file *file)
             first = i;
         }
         if (!status)
-            status = fill_entry(x, i, file->shards[shard - 1], &file->entries[i], &text);
+            status = shards_fill_entry(x, i, file->shards[shard - 1], &file->entries[i], &text);
         if (!status && (i + 1 == x->count || begins_shard(x, i + 1)))
             qsort(file->entries + first, i + 1 - first, sizeof *file->entries, compare_entries);
     }
@@ -197,7 +197,7 @@ mh_status mh_shards_read(const mh_source *source, const char *directory, mh_tens
     if (!status)
         status = read_map(&x);
     if (!status)
-        status = reserve(&x, file);
+        status = shards_reserve(&x, file);
     if (!status)
         status = read_shards(&x, file);
     mh_free(source->context, x.tensors, x.count * sizeof *x.tensors);

@@ -48,7 +48,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*left)->name, (*right)->name);
 }
 
-static int compare_keys(const void *a, const void *b)
+static int tensor_file_compare_keys(const void *a, const void *b)
 {
     const mh_metadata *left = a, *right = b;
     return strcmp(left->key, right->key);
@@ -61,7 +61,8 @@ static mh_status build_index(const mh_source *source, mh_tensor_file *file)
     if (file->count > 1)
         qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
     if (file->metadata_count > 1)
-        qsort(file->metadata, file->metadata_count, sizeof *file->metadata, compare_keys);
+        qsort(file->metadata, file->metadata_count, sizeof *file->metadata,
+              tensor_file_compare_keys);
     for (size_t i = 1; i < file->count; i++)
         if (compare_names(&file->by_name[i - 1], &file->by_name[i]) == 0)
             return mh_source_fail(source, MH_ERROR_FORMAT, "two tensors are called %s",
@@ -240,6 +241,6 @@ const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key)
         return NULL;
     mh_metadata wanted = {.key = key};
     const mh_metadata *found = bsearch(&wanted, file->metadata, file->metadata_count,
-                                       sizeof *file->metadata, compare_keys);
+                                       sizeof *file->metadata, tensor_file_compare_keys);
     return found ? found->value : NULL;
 }

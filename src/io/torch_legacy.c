@@ -141,7 +141,7 @@ static mh_status locate(const mh_torch *t, mh_torch_storage *s, size_t *at)
 }
 
 // In the order of the list; `order` is a permutation of the sorted storages.
-static mh_status locate_all(mh_torch *t, size_t at)
+static mh_status torch_legacy_locate_all(mh_torch *t, size_t at)
 {
     const size_t count = t->storage_count, bytes = count * sizeof(size_t); // less than storages
     size_t *sorted = mh_alloc(t->source->context, bytes);
@@ -172,7 +172,7 @@ mh_status mh_torch_legacy_read(const mh_source *source, mh_tensor_file *file)
     if (!status)
         status = mh_torch_count(&t, &all.values[3]);
     if (!status)
-        status = locate_all(&t, all.size);
+        status = torch_legacy_locate_all(&t, all.size);
     if (!status)
         status = mh_torch_fill(&t, &all.values[3], file);
     mh_torch_free(&t);

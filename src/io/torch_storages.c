@@ -20,7 +20,7 @@ mh_status mh_torch_reserve(mh_torch *t, size_t count)
     return MH_OK;
 }
 
-static int compare_keys(const void *a, const void *b)
+static int torch_storages_compare_keys(const void *a, const void *b)
 {
     const mh_torch_storage *left = a, *right = b;
     const size_t common = left->key_size < right->key_size ? left->key_size : right->key_size;
@@ -31,9 +31,9 @@ static int compare_keys(const void *a, const void *b)
 mh_status mh_torch_sort(mh_torch *t)
 {
     if (t->storage_count > 1)
-        qsort(t->storages, t->storage_count, sizeof *t->storages, compare_keys);
+        qsort(t->storages, t->storage_count, sizeof *t->storages, torch_storages_compare_keys);
     for (size_t i = 1; i < t->storage_count; i++)
-        if (compare_keys(&t->storages[i - 1], &t->storages[i]) == 0)
+        if (torch_storages_compare_keys(&t->storages[i - 1], &t->storages[i]) == 0)
             return mh_source_fail(t->source, MH_ERROR_FORMAT, "two storages have the key %s",
                                   mh_quote(t->storages[i].key, t->storages[i].key_size).text);
     return MH_OK;
@@ -42,9 +42,9 @@ mh_status mh_torch_sort(mh_torch *t)
 mh_torch_storage *mh_torch_find(const mh_torch *t, const char *key, size_t key_size)
 {
     const mh_torch_storage wanted = {.key = key, .key_size = key_size};
-    return t->storage_count
-               ? bsearch(&wanted, t->storages, t->storage_count, sizeof wanted, compare_keys)
-               : NULL;
+    return t->storage_count ? bsearch(&wanted, t->storages, t->storage_count, sizeof wanted,
+                                      torch_storages_compare_keys)
+                            : NULL;
 }
 
 void mh_torch_free(mh_torch *t)

@@ -130,9 +130,9 @@ static mh_status check_span(mh_torch *t, const char *name, const mh_torch_storag
 }
 
 // The type of the elements: the storage's, or for an untyped storage that of the last argument.
-static mh_status read_dtype(mh_torch *t, const char *name, const mh_torch_storage *s,
-                            mh_global_kind function, const mh_pickle_value *arguments,
-                            mh_dtype *dtype)
+static mh_status torch_tensor_read_dtype(mh_torch *t, const char *name, const mh_torch_storage *s,
+                                         mh_global_kind function, const mh_pickle_value *arguments,
+                                         mh_dtype *dtype)
 {
     *dtype = s->dtype;
     if (function != MH_GLOBAL_REBUILD_TENSOR_V3)
@@ -168,7 +168,7 @@ mh_status mh_torch_tensor(mh_torch *t, const char *name, const mh_pickle_value *
     MH_TRY(read_sizes(t, name, "strides", &a[3], stride, &strides));
     if (rank != strides)
         MH_TRY(fail_tensor(t, name, "it has another number of strides than dimensions"));
-    MH_TRY(read_dtype(t, name, *storage, function, a, &dtype));
+    MH_TRY(torch_tensor_read_dtype(t, name, *storage, function, a, &dtype));
     *tensor = (mh_tensor){.dtype = dtype, .rank = (int)rank};
     memcpy(tensor->shape, shape, rank * sizeof *shape);
     for (size_t i = 0; i < rank; i++)

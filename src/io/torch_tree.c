@@ -89,8 +89,8 @@ static place below(walk *w, place at, const mh_pickle_value *key)
 // ---- tensors ----------------------------------------------------------------------------------
 
 // The mapping may change under us: the second pass must not get beyond what the first counted.
-static mh_status fill_entry(walk *w, const mh_torch_storage *s, size_t offset,
-                            const mh_tensor *tensor, size_t length)
+static mh_status torch_tree_fill_entry(walk *w, const mh_torch_storage *s, size_t offset,
+                                       const mh_tensor *tensor, size_t length)
 {
     mh_tensor_file *file = w->file;
     size_t needed;
@@ -122,7 +122,7 @@ static mh_status add_tensor(walk *w, const mh_pickle_value *value, place at)
     w->name[at.length] = '\0';
     status = mh_torch_tensor(w->t, w->name, value, &storage, &offset, &tensor);
     if (!status && w->file)
-        status = fill_entry(w, storage, offset, &tensor, at.length);
+        status = torch_tree_fill_entry(w, storage, offset, &tensor, at.length);
     if (status)
         return status;
     w->tensors++;
@@ -140,7 +140,7 @@ static mh_status add_tensor(walk *w, const mh_pickle_value *value, place at)
 
 // ---- containers -------------------------------------------------------------------------------
 
-static mh_status step(walk *w)
+static mh_status torch_tree_step(walk *w)
 {
     if (w->steps++ < STEPS_LEAST + STEPS_PER_NODE * w->t->pickle.node_count)
         return MH_OK;
@@ -154,7 +154,7 @@ static mh_status visit_dictionary(walk *w, const mh_pickle_value *value, place a
     mh_status status = MH_OK;
     for (uint32_t i = mh_pickle_of(&w->t->pickle, value)->first; i && !status;) {
         const uint32_t item = nodes[i].next; // there is one for every key
-        status = step(w);
+        status = torch_tree_step(w);
         if (!status)
             status = visit(w, &nodes[item].value, below(w, at, &nodes[i].value));
         i = nodes[item].next;
@@ -173,7 +173,7 @@ static mh_status visit_pairs(walk *w, const mh_pickle_value *value, place at)
             mh_pickle_items(&w->t->pickle, &nodes[i].value, 2, pair) != 2)
             return mh_source_fail(w->t->source, MH_ERROR_FORMAT,
                                   "an OrderedDict has an item that is not a pair");
-        status = step(w);
+        status = torch_tree_step(w);
         if (!status)
             status = visit(w, &pair[1], below(w, at, &pair[0]));
     }
@@ -186,7 +186,7 @@ static mh_status visit_list(walk *w, const mh_pickle_value *value, place at)
     mh_pickle_value index = {.kind = MH_PICKLE_INT};
     mh_status status = MH_OK;
     for (uint32_t i = mh_pickle_of(&w->t->pickle, value)->first; i && !status; i = nodes[i].next) {
-        status = step(w);
+        status = torch_tree_step(w);
         if (!status)
             status = visit(w, &nodes[i].value, below(w, at, &index));
         index.as.number++;

@@ -195,7 +195,7 @@ static mh_status check_storages(const mh_torch *t, size_t *room)
     return MH_OK;
 }
 
-static mh_status locate_all(mh_torch *t, mh_tensor_file *file)
+static mh_status torch_zip_locate_all(mh_torch *t, mh_tensor_file *file)
 {
     size_t room = 0, at = 0;
     mh_status status = check_storages(t, &room);
@@ -241,7 +241,7 @@ mh_status mh_torch_zip_read(const mh_source *source, mh_tensor_file *file)
     if (!status)
         status = mh_torch_count(&t, &root);
     if (!status)
-        status = locate_all(&t, file);
+        status = torch_zip_locate_all(&t, file);
     if (!status)
         status = mh_torch_fill(&t, &root, file);
     mh_torch_free(&t);

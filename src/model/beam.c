@@ -22,7 +22,7 @@ static void layout_hypotheses(const mh_beam *b, mh_arena *arena, mh_hypothesis *
         (*list)[i] = (mh_hypothesis){.ids = ids + i * b->most};
 }
 
-static void layout(mh_beam *b, mh_arena *arena)
+static void beam_layout(mh_beam *b, mh_arena *arena)
 {
     layout_hypotheses(b, arena, &b->hypotheses);
     layout_hypotheses(b, arena, &b->next);
@@ -36,13 +36,13 @@ bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most,
     *beam = (mh_beam){
         .width = width, .keep = keep, .most = most, .penalty = penalty, .end = end, .live = 1};
     mh_arena arena = {0};
-    layout(beam, &arena);
+    beam_layout(beam, &arena);
     beam->size = arena.used;
     beam->memory = mh_alloc(context, beam->size);
     if (!beam->memory)
         return false;
     arena = (mh_arena){.base = beam->memory, .size = beam->size};
-    layout(beam, &arena);
+    beam_layout(beam, &arena);
     return true;
 }
 
@@ -63,7 +63,7 @@ static double normalise(const mh_beam *b, double log_probability, size_t tokens)
 }
 
 // Sorted by score; ties keep their order of arrival.
-static void finish(mh_beam *b, const mh_beam_option *o)
+static void beam_finish(mh_beam *b, const mh_beam_option *o)
 {
     const mh_hypothesis *from = &b->hypotheses[o->parent];
     const double score = normalise(b, o->log_probability, b->length + 1);
@@ -99,7 +99,7 @@ static bool is_done(const mh_beam *b)
 
 // ---- one step -----------------------------------------------------------------------------------
 
-static int compare(const void *a, const void *b)
+static int beam_compare(const void *a, const void *b)
 {
     const mh_beam_option *x = a, *y = b;
     if (x->log_probability != y->log_probability)
@@ -125,7 +125,7 @@ static size_t gather_options(mh_beam *b, const mh_candidates *c)
         for (size_t j = i * b->width; j < (i + 1) * b->width && c->ids[j] >= 0 && !last; j++)
             add_option(b, &count, i, c->ids[j], c->log_probabilities[j]);
     }
-    qsort(b->options, count, sizeof *b->options, compare);
+    qsort(b->options, count, sizeof *b->options, beam_compare);
     return count;
 }
 
@@ -147,7 +147,7 @@ void mh_beam_advance(mh_beam *b, const mh_candidates *candidates, size_t *parent
             go_on(b, o, &b->next[live]);
             parents[live++] = o->parent;
         } else if (i < b->width) {
-            finish(b, o);
+            beam_finish(b, o);
         }
     }
     mh_hypothesis *before = b->hypotheses;

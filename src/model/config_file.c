@@ -42,7 +42,7 @@ static size_t *size_of(mh_translator_config *config, size_t i)
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static mh_quoted describe(const json_t *value)
+static mh_quoted config_file_describe(const json_t *value)
 {
     mh_quoted number = {"nothing"};
     if (json_is_integer(value))
@@ -57,10 +57,10 @@ static mh_status need(const mh_source *source, const json_t *root, const char *n
                       const char *what)
 {
     return mh_source_fail(source, MH_ERROR_FORMAT, "\"%s\": found %s, expected %s", name,
-                          describe(json_object_get(root, name)).text, what);
+                          config_file_describe(json_object_get(root, name)).text, what);
 }
 
-static mh_status read_format(const mh_source *source, const json_t *root)
+static mh_status config_file_read_format(const mh_source *source, const json_t *root)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
     const json_t *type = json_object_get(root, "model_type");
@@ -69,7 +69,7 @@ static mh_status read_format(const mh_source *source, const json_t *root)
             source, MH_ERROR_FORMAT,
             "belongs to a Hugging Face model of type %s; expected one that `multihead "
             "train` writes (format \"" FORMAT_NAME "\")",
-            describe(type).text);
+            config_file_describe(type).text);
     if (!format || strcmp(format, FORMAT_NAME) != 0)
         return need(source, root, "format", "\"" FORMAT_NAME "\"");
     const json_t *version = json_object_get(root, "version");
@@ -81,8 +81,8 @@ static mh_status read_format(const mh_source *source, const json_t *root)
     return MH_OK;
 }
 
-static mh_status read_activation(const mh_source *source, const json_t *root,
-                                 mh_activation *activation)
+static mh_status config_file_read_activation(const mh_source *source, const json_t *root,
+                                             mh_activation *activation)
 {
     const char *name = json_string_value(json_object_get(root, "activation"));
     for (int kind = MH_RELU; name && kind <= MH_SILU; kind++)
@@ -98,7 +98,7 @@ static mh_status read_members(const mh_source *source, const json_t *root,
 {
     if (!json_is_object(root))
         return mh_source_fail(source, MH_ERROR_FORMAT, "expected an object");
-    mh_status status = read_format(source, root);
+    mh_status status = config_file_read_format(source, root);
     for (size_t i = 0; i < SIZES && !status; i++) {
         const json_t *value = json_object_get(root, sizes[i].name);
         const json_int_t number = json_integer_value(value);
@@ -117,7 +117,7 @@ static mh_status read_members(const mh_source *source, const json_t *root,
                                 json_object_size(root), MEMBERS);
     config->dropout = (float)json_number_value(dropout);
     config->norm_first = json_is_true(norm_first);
-    return status ? status : read_activation(source, root, &config->activation);
+    return status ? status : config_file_read_activation(source, root, &config->activation);
 }
 
 mh_status mh_config_parse(mh_context *context, const char *name, const void *bytes, size_t size,

@@ -54,7 +54,7 @@ typedef struct transform_run {
     mh_tensor mean, rstd;        // (n)
 } transform_run;
 
-static transform_run lay_out(float *memory, size_t n, size_t D)
+static transform_run model_backward_lay_out(float *memory, size_t n, size_t D)
 {
     return (transform_run){.before = mh_tensor_2d(memory, MH_F32, n, D),
                            .active = mh_tensor_2d(memory + n * D, MH_F32, n, D),
@@ -94,7 +94,7 @@ static mh_status logits_backward(mh_context *context, const mh_model *model,
                                  mh_tensor *dhidden, const mh_model_gradients *gradients)
 {
     const size_t n = hidden->shape[0], D = hidden->shape[1];
-    transform_run r = lay_out(memory, n, D);
+    transform_run r = model_backward_lay_out(memory, n, D);
     mh_tensor dy = mh_tensor_2d(memory + (3 * D + 2) * n, MH_F32, n, D);
     mh_tensor dx = mh_tensor_2d(memory + (4 * D + 2) * n, MH_F32, n, D);
     if (!model->ends[MH_END_TRANSFORM].rank) {

@@ -94,8 +94,8 @@ static mh_status read_size(const mh_source *source, const mh_key *key, const jso
     return MH_OK;
 }
 
-static mh_status read_activation(const mh_source *source, const mh_key *key, const json_t *value,
-                                 mh_activation *to)
+static mh_status model_config_read_activation(const mh_source *source, const mh_key *key,
+                                              const json_t *value, mh_activation *to)
 {
     static const struct {
         const char *name;
@@ -156,7 +156,7 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
         *(bool *)to = json_is_true(value);
         return MH_OK;
     case MH_KEY_ACTIVATION:
-        return read_activation(source, key, value, to);
+        return model_config_read_activation(source, key, value, to);
     case MH_KEY_IS:
         return check_is(source, key, value);
     }

@@ -93,7 +93,8 @@ static bool stays_in_file(const mh_weight_source *source, const mh_model *model,
 }
 
 // Memory for all ends that are copied.
-static mh_status allocate(mh_context *context, const mh_weight_source *source, mh_model *model)
+static mh_status model_ends_allocate(mh_context *context, const mh_weight_source *source,
+                                     mh_model *model)
 {
     mh_tensor view;
     for (int i = 0; i < MH_ENDS; i++)
@@ -105,8 +106,8 @@ static mh_status allocate(mh_context *context, const mh_weight_source *source, m
 }
 
 // A matrix for products: packed from the file, or from a copy where the file has another layout.
-static mh_status pack(mh_context *context, const mh_tensor *weight, mh_precision precision,
-                      mh_packed_matrix **packed)
+static mh_status model_ends_pack(mh_context *context, const mh_tensor *weight,
+                                 mh_precision precision, mh_packed_matrix **packed)
 {
     const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
     return mh_matrix_pack(context, precision, &transposed, packed);
@@ -126,7 +127,7 @@ static mh_status load_end(mh_context *context, mh_weight_source *source, mh_mode
         if (!mh_weights_view(source, ends[i].name, &view) || !mh_tensor_same_shape(&view, end))
             return mh_weights_copy(source, ends[i].name, end); // which says what is wrong
         *end = view;
-        return pack(context, &view, model->precision, &model->packed[i]);
+        return model_ends_pack(context, &view, model->precision, &model->packed[i]);
     }
     end->data = *next;
     *next += mh_tensor_count(end);
@@ -155,7 +156,7 @@ static void list_parameters(mh_model *model)
 mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model)
 {
     find_ends(source, model);
-    MH_TRY(allocate(context, source, model));
+    MH_TRY(model_ends_allocate(context, source, model));
     float *next = model->values;
     for (int i = 0; i < MH_ENDS; i++)
         MH_TRY(load_end(context, source, model, i, &next));
@@ -165,8 +166,8 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
     if (model->description.tied && head) {
         model->ends[MH_END_LM_HEAD] = model->ends[MH_END_TOKEN];
         if (!model->trainable)
-            MH_TRY(pack(context, &model->ends[MH_END_TOKEN], model->precision,
-                        &model->packed[MH_END_LM_HEAD]));
+            MH_TRY(model_ends_pack(context, &model->ends[MH_END_TOKEN], model->precision,
+                                   &model->packed[MH_END_LM_HEAD]));
     }
     return MH_OK;
 }

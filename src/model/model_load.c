@@ -36,7 +36,7 @@ static mh_status open_weights(mh_context *context, const char *directory, mh_mod
 // ---- blocks
 // --------------------------------------------------------------------------------------
 
-static mh_status create_blocks(mh_context *context, mh_model *model)
+static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
 {
     enum { MOST_LAYERS = 4096 };
     const mh_description *d = &model->description;
@@ -58,7 +58,7 @@ static mh_status create_blocks(mh_context *context, mh_model *model)
     return status;
 }
 
-static mh_status load_weights(mh_context *context, const char *path, mh_model *model)
+static mh_status model_load_load_weights(mh_context *context, const char *path, mh_model *model)
 {
     mh_weight_source source = {.context = context,
                                .family = model->family,
@@ -159,15 +159,15 @@ static mh_status load_tokenizer(mh_context *context, const char *directory, mh_m
     return MH_OK;
 }
 
-static mh_status load(mh_context *context, const char *directory, mh_model *model)
+static mh_status model_load_load(mh_context *context, const char *directory, mh_model *model)
 {
     char path[MH_PATH_BYTES];
     MH_TRY(mh_model_read_config(context, directory, model));
     model->description.block.precision = model->precision;
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
-    MH_TRY(create_blocks(context, model));
-    MH_TRY(load_weights(context, path, model));
+    MH_TRY(model_load_create_blocks(context, model));
+    MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
     return load_tokenizer(context, directory, model);
 }
@@ -185,7 +185,7 @@ mh_status mh_model_load(mh_context *context, const char *directory, const mh_mod
     *m = (mh_model){.allocator = mh_context_allocator(context),
                     .trainable = own.trainable,
                     .precision = own.precision};
-    mh_status status = load(context, directory, m);
+    mh_status status = model_load_load(context, directory, m);
     if (status)
         mh_model_free(m);
     else

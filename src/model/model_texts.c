@@ -53,7 +53,8 @@ static mh_status encode_all(mh_context *context, const mh_model *model, bool tru
 }
 
 // Token types that the model has, one after the other.
-static mh_status pack_rows(mh_context *context, const mh_model *model, mh_model_texts *t)
+static mh_status model_texts_pack_rows(mh_context *context, const mh_model *model,
+                                       mh_model_texts *t)
 {
     t->ids = mh_alloc(context, t->rows * sizeof *t->ids);
     t->types = t->ids ? mh_alloc(context, t->rows * sizeof *t->types) : NULL;
@@ -74,8 +75,8 @@ static mh_status pack_rows(mh_context *context, const mh_model *model, mh_model_
     return MH_OK;
 }
 
-static mh_status encode(mh_context *context, const mh_model *model, bool truncate,
-                        const mh_text *texts, mh_model_texts *t)
+static mh_status model_texts_encode(mh_context *context, const mh_model *model, bool truncate,
+                                    const mh_text *texts, mh_model_texts *t)
 {
     t->encodings = mh_alloc(context, t->count * sizeof *t->encodings);
     if (!t->encodings)
@@ -86,7 +87,7 @@ static mh_status encode(mh_context *context, const mh_model *model, bool truncat
         return MH_ERROR_MEMORY;
     t->starts[0] = 0;
     MH_TRY(encode_all(context, model, truncate, texts, t));
-    return pack_rows(context, model, t);
+    return model_texts_pack_rows(context, model, t);
 }
 
 mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model)
@@ -109,7 +110,7 @@ mh_status mh_model_encode(mh_context *context, const mh_model *model, bool trunc
     if (!t)
         return MH_ERROR_MEMORY;
     *t = (mh_model_texts){.count = count};
-    mh_status status = encode(context, model, truncate, texts, t);
+    mh_status status = model_texts_encode(context, model, truncate, texts, t);
     if (status)
         mh_model_texts_free(context, t);
     else

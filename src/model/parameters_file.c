@@ -154,7 +154,7 @@ static mh_status check_parts(mh_context *context, const mh_parameters_part *part
     return MH_OK;
 }
 
-static void fill(const mh_parameters_part *parts, size_t count, saving *s)
+static void parameters_file_fill(const mh_parameters_part *parts, size_t count, saving *s)
 {
     char *text = s->text;
     mh_named_tensor *t = s->tensors;
@@ -200,7 +200,7 @@ static mh_status save(mh_context *context, const mh_parameters_part *parts, size
     if (!s.tensors || !s.text || !s.metadata) {
         status = MH_ERROR_MEMORY;
     } else {
-        fill(parts, part_count, &s);
+        parameters_file_fill(parts, part_count, &s);
         fill_metadata(metadata, metadata_count, &s);
         status = mh_safetensors_write_checked(context, path, s.tensors, s.count, s.metadata,
                                               s.metadata_count);

@@ -83,8 +83,8 @@ static bool right_type(mh_match *m, const segment *p)
 
 // ---- lookup -------------------------------------------------------------------------------------
 
-static bool find(mh_match *m, const char *base, size_t base_size, const char *stem,
-                 const char *ending, segment *p)
+static bool parameters_match_find(mh_match *m, const char *base, size_t base_size, const char *stem,
+                                  const char *ending, segment *p)
 {
     const char *prefix = m->options->prefix ? m->options->prefix : "";
     snprintf(p->name, sizeof p->name, "%s%.*s%s%s", prefix, (int)base_size, base, stem, ending);
@@ -222,14 +222,16 @@ static bool resolve_alias(mh_match *m, const alias_set *set, const part *kind,
     const char *base = parameter->name;
     if (!kind->all) {
         const char *stem = kind->out ? set->out : set->qkv[1] ? set->qkv[kind->qkv] : NULL;
-        *tried = stem && find(m, base, base_size, stem, kind->theirs, &segments[0]);
+        *tried =
+            stem && parameters_match_find(m, base, base_size, stem, kind->theirs, &segments[0]);
         return *tried && take_whole(m, &segments[0], to, t);
     }
     const int count = set->qkv[1] ? 3 : 1;
     bool there[3];
     *tried = false;
     for (int i = 0; i < count; i++) {
-        there[i] = find(m, base, base_size, set->qkv[i], kind->theirs, &segments[i]);
+        there[i] =
+            parameters_match_find(m, base, base_size, set->qkv[i], kind->theirs, &segments[i]);
         *tried |= there[i];
     }
     if (!*tried)
@@ -248,7 +250,7 @@ bool mh_match_parameter(mh_match *m, const mh_parameter *parameter, mh_transfer 
 {
     const mh_tensor to = mh_parameter_view(parameter, m->parameters->values);
     segment p;
-    if (find(m, parameter->name, strlen(parameter->name), "", "", &p))
+    if (parameters_match_find(m, parameter->name, strlen(parameter->name), "", "", &p))
         return take_whole(m, &p, &to, t);
     size_t base_size = 0;
     const part *kind = part_of(parameter, &base_size);

@@ -11,7 +11,8 @@ struct mh_result_block {
     size_t size, used; // bytes, this header included
 };
 
-static mh_result_block *add_block(mh_context *context, mh_result_arena *store, size_t bytes)
+static mh_result_block *result_arena_add_block(mh_context *context, mh_result_arena *store,
+                                               size_t bytes)
 {
     const size_t header = mh_round_up(sizeof(mh_result_block), ALIGNMENT);
     const size_t size = mh_larger(BLOCK, bytes + header);
@@ -36,7 +37,7 @@ void *mh_result_take(mh_context *context, mh_result_arena *store, size_t count, 
     bytes = mh_round_up(bytes, ALIGNMENT);
     mh_result_block *block = store->last;
     if (!block || block->size - block->used < bytes)
-        block = add_block(context, store, bytes);
+        block = result_arena_add_block(context, store, bytes);
     if (!block)
         return NULL;
     void *memory = (char *)block + block->used;

@@ -18,8 +18,8 @@ enum { MOST_BEAM = 1024, MOST_BATCH = 65536, MOST_PENALTY = 10 };
 static const double MOST_FACTOR = 1e6;
 static const size_t MOST_CONSTANT = 1 << 20;
 
-static mh_status check_options(mh_context *context, const mh_translator *t,
-                               const mh_translate_options *o)
+static mh_status translate_check_options(mh_context *context, const mh_translator *t,
+                                         const mh_translate_options *o)
 {
     const int layers = (int)t->config.num_decoder_layers;
     if (o->beam < 1 || o->beam > MOST_BEAM)
@@ -46,9 +46,9 @@ static mh_status check_options(mh_context *context, const mh_translator *t,
     return MH_OK;
 }
 
-static mh_status check(mh_context *context, const mh_translator *t,
-                       const mh_translate_options *options, const mh_text *texts, size_t count,
-                       mh_translate_options *own)
+static mh_status translate_check(mh_context *context, const mh_translator *t,
+                                 const mh_translate_options *options, const mh_text *texts,
+                                 size_t count, mh_translate_options *own)
 {
     *own = mh_translate_options_default();
     if (MH_NEED(context, {"translator", t}, {"texts", mh_array(texts, count)}))
@@ -57,7 +57,7 @@ static mh_status check(mh_context *context, const mh_translator *t,
         if (!texts[i].bytes && texts[i].size > 0)
             return mh_fail(context, MH_ERROR_ARGUMENT, "texts[%zu]: found NULL", i);
     MH_TRY(MH_READ_STRUCT(context, mh_translate_options, options, own));
-    return check_options(context, t, own);
+    return translate_check_options(context, t, own);
 }
 
 // ---- results ------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ mh_status mh_translate(mh_context *context, const mh_translator *translator,
     if (mh_need(context, translations, "translations"))
         return MH_ERROR_ARGUMENT;
     *translations = NULL;
-    mh_status status = check(context, translator, options, texts, count, &own);
+    mh_status status = translate_check(context, translator, options, texts, count, &own);
     mh_translations *t = status ? NULL : make_translations(context, count, own.n_best);
     if (!t)
         return status ? status : MH_ERROR_MEMORY;

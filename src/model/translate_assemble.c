@@ -36,7 +36,7 @@ static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t coun
 }
 
 // Appends a segment's text, and its token ends in the whole text.
-static mh_status add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
+static mh_status translate_assemble_add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
 {
     if (j->text.size > 0 && !mh_buffer_append(j->context, &j->text, " ", 1))
         return MH_ERROR_MEMORY;
@@ -73,7 +73,7 @@ static mh_status join_tokens(joiner *j, const mh_segment *segments, size_t count
     for (size_t p = 0; p < count && !status; p++) {
         const mh_hypothesis *h = &segments[p].best[rank_of(&segments[p], rank)];
         memcpy(ids + place, h->ids, h->count * sizeof *ids);
-        status = add_text(j, h, ends + place);
+        status = translate_assemble_add_text(j, h, ends + place);
         place += h->count;
         t->log_probability += h->log_probability;
         t->score += h->score / (double)count;

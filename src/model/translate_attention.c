@@ -26,7 +26,7 @@ static const mh_hypothesis *hypothesis(const pass *p, size_t b)
     return p->rank < p->segments[b]->found ? &p->segments[b]->best[p->rank] : NULL;
 }
 
-static void layout(pass *p, mh_arena *arena)
+static void translate_attention_layout(pass *p, mh_arena *arena)
 {
     const size_t rows = p->T * p->count, D = p->t->config.d_model, H = p->t->config.nhead;
     p->ids = mh_arena_take(arena, rows, sizeof *p->ids);
@@ -38,7 +38,7 @@ static void layout(pass *p, mh_arena *arena)
 }
 
 // Token t is chosen where the decoder's input is token t - 1, <s> for the first.
-static void load(pass *p)
+static void translate_attention_load(pass *p)
 {
     for (size_t t = 0; t < p->T; t++)
         for (size_t b = 0; b < p->count; b++) {
@@ -95,7 +95,8 @@ static void average(const pass *p, size_t b, size_t t, float *row)
         row[s] = (float)((double)row[s] / sum);
 }
 
-static mh_status keep(mh_context *context, const pass *p, mh_result_arena *store)
+static mh_status translate_attention_keep(mh_context *context, const pass *p,
+                                          mh_result_arena *store)
 {
     for (size_t b = 0; b < p->count; b++) {
         const mh_hypothesis *h = hypothesis(p, b);
@@ -121,7 +122,7 @@ static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memo
         if (hypothesis(p, b))
             p->T = mh_larger(p->T, hypothesis(p, b)->count);
     mh_arena arena = {0};
-    layout(p, &arena);
+    translate_attention_layout(p, &arena);
     const size_t size = arena.used;
     if (arena.overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "out of memory for attention");
@@ -129,11 +130,11 @@ static mh_status attend_rank(mh_context *context, pass *p, const mh_memory *memo
     if (!block)
         return MH_ERROR_MEMORY;
     arena = (mh_arena){.base = block, .size = size};
-    layout(p, &arena);
-    load(p);
+    translate_attention_layout(p, &arena);
+    translate_attention_load(p);
     mh_status status = decode(context, p, memory);
     if (!status)
-        status = keep(context, p, store);
+        status = translate_attention_keep(context, p, store);
     mh_free(context, block, size);
     return status;
 }

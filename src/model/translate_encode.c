@@ -13,7 +13,7 @@ typedef struct packed {
     float *x, *y;             // (rows, D)
 } packed;
 
-static void layout(packed *p, size_t count, size_t D, mh_arena *arena)
+static void translate_encode_layout(packed *p, size_t count, size_t D, mh_arena *arena)
 {
     p->ids = mh_arena_take(arena, p->rows, sizeof *p->ids);
     p->positions = mh_arena_take(arena, p->rows, sizeof *p->positions);
@@ -22,7 +22,8 @@ static void layout(packed *p, size_t count, size_t D, mh_arena *arena)
     p->y = mh_arena_take(arena, p->rows * D, sizeof *p->y);
 }
 
-static void pack(const mh_translator *t, mh_segment *const *segments, size_t count, packed *p)
+static void translate_encode_pack(const mh_translator *t, mh_segment *const *segments, size_t count,
+                                  packed *p)
 {
     size_t row = 0;
     for (size_t b = 0; b < count; b++) {
@@ -36,9 +37,10 @@ static void pack(const mh_translator *t, mh_segment *const *segments, size_t cou
     p->starts[count] = (int64_t)row;
 }
 
-static mh_status encode(mh_context *context, const mh_translator *t,
-                        const mh_translator_weights *weights, const mh_translate_options *options,
-                        size_t count, const packed *p)
+static mh_status translate_encode_encode(mh_context *context, const mh_translator *t,
+                                         const mh_translator_weights *weights,
+                                         const mh_translate_options *options, size_t count,
+                                         const packed *p)
 {
     mh_tensor x = mh_tensor_2d(p->x, MH_F32, p->rows, t->config.d_model);
     mh_tensor y = mh_tensor_2d(p->y, MH_F32, p->rows, t->config.d_model);
@@ -53,7 +55,7 @@ static mh_status encode(mh_context *context, const mh_translator *t,
 }
 
 // Row t of sentence b to (t, b); the rest is 0.
-static void spread(const packed *p, size_t count, const mh_tensor *rows)
+static void translate_encode_spread(const packed *p, size_t count, const mh_tensor *rows)
 {
     const size_t D = rows->shape[2];
     float *to = rows->data;
@@ -92,19 +94,19 @@ mh_status mh_memory_create(mh_context *context, const mh_translator *t,
     for (size_t b = 0; b < count; b++)
         p.rows += segments[b]->count + 1;
     mh_arena arena = {0};
-    layout(&p, count, t->config.d_model, &arena);
+    translate_encode_layout(&p, count, t->config.d_model, &arena);
     const size_t size = arena.used;
     void *block = mh_alloc(context, size);
     if (!block)
         return MH_ERROR_MEMORY;
     arena = (mh_arena){.base = block, .size = size};
-    layout(&p, count, t->config.d_model, &arena);
-    pack(t, segments, count, &p);
-    mh_status status = encode(context, t, weights, options, count, &p);
+    translate_encode_layout(&p, count, t->config.d_model, &arena);
+    translate_encode_pack(t, segments, count, &p);
+    mh_status status = translate_encode_encode(context, t, weights, options, count, &p);
     if (!status && !make_memory(context, t, segments, count, memory))
         status = MH_ERROR_MEMORY;
     if (!status)
-        spread(&p, count, &memory->rows);
+        translate_encode_spread(&p, count, &memory->rows);
     mh_free(context, block, size);
     return status;
 }

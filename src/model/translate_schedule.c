@@ -35,7 +35,7 @@ typedef struct schedule_job {
 } schedule_job;
 
 // The longest first: if memory runs out, it does so early.
-static int compare(const void *a, const void *b)
+static int translate_schedule_compare(const void *a, const void *b)
 {
     const mh_segment *x = *(mh_segment *const *)a, *y = *(mh_segment *const *)b;
     if (x->count != y->count)
@@ -52,7 +52,7 @@ static mh_status translate(mh_context *context, const schedule_job *job, size_t 
                               stopped);
 }
 
-static bool tell(const schedule_job *job, size_t batches)
+static bool translate_schedule_tell(const schedule_job *job, size_t batches)
 {
     const mh_translate_options *o = job->options;
     return !o->progress ||
@@ -65,7 +65,7 @@ static mh_status one_by_one(mh_context *context, const schedule_job *job, mh_res
     bool stopped = false;
     for (size_t i = 0; i < job->batches && !stopped && !status; i++) {
         status = translate(context, job, i, store, &stopped);
-        stopped = stopped || (!status && !tell(job, i + 1));
+        stopped = stopped || (!status && !translate_schedule_tell(job, i + 1));
     }
     return status;
 }
@@ -122,7 +122,7 @@ static mh_status run_rounds(mh_context *context, schedule_job *job)
         const size_t count = mh_smaller(most, job->batches - job->first);
         mh_parallel_for(context, count, take_batch, job);
         status = find_failure(context, job);
-        going_on = !status && tell(job, job->first + count);
+        going_on = !status && translate_schedule_tell(job, job->first + count);
     }
     return status;
 }
@@ -155,7 +155,7 @@ mh_status mh_translate_schedule(mh_context *context, const mh_translator *transl
         job.batch_options.progress = NULL;
     for (size_t i = 0; i < list->count; i++)
         order[i] = &list->items[i];
-    qsort(order, list->count, sizeof *order, compare);
+    qsort(order, list->count, sizeof *order, translate_schedule_compare);
     const size_t threads = mh_context_threads(context);
     const bool concurrent =
         threads > 1 && job.batches >= threads && mh_context_allocator(context).thread_safe;

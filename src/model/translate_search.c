@@ -27,7 +27,7 @@ typedef struct search {
     mh_candidates candidates; // width each
 } search;
 
-static void layout(search *s, mh_arena *arena)
+static void translate_search_layout(search *s, mh_arena *arena)
 {
     const size_t width = s->options->beam, rows = s->count * width, D = s->t->config.d_model;
     s->beams = mh_arena_take(arena, s->count, sizeof *s->beams);
@@ -53,8 +53,8 @@ static size_t longest_translation(const search *s, size_t tokens)
     return wanted < (double)most ? (size_t)wanted : most;
 }
 
-static mh_status start(mh_context *context, search *s, mh_segment *const *segments,
-                       const mh_memory *memory)
+static mh_status translate_search_start(mh_context *context, search *s, mh_segment *const *segments,
+                                        const mh_memory *memory)
 {
     const mh_translate_options *o = s->options;
     const int32_t end = mh_tokenizer_eos(s->t->tokenizer);
@@ -162,11 +162,12 @@ static bool is_stopped(const search *s)
     return o->progress && !o->progress(o->progress_user, 0, s->count);
 }
 
-static mh_status run(mh_context *context, search *s, mh_segment *const *segments,
-                     const mh_memory *memory, mh_result_arena *store, bool *stopped)
+static mh_status translate_search_run(mh_context *context, search *s, mh_segment *const *segments,
+                                      const mh_memory *memory, mh_result_arena *store,
+                                      bool *stopped)
 {
     memset(s->beams, 0, s->count * sizeof *s->beams);
-    mh_status status = start(context, s, segments, memory);
+    mh_status status = translate_search_start(context, s, segments, memory);
     for (size_t position = 0; s->rows > 0 && !status && !(*stopped = is_stopped(s)); position++) {
         const size_t rows = s->rows;
         status = score_next_tokens(context, s, position);
@@ -192,7 +193,7 @@ mh_status mh_translate_batch(mh_context *context, const mh_translator *translato
     search s = {.t = translator, .weights = weights, .options = options, .count = count};
     mh_memory memory;
     mh_arena arena = {0};
-    layout(&s, &arena);
+    translate_search_layout(&s, &arena);
     const size_t size = arena.used;
     if (arena.overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "out of memory for a batch of %zu", count);
@@ -203,8 +204,8 @@ mh_status mh_translate_batch(mh_context *context, const mh_translator *translato
         status = MH_ERROR_MEMORY;
     if (!status) {
         arena = (mh_arena){.base = block, .size = size};
-        layout(&s, &arena);
-        status = run(context, &s, segments, &memory, store, stopped);
+        translate_search_layout(&s, &arena);
+        status = translate_search_run(context, &s, segments, &memory, store, stopped);
     }
     if (!status && options->attention && !*stopped)
         status = mh_translate_attend(context, translator, options, segments, count, &memory, store);

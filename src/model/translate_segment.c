@@ -36,7 +36,7 @@ mh_text mh_trim_whitespace(mh_text text)
     return text;
 }
 
-static mh_status encode(cutter *c, mh_text text)
+static mh_status translate_segment_encode(cutter *c, mh_text text)
 {
     return mh_tokenizer_encode(c->context, c->tokenizer, text.bytes, text.size, &c->tokens);
 }
@@ -53,7 +53,7 @@ static mh_status add_segment(cutter *c, size_t text, size_t first, size_t count,
 }
 
 // Adds the tokens just encoded, as segments of at most `limit`.
-static mh_status add_tokens(cutter *c, size_t text, mh_segment_list *list)
+static mh_status translate_segment_add_tokens(cutter *c, size_t text, mh_segment_list *list)
 {
     const size_t first = c->count, count = c->tokens.count, base = c->text.size;
     if (!mh_grow(c->context, &c->ids, &c->ids_capacity, first + count, sizeof *c->ids) ||
@@ -81,12 +81,12 @@ static mh_status take_sentence(cutter *c, size_t text, mh_text *rest, mh_segment
     for (;; most = mh_larger(LEAST, most / 2)) {
         size = mh_sentence_length(rest->bytes, rest->size, most);
         segment = mh_trim_whitespace((mh_text){rest->bytes, size});
-        status = encode(c, segment);
+        status = translate_segment_encode(c, segment);
         if (status || c->tokens.count <= c->limit || most == LEAST)
             break;
     }
     if (!status)
-        status = add_tokens(c, text, list);
+        status = translate_segment_add_tokens(c, text, list);
     const char *blanks = segment.bytes + segment.size, *end = rest->bytes + size;
     if (!status && !mh_buffer_append(c->context, &c->text, blanks, (size_t)(end - blanks)))
         status = MH_ERROR_MEMORY;
@@ -106,11 +106,11 @@ static mh_status cut_text(cutter *c, size_t i, mh_text text, mh_segment_list *li
     if (status)
         return status;
     text = mh_trim_whitespace((mh_text){c->plain.data, c->plain.size});
-    status = encode(c, text);
+    status = translate_segment_encode(c, text);
     if (status)
         return status;
     if (c->tokens.count <= c->limit)
-        return add_tokens(c, i, list);
+        return translate_segment_add_tokens(c, i, list);
     while (text.size > 0 && !status)
         status = take_sentence(c, i, &text, list);
     return status;

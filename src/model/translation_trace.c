@@ -214,7 +214,8 @@ static mh_status take_groups(pass *p)
 
 // ---- the pass -----------------------------------------------------------------------------------
 
-static mh_status run(const pass *p, const bool *disabled, float *memory, int32_t *positions)
+static mh_status translation_trace_run(const pass *p, const bool *disabled, float *memory,
+                                       int32_t *positions)
 {
     const size_t D = p->t->config.d_model, most = mh_larger(p->S, p->T);
     float *scratch = memory + (p->S + p->T) * D;
@@ -235,8 +236,8 @@ static mh_status run(const pass *p, const bool *disabled, float *memory, int32_t
                   : mh_transformer_forward(p->context, p->t->transformer, &o, &src, &tgt, &out);
 }
 
-static mh_status fill(pass *p, const bool *disabled, mh_text source, const int32_t *target,
-                      size_t count)
+static mh_status translation_trace_fill(pass *p, const bool *disabled, mh_text source,
+                                        const int32_t *target, size_t count)
 {
     mh_status status = take_source(p, source);
     if (!status)
@@ -252,7 +253,8 @@ static mh_status fill(pass *p, const bool *disabled, mh_text source, const int32
     float *memory = mh_alloc(p->context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    status = run(p, disabled, memory, (int32_t *)(memory + rows * p->t->config.d_model));
+    status = translation_trace_run(p, disabled, memory,
+                                   (int32_t *)(memory + rows * p->t->config.d_model));
     mh_free(p->context, memory, bytes);
     return status;
 }
@@ -276,7 +278,7 @@ mh_status mh_translation_trace_create(mh_context *context, const mh_translator *
                                    .trace = mh_trace_default()};
     pass p = {.context = context, .t = translator, .store = &made->store, .trace = &made->trace};
     mh_fpenv saved = mh_fpenv_enter();
-    mh_status status = fill(&p, disabled_heads, source, target, count);
+    mh_status status = translation_trace_fill(&p, disabled_heads, source, target, count);
     mh_fpenv_leave(saved);
     if (status) {
         mh_translation_trace_free(made);

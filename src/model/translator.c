@@ -11,8 +11,8 @@
 
 enum { MOST_POSITIONS = 1 << 16 };
 
-static mh_status check_config(mh_context *context, const mh_translator_config *given,
-                              mh_translator_config *config)
+static mh_status translator_check_config(mh_context *context, const mh_translator_config *given,
+                                         mh_translator_config *config)
 {
     *config = mh_translator_config_default();
     MH_TRY(mh_need(context, given, "config"));
@@ -79,7 +79,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
     }
     *translator = NULL;
     mh_translator_config own;
-    mh_status status = check_config(context, config, &own);
+    mh_status status = translator_check_config(context, config, &own);
     mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);
     if (!t) {
         mh_tokenizer_free(tokenizer);

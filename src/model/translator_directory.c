@@ -60,10 +60,11 @@ static mh_status blame_config(mh_context *context, const char *directory)
 }
 
 // Takes ownership of the tokenizer.
-static mh_status load_weights(mh_context *context, const char *directory,
-                              const mh_translator_config *config,
-                              const mh_translator_load_options *options, mh_tokenizer *tokenizer,
-                              mh_translator **translator)
+static mh_status translator_directory_load_weights(mh_context *context, const char *directory,
+                                                   const mh_translator_config *config,
+                                                   const mh_translator_load_options *options,
+                                                   mh_tokenizer *tokenizer,
+                                                   mh_translator **translator)
 {
     char path[MH_PATH_BYTES];
     mh_parameters_options reading = mh_parameters_options_default();
@@ -111,7 +112,8 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
     MH_TRY(mh_config_load(context, path, &config));
     MH_TRY(mh_path_join(context, directory, "tokenizer.json", path));
     MH_TRY(mh_tokenizer_load_own(context, path, &tokenizer));
-    return load_weights(context, directory, &config, &own, tokenizer, translator);
+    return translator_directory_load_weights(context, directory, &config, &own, tokenizer,
+                                             translator);
 }
 
 // ---- saving -------------------------------------------------------------------------------------

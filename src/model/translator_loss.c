@@ -57,7 +57,7 @@ void mh_loss_memory_free(mh_loss_memory *m)
     m->allocator.release(m->allocator.user, m, sizeof *m);
 }
 
-static float *reserve(mh_context *context, mh_loss_memory *m, size_t floats)
+static float *translator_loss_reserve(mh_context *context, mh_loss_memory *m, size_t floats)
 {
     if (m->capacity < floats) {
         floats = mh_grown_size(m->capacity, floats);
@@ -82,14 +82,14 @@ typedef struct call {
     mh_packed_matrix *table; // the embedding, for the logits; NULL: not packed
 } call;
 
-static mh_tensor take(float **next, size_t rows, size_t columns)
+static mh_tensor translator_loss_take(float **next, size_t rows, size_t columns)
 {
     const mh_tensor t = mh_tensor_2d(*next, MH_F32, rows, columns);
     *next += rows * columns;
     return t;
 }
 
-static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
+static mh_status translator_loss_lay_out(mh_context *context, mh_loss_memory *memory, call *c)
 {
     const size_t S = (size_t)c->batch->source_starts[c->batch->sequences];
     const size_t T = (size_t)c->batch->target_starts[c->batch->sequences];
@@ -97,17 +97,17 @@ static mh_status lay_out(mh_context *context, mh_loss_memory *memory, call *c)
     const size_t most = S > T ? S : T;
     const bool keep =
         c->options->gradients && mh_operand_dtype(context, c->t->precision) == MH_BF16;
-    float *next =
-        reserve(context, memory,
-                (2 * S + 2 * T + 2 * most) * D + LOGIT_ROWS * V + (keep ? T * V : 0) / 2 + 1);
+    float *next = translator_loss_reserve(context, memory,
+                                          (2 * S + 2 * T + 2 * most) * D + LOGIT_ROWS * V +
+                                              (keep ? T * V : 0) / 2 + 1);
     if (!next)
         return MH_ERROR_MEMORY;
-    c->x = take(&next, S, D);
-    c->y = take(&next, T, D);
-    c->out = take(&next, most, D);
-    c->dx = take(&next, S, D);
-    c->dy = take(&next, T, D);
-    c->dout = take(&next, most, D);
+    c->x = translator_loss_take(&next, S, D);
+    c->y = translator_loss_take(&next, T, D);
+    c->out = translator_loss_take(&next, most, D);
+    c->dx = translator_loss_take(&next, S, D);
+    c->dy = translator_loss_take(&next, T, D);
+    c->dout = translator_loss_take(&next, most, D);
     c->out.shape[0] = c->dout.shape[0] = T;
     c->logits = next;
     c->dlogits = mh_tensor_2d(keep ? next + LOGIT_ROWS * V : NULL, MH_BF16, T, V);
@@ -136,7 +136,7 @@ static mh_status drop(mh_context *context, const call *c, uint32_t stream, mh_te
     return mh_dropout(context, &o, x, x);
 }
 
-static mh_status forward(mh_context *context, call *c)
+static mh_status translator_loss_forward(mh_context *context, call *c)
 {
     const mh_pair_batch *b = c->batch;
     mh_status status =
@@ -209,7 +209,7 @@ static mh_status lose(mh_context *context, call *c, double *loss)
     return status || !c->dlogits.data ? status : lead_back(context, c, 0, &c->dlogits);
 }
 
-static mh_status backward(mh_context *context, call *c)
+static mh_status translator_loss_backward(mh_context *context, call *c)
 {
     const mh_pair_batch *b = c->batch;
     const float scale = (float)sqrt((double)c->t->config.d_model);
@@ -233,10 +233,10 @@ mh_status mh_translator_loss(mh_context *context, const mh_translator *translato
                              mh_loss_memory *memory, double *loss)
 {
     call c = {.t = translator, .options = options, .batch = batch};
-    mh_status status = lay_out(context, memory, &c);
+    mh_status status = translator_loss_lay_out(context, memory, &c);
     if (!status)
-        status = forward(context, &c);
+        status = translator_loss_forward(context, &c);
     if (!status)
         status = lose(context, &c, loss);
-    return status || !options->gradients ? status : backward(context, &c);
+    return status || !options->gradients ? status : translator_loss_backward(context, &c);
 }

@@ -18,7 +18,7 @@ enum { NAME_MAX_BYTES = 512 };
 // ---------------------------------------------------------------------------------------
 
 // Whether `name` is `pattern`, in which % stands for a number and a final * for anything.
-static bool matches(const char *pattern, size_t size, const char *name, size_t *number)
+static bool weight_rules_matches(const char *pattern, size_t size, const char *name, size_t *number)
 {
     const char *end = pattern + size;
     for (; pattern < end; pattern++) {
@@ -79,8 +79,9 @@ static const char *old_suffix(const char *suffix)
 }
 
 // Finds the tensor of a rule; `name` is then its name, or the first one that was tried.
-static bool find(const mh_weight_source *source, const char *prefix, const mh_tensor_rule *rule,
-                 size_t layer, const char *suffix, char name[NAME_MAX_BYTES], mh_tensor *tensor)
+static bool weight_rules_find(const mh_weight_source *source, const char *prefix,
+                              const mh_tensor_rule *rule, size_t layer, const char *suffix,
+                              char name[NAME_MAX_BYTES], mh_tensor *tensor)
 {
     char first[NAME_MAX_BYTES] = "";
     for (const char *at = rule->source; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
@@ -123,7 +124,7 @@ static mh_status wrong_shape(const mh_weight_source *source, const char *name,
                    mh_tensor_describe(expected, b, sizeof b) + strlen("f32 "));
 }
 
-static bool is_float(mh_dtype dtype)
+static bool weight_rules_is_float(mh_dtype dtype)
 {
     return dtype == MH_F32 || dtype == MH_F64 || dtype == MH_BF16 || dtype == MH_F16;
 }
@@ -134,7 +135,8 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
 {
     if (rule->transposed && from.rank == 2)
         from = mh_tensor_swap(from, 0, 1);
-    if (!is_float(from.dtype) || from.rank != to->rank || !mh_tensor_same_shape(&from, to))
+    if (!weight_rules_is_float(from.dtype) || from.rank != to->rank ||
+        !mh_tensor_same_shape(&from, to))
         return wrong_shape(source, name, &from, to);
     return mh_tensor_copy(source->context, &from, to);
 }
@@ -146,7 +148,7 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
 static const mh_tensor_rule *next_rule(const mh_tensor_rule *rule, const char *stem, size_t *layer)
 {
     for (; rule->source; rule++)
-        if (matches(rule->target, strlen(rule->target), stem, layer))
+        if (weight_rules_matches(rule->target, strlen(rule->target), stem, layer))
             return rule;
     return NULL;
 }
@@ -158,7 +160,7 @@ bool mh_weights_have(const mh_weight_source *source, const char *name)
     size_t layer = 0;
     mh_tensor tensor;
     const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
-    return rule && find(source, source->prefix, rule, layer, suffix, tried, &tensor);
+    return rule && weight_rules_find(source, source->prefix, rule, layer, suffix, tried, &tensor);
 }
 
 bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view)
@@ -168,11 +170,11 @@ bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor
     size_t layer = 0;
     const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
     if (!rule || rule->part != MH_PART_ALL ||
-        !find(source, source->prefix, rule, layer, suffix, tried, view))
+        !weight_rules_find(source, source->prefix, rule, layer, suffix, tried, view))
         return false;
     if (rule->transposed && view->rank == 2)
         *view = mh_tensor_swap(*view, 0, 1);
-    return is_float(view->dtype) && view->dtype != MH_F64;
+    return weight_rules_is_float(view->dtype) && view->dtype != MH_F64;
 }
 
 // Whether a part of the bias is one that the family's attention lacks.
@@ -196,7 +198,7 @@ mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_t
         mh_tensor tensor;
         part_rows(source->block, rule->part, to->shape[0], &first, &count);
         mh_tensor part = mh_tensor_slice(*to, 0, first, count);
-        if (find(source, source->prefix, rule, layer, suffix, tried, &tensor))
+        if (weight_rules_find(source, source->prefix, rule, layer, suffix, tried, &tensor))
             MH_TRY(load_part(source, rule, tried, tensor, &part));
         else if (!may_be_missing(source, rule->part, suffix))
             return mh_fail(source->context, MH_ERROR_FORMAT,
@@ -255,7 +257,8 @@ mh_status mh_weights_begin(mh_weight_source *source)
     char tried[NAME_MAX_BYTES];
     mh_tensor tensor;
     for (const char *const *prefix = source->family->prefixes; *prefix; prefix++)
-        if (find(source, *prefix, source->family->rules, 0, ".weight", tried, &tensor)) {
+        if (weight_rules_find(source, *prefix, source->family->rules, 0, ".weight", tried,
+                              &tensor)) {
             source->prefix = *prefix;
             return MH_OK;
         }
@@ -283,7 +286,7 @@ static bool is_source(const mh_weight_source *source, const char *pattern, bool 
             const bool absolute = *at == '/';
             snprintf(full, sizeof full, "%s%.*s%s", absolute ? "" : source->prefix,
                      (int)(size - absolute), at + absolute, suffixes[i]);
-            if (matches(full, strlen(full), name, NULL))
+            if (weight_rules_matches(full, strlen(full), name, NULL))
                 return true;
         }
     }

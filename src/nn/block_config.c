@@ -26,7 +26,7 @@ static mh_status check_relative(mh_context *context, const mh_block_config *c)
     return MH_OK;
 }
 
-static mh_status check_config(mh_context *context, const mh_block_config *c)
+static mh_status block_config_check_config(mh_context *context, const mh_block_config *c)
 {
     if (c->d_model < 1 || c->d_model > MOST)
         return mh_fail(context, MH_ERROR_ARGUMENT, "d_model: found %zu, expected 1 to %d",
@@ -111,7 +111,7 @@ mh_status mh_block_create(mh_context *context, const mh_block_config *config, ui
         block->kinds[block->count++] = MH_CROSS;
     block->kinds[block->count++] = MH_FEED_FORWARD;
     const mh_mha_config self = attention_config(config), cross = cross_config(config);
-    MH_TRY(check_config(context, config));
+    MH_TRY(block_config_check_config(context, config));
     MH_TRY(mh_attention_layer_check(context, &self, &block->self));
     MH_TRY(mh_attention_layer_check(context, &cross, &block->cross));
     block->self.out_bias = block->cross.out_bias = config->out_bias;

@@ -41,8 +41,9 @@ static mh_status reserve_lengths(mh_context *context, mh_decoding *d, size_t seq
 }
 
 // A decoding without caches.
-static mh_status make(mh_context *context, const mh_transformer *transformer,
-                      const mh_packed_weights *packed, size_t sequences, mh_decoding **decoding)
+static mh_status decoding_make(mh_context *context, const mh_transformer *transformer,
+                               const mh_packed_weights *packed, size_t sequences,
+                               mh_decoding **decoding)
 {
     mh_decoding *d = mh_alloc(context, sizeof *d);
     if (!d)
@@ -81,7 +82,8 @@ static mh_status make_cache(mh_context *context, const mh_attention_layer *layer
 }
 
 // Sequence b * copies + i has memory b.
-static mh_status spread(mh_context *context, mh_decoding *d, size_t copies, size_t *parents)
+static mh_status decoding_spread(mh_context *context, mh_decoding *d, size_t copies,
+                                 size_t *parents)
 {
     for (size_t i = 0; i < d->sequences; i++)
         parents[i] = i / copies;
@@ -156,7 +158,7 @@ static mh_status load_memory(mh_context *context, mh_decoding *d, const mh_pass 
     MH_TRY(mh_rows_of(context, memory, m->copy, true, &m->memory));
     for (size_t i = 0; i < d->transformer->decoder.count; i++)
         MH_TRY(make_caches(context, d, pass, i, m));
-    return spread(context, d, copies, m->parents);
+    return decoding_spread(context, d, copies, m->parents);
 }
 
 static mh_status check_memory(mh_context *context, const mh_transformer *t, const mh_tensor *memory,
@@ -193,7 +195,7 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
     if (!packed)
         packed = transformer->packed;
     MH_TRY(check_memory(context, transformer, memory, lengths, copies, &m.batch));
-    MH_TRY(make(context, transformer, packed, m.batch.sequences * copies, &d));
+    MH_TRY(decoding_make(context, transformer, packed, m.batch.sequences * copies, &d));
     const mh_pass pass = {
         .values = transformer->parameters.values, .packed = packed, .operands = MH_F32};
     mh_arena arena = {0};
@@ -211,7 +213,7 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
 }
 
 // Packs the weights of the steps; takes ownership of the decoding, and frees it on failure.
-static mh_status pack(mh_context *context, mh_decoding *d, mh_decoding **decoding)
+static mh_status decoding_pack(mh_context *context, mh_decoding *d, mh_decoding **decoding)
 {
     mh_status status = MH_OK;
     if (!d->packed) {
@@ -234,7 +236,7 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
     *decoding = NULL;
     mh_status status =
         mh_decoding_create_packed(context, transformer, NULL, memory, lengths, copies, &d);
-    return status ? status : pack(context, d, decoding);
+    return status ? status : decoding_pack(context, d, decoding);
 }
 
 mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
@@ -250,7 +252,7 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
                        "mh_decoding_create");
     if (sequences < 1)
         return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found 0, expected at least 1");
-    mh_status status = make(context, transformer, transformer->packed, sequences, &d);
+    mh_status status = decoding_make(context, transformer, transformer->packed, sequences, &d);
     if (status)
         return status;
     for (size_t i = 0; i < transformer->encoder.count && !status; i++)
@@ -260,7 +262,7 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
         mh_decoding_free(d);
         return status;
     }
-    return pack(context, d, decoding);
+    return decoding_pack(context, d, decoding);
 }
 
 mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *d)

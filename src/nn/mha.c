@@ -12,7 +12,7 @@
 
 // ---- creating and freeing ----------------------------------------------------------------------
 
-static void declare(mh_parameter_list *list, void *module)
+static void mha_declare(mh_parameter_list *list, void *module)
 {
     mh_attention_layer_declare(list, "", false, module);
 }
@@ -35,7 +35,7 @@ mh_status mh_mha_create(mh_context *context, const mh_mha_config *config, mh_mha
     if (!m)
         return MH_ERROR_MEMORY;
     *m = (mh_mha){.allocator = context->allocator, .identity = mh_new_identity(), .layer = layer};
-    status = mh_parameters_create(context, declare, &m->layer, false, &m->parameters);
+    status = mh_parameters_create(context, mha_declare, &m->layer, false, &m->parameters);
     if (status) {
         mh_mha_free(m);
         return status;
@@ -56,8 +56,8 @@ const mh_parameters *mh_mha_parameters(const mh_mha *mha) { return &mha->paramet
 
 // ---- forward -----------------------------------------------------------------------------------
 
-static void layout(const mh_mha *mha, const mh_attention_call *call, const mh_tensor *inputs[3],
-                   const mh_tensor *output, bool backward, mh_arena *arena, mh_mha_saved *saved)
+static void mha_layout(const mh_mha *mha, const mh_attention_call *call, const mh_tensor *inputs[3],
+                       const mh_tensor *output, bool backward, mh_arena *arena, mh_mha_saved *saved)
 {
     mh_arena_take(arena, 1, sizeof *saved); // the header of the tape, written last
     saved->queries = call->queries;
@@ -95,8 +95,8 @@ static mh_status shape_weights(mh_context *context, const mh_mha_options *option
     return MH_OK;
 }
 
-static mh_status run(mh_context *context, const mh_mha *mha, mh_attention_call *call,
-                     mh_mha_saved *saved, const mh_tensor *inputs[3], mh_tensor *output)
+static mh_status mha_run(mh_context *context, const mh_mha *mha, mh_attention_call *call,
+                         mh_mha_saved *saved, const mh_tensor *inputs[3], mh_tensor *output)
 {
     mh_status status = MH_OK;
     for (int i = 0; i < 3 && !status; i++)
@@ -157,12 +157,12 @@ mh_status mh_mha_forward(mh_context *context, const mh_mha *mha, const mh_mha_op
         call.inputs[i] = *inputs[i]; // enough to tell which are the same
     mh_mha_saved saved;
     mh_arena arena = {0};
-    layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
+    mha_layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
     status = mh_tape_begin(context, own.tape, &arena);
     if (!status) {
-        layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
+        mha_layout(mha, &call, inputs, output, own.tape != NULL, &arena, &saved);
         const size_t length = own.cache ? mh_kv_cache_length(own.cache, 0) : 0;
-        status = run(context, mha, &call, &saved, inputs, output);
+        status = mha_run(context, mha, &call, &saved, inputs, output);
         if (status && own.cache)
             restore_cache(context, own.cache, length, &call);
     }

@@ -47,15 +47,15 @@ mh_status mh_packed_weights_set(mh_context *context, mh_packed_weights *packed, 
 }
 
 // Packs W (N, K) at affine.weight.
-static mh_status add(mh_context *context, const mh_transformer *t, mh_affine affine, size_t N,
-                     size_t K, mh_packed_weights *p)
+static mh_status packed_weights_add(mh_context *context, const mh_transformer *t, mh_affine affine,
+                                    size_t N, size_t K, mh_packed_weights *p)
 {
     const mh_tensor w = mh_tensor_2d(t->parameters.values + affine.weight, MH_F32, N, K);
     return mh_packed_weights_set(context, p, affine.slot, affine.precision, &w);
 }
 
-static mh_status add_block(mh_context *context, const mh_transformer *t, const mh_block *block,
-                           bool memory, mh_packed_weights *p)
+static mh_status packed_weights_add_block(mh_context *context, const mh_transformer *t,
+                                          const mh_block *block, bool memory, mh_packed_weights *p)
 {
     const mh_block_config *c = &block->config;
     const mh_attention_layer *self = &block->self, *cross = &block->cross;
@@ -63,15 +63,15 @@ static mh_status add_block(mh_context *context, const mh_transformer *t, const m
     const mh_affine in = {self->in_weight, 0, self->in_slot, c->precision};
     const mh_affine q = {cross->in_weight, 0, cross->q_slot, c->precision};
     const mh_affine kv = {cross->k_weight, 0, cross->kv_slot, c->precision};
-    MH_TRY(add(context, t, in, self->q + self->k + self->v, D, p));
-    MH_TRY(add(context, t, self->out, D, c->num_heads * self->Ev, p));
-    MH_TRY(add(context, t, block->up, c->gated ? 2 * F : F, D, p));
-    MH_TRY(add(context, t, block->down, D, F, p));
+    MH_TRY(packed_weights_add(context, t, in, self->q + self->k + self->v, D, p));
+    MH_TRY(packed_weights_add(context, t, self->out, D, c->num_heads * self->Ev, p));
+    MH_TRY(packed_weights_add(context, t, block->up, c->gated ? 2 * F : F, D, p));
+    MH_TRY(packed_weights_add(context, t, block->down, D, F, p));
     if (!c->cross_attention)
         return MH_OK;
-    MH_TRY(add(context, t, q, cross->q, D, p));
-    MH_TRY(add(context, t, cross->out, D, c->num_heads * cross->Ev, p));
-    return memory ? add(context, t, kv, cross->k + cross->v, D, p) : MH_OK;
+    MH_TRY(packed_weights_add(context, t, q, cross->q, D, p));
+    MH_TRY(packed_weights_add(context, t, cross->out, D, c->num_heads * cross->Ev, p));
+    return memory ? packed_weights_add(context, t, kv, cross->k + cross->v, D, p) : MH_OK;
 }
 
 static mh_status add_stacks(mh_context *context, const mh_transformer *t, bool whole,
@@ -79,9 +79,9 @@ static mh_status add_stacks(mh_context *context, const mh_transformer *t, bool w
 {
     const bool both = whole || !t->decoder.count; // without a decoder, the encoder runs the steps
     for (size_t i = 0; i < t->encoder.count && both; i++)
-        MH_TRY(add_block(context, t, &t->encoder.blocks[i], false, p));
+        MH_TRY(packed_weights_add_block(context, t, &t->encoder.blocks[i], false, p));
     for (size_t i = 0; i < t->decoder.count; i++)
-        MH_TRY(add_block(context, t, &t->decoder.blocks[i], whole, p));
+        MH_TRY(packed_weights_add_block(context, t, &t->decoder.blocks[i], whole, p));
     return MH_OK;
 }
 

@@ -6,8 +6,8 @@
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
-static mh_status check_shape(mh_context *context, const char *name, const mh_tensor *t,
-                             const mh_tensor *like)
+static mh_status taps_check_shape(mh_context *context, const char *name, const mh_tensor *t,
+                                  const mh_tensor *like)
 {
     char found[128], expected[128];
     if (!t->data)
@@ -22,7 +22,7 @@ static mh_status check_shape(mh_context *context, const char *name, const mh_ten
 
 static const mh_tensor *if_given(const mh_tensor *t) { return t->data ? t : NULL; }
 
-static mh_status check_overlap(mh_context *context, const mh_tap *tap)
+static mh_status taps_check_overlap(mh_context *context, const mh_tap *tap)
 {
     mh_status status =
         tap->weights.data ? mh_check_float(context, "weights", &tap->weights, 4) : MH_OK;
@@ -58,11 +58,11 @@ mh_status mh_tap_check(mh_context *context, const mh_attention_layer *layer,
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tap.%c: found a tensor, expected none where keys and values are cached",
                        tap->k.data ? 'k' : 'v');
-    MH_TRY(check_shape(context, "tap.q", &tap->q, &saved->q));
-    MH_TRY(check_shape(context, "tap.k", &tap->k, &saved->k));
-    MH_TRY(check_shape(context, "tap.v", &tap->v, &saved->v));
-    MH_TRY(check_shape(context, "tap.out", &tap->out, &out));
-    return check_overlap(context, tap);
+    MH_TRY(taps_check_shape(context, "tap.q", &tap->q, &saved->q));
+    MH_TRY(taps_check_shape(context, "tap.k", &tap->k, &saved->k));
+    MH_TRY(taps_check_shape(context, "tap.v", &tap->v, &saved->v));
+    MH_TRY(taps_check_shape(context, "tap.out", &tap->out, &out));
+    return taps_check_overlap(context, tap);
 }
 
 mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t count,
@@ -111,7 +111,7 @@ mh_status mh_tap_hidden(mh_context *context, const mh_pass *pass, const mh_tap *
                         const mh_tensor *rows)
 {
     const mh_tensor from = by_sequence(&pass->rows, rows);
-    mh_status status = check_shape(context, "tap.hidden", &tap->hidden, &from);
+    mh_status status = taps_check_shape(context, "tap.hidden", &tap->hidden, &from);
     mh_tensor to = tap->hidden;
     return status || !to.data ? status : mh_tensor_copy(context, &from, &to);
 }

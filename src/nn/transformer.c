@@ -72,8 +72,9 @@ static void layout_stack(const mh_transformer *t, mh_stack_run *run, const mh_te
     layout_backward(run, arena);
 }
 
-static void layout(const mh_transformer *t, const mh_transformer_options *o, const mh_tensor *src,
-                   const mh_tensor *tgt, mh_arena *arena, mh_transformer_run *r)
+static void transformer_layout(const mh_transformer *t, const mh_transformer_options *o,
+                               const mh_tensor *src, const mh_tensor *tgt, mh_arena *arena,
+                               mh_transformer_run *r)
 {
     const bool keep = o->tape != NULL, share = !keep || o->recompute;
     const size_t D = t->config.d_model;
@@ -139,8 +140,9 @@ static mh_status encoder_forward(mh_context *context, const mh_transformer *t,
     return stack_forward(context, t, &r->encoder, memory);
 }
 
-static mh_status forward(mh_context *context, const mh_transformer *t, mh_transformer_run *r,
-                         const mh_tensor *src, const mh_tensor *tgt, mh_tensor *output)
+static mh_status transformer_forward(mh_context *context, const mh_transformer *t,
+                                     mh_transformer_run *r, const mh_tensor *src,
+                                     const mh_tensor *tgt, mh_tensor *output)
 {
     if (!tgt) {
         MH_TRY(mh_rows_of(context, src, r->encoder.copy, true, &r->encoder.x));
@@ -154,9 +156,9 @@ static mh_status forward(mh_context *context, const mh_transformer *t, mh_transf
 // ---- calls
 // ---------------------------------------------------------------------------------------
 
-static mh_status check_overlap(mh_context *context, const mh_transformer_options *o,
-                               const mh_tensor *src, const mh_tensor *tgt, const char *output_name,
-                               const mh_tensor *output)
+static mh_status transformer_check_overlap(mh_context *context, const mh_transformer_options *o,
+                                           const mh_tensor *src, const mh_tensor *tgt,
+                                           const char *output_name, const mh_tensor *output)
 {
     MH_TRY(MH_CHECK_OVERLAP(context, 1, {.name = output_name, .tensor = output}, MH_OPERAND(src),
                             MH_OPERAND(tgt), {.name = "src_mask", .tensor = o->src_mask},
@@ -173,14 +175,14 @@ static mh_status run_forward(mh_context *context, const mh_transformer *t,
 {
     mh_transformer_run r;
     MH_TRY(mh_transformer_check_call(context, t, o, decodes, src, tgt, output_name, output, &r));
-    MH_TRY(check_overlap(context, o, src, tgt, output_name, output));
+    MH_TRY(transformer_check_overlap(context, o, src, tgt, output_name, output));
     if (packed)
         r.encoder.pass.packed = packed;
     mh_arena arena = {0};
-    layout(t, o, src, tgt, &arena, &r);
+    transformer_layout(t, o, src, tgt, &arena, &r);
     MH_TRY(mh_tape_begin(context, o->tape, &arena));
-    layout(t, o, src, tgt, &arena, &r);
-    MH_TRY(forward(context, t, &r, src, tgt, output));
+    transformer_layout(t, o, src, tgt, &arena, &r);
+    MH_TRY(transformer_forward(context, t, &r, src, tgt, output));
     if (o->tape) {
         memcpy(o->tape->memory, &r, sizeof r);
         o->tape->owner = t->identity;

@@ -37,9 +37,9 @@ static mh_status check_block(mh_context *context, const mh_block_config *block,
     return MH_OK;
 }
 
-static mh_status create_blocks(mh_context *context, const mh_stack_config *stack,
-                               const mh_block_config *first, bool decoder, size_t index,
-                               mh_stack *to)
+static mh_status transformer_blocks_create_blocks(mh_context *context, const mh_stack_config *stack,
+                                                  const mh_block_config *first, bool decoder,
+                                                  size_t index, mh_stack *to)
 {
     to->final_norm = stack->final_norm;
     for (size_t i = 0; i < stack->layers; i++) {
@@ -79,38 +79,41 @@ mh_status mh_transformer_create_blocks(mh_context *context, const mh_stack_confi
     MH_TRY(mh_transformer_allocate(context, &config, layers, decoder ? decoder->layers : 0, &t));
     mh_status status = MH_OK;
     if (encoder)
-        status = create_blocks(context, encoder, first, false, 0, &t->encoder);
+        status = transformer_blocks_create_blocks(context, encoder, first, false, 0, &t->encoder);
     if (decoder && !status)
-        status = create_blocks(context, decoder, first, true, layers, &t->decoder);
+        status =
+            transformer_blocks_create_blocks(context, decoder, first, true, layers, &t->decoder);
     return mh_transformer_finish(context, t, status, trainable, transformer);
 }
 
 // ---- packing
 // -------------------------------------------------------------------------------------
 
-static mh_status set(mh_context *context, mh_transformer *t, size_t slot, const mh_tensor *weight)
+static mh_status transformer_blocks_set(mh_context *context, mh_transformer *t, size_t slot,
+                                        const mh_tensor *weight)
 {
     return mh_packed_weights_set(context, t->packed, slot, t->config.precision, weight);
 }
 
 // Packs the matrix of a block at `offset`, if it has one there.
-static mh_status pack_block(mh_context *context, mh_transformer *t, const mh_block *block,
-                            ptrdiff_t offset, const mh_tensor *weight)
+static mh_status transformer_blocks_pack_block(mh_context *context, mh_transformer *t,
+                                               const mh_block *block, ptrdiff_t offset,
+                                               const mh_tensor *weight)
 {
     const mh_attention_layer *cross = &block->cross;
     const mh_affine *const affines[] = {&block->self.out, &block->up, &block->down, &cross->out};
     const size_t count = block->config.cross_attention ? 4 : 3;
     if (offset == block->self.in_weight)
-        return set(context, t, block->self.in_slot, weight);
+        return transformer_blocks_set(context, t, block->self.in_slot, weight);
     for (size_t i = 0; i < count; i++)
         if (offset == affines[i]->weight)
-            return set(context, t, affines[i]->slot, weight);
+            return transformer_blocks_set(context, t, affines[i]->slot, weight);
     if (!block->config.cross_attention || offset != cross->in_weight)
         return MH_OK;
     const mh_tensor q = mh_tensor_slice(*weight, 0, 0, cross->q);
     const mh_tensor kv = mh_tensor_slice(*weight, 0, cross->q, cross->k + cross->v);
-    MH_TRY(set(context, t, cross->q_slot, &q));
-    return set(context, t, cross->kv_slot, &kv);
+    MH_TRY(transformer_blocks_set(context, t, cross->q_slot, &q));
+    return transformer_blocks_set(context, t, cross->kv_slot, &kv);
 }
 
 mh_status mh_transformer_pack(mh_context *context, mh_transformer *transformer, const char *name,
@@ -131,7 +134,8 @@ mh_status mh_transformer_pack(mh_context *context, mh_transformer *transformer, 
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %s, expected (%zu, %zu)", name,
                        mh_tensor_describe(weight, found, sizeof found), p->shape[0], p->shape[1]);
     for (size_t i = 0; i < t->encoder.count + t->decoder.count; i++)
-        MH_TRY(pack_block(context, t, &t->encoder.blocks[i], (ptrdiff_t)p->offset, weight));
+        MH_TRY(transformer_blocks_pack_block(context, t, &t->encoder.blocks[i],
+                                             (ptrdiff_t)p->offset, weight));
     return MH_OK;
 }
 

@@ -39,9 +39,9 @@ static mh_status find_batch(mh_context *context, const mh_transformer *t,
 }
 
 // Checks all masks against the sequences of src and tgt (all 0 without one).
-static mh_status check_masks(mh_context *context, const mh_transformer *t,
-                             const mh_transformer_options *o, const mh_batch *src,
-                             const mh_batch *tgt)
+static mh_status transformer_check_check_masks(mh_context *context, const mh_transformer *t,
+                                               const mh_transformer_options *o, const mh_batch *src,
+                                               const mh_batch *tgt)
 {
     const size_t H = t->config.nhead, B = src->sequences, S = src->length, T = tgt->length;
     const struct {
@@ -195,7 +195,8 @@ mh_status mh_transformer_check_call(mh_context *context, const mh_transformer *t
     if (tgt)
         MH_TRY(find_batch(context, t, o, "tgt", tgt, o->tgt_starts, &r->decoder.pass.rows));
     MH_TRY(check_shapes(context, src, tgt, output_name, output, r));
-    MH_TRY(check_masks(context, t, o, &r->encoder.pass.rows, &r->decoder.pass.rows));
+    MH_TRY(
+        transformer_check_check_masks(context, t, o, &r->encoder.pass.rows, &r->decoder.pass.rows));
     MH_TRY(mh_taps_check(context, t, true, o->taps, o->tap_count));
     set_passes(t, o, r);
     return MH_OK;

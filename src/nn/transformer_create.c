@@ -36,7 +36,7 @@ static void declare_stack(mh_parameter_list *list, const mh_transformer *t, cons
             mh_norm_layer_declare(list, &stack->blocks[stack->count - 1].config, prefix, "norm");
 }
 
-static void declare(mh_parameter_list *list, void *module)
+static void transformer_create_declare(mh_parameter_list *list, void *module)
 {
     mh_transformer *t = module;
     const bool whole = t->config.kind == MH_TRANSFORMER;
@@ -52,7 +52,8 @@ static void declare(mh_parameter_list *list, void *module)
 
 enum { MOST = 1 << 20, MOST_LAYERS = 4096, MOST_TOKENS = 1 << 24 };
 
-static mh_status check_config(mh_context *context, const mh_transformer_config *c)
+static mh_status transformer_create_check_config(mh_context *context,
+                                                 const mh_transformer_config *c)
 {
     if (c->kind < MH_TRANSFORMER || c->kind > MH_DECODER_LAYER)
         return mh_fail(context, MH_ERROR_ARGUMENT,
@@ -121,7 +122,7 @@ static mh_block_config torch_block(const mh_transformer_config *c, bool decoder)
 // ------------------------------------------------------------------------
 
 // At least one, so that the address of the first block is valid.
-static size_t block_bytes(const mh_transformer *t)
+static size_t transformer_create_block_bytes(const mh_transformer *t)
 {
     const size_t count = t->encoder.count + t->decoder.count;
     return (count ? count : 1) * sizeof *t->encoder.blocks;
@@ -137,7 +138,7 @@ mh_status mh_transformer_allocate(mh_context *context, const mh_transformer_conf
         .allocator = context->allocator, .identity = mh_new_identity(), .config = *config};
     t->encoder.count = encoder_layers;
     t->decoder.count = decoder_layers;
-    t->encoder.blocks = mh_alloc(context, block_bytes(t));
+    t->encoder.blocks = mh_alloc(context, transformer_create_block_bytes(t));
     t->decoder.blocks = t->encoder.blocks ? t->encoder.blocks + encoder_layers : NULL;
     if (t->encoder.blocks)
         return MH_OK;
@@ -174,10 +175,11 @@ static mh_status number_ropes(mh_context *context, mh_transformer *t)
     return MH_OK;
 }
 
-static mh_status finish(mh_context *context, mh_transformer *t, bool trainable)
+static mh_status transformer_create_finish(mh_context *context, mh_transformer *t, bool trainable)
 {
     MH_TRY(number_ropes(context, t));
-    MH_TRY(mh_parameters_create(context, declare, t, !trainable, &t->parameters));
+    MH_TRY(
+        mh_parameters_create(context, transformer_create_declare, t, !trainable, &t->parameters));
     return trainable ? MH_OK : mh_packed_weights_allocate(context, t, true, &t->packed);
 }
 
@@ -185,7 +187,7 @@ mh_status mh_transformer_finish(mh_context *context, mh_transformer *t, mh_statu
                                 bool trainable, mh_transformer **transformer)
 {
     if (!status)
-        status = finish(context, t, trainable);
+        status = transformer_create_finish(context, t, trainable);
     if (status)
         mh_transformer_free(t);
     else
@@ -201,7 +203,7 @@ mh_status mh_transformer_create(mh_context *context, const mh_transformer_config
     mh_transformer_config own = mh_transformer_config_default();
     MH_TRY(mh_need(context, config, "config"));
     MH_TRY(MH_READ_STRUCT(context, mh_transformer_config, config, &own));
-    MH_TRY(check_config(context, &own));
+    MH_TRY(transformer_create_check_config(context, &own));
     config = &own;
     mh_transformer counted = {.config = own}, *t;
     count_layers(&counted);
@@ -224,7 +226,8 @@ void mh_transformer_free(mh_transformer *t)
     mh_packed_weights_free(t->packed);
     mh_parameters_free(&t->allocator, &t->parameters);
     if (t->encoder.blocks)
-        t->allocator.release(t->allocator.user, t->encoder.blocks, block_bytes(t));
+        t->allocator.release(t->allocator.user, t->encoder.blocks,
+                             transformer_create_block_bytes(t));
     t->allocator.release(t->allocator.user, t, sizeof *t);
 }
 

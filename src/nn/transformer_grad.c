@@ -47,8 +47,9 @@ static mh_status return_gradient(mh_context *context, const mh_stack_run *run, m
     return to ? mh_rows_return(context, run->dx, to) : MH_OK;
 }
 
-static mh_status backward(mh_context *context, const mh_transformer *t, mh_transformer_run *r,
-                          const mh_tensor *doutput, mh_tensor *dsrc, mh_tensor *dtgt)
+static mh_status transformer_grad_backward(mh_context *context, const mh_transformer *t,
+                                           mh_transformer_run *r, const mh_tensor *doutput,
+                                           mh_tensor *dsrc, mh_tensor *dtgt)
 {
     if (!mh_has_decoder(t)) {
         MH_TRY(load_gradient(context, doutput, &r->encoder));
@@ -129,5 +130,5 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
         MH_TRY(restore_run(context, "tgt", tgt, &r.decoder, gradients, &saved.decoder));
     if (tgt && !mh_has_encoder(transformer))
         saved.decoder.pass.memory = saved.encoder.x;
-    return backward(context, transformer, &saved, doutput, dsrc, dtgt);
+    return transformer_grad_backward(context, transformer, &saved, doutput, dsrc, dtgt);
 }

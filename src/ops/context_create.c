@@ -84,7 +84,8 @@ static mh_status choose_isa(mh_context *draft, const char *option, mh_kernels *k
 }
 
 // Allocates the context and starts its threads. The draft receives the message of a failure.
-static mh_status build(mh_context *draft, const mh_kernels *kernels, mh_context **context)
+static mh_status context_create_build(mh_context *draft, const mh_kernels *kernels,
+                                      mh_context **context)
 {
     context_block *block = mh_alloc(draft, sizeof *block);
     if (!block)
@@ -119,7 +120,7 @@ static mh_status create(mh_context *draft, const mh_context_options *given, mh_c
     draft->log = options.log;
     draft->log_user = options.log_user;
     if (!status)
-        status = build(draft, &kernels, context);
+        status = context_create_build(draft, &kernels, context);
     return status;
 }
 

@@ -63,7 +63,7 @@ static number load_integer(mh_dtype dtype, const void *at)
     return dtype == MH_I64 ? from_signed((int64_t)value) : from_unsigned(value);
 }
 
-static number load(mh_dtype dtype, const void *at)
+static number tensor_copy_load(mh_dtype dtype, const void *at)
 {
     if (dtype == MH_F32) {
         LOAD(float, value);
@@ -156,7 +156,7 @@ static void store_integer(mh_dtype dtype, number x, void *at)
 
 static void convert(mh_dtype from_dtype, const void *from, mh_dtype to_dtype, void *to)
 {
-    number x = load(from_dtype, from);
+    number x = tensor_copy_load(from_dtype, from);
     if (to_dtype <= MH_F16) {
         store_real(to_dtype, x, to);
     } else if (to_dtype == MH_BOOL) {

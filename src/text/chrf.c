@@ -21,7 +21,7 @@ typedef struct chrf {
     mh_buffer text;
 } chrf;
 
-static bool is_punctuation(char c)
+static bool chrf_is_punctuation(char c)
 {
     return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
            (c >= '{' && c <= '~');
@@ -34,9 +34,9 @@ static bool add_split_word(chrf *c, mh_text word)
     mh_utf8_decode(word.bytes, &first);
     if (first == word.size)
         return mh_symbols_add_word(&c->words, word.bytes, word.size, &c->symbols);
-    length = is_punctuation(word.bytes[word.size - 1]) ? word.size - 1
-             : is_punctuation(word.bytes[0])           ? 1
-                                                       : word.size;
+    length = chrf_is_punctuation(word.bytes[word.size - 1]) ? word.size - 1
+             : chrf_is_punctuation(word.bytes[0])           ? 1
+                                                            : word.size;
     return mh_symbols_add_word(&c->words, word.bytes, length, &c->symbols) &&
            (length == word.size ||
             mh_symbols_add_word(&c->words, word.bytes + length, word.size - length, &c->symbols));
@@ -53,7 +53,7 @@ static bool chrf_count_words(chrf *c, bool is_hypothesis)
                            (uint32_t)c->word_order, is_hypothesis);
 }
 
-static bool count_characters(chrf *c, bool is_hypothesis)
+static bool chrf_count_characters(chrf *c, bool is_hypothesis)
 {
     c->symbols.count = 0;
     for (size_t at = 0, length; at < c->text.size; at += length) {
@@ -71,7 +71,7 @@ static bool count_text(chrf *c, mh_text text, bool is_hypothesis)
     if (!(c->lowercase ? mh_text_lowercase(c->context, text.bytes, text.size, &c->text)
                        : mh_buffer_append(c->context, &c->text, text.bytes, text.size)))
         return false;
-    return count_characters(c, is_hypothesis) &&
+    return chrf_count_characters(c, is_hypothesis) &&
            (c->word_order == 0 || chrf_count_words(c, is_hypothesis));
 }
 

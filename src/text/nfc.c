@@ -33,7 +33,7 @@ static unsigned nfc_class_of(int32_t point)
     return (unsigned)(utf8proc_get_property(point)->combining_class) & (CLASSES - 1);
 }
 
-static void sort_short(int32_t *points, size_t count)
+static void nfc_sort_short(int32_t *points, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         int32_t point = points[i];
@@ -44,7 +44,7 @@ static void sort_short(int32_t *points, size_t count)
     }
 }
 
-static bool sort_long(mh_context *context, segment *s, int32_t *points, size_t count)
+static bool nfc_sort_long(mh_context *context, segment *s, int32_t *points, size_t count)
 {
     size_t begin[CLASSES + 1] = {0};
     if (!mh_grow(context, &s->sorted, &s->sorted_capacity, count, sizeof *s->sorted))
@@ -60,22 +60,22 @@ static bool sort_long(mh_context *context, segment *s, int32_t *points, size_t c
 }
 
 // Canonical order: each run of marks (class not 0), stable, by class.
-static bool sort_marks(mh_context *context, segment *s)
+static bool nfc_sort_marks(mh_context *context, segment *s)
 {
     for (size_t i = 0; i < s->count;) {
         size_t end = i;
         while (end < s->count && nfc_class_of(s->points[end]) != 0)
             end++;
-        if (end - i > SHORT_RUN && !sort_long(context, s, s->points + i, end - i))
+        if (end - i > SHORT_RUN && !nfc_sort_long(context, s, s->points + i, end - i))
             return false;
         if (end - i <= SHORT_RUN)
-            sort_short(s->points + i, end - i);
+            nfc_sort_short(s->points + i, end - i);
         i = end + 1;
     }
     return true;
 }
 
-static bool decompose(mh_context *context, const char *text, size_t size, segment *s)
+static bool nfc_decompose(mh_context *context, const char *text, size_t size, segment *s)
 {
     s->count = 0;
     for (size_t at = 0, length; at < size; at += length) {
@@ -99,7 +99,7 @@ static bool decompose(mh_context *context, const char *text, size_t size, segmen
 static bool normalise_segment(mh_context *context, const char *text, size_t size, segment *s,
                               mh_buffer *out)
 {
-    if (!decompose(context, text, size, s) || !sort_marks(context, s))
+    if (!nfc_decompose(context, text, size, s) || !nfc_sort_marks(context, s))
         return false;
     utf8proc_ssize_t count = utf8proc_normalize_utf32(s->points, (utf8proc_ssize_t)s->count,
                                                       UTF8PROC_COMPOSE | UTF8PROC_STABLE);

@@ -76,7 +76,7 @@ static size_t plain_find(const char *text, size_t size)
     return NONE;
 }
 
-static bool is_ascii(char c) { return (unsigned char)c < 0x80; }
+static bool plain_text_is_ascii(char c) { return (unsigned char)c < 0x80; }
 
 uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
 {
@@ -87,8 +87,9 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
         if (!mh_tokenizer_token(tokenizer, (int32_t)id, &token, &kind) || kind != MH_TOKEN_TEXT)
             continue;
         for (size_t i = 0; i < token.size; i++) {
-            const size_t r =
-                is_ascii(token.bytes[i]) ? NONE : plain_find(token.bytes + i, token.size - i);
+            const size_t r = plain_text_is_ascii(token.bytes[i])
+                                 ? NONE
+                                 : plain_find(token.bytes + i, token.size - i);
             if (r != NONE)
                 foreign &= ~(UINT64_C(1) << r);
         }
@@ -101,7 +102,7 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer)
 static const char *relative_of(uint64_t foreign, const char *text, size_t size, size_t *length)
 {
     *length = 1;
-    if (is_ascii(*text))
+    if (plain_text_is_ascii(*text))
         return *text >= '\t' && *text <= '\r' ? " " : NULL; // tabs and line breaks
     const size_t r = plain_find(text, size);
     if (r == NONE || !(foreign >> r & 1))

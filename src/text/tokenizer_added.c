@@ -45,7 +45,8 @@ static size_t skip_white(search *s, size_t at)
 }
 
 // A match as it is taken: false if it does not count, else with the whitespace that belongs to it.
-static bool accept(search *s, const mh_added_token *token, size_t *begin, size_t *end)
+static bool tokenizer_added_accept(search *s, const mh_added_token *token, size_t *begin,
+                                   size_t *end)
 {
     if ((token->special && !s->special) ||
         (token->single_word &&
@@ -80,7 +81,7 @@ bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized,
         }
         at = end = at + length; // a match that does not count hides what is within it
         const mh_added_token *token = &added->items[found];
-        if (!accept(&s, token, &begin, &end))
+        if (!tokenizer_added_accept(&s, token, &begin, &end))
             continue;
         if ((begin > s.free && !mh_chunk_add(context, pieces, from + s.free, begin - s.free, -1)) ||
             !mh_chunk_add(context, pieces, from + begin, end - begin, token->id))
@@ -92,7 +93,8 @@ bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized,
 
 // ---- tries ----------------------------------------------------------------------------------
 
-static bool build(mh_context *context, mh_tokenizer *t, bool normalized, mh_trie *trie)
+static bool tokenizer_added_build(mh_context *context, mh_tokenizer *t, bool normalized,
+                                  mh_trie *trie)
 {
     const mh_added_list *added = &t->parts.added;
     mh_trie_key *keys = NULL;
@@ -134,7 +136,8 @@ mh_status mh_added_index(mh_context *context, mh_tokenizer *t)
             !normalize_content(context, t, token))
             return MH_ERROR_MEMORY;
     }
-    return build(context, t, false, &added->raw) && build(context, t, true, &added->normal)
+    return tokenizer_added_build(context, t, false, &added->raw) &&
+                   tokenizer_added_build(context, t, true, &added->normal)
                ? MH_OK
                : MH_ERROR_MEMORY;
 }

@@ -16,7 +16,7 @@ void mh_aligned_reset(mh_aligned *a, uint32_t base)
     a->plain = true;
 }
 
-static bool reserve(mh_context *context, mh_aligned *a, size_t size)
+static bool tokenizer_aligned_reserve(mh_context *context, mh_aligned *a, size_t size)
 {
     return mh_grow(context, &a->from, &a->from_capacity, size, sizeof *a->from) &&
            mh_grow(context, &a->to, &a->to_capacity, size, sizeof *a->to);
@@ -36,7 +36,7 @@ static void write_plain(mh_aligned *a, const char *text, size_t size, size_t beg
 
 static bool leave_plain(mh_context *context, mh_aligned *a, size_t more)
 {
-    if (!reserve(context, a, a->text.size + more))
+    if (!tokenizer_aligned_reserve(context, a, a->text.size + more))
         return false;
     write_plain(a, a->text.data, a->text.size, 0, a->base);
     a->plain = false;
@@ -63,7 +63,7 @@ bool mh_aligned_append(mh_context *context, mh_aligned *a, const char *bytes, si
         return false;
     if (stays)
         return true;
-    if (!reserve(context, a, at + size))
+    if (!tokenizer_aligned_reserve(context, a, at + size))
         return false;
     for (size_t i = at; i < at + size; i++) {
         a->from[i] = from.from;
@@ -85,7 +85,7 @@ bool mh_aligned_copy(mh_context *context, mh_aligned *a, const mh_aligned *sourc
         return false;
     if (stays)
         return true;
-    if (!reserve(context, a, at + size))
+    if (!tokenizer_aligned_reserve(context, a, at + size))
         return false;
     if (source->plain) {
         write_plain(a, source->text.data + begin, size, at, source->base + (uint32_t)begin);

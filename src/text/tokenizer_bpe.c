@@ -165,7 +165,7 @@ static void flush_unknown(word *w, unknown *u)
     u->pending = false;
 }
 
-static void add_unknown(word *w, const char *text, size_t size, unknown *u)
+static void tokenizer_bpe_add_unknown(word *w, const char *text, size_t size, unknown *u)
 {
     int32_t ids[4];
     const mh_components *parts = &w->t->parts;
@@ -194,7 +194,7 @@ static void add_characters(word *w, const char *text, size_t size)
             mh_utf8_decode(text + at, &length);
         size_t id = find_character(w->t, text + at, length, at == 0, at + length == size);
         if (id == SIZE_MAX) {
-            add_unknown(w, text + at, length, &u);
+            tokenizer_bpe_add_unknown(w, text + at, length, &u);
             continue;
         }
         flush_unknown(w, &u);

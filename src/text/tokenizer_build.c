@@ -27,7 +27,7 @@ mh_status mh_build_fail(const mh_build *b, mh_status status)
 // ---- tokens -----------------------------------------------------------------------------------
 
 // The bytes of a byte-level name, into `bytes`, which has room for them; 0 if it is none.
-static size_t decode_name(mh_text name, char *bytes)
+static size_t tokenizer_build_decode_name(mh_text name, char *bytes)
 {
     size_t count = 0;
     for (size_t at = 0, length; at < name.size; at += length) {
@@ -57,7 +57,7 @@ mh_status mh_build_token(const mh_build *b, int64_t id, mh_text name)
             mh_quote(mh_token_name(b->t, (size_t)id).bytes, b->t->tokens[id].name_size).text,
             mh_quote(name.bytes, name.size).text, (long long)id);
     if (b->t->parts.byte_level)
-        key = (mh_text){bytes, decode_name(name, bytes)};
+        key = (mh_text){bytes, tokenizer_build_decode_name(name, bytes)};
     return done(mh_tokenizer_place(context_of(b), b->t, (size_t)id, name, key));
 }
 

@@ -51,7 +51,7 @@ static bool find_rule(const mh_tokenizer *t, bool longest, const char *text, siz
 
 // ---- ranges ---------------------------------------------------------------------------------
 
-static size_t count_characters(const char *text, size_t size)
+static size_t tokenizer_charsmap_count_characters(const char *text, size_t size)
 {
     size_t count = 0;
     for (size_t i = 0; i < size; i++)
@@ -64,7 +64,7 @@ static size_t count_characters(const char *text, size_t size)
 static bool write_rule(mh_context *context, const mh_aligned *in, size_t at, size_t size,
                        mh_text replacement, mh_aligned *out)
 {
-    size_t left = count_characters(in->text.data + at, size);
+    size_t left = tokenizer_charsmap_count_characters(in->text.data + at, size);
     for (size_t i = 0, length, step; i < replacement.size; i += length) {
         mh_utf8_decode(replacement.bytes + i, &length);
         if (!mh_aligned_append(context, out, replacement.bytes + i, length,

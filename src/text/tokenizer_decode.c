@@ -33,7 +33,7 @@ static mh_text string_at(const strings *s, size_t i)
                              : (mh_text){"", 0};
 }
 
-static bool append(decoding *d, mh_text text)
+static bool tokenizer_decode_append(decoding *d, mh_text text)
 {
     return mh_buffer_append(d->context, &d->out.bytes, text.bytes, text.size);
 }
@@ -93,12 +93,12 @@ static bool clean_up(decoding *d, mh_text text)
         d->scratch = d->more;
         d->more = old;
     }
-    return append(d, (mh_text){d->scratch.data, d->scratch.size});
+    return tokenizer_decode_append(d, (mh_text){d->scratch.data, d->scratch.size});
 }
 
 // ---- decoders ---------------------------------------------------------------------------------
 
-static bool starts_with(mh_text text, mh_text prefix)
+static bool tokenizer_decode_starts_with(mh_text text, mh_text prefix)
 {
     return text.size >= prefix.size && memcmp(text.bytes, prefix.bytes, prefix.size) == 0;
 }
@@ -126,7 +126,7 @@ static bool decode_byte_level(decoding *d)
         if (!append_bytes(d, string_at(&d->in, i)))
             return false;
     return mh_utf8_repair(d->context, d->more.data, d->more.size, &d->scratch) == MH_OK &&
-           append(d, (mh_text){d->scratch.data, d->scratch.size}) && end_string(d);
+           tokenizer_decode_append(d, (mh_text){d->scratch.data, d->scratch.size}) && end_string(d);
 }
 
 static bool decode_wordpiece(decoding *d, const mh_component *c)
@@ -135,13 +135,14 @@ static bool decode_wordpiece(decoding *d, const mh_component *c)
     for (size_t i = 0; i < d->in.count; i++) {
         mh_text text = string_at(&d->in, i);
         mh_buffer joined = {0};
-        bool continues = i > 0 && starts_with(text, prefix);
+        bool continues = i > 0 && tokenizer_decode_starts_with(text, prefix);
         if (continues)
             text = (mh_text){text.bytes + prefix.size, text.size - prefix.size};
         bool done = (i == 0 || continues || mh_buffer_append(d->context, &joined, " ", 1)) &&
                     mh_buffer_append(d->context, &joined, text.bytes, text.size);
         mh_text whole = {joined.data, joined.size};
-        done = done && (c->cleanup ? clean_up(d, whole) : append(d, whole)) && end_string(d);
+        done = done && (c->cleanup ? clean_up(d, whole) : tokenizer_decode_append(d, whole)) &&
+               end_string(d);
         mh_buffer_free(d->context, &joined);
         if (!done)
             return false;
@@ -186,9 +187,9 @@ static bool end_bytes(decoding *d)
     const mh_buffer *b = &d->more;
     bool valid = mh_utf8_valid(b->data, b->size) == b->size, done = true;
     if (b->size > 0 && valid)
-        done = append(d, (mh_text){b->data, b->size}) && end_string(d);
+        done = tokenizer_decode_append(d, (mh_text){b->data, b->size}) && end_string(d);
     for (size_t i = 0; !valid && done && i < b->size; i++)
-        done = append(d, (mh_text){"\xEF\xBF\xBD", 3}) && end_string(d);
+        done = tokenizer_decode_append(d, (mh_text){"\xEF\xBF\xBD", 3}) && end_string(d);
     d->more.size = 0;
     return done;
 }
@@ -201,7 +202,7 @@ static bool decode_byte_fallback(decoding *d)
         mh_text text = string_at(&d->in, i);
         bool done = byte_of(text, &byte)
                         ? mh_buffer_append(d->context, &d->more, (const char *)&byte, 1)
-                        : end_bytes(d) && append(d, text) && end_string(d);
+                        : end_bytes(d) && tokenizer_decode_append(d, text) && end_string(d);
         if (!done)
             return false;
     }
@@ -213,13 +214,13 @@ static bool decode_strip(decoding *d, const mh_component *c)
     const mh_text mark = mh_span_text(d->t, c->text);
     for (size_t i = 0; i < d->in.count; i++) {
         mh_text text = string_at(&d->in, i);
-        for (size_t n = 0; n < c->start && starts_with(text, mark); n++)
+        for (size_t n = 0; n < c->start && tokenizer_decode_starts_with(text, mark); n++)
             text = (mh_text){text.bytes + mark.size, text.size - mark.size};
         for (size_t n = 0; n < c->stop && text.size >= mark.size &&
                            memcmp(text.bytes + text.size - mark.size, mark.bytes, mark.size) == 0;
              n++)
             text.size -= mark.size;
-        if (!append(d, text) || !end_string(d))
+        if (!tokenizer_decode_append(d, text) || !end_string(d))
             return false;
     }
     return true;
@@ -256,7 +257,7 @@ static bool decode_ctc(decoding *d, const mh_component *c)
         mh_text before = i > 0 ? string_at(&d->in, i - 1) : none;
         mh_buffer kept = {0}, clean = {0};
         size_t begin = d->out.bytes.size;
-        if (i > 0 && text.size == before.size && starts_with(text, before))
+        if (i > 0 && text.size == before.size && tokenizer_decode_starts_with(text, before))
             continue;
         bool done = replace_into(d->context, MH_PATTERN_LITERAL, pad, none, text, &kept);
         if (done && c->cleanup) {
@@ -268,7 +269,7 @@ static bool decode_ctc(decoding *d, const mh_component *c)
         }
         mh_text result =
             c->cleanup ? (mh_text){clean.data, clean.size} : (mh_text){kept.data, kept.size};
-        done = done && append(d, result) && (result.size == 0 || end_string(d));
+        done = done && tokenizer_decode_append(d, result) && (result.size == 0 || end_string(d));
         mh_buffer_free(d->context, &kept);
         mh_buffer_free(d->context, &clean);
         if (!done)
@@ -289,7 +290,8 @@ static bool decode_once(decoding *d, const mh_component *c)
     case MH_DECODE_BYTE_FALLBACK:
         return decode_byte_fallback(d);
     case MH_DECODE_FUSE:
-        return append(d, (mh_text){d->in.bytes.data, d->in.bytes.size}) && end_string(d);
+        return tokenizer_decode_append(d, (mh_text){d->in.bytes.data, d->in.bytes.size}) &&
+               end_string(d);
     case MH_DECODE_STRIP:
         return decode_strip(d, c);
     case MH_DECODE_REPLACE:
@@ -304,7 +306,7 @@ static bool decode_once(decoding *d, const mh_component *c)
 
 // ---- the whole --------------------------------------------------------------------------------
 
-static void turn(decoding *d)
+static void tokenizer_decode_turn(decoding *d)
 {
     strings old = d->in;
     d->in = d->out;
@@ -333,8 +335,8 @@ static mh_status add_names(decoding *d, bool skip_special, const int32_t *ids, s
         if (token->name_size == 0 || (skip_special && token->kind == MH_TOKEN_SPECIAL))
             continue;
         bool joint = t->parts.joined_by_space && d->out.count > 0;
-        if ((joint && !append(d, (mh_text){" ", 1})) || !append(d, shown_name(t, (size_t)ids[i])) ||
-            !end_string(d))
+        if ((joint && !tokenizer_decode_append(d, (mh_text){" ", 1})) ||
+            !tokenizer_decode_append(d, shown_name(t, (size_t)ids[i])) || !end_string(d))
             return MH_ERROR_MEMORY;
     }
     return MH_OK;
@@ -348,11 +350,11 @@ mh_status mh_tokenizer_decode_text(mh_context *context, const mh_tokenizer *t, b
     decoding d = {.context = context, .t = t};
     out->size = 0;
     mh_status status = add_names(&d, skip_special, ids, count);
-    turn(&d);
+    tokenizer_decode_turn(&d);
     for (size_t i = 0; status == MH_OK && i < t->parts.decoders.count; i++) {
         if (!decode_once(&d, &t->parts.decoders.items[i]))
             status = MH_ERROR_MEMORY;
-        turn(&d);
+        tokenizer_decode_turn(&d);
     }
     if (status == MH_OK && !mh_buffer_append(context, out, d.in.bytes.data, d.in.bytes.size))
         status = MH_ERROR_MEMORY;

@@ -27,7 +27,8 @@ typedef struct opened {
     mh_source source;
 } opened;
 
-static mh_status open_file(mh_context *context, const char *directory, const char *name, opened *o)
+static mh_status tokenizer_directory_open_file(mh_context *context, const char *directory,
+                                               const char *name, opened *o)
 {
     mh_status status = mh_path_join(context, directory, name, o->path);
     o->mapping = (mh_mapping){NULL, 0};
@@ -43,7 +44,7 @@ static mh_status load_settings(mh_context *context, const char *directory, const
     *root = NULL;
     if (!mh_has_file(directory, name))
         return MH_OK;
-    mh_status status = open_file(context, directory, name, o);
+    mh_status status = tokenizer_directory_open_file(context, directory, name, o);
     CHECK(status, mh_tokenizer_json_tree(&o->source, root));
     mh_file_unmap(&o->mapping);
     return status;
@@ -137,7 +138,7 @@ typedef struct job {
 // Each reads its files into an empty tokenizer.
 static mh_status read_vocab_txt(const job *j, const char *name, mh_tokenizer *t)
 {
-    mh_status status = open_file(j->context, j->directory, name, j->first);
+    mh_status status = tokenizer_directory_open_file(j->context, j->directory, name, j->first);
     CHECK(status, mh_read_vocab_txt(&(mh_build){&j->first->source, t}, &j->settings));
     CHECK(status, mh_build_finish(&(mh_build){&j->first->source, t}));
     return status;
@@ -145,17 +146,19 @@ static mh_status read_vocab_txt(const job *j, const char *name, mh_tokenizer *t)
 
 static mh_status read_marian(const job *j, const char *name, mh_tokenizer *t)
 {
-    mh_status status = open_file(j->context, j->directory, "vocab.json", j->first);
-    CHECK(status, open_file(j->context, j->directory, name, j->second));
+    mh_status status =
+        tokenizer_directory_open_file(j->context, j->directory, "vocab.json", j->first);
+    CHECK(status, tokenizer_directory_open_file(j->context, j->directory, name, j->second));
     CHECK(status, mh_read_marian(&(mh_build){&j->first->source, t}, &j->second->source));
     CHECK(status, mh_build_finish(&(mh_build){&j->first->source, t}));
     return status;
 }
 
-static mh_status read_merges(const job *j, const char *name, mh_tokenizer *t)
+static mh_status tokenizer_directory_read_merges(const job *j, const char *name, mh_tokenizer *t)
 {
-    mh_status status = open_file(j->context, j->directory, "vocab.json", j->first);
-    CHECK(status, open_file(j->context, j->directory, name, j->second));
+    mh_status status =
+        tokenizer_directory_open_file(j->context, j->directory, "vocab.json", j->first);
+    CHECK(status, tokenizer_directory_open_file(j->context, j->directory, name, j->second));
     CHECK(status, mh_read_vocab_merges(&(mh_build){&j->first->source, t}, &j->second->source,
                                        &j->settings));
     CHECK(status, mh_build_finish(&(mh_build){&j->first->source, t}));
@@ -164,7 +167,7 @@ static mh_status read_merges(const job *j, const char *name, mh_tokenizer *t)
 
 static mh_status read_tiktoken(const job *j, const char *name, mh_tokenizer *t)
 {
-    mh_status status = open_file(j->context, j->directory, name, j->first);
+    mh_status status = tokenizer_directory_open_file(j->context, j->directory, name, j->first);
     CHECK(status, mh_read_tiktoken(&(mh_build){&j->first->source, t}));
     CHECK(status, mh_build_finish(&(mh_build){&j->first->source, t}));
     return status;
@@ -195,7 +198,7 @@ static mh_status read_spm(const job *j, const char *name, mh_tokenizer *t)
 {
     mh_sp_model model = {0};
     const mh_build b = {&j->first->source, t};
-    mh_status status = open_file(j->context, j->directory, name, j->first);
+    mh_status status = tokenizer_directory_open_file(j->context, j->directory, name, j->first);
     CHECK(status, check_numbering(j, b.source));
     CHECK(status, mh_sp_read(b.source, &model));
     CHECK(status, mh_sp_build(&b, &model));
@@ -218,13 +221,13 @@ static const struct format {
 } formats[] = {
     {"vocab.txt", NULL, NULL, read_vocab_txt},
     {"source.spm", NULL, "vocab.json", read_marian},
-    {"merges.txt", NULL, "vocab.json", read_merges},
+    {"merges.txt", NULL, "vocab.json", tokenizer_directory_read_merges},
     {NULL, ".model", NULL, read_spm},
     {NULL, ".spm", NULL, read_spm},
     {NULL, ".tiktoken", NULL, read_tiktoken},
 };
 
-static mh_status read_format(const job *j, mh_tokenizer **tokenizer)
+static mh_status tokenizer_directory_read_format(const job *j, mh_tokenizer **tokenizer)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const struct format *f = &formats[i];
@@ -249,11 +252,12 @@ static mh_status read_format(const job *j, mh_tokenizer **tokenizer)
         j->directory);
 }
 
-static mh_status load(const job *j, mh_tokenizer **tokenizer)
+static mh_status tokenizer_directory_load(const job *j, mh_tokenizer **tokenizer)
 {
     if (!mh_has_file(j->directory, "tokenizer.json"))
-        return read_format(j, tokenizer);
-    mh_status status = open_file(j->context, j->directory, "tokenizer.json", j->first);
+        return tokenizer_directory_read_format(j, tokenizer);
+    mh_status status =
+        tokenizer_directory_open_file(j->context, j->directory, "tokenizer.json", j->first);
     CHECK(status, mh_tokenizer_parse(j->context, j->first->path, j->first->mapping.data,
                                      j->first->mapping.size, tokenizer));
     return status;
@@ -275,7 +279,7 @@ mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
     mh_status status = load_settings(context, path, "tokenizer_config.json", files, &s->tokenizer);
     CHECK(status, load_settings(context, path, "special_tokens_map.json", files, &s->specials));
     CHECK(status, load_settings(context, path, "config.json", files, &s->model));
-    CHECK(status, load(&j, tokenizer));
+    CHECK(status, tokenizer_directory_load(&j, tokenizer));
     if (status == MH_OK && !(*tokenizer)->own) {
         set_roles(*tokenizer, s);
         mh_build_roles(*tokenizer);

@@ -20,9 +20,10 @@ void mh_encoding_free(mh_context *context, mh_encoding *e)
     memset(e, 0, sizeof *e);
 }
 
-static mh_status encode(mh_context *context, const mh_tokenizer *t,
-                        const mh_encode_options *options, mh_text text, const mh_text *pair,
-                        mh_encode_scratch *scratch, mh_encoding *encoding)
+static mh_status tokenizer_encode_text_encode(mh_context *context, const mh_tokenizer *t,
+                                              const mh_encode_options *options, mh_text text,
+                                              const mh_text *pair, mh_encode_scratch *scratch,
+                                              mh_encoding *encoding)
 {
     if ((!text.bytes && text.size > 0) || (pair && !pair->bytes && pair->size > 0))
         return mh_fail(context, MH_ERROR_ARGUMENT, "text: found NULL");
@@ -48,9 +49,9 @@ mh_status mh_tokenizer_encode_text(mh_context *context, const mh_tokenizer *toke
     if (status == MH_OK && !encoding->scratch &&
         !(encoding->scratch = mh_encode_scratch_create(context)))
         status = MH_ERROR_MEMORY;
-    return status == MH_OK
-               ? encode(context, tokenizer, &own, text, pair, encoding->scratch, encoding)
-               : status;
+    return status == MH_OK ? tokenizer_encode_text_encode(context, tokenizer, &own, text, pair,
+                                                          encoding->scratch, encoding)
+                           : status;
 }
 
 // ---- many texts ---------------------------------------------------------------------------------
@@ -83,8 +84,9 @@ static void encode_chunk(void *arg, size_t index, size_t number)
             w->scratch = mh_encode_scratch_create(w->context);
         b->encodings[i].count = 0;
         mh_status status =
-            w->scratch ? encode(w->context, b->t, b->options, b->texts[i],
-                                b->pairs ? &b->pairs[i] : NULL, w->scratch, &b->encodings[i])
+            w->scratch ? tokenizer_encode_text_encode(w->context, b->t, b->options, b->texts[i],
+                                                      b->pairs ? &b->pairs[i] : NULL, w->scratch,
+                                                      &b->encodings[i])
                        : MH_ERROR_MEMORY;
         if (status != MH_OK && (w->status == MH_OK || i < w->failed)) {
             w->status = status;

@@ -98,7 +98,7 @@ mh_status mh_build_byte_level(const mh_build *b, int pattern, bool prefix_space)
     return status;
 }
 
-static mh_status read_merges(const mh_build *b, const mh_source *merges)
+static mh_status tokenizer_files_read_merges(const mh_build *b, const mh_source *merges)
 {
     mh_status status = MH_OK;
     size_t at = 0, rank = 0;
@@ -118,7 +118,7 @@ static mh_status read_merges(const mh_build *b, const mh_source *merges)
     return status;
 }
 
-static mh_status read_vocabulary(const mh_build *b)
+static mh_status tokenizer_files_read_vocabulary(const mh_build *b)
 {
     const char *name;
     json_t *id, *root = NULL;
@@ -200,8 +200,8 @@ mh_status mh_read_vocab_merges(const mh_build *b, const mh_source *merges,
     mh_status status = MH_OK;
     if (clip)
         status = mh_build_text(b, "</w>", 4, &p->suffix);
-    CHECK(status, read_vocabulary(b));
-    CHECK(status, read_merges(b, merges));
+    CHECK(status, tokenizer_files_read_vocabulary(b));
+    CHECK(status, tokenizer_files_read_merges(b, merges));
     CHECK(status, mh_read_added_settings(b, s));
     if (clip || roberta) {
         CHECK(status, clip ? build_clip(b) : build_roberta(b, s));
@@ -313,7 +313,7 @@ mh_status mh_read_marian(const mh_build *b, const mh_source *spm)
     mh_template *single = &b->t->parts.single_text, *pair = &b->t->parts.pair;
     mh_sp_model model = {0};
     int32_t eos = -1;
-    mh_status status = read_vocabulary(b);
+    mh_status status = tokenizer_files_read_vocabulary(b);
     CHECK(status, mh_build_find(b, "special token", (mh_text){"<unk>", 5}, &b->t->parts.unk));
     CHECK(status, mh_build_find(b, "special token", (mh_text){"</s>", 4}, &eos));
     CHECK(status, mh_sp_read(spm, &model));

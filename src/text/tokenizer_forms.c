@@ -59,7 +59,7 @@ static unsigned class_of(int32_t point)
     return (unsigned)(utf8proc_get_property(point)->combining_class) & (CLASSES - 1);
 }
 
-static void sort_short(mh_form_point *points, size_t count)
+static void tokenizer_forms_sort_short(mh_form_point *points, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         mh_form_point point = points[i];
@@ -70,7 +70,8 @@ static void sort_short(mh_form_point *points, size_t count)
     }
 }
 
-static bool sort_long(mh_context *context, mh_form_scratch *s, mh_form_point *points, size_t count)
+static bool tokenizer_forms_sort_long(mh_context *context, mh_form_scratch *s,
+                                      mh_form_point *points, size_t count)
 {
     size_t begin[CLASSES + 1] = {0};
     if (!mh_grow(context, &s->sorted, &s->sorted_capacity, count, sizeof *s->sorted))
@@ -85,16 +86,16 @@ static bool sort_long(mh_context *context, mh_form_scratch *s, mh_form_point *po
     return true;
 }
 
-static bool sort_marks(mh_context *context, mh_form_scratch *s)
+static bool tokenizer_forms_sort_marks(mh_context *context, mh_form_scratch *s)
 {
     for (size_t i = 0; i < s->count;) {
         size_t end = i;
         while (end < s->count && class_of(s->points[end].point) != 0)
             end++;
-        if (end - i > SHORT_RUN && !sort_long(context, s, s->points + i, end - i))
+        if (end - i > SHORT_RUN && !tokenizer_forms_sort_long(context, s, s->points + i, end - i))
             return false;
         if (end - i <= SHORT_RUN)
-            sort_short(s->points + i, end - i);
+            tokenizer_forms_sort_short(s->points + i, end - i);
         i = end + 1;
     }
     return true;
@@ -102,8 +103,8 @@ static bool sort_marks(mh_context *context, mh_form_scratch *s)
 
 // ---- decomposition and composition ------------------------------------------------------------
 
-static bool decompose(mh_context *context, bool compatible, const char *text, size_t size,
-                      mh_form_scratch *s)
+static bool tokenizer_forms_decompose(mh_context *context, bool compatible, const char *text,
+                                      size_t size, mh_form_scratch *s)
 {
     utf8proc_option_t options = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE;
     if (compatible)
@@ -168,8 +169,9 @@ static bool write_segment(writer *w, mh_normalizer_kind form, size_t begin, size
                           mh_form_scratch *s)
 {
     bool compatible = form == MH_NORMALIZE_NFKC || form == MH_NORMALIZE_NFKD;
-    if (!decompose(w->context, compatible, w->in->text.data + begin, end - begin, s) ||
-        !sort_marks(w->context, s))
+    if (!tokenizer_forms_decompose(w->context, compatible, w->in->text.data + begin, end - begin,
+                                   s) ||
+        !tokenizer_forms_sort_marks(w->context, s))
         return false;
     if (form == MH_NORMALIZE_NFC || form == MH_NORMALIZE_NFKC)
         compose(s);

@@ -20,7 +20,7 @@ enum { AFFIX_MAX = 64, GAP_MAX = 65536 };
 // ---- vocabularies -----------------------------------------------------------------------------
 
 // {"name": id, ...}. Ids may leave some out, but not many more than there are.
-static mh_status read_vocabulary(const mh_build *b, json_t *vocabulary)
+static mh_status tokenizer_json_read_vocabulary(const mh_build *b, json_t *vocabulary)
 {
     const char *name;
     json_t *id;
@@ -85,7 +85,7 @@ static mh_status read_unknown(const mh_build *b, json_t *model, bool needed)
 // ---- BPE --------------------------------------------------------------------------------------
 
 // "left right" or ["left", "right"].
-static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
+static bool tokenizer_json_split_merge(const json_t *merge, mh_text *left, mh_text *right)
 {
     const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
     if (json_is_array(merge)) {
@@ -101,7 +101,7 @@ static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
     return true;
 }
 
-static mh_status read_merges(const mh_build *b, json_t *merges)
+static mh_status tokenizer_json_read_merges(const mh_build *b, json_t *merges)
 {
     json_t *merge;
     size_t rank;
@@ -110,7 +110,7 @@ static mh_status read_merges(const mh_build *b, json_t *merges)
     json_array_foreach(merges, rank, merge)
     {
         mh_text left, right;
-        if (!split_merge(merge, &left, &right))
+        if (!tokenizer_json_split_merge(merge, &left, &right))
             return FAIL(b, "merge %zu: found %s, expected two tokens with a space between", rank,
                         mh_json_describe(merge).text);
         mh_status status = mh_build_merge(b, rank, left, right);
@@ -154,15 +154,15 @@ static mh_status read_bpe(const mh_build *b, json_t *model)
           mh_json_bool_member(b, "model", model, "ignore_merges", false, &p->ignore_merges));
     if (status == MH_OK && p->byte_level && p->byte_fallback)
         return FAIL(b, "model.byte_fallback: found true, expected false with ByteLevel");
-    CHECK(status, read_vocabulary(b, json_object_get(model, "vocab")));
+    CHECK(status, tokenizer_json_read_vocabulary(b, json_object_get(model, "vocab")));
     CHECK(status, read_unknown(b, model, false));
-    CHECK(status, read_merges(b, json_object_get(model, "merges")));
+    CHECK(status, tokenizer_json_read_merges(b, json_object_get(model, "merges")));
     return status;
 }
 
 // ---- the other models ---------------------------------------------------------------------------
 
-static mh_status read_wordpiece(const mh_build *b, json_t *model)
+static mh_status tokenizer_json_read_wordpiece(const mh_build *b, json_t *model)
 {
     mh_components *p = &b->t->parts;
     p->max_chars = 100;
@@ -173,7 +173,7 @@ static mh_status read_wordpiece(const mh_build *b, json_t *model)
     CHECK(status, read_affix(b, model, "continuing_subword_prefix", &p->prefix));
     CHECK(status,
           mh_json_size_member(b, "model", model, "max_input_chars_per_word", false, &p->max_chars));
-    CHECK(status, read_vocabulary(b, json_object_get(model, "vocab")));
+    CHECK(status, tokenizer_json_read_vocabulary(b, json_object_get(model, "vocab")));
     CHECK(status, read_unknown(b, model, true));
     return status;
 }
@@ -181,7 +181,7 @@ static mh_status read_wordpiece(const mh_build *b, json_t *model)
 static mh_status read_wordlevel(const mh_build *b, json_t *model)
 {
     mh_status status = mh_json_members(b, "model", model, "type unk_token vocab");
-    CHECK(status, read_vocabulary(b, json_object_get(model, "vocab")));
+    CHECK(status, tokenizer_json_read_vocabulary(b, json_object_get(model, "vocab")));
     CHECK(status, read_unknown(b, model, false));
     return status;
 }
@@ -223,7 +223,7 @@ static mh_status read_model(const mh_build *b, json_t *model)
         mh_status (*read)(const mh_build *b, json_t *model);
     } models[] = {
         {"BPE", MH_MODEL_BPE, read_bpe},
-        {"WordPiece", MH_MODEL_WORDPIECE, read_wordpiece},
+        {"WordPiece", MH_MODEL_WORDPIECE, tokenizer_json_read_wordpiece},
         {"Unigram", MH_MODEL_UNIGRAM, read_unigram},
         {"WordLevel", MH_MODEL_WORDLEVEL, read_wordlevel},
     };

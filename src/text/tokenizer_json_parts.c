@@ -34,7 +34,8 @@ static const char *const schemes[] = {"never", "first", "always", NULL};
 
 // ---- normalizers --------------------------------------------------------------------------------
 
-static mh_status read_bert(const mh_build *b, const char *where, json_t *o, mh_component *c)
+static mh_status tokenizer_json_parts_read_bert(const mh_build *b, const char *where, json_t *o,
+                                                mh_component *c)
 {
     mh_status status = mh_json_bool_member(b, where, o, "clean_text", true, &c->clean);
     CHECK(status, mh_json_bool_member(b, where, o, "handle_chinese_chars", true, &c->chinese));
@@ -86,7 +87,7 @@ static const entry normalizers[] = {
     {"Lowercase", MH_NORMALIZE_LOWERCASE, "", NULL},
     {"StripAccents", MH_NORMALIZE_STRIP_ACCENTS, "", NULL},
     {"BertNormalizer", MH_NORMALIZE_BERT, "clean_text handle_chinese_chars strip_accents lowercase",
-     read_bert},
+     tokenizer_json_parts_read_bert},
     {"Prepend", MH_NORMALIZE_PREPEND, "prepend", read_prepend},
     {"Replace", MH_NORMALIZE_REPLACE, "pattern content", read_replace},
     {"Strip", MH_NORMALIZE_STRIP, "strip_left strip_right", read_strip},
@@ -97,7 +98,8 @@ static const entry normalizers[] = {
 
 // ---- pre-tokenizers -------------------------------------------------------------------------
 
-static mh_status read_byte_level(const mh_build *b, const char *where, json_t *o, mh_component *c)
+static mh_status tokenizer_json_parts_read_byte_level(const mh_build *b, const char *where,
+                                                      json_t *o, mh_component *c)
 {
     bool trim = true;
     c->use_regex = true;
@@ -147,7 +149,8 @@ static mh_status read_split(const mh_build *b, const char *where, json_t *o, mh_
 }
 
 static const entry pre_tokenizers[] = {
-    {"ByteLevel", MH_SPLIT_BYTE_LEVEL, "add_prefix_space trim_offsets use_regex", read_byte_level},
+    {"ByteLevel", MH_SPLIT_BYTE_LEVEL, "add_prefix_space trim_offsets use_regex",
+     tokenizer_json_parts_read_byte_level},
     {"BertPreTokenizer", MH_SPLIT_BERT, "", NULL},
     {"Whitespace", MH_SPLIT_WHITESPACE, "", NULL},
     {"WhitespaceSplit", MH_SPLIT_WHITESPACE_SPLIT, "", NULL},
@@ -161,7 +164,8 @@ static const entry pre_tokenizers[] = {
 
 // ---- decoders -------------------------------------------------------------------------------
 
-static mh_status read_wordpiece(const mh_build *b, const char *where, json_t *o, mh_component *c)
+static mh_status tokenizer_json_parts_read_wordpiece(const mh_build *b, const char *where,
+                                                     json_t *o, mh_component *c)
 {
     mh_status status = mh_json_keep_member(b, where, o, "prefix", true, &c->text);
     CHECK(status, mh_json_bool_member(b, where, o, "cleanup", true, &c->cleanup));
@@ -194,7 +198,7 @@ static mh_status read_ctc(const mh_build *b, const char *where, json_t *o, mh_co
 
 static const entry decoders[] = {
     {"ByteLevel", MH_DECODE_BYTE_LEVEL, "add_prefix_space trim_offsets use_regex", NULL},
-    {"WordPiece", MH_DECODE_WORDPIECE, "prefix cleanup", read_wordpiece},
+    {"WordPiece", MH_DECODE_WORDPIECE, "prefix cleanup", tokenizer_json_parts_read_wordpiece},
     {"Metaspace", MH_DECODE_METASPACE, "replacement add_prefix_space prepend_scheme split str_rep",
      read_metaspace},
     {"ByteFallback", MH_DECODE_BYTE_FALLBACK, "", NULL},

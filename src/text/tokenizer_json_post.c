@@ -18,8 +18,8 @@ static mh_status read_id(const mh_build *b, const char *where, const json_t *val
 }
 
 // ["[CLS]", 101]
-static mh_status read_pair(const mh_build *b, const char *where, json_t *object, const char *name,
-                           int32_t *id)
+static mh_status tokenizer_json_post_read_pair(const mh_build *b, const char *where, json_t *object,
+                                               const char *name, int32_t *id)
 {
     json_t *pair = json_object_get(object, name);
     char place[128];
@@ -30,15 +30,16 @@ static mh_status read_pair(const mh_build *b, const char *where, json_t *object,
     return read_id(b, place, json_array_get(pair, 1), id);
 }
 
-static mh_status read_bert(const mh_build *b, const char *where, json_t *object, bool roberta)
+static mh_status tokenizer_json_post_read_bert(const mh_build *b, const char *where, json_t *object,
+                                               bool roberta)
 {
     int32_t cls = -1, sep = -1;
     mh_status status = mh_json_members(
         b, where, object, roberta ? "type sep cls trim_offsets add_prefix_space" : "type sep cls");
     if (status == MH_OK)
-        status = read_pair(b, where, object, "sep", &sep);
+        status = tokenizer_json_post_read_pair(b, where, object, "sep", &sep);
     if (status == MH_OK)
-        status = read_pair(b, where, object, "cls", &cls);
+        status = tokenizer_json_post_read_pair(b, where, object, "cls", &cls);
     if (status == MH_OK && roberta)
         status = mh_json_bool_member(b, where, object, "trim_offsets", true, &b->t->parts.trim);
     if (status == MH_OK && roberta)
@@ -49,7 +50,8 @@ static mh_status read_bert(const mh_build *b, const char *where, json_t *object,
     return mh_build_templates(b, cls, sep, roberta ? sep : -1, !roberta);
 }
 
-static mh_status read_byte_level(const mh_build *b, const char *where, json_t *object)
+static mh_status tokenizer_json_post_read_byte_level(const mh_build *b, const char *where,
+                                                     json_t *object)
 {
     bool trim = true, prefix = true;
     mh_status status =
@@ -180,14 +182,14 @@ mh_status mh_json_post_processor(const mh_build *b, const char *where, json_t *v
     if (strcmp(type, "Sequence") == 0)
         return read_sequence(b, where, value);
     if (strcmp(type, "ByteLevel") == 0)
-        return read_byte_level(b, where, value);
+        return tokenizer_json_post_read_byte_level(b, where, value);
     bool bert = strcmp(type, "BertProcessing") == 0,
          roberta = strcmp(type, "RobertaProcessing") == 0;
     bool template = strcmp(type, "TemplateProcessing") == 0;
     if ((bert || roberta || template) && b->t->parts.single_text.count > 0)
         return FAIL(b, "%s: a second post-processor that adds tokens", where);
     if (bert || roberta)
-        return read_bert(b, where, value, roberta);
+        return tokenizer_json_post_read_bert(b, where, value, roberta);
     if (template)
         return read_template(b, where, value);
     return FAIL(b, "%s.type: %s is not known", where, mh_quote_string(type).text);

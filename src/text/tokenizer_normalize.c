@@ -14,7 +14,7 @@ typedef struct pass {
     bool first;
 } pass;
 
-static bool is_ascii(const mh_aligned *a)
+static bool tokenizer_normalize_is_ascii(const mh_aligned *a)
 {
     for (size_t i = 0; i < a->text.size; i++)
         if ((unsigned char)a->text.data[i] >= 0x80)
@@ -23,14 +23,14 @@ static bool is_ascii(const mh_aligned *a)
 }
 
 // Writes a character in place of the one at `at`.
-static bool put(pass *p, size_t at, uint32_t c)
+static bool tokenizer_normalize_put(pass *p, size_t at, uint32_t c)
 {
     char bytes[4];
     return mh_aligned_append(p->context, p->out, bytes, mh_utf8_encode(c, bytes),
                              mh_aligned_range(p->in, at));
 }
 
-static bool keep(pass *p, size_t at, size_t length)
+static bool tokenizer_normalize_keep(pass *p, size_t at, size_t length)
 {
     return mh_aligned_copy(p->context, p->out, p->in, at, length);
 }
@@ -42,20 +42,22 @@ enum { I_WITH_DOT = 0x130 };
 static bool put_lowercase(pass *p, size_t at, size_t length, uint32_t c)
 {
     if (c < 0x80)
-        return c >= 'A' && c <= 'Z' ? put(p, at, c | 0x20) : keep(p, at, length);
+        return c >= 'A' && c <= 'Z' ? tokenizer_normalize_put(p, at, c | 0x20)
+                                    : tokenizer_normalize_keep(p, at, length);
     if (c == I_WITH_DOT) // the only character whose lower case is two
-        return put(p, at, 'i') && put(p, at, 0x307);
+        return tokenizer_normalize_put(p, at, 'i') && tokenizer_normalize_put(p, at, 0x307);
     uint32_t lower = (uint32_t)utf8proc_tolower((int32_t)c);
-    return lower == c ? keep(p, at, length) : put(p, at, lower);
+    return lower == c ? tokenizer_normalize_keep(p, at, length)
+                      : tokenizer_normalize_put(p, at, lower);
 }
 
 static bool lowercase(pass *p)
 {
     const char *text = p->in->text.data;
     size_t size = p->in->text.size;
-    if (is_ascii(p->in)) {
+    if (tokenizer_normalize_is_ascii(p->in)) {
         size_t begin = p->out->text.size;
-        if (!keep(p, 0, size))
+        if (!tokenizer_normalize_keep(p, 0, size))
             return false;
         for (size_t i = begin; i < p->out->text.size; i++)
             if (p->out->text.data[i] >= 'A' && p->out->text.data[i] <= 'Z')
@@ -79,7 +81,7 @@ static bool strip_marks(pass *p, unsigned categories, bool lower)
         uint32_t c = mh_utf8_decode(text + at, &length);
         if (c >= 0x80 && mh_has_category(c, categories))
             continue;
-        if (!(lower ? put_lowercase(p, at, length, c) : keep(p, at, length)))
+        if (!(lower ? put_lowercase(p, at, length, c) : tokenizer_normalize_keep(p, at, length)))
             return false;
     }
     return true;
@@ -104,7 +106,8 @@ static bool nmt(pass *p)
         uint32_t c = mh_utf8_decode(p->in->text.data + at, &length);
         if (is_nmt_removed(c))
             continue;
-        if (!(is_nmt_space(c) ? put(p, at, ' ') : keep(p, at, length)))
+        if (!(is_nmt_space(c) ? tokenizer_normalize_put(p, at, ' ')
+                              : tokenizer_normalize_keep(p, at, length)))
             return false;
     }
     return true;
@@ -137,7 +140,7 @@ static bool strip(pass *p, const mh_component *c)
     const char *text = p->in->text.data;
     size_t end = c->right ? mh_white_begin(text, p->in->text.size) : p->in->text.size;
     size_t begin = c->left ? white_end(text, end) : 0;
-    return keep(p, begin, end - begin);
+    return tokenizer_normalize_keep(p, begin, end - begin);
 }
 
 // Spaces, not other whitespace: none at the ends, one between words. At the end U+2581, which will
@@ -160,7 +163,7 @@ static bool single_spaces(pass *p)
         size_t begin = at;
         while (at < end && !(text[at] == ' ' && text[at + 1] == ' ')) // text[end - 1] is none
             at++;
-        if (!keep(p, begin, at - begin + (at < end)))
+        if (!tokenizer_normalize_keep(p, begin, at - begin + (at < end)))
             return false;
         while (at < end && text[at] == ' ')
             at++;
@@ -196,7 +199,7 @@ static bool bert_clean(pass *p, const mh_component *c)
              length++)
             ;
         if (length > 0) {
-            if (!keep(p, at, length))
+            if (!tokenizer_normalize_keep(p, at, length))
                 return false;
             continue;
         }
@@ -204,8 +207,10 @@ static bool bert_clean(pass *p, const mh_component *c)
         if (c->clean && is_removed_by_cleaning(point))
             continue;
         bool alone = c->chinese && is_chinese(point), space = c->clean && mh_is_white(point);
-        if ((alone && !put(p, at, ' ')) || !(space ? put(p, at, ' ') : keep(p, at, length)) ||
-            (alone && !put(p, at, ' ')))
+        if ((alone && !tokenizer_normalize_put(p, at, ' ')) ||
+            !(space ? tokenizer_normalize_put(p, at, ' ')
+                    : tokenizer_normalize_keep(p, at, length)) ||
+            (alone && !tokenizer_normalize_put(p, at, ' ')))
             return false;
     }
     return true;
@@ -219,7 +224,7 @@ static void swap(mh_aligned *a, mh_aligned *b)
 }
 
 // The output becomes the input of the next pass, which may be that of another normalizer.
-static void turn(mh_aligned *text, mh_aligned *spare)
+static void tokenizer_normalize_turn(mh_aligned *text, mh_aligned *spare)
 {
     swap(text, spare);
     mh_aligned_reset(spare, text->base);
@@ -229,16 +234,16 @@ static bool bert(pass *p, const mh_component *c, mh_aligned *text, mh_aligned *s
 {
     if (!bert_clean(p, c))
         return false;
-    if (c->accents && !is_ascii(spare)) {
-        turn(text, spare);
+    if (c->accents && !tokenizer_normalize_is_ascii(spare)) {
+        tokenizer_normalize_turn(text, spare);
         if (!mh_unicode_form(p->context, MH_NORMALIZE_NFD, p->in, p->scratch, p->out))
             return false;
-        turn(text, spare);
+        tokenizer_normalize_turn(text, spare);
         return strip_marks(p, MH_CATEGORY(MN), c->lowercase);
     }
     if (!c->lowercase)
         return true;
-    turn(text, spare);
+    tokenizer_normalize_turn(text, spare);
     return lowercase(p);
 }
 
@@ -255,7 +260,7 @@ static bool prepend(pass *p, const mh_component *c)
                 return false;
         }
     }
-    return keep(p, 0, p->in->text.size);
+    return tokenizer_normalize_keep(p, 0, p->in->text.size);
 }
 
 static bool put_text(pass *p, mh_text text, mh_range range)
@@ -275,7 +280,7 @@ static bool replace(pass *p, const mh_component *c)
     size_t size = p->in->text.size, begin, end;
     for (size_t at = 0;; at = end) {
         bool found = mh_pattern_find((mh_pattern)c->pattern, literal, text, size, at, &begin, &end);
-        if (!keep(p, at, (found ? begin : size) - at))
+        if (!tokenizer_normalize_keep(p, at, (found ? begin : size) - at))
             return false;
         if (!found)
             return true;

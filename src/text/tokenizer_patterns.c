@@ -64,7 +64,7 @@ static class class_at(scan s, size_t at, size_t *length)
     return mh_is_white(c) ? WHITE : mh_is_letter(c) ? LETTER : mh_is_number(c) ? NUMBER : OTHER;
 }
 
-static size_t skip(scan s, size_t at, class wanted, size_t most)
+static size_t tokenizer_patterns_skip(scan s, size_t at, class wanted, size_t most)
 {
     for (size_t length; most > 0 && class_at(s, at, &length) == wanted; most--)
         at += length;
@@ -137,7 +137,7 @@ static size_t others(scan s, size_t at, bool then_newlines, char more)
     size_t length, begin = at + (s.text[at] == ' ');
     if (class_at(s, begin, &length) != OTHER)
         return at;
-    size_t end = skip(s, begin, OTHER, SIZE_MAX);
+    size_t end = tokenizer_patterns_skip(s, begin, OTHER, SIZE_MAX);
     while (then_newlines && (is_newline(s, end) || (more && end < s.size && s.text[end] == more)))
         end++;
     return end;
@@ -160,11 +160,11 @@ static size_t gpt2(scan s, size_t at)
         return end;
     switch (class_at(s, begin, &length)) {
     case LETTER:
-        return skip(s, begin, LETTER, SIZE_MAX);
+        return tokenizer_patterns_skip(s, begin, LETTER, SIZE_MAX);
     case NUMBER:
-        return skip(s, begin, NUMBER, SIZE_MAX);
+        return tokenizer_patterns_skip(s, begin, NUMBER, SIZE_MAX);
     case OTHER:
-        return skip(s, begin, OTHER, SIZE_MAX);
+        return tokenizer_patterns_skip(s, begin, OTHER, SIZE_MAX);
     default:
         return last_spaces(s, at);
     }
@@ -175,7 +175,7 @@ static size_t rest(scan s, size_t at, size_t digits, char more)
 {
     size_t length, end;
     if (class_at(s, at, &length) == NUMBER)
-        return skip(s, at, NUMBER, digits);
+        return tokenizer_patterns_skip(s, at, NUMBER, digits);
     if ((end = others(s, at, true, more)) > at || (end = newlines(s, at)) > at)
         return end;
     return last_spaces(s, at);
@@ -188,7 +188,7 @@ static size_t llama3(scan s, size_t at, size_t digits)
         return end;
     size_t begin = optional_prefix(s, at);
     if (class_at(s, begin, &length) == LETTER)
-        return skip(s, begin, LETTER, SIZE_MAX);
+        return tokenizer_patterns_skip(s, begin, LETTER, SIZE_MAX);
     return rest(s, at, digits, '\0');
 }
 
@@ -244,7 +244,7 @@ static size_t clip(scan s, size_t at) // not at whitespace
     if (end > at)
         return end;
     class c = class_at(s, at, &length);
-    return skip(s, at, c, c == NUMBER ? 1 : SIZE_MAX);
+    return tokenizer_patterns_skip(s, at, c, c == NUMBER ? 1 : SIZE_MAX);
 }
 
 // ---- searching ----------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ static bool find_white(scan s, size_t from, size_t *begin, size_t *end)
     size_t length;
     for (*begin = from; *begin < s.size; *begin += length)
         if (class_at(s, *begin, &length) == WHITE) {
-            *end = skip(s, *begin, WHITE, SIZE_MAX);
+            *end = tokenizer_patterns_skip(s, *begin, WHITE, SIZE_MAX);
             return true;
         }
     return false;
@@ -319,7 +319,7 @@ bool mh_pattern_find(mh_pattern pattern, mh_text literal, const char *text, size
         *end = o200k(s, from);
         return true;
     case MH_PATTERN_CLIP:
-        *begin = skip(s, from, WHITE, SIZE_MAX);
+        *begin = tokenizer_patterns_skip(s, from, WHITE, SIZE_MAX);
         *end = *begin < size ? clip(s, *begin) : size;
         return *begin < size;
     case MH_PATTERN_WHITE:

@@ -50,7 +50,7 @@ static mh_status truncate(mh_context *context, const mh_encode_options *options,
 // ---- output -----------------------------------------------------------------------------------
 
 // All arrays of an encoding grow together, or none does.
-static bool reserve(mh_context *context, mh_encoding *e, size_t count)
+static bool tokenizer_post_reserve(mh_context *context, mh_encoding *e, size_t count)
 {
     size_t a = 0, b = 0, c = 0, d = 0, f = 0, g = 0, h = 0;
     mh_encoding n = {0};
@@ -82,8 +82,8 @@ static bool reserve(mh_context *context, mh_encoding *e, size_t count)
     return false;
 }
 
-static void put(mh_encoding *e, mh_sequence_token token, uint8_t type, size_t sequence,
-                bool special)
+static void tokenizer_post_put(mh_encoding *e, mh_sequence_token token, uint8_t type,
+                               size_t sequence, bool special)
 {
     size_t at = e->count++;
     e->ids[at] = token.id;
@@ -110,7 +110,7 @@ mh_status mh_post_process(mh_context *context, const mh_tokenizer *t,
         if (form->items[i].id < 0)
             total += sequences[-1 - form->items[i].id].count;
     bool truncated = encoding->truncated;
-    if (!reserve(context, encoding, total))
+    if (!tokenizer_post_reserve(context, encoding, total))
         return MH_ERROR_MEMORY;
     encoding->count = 0;
     encoding->truncated = truncated;
@@ -118,12 +118,13 @@ mh_status mh_post_process(mh_context *context, const mh_tokenizer *t,
         mh_template_item item = form->items[i];
         if (item.id >= 0) {
             if (options->add_special_tokens)
-                put(encoding, (mh_sequence_token){item.id, 0, 0, -1}, item.type, 0, true);
+                tokenizer_post_put(encoding, (mh_sequence_token){item.id, 0, 0, -1}, item.type, 0,
+                                   true);
             continue;
         }
         size_t which = (size_t)(-1 - item.id);
         for (size_t k = 0; k < sequences[which].count; k++)
-            put(encoding, sequences[which].tokens[k], item.type, which, false);
+            tokenizer_post_put(encoding, sequences[which].tokens[k], item.type, which, false);
     }
     return MH_OK;
 }

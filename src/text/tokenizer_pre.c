@@ -31,8 +31,8 @@ bool mh_chunk_add(mh_context *context, mh_chunk_list *list, size_t begin, size_t
 // ---- behaviours ---------------------------------------------------------------------------------
 
 // Adds the next part of a piece. Parts with nothing in them are left out.
-static bool add_part(splitter *s, mh_split_behaviour behaviour, size_t begin, size_t end,
-                     bool match)
+static bool tokenizer_pre_add_part(splitter *s, mh_split_behaviour behaviour, size_t begin,
+                                   size_t end, bool match)
 {
     if (begin == end)
         return true;
@@ -71,12 +71,15 @@ static bool split_pattern(splitter *s, const mh_component *c, mh_pattern pattern
     size_t at = 0, begin, end;
     begin_piece(s);
     while (mh_pattern_find(pattern, literal, text, piece.size, at, &begin, &end)) {
-        if (!add_part(s, behaviour, piece.begin + at, piece.begin + begin, c->invert) ||
-            !add_part(s, behaviour, piece.begin + begin, piece.begin + end, !c->invert))
+        if (!tokenizer_pre_add_part(s, behaviour, piece.begin + at, piece.begin + begin,
+                                    c->invert) ||
+            !tokenizer_pre_add_part(s, behaviour, piece.begin + begin, piece.begin + end,
+                                    !c->invert))
             return false;
         at = end;
     }
-    return add_part(s, behaviour, piece.begin + at, piece.begin + piece.size, c->invert);
+    return tokenizer_pre_add_part(s, behaviour, piece.begin + at, piece.begin + piece.size,
+                                  c->invert);
 }
 
 typedef bool (*character_test)(uint32_t c);
@@ -90,17 +93,17 @@ static bool split_class(splitter *s, character_test test, mh_split_behaviour beh
     for (size_t length; at < end; at += length) {
         if (!test(mh_utf8_decode(s->text + at, &length)))
             continue;
-        if (!add_part(s, behaviour, begin, at, false) ||
-            !add_part(s, behaviour, at, at + length, true))
+        if (!tokenizer_pre_add_part(s, behaviour, begin, at, false) ||
+            !tokenizer_pre_add_part(s, behaviour, at, at + length, true))
             return false;
         begin = at + length;
     }
-    return add_part(s, behaviour, begin, end, false);
+    return tokenizer_pre_add_part(s, behaviour, begin, end, false);
 }
 
 static bool is_white(uint32_t c) { return mh_is_white(c); }
 static bool is_number(uint32_t c) { return mh_is_number(c); }
-static bool is_punctuation(uint32_t c) { return mh_is_punctuation(c); }
+static bool tokenizer_pre_is_punctuation(uint32_t c) { return mh_is_punctuation(c); }
 
 // Whitespace removed, punctuation isolated, in one pass.
 static bool split_bert(splitter *s, mh_chunk piece)
@@ -153,7 +156,8 @@ static bool split_piece(splitter *s, const mh_component *c, mh_chunk piece)
     case MH_SPLIT_WHITESPACE_SPLIT:
         return split_class(s, is_white, MH_SPLIT_REMOVED, piece);
     case MH_SPLIT_PUNCTUATION:
-        return split_class(s, is_punctuation, (mh_split_behaviour)c->behaviour, piece);
+        return split_class(s, tokenizer_pre_is_punctuation, (mh_split_behaviour)c->behaviour,
+                           piece);
     case MH_SPLIT_METASPACE:
         if (c->split) // at the replacement, with what follows it
             return split_pattern(s, c, MH_PATTERN_LITERAL, piece);
@@ -168,7 +172,7 @@ static bool split_piece(splitter *s, const mh_component *c, mh_chunk piece)
 
 // ---- components that change the text --------------------------------------------------------
 
-static bool starts_with(mh_text text, mh_text prefix)
+static bool tokenizer_pre_starts_with(mh_text text, mh_text prefix)
 {
     return text.size >= prefix.size && memcmp(text.bytes, prefix.bytes, prefix.size) == 0;
 }
@@ -200,8 +204,9 @@ static mh_text front_of(const mh_tokenizer *t, const mh_component *c, const mh_a
     const mh_text text = {from->text.data + piece.begin, piece.size}, none = {"", 0};
     const mh_text space = {" ", 1}, mark = mh_span_text(t, c->text);
     if (c->kind == MH_SPLIT_BYTE_LEVEL)
-        return starts_with(text, space) ? none : space;
-    if (c->prepend == MH_PREPEND_NEVER || starts_with(text, space) || starts_with(text, mark))
+        return tokenizer_pre_starts_with(text, space) ? none : space;
+    if (c->prepend == MH_PREPEND_NEVER || tokenizer_pre_starts_with(text, space) ||
+        tokenizer_pre_starts_with(text, mark))
         return none;
     bool first = mh_aligned_range(from, piece.begin).from == 0;
     return first || c->prepend == MH_PREPEND_ALWAYS ? mark : none;

@@ -111,7 +111,8 @@ static mh_status place_names(reader *r)
 }
 
 // Decodes byte-level characters to bytes.
-static mh_status decode_name(reader *r, const char *name, size_t size, mh_buffer *bytes)
+static mh_status tokenizer_read_decode_name(reader *r, const char *name, size_t size,
+                                            mh_buffer *bytes)
 {
     bytes->size = 0;
     for (size_t at = 0, length; at < size; at += length) {
@@ -135,7 +136,7 @@ static mh_status add_token(reader *r, size_t id)
         return mh_tokenizer_add(r->context, r->tokenizer, n->kind, n->name, n->size)
                    ? MH_OK
                    : MH_ERROR_MEMORY;
-    mh_status status = decode_name(r, n->name, n->size, &r->left);
+    mh_status status = tokenizer_read_decode_name(r, n->name, n->size, &r->left);
     if (status != MH_OK)
         return status;
     return mh_tokenizer_add(r->context, r->tokenizer, n->kind, r->left.data, r->left.size)
@@ -143,7 +144,7 @@ static mh_status add_token(reader *r, size_t id)
                : MH_ERROR_MEMORY;
 }
 
-static mh_status add_tokens(reader *r)
+static mh_status tokenizer_read_add_tokens(reader *r)
 {
     for (size_t id = 0; id < r->name_count; id++) {
         mh_status status = add_token(r, id);
@@ -178,7 +179,7 @@ static mh_status find_specials(reader *r)
 // ---- merges ---------------------------------------------------------------------------------
 
 // "left right" or ["left", "right"]; the parts are borrowed.
-static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
+static bool tokenizer_read_split_merge(const json_t *merge, mh_text *left, mh_text *right)
 {
     const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
     if (json_is_array(merge)) {
@@ -196,7 +197,7 @@ static bool split_merge(const json_t *merge, mh_text *left, mh_text *right)
 
 static mh_status find_part(reader *r, size_t rank, mh_text name, mh_buffer *bytes, uint32_t *id)
 {
-    mh_status status = decode_name(r, name.bytes, name.size, bytes);
+    mh_status status = tokenizer_read_decode_name(r, name.bytes, name.size, bytes);
     size_t found = status == MH_OK ? mh_tokenizer_find(r->tokenizer, bytes->data, bytes->size) : 0;
     if (found == SIZE_MAX)
         return FAIL(r, "merge %zu: %s is not a token of text", rank,
@@ -209,7 +210,7 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
 {
     mh_text left, right;
     mh_merge m;
-    if (!split_merge(merge, &left, &right))
+    if (!tokenizer_read_split_merge(merge, &left, &right))
         return FAIL(r, "merge %zu: found %s, expected two tokens with a space between", rank,
                     mh_json_describe(merge).text);
     mh_status status = find_part(r, rank, left, &r->left, &m.left);
@@ -227,7 +228,7 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
     return mh_tokenizer_add_merge(r->context, r->tokenizer, m) ? MH_OK : MH_ERROR_MEMORY;
 }
 
-static mh_status add_merges(reader *r)
+static mh_status tokenizer_read_add_merges(reader *r)
 {
     size_t rank;
     json_t *merge;
@@ -245,7 +246,7 @@ static mh_status add_merges(reader *r)
 
 // ---- the whole ------------------------------------------------------------------------------
 
-static mh_status finish(reader *r)
+static mh_status tokenizer_read_finish(reader *r)
 {
     mh_status status = mh_build_own(r->context, r->tokenizer);
     if (status != MH_ERROR_FORMAT)
@@ -273,12 +274,12 @@ static mh_status read_tree(reader *r, json_t *root)
     r->tokenizer = mh_tokenizer_create(r->context);
     status = r->tokenizer ? place_names(r) : MH_ERROR_MEMORY;
     if (status == MH_OK)
-        status = add_tokens(r);
+        status = tokenizer_read_add_tokens(r);
     if (status == MH_OK)
         status = find_specials(r);
     if (status == MH_OK)
-        status = add_merges(r);
-    return status == MH_OK ? finish(r) : status;
+        status = tokenizer_read_add_merges(r);
+    return status == MH_OK ? tokenizer_read_finish(r) : status;
 }
 
 mh_status mh_tokenizer_json_tree(const mh_source *source, json_t **root)

@@ -93,7 +93,7 @@ static bool is_keyword(const char *allowed)
            strcmp(allowed, TRUE_TEXT) == 0;
 }
 
-static bool matches(const json_t *value, const char *allowed)
+static bool tokenizer_rules_matches(const json_t *value, const char *allowed)
 {
     if (allowed == NULL)
         return false;
@@ -105,7 +105,8 @@ static bool matches(const json_t *value, const char *allowed)
 static mh_status check_value(const mh_source *source, const char *where, const rule *r,
                              const json_t *value)
 {
-    if (!r->allowed[0] || matches(value, r->allowed[0]) || matches(value, r->allowed[1]))
+    if (!r->allowed[0] || tokenizer_rules_matches(value, r->allowed[0]) ||
+        tokenizer_rules_matches(value, r->allowed[1]))
         return MH_OK;
     mh_quoted expected = mh_quote_string(r->allowed[0]);
     return mh_source_fail(source, MH_ERROR_FORMAT, "%s%s: found %s, expected %s", where, r->member,

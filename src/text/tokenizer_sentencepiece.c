@@ -148,8 +148,8 @@ static mh_status place_pieces(const mh_build *b, const mh_sp_model *model)
 
 // ---- components -----------------------------------------------------------------------------
 
-static mh_status add(const mh_build *b, mh_component_list *list, mh_component c, const char *text,
-                     const char *content)
+static mh_status tokenizer_sentencepiece_add(const mh_build *b, mh_component_list *list,
+                                             mh_component c, const char *text, const char *content)
 {
     mh_status status = MH_OK;
     if (text)
@@ -167,20 +167,27 @@ mh_status mh_sp_build_components(const mh_build *b, const mh_sp_model *model)
         b, mh_charsmap_read(b->source->context, b->t, (const unsigned char *)model->charsmap.bytes,
                             model->charsmap.size));
     if (status == MH_OK && model->charsmap.size > 0)
-        status = add(b, n, (mh_component){.kind = MH_NORMALIZE_PRECOMPILED, .longest = true}, NULL,
-                     NULL);
+        status = tokenizer_sentencepiece_add(
+            b, n, (mh_component){.kind = MH_NORMALIZE_PRECOMPILED, .longest = true}, NULL, NULL);
     if (status == MH_OK && model->single_spaces)
-        status = add(b, n, (mh_component){.kind = MH_NORMALIZE_SPACES}, NULL, NULL);
+        status = tokenizer_sentencepiece_add(b, n, (mh_component){.kind = MH_NORMALIZE_SPACES},
+                                             NULL, NULL);
     const char *mark = model->escape_spaces ? SPACE_MARK : " ";
     if (status == MH_OK && model->dummy_prefix)
-        status = add(b, n, (mh_component){.kind = MH_NORMALIZE_PREPEND, .first = true}, mark, NULL);
+        status = tokenizer_sentencepiece_add(
+            b, n, (mh_component){.kind = MH_NORMALIZE_PREPEND, .first = true}, mark, NULL);
     if (status == MH_OK && model->escape_spaces)
-        status = add(b, n, (mh_component){.kind = MH_NORMALIZE_REPLACE}, " ", SPACE_MARK);
-    CHECK(status, add(b, d, (mh_component){.kind = MH_DECODE_REPLACE}, SPACE_MARK, " "));
-    CHECK(status, add(b, d, (mh_component){.kind = MH_DECODE_BYTE_FALLBACK}, NULL, NULL));
-    CHECK(status, add(b, d, (mh_component){.kind = MH_DECODE_FUSE}, NULL, NULL));
+        status = tokenizer_sentencepiece_add(b, n, (mh_component){.kind = MH_NORMALIZE_REPLACE},
+                                             " ", SPACE_MARK);
+    CHECK(status, tokenizer_sentencepiece_add(b, d, (mh_component){.kind = MH_DECODE_REPLACE},
+                                              SPACE_MARK, " "));
+    CHECK(status, tokenizer_sentencepiece_add(b, d, (mh_component){.kind = MH_DECODE_BYTE_FALLBACK},
+                                              NULL, NULL));
+    CHECK(status,
+          tokenizer_sentencepiece_add(b, d, (mh_component){.kind = MH_DECODE_FUSE}, NULL, NULL));
     if (status == MH_OK && (model->dummy_prefix || model->single_spaces))
-        status = add(b, d, (mh_component){.kind = MH_DECODE_STRIP, .start = 1}, " ", NULL);
+        status = tokenizer_sentencepiece_add(
+            b, d, (mh_component){.kind = MH_DECODE_STRIP, .start = 1}, " ", NULL);
     return status;
 }
 

@@ -119,7 +119,8 @@ static size_t trailing_spaces(mh_text text)
     return count;
 }
 
-static uint32_t forward(mh_text text, uint32_t at, uint32_t end, size_t characters)
+static uint32_t tokenizer_sequence_forward(mh_text text, uint32_t at, uint32_t end,
+                                           size_t characters)
 {
     for (; at < end && characters > 0; characters--) {
         do
@@ -129,7 +130,8 @@ static uint32_t forward(mh_text text, uint32_t at, uint32_t end, size_t characte
     return at;
 }
 
-static uint32_t backward(mh_text text, uint32_t at, uint32_t begin, size_t characters)
+static uint32_t tokenizer_sequence_backward(mh_text text, uint32_t at, uint32_t begin,
+                                            size_t characters)
 {
     for (; at > begin && characters > 0; characters--) {
         do
@@ -149,15 +151,15 @@ static size_t count_bytes(mh_text key, bool leading)
 }
 
 // Takes the whitespace of a token, whose text is given, off its range.
-static void trim(const mh_tokenizer *t, mh_text original, mh_text token, bool bytes, bool first,
-                 mh_range *range)
+static void tokenizer_sequence_trim(const mh_tokenizer *t, mh_text original, mh_text token,
+                                    bool bytes, bool first, mh_range *range)
 {
     size_t leading = bytes ? count_bytes(token, true) : leading_spaces(token);
     size_t trailing = bytes ? count_bytes(token, false) : trailing_spaces(token);
     if (leading == 1 && t->parts.trim_prefix && (first || range->from == 0))
         leading = 0; // that space was put in front
-    range->from = forward(original, range->from, range->to, leading);
-    range->to = backward(original, range->to, range->from, trailing);
+    range->from = tokenizer_sequence_forward(original, range->from, range->to, leading);
+    range->to = tokenizer_sequence_backward(original, range->to, range->from, trailing);
 }
 
 // ---- the model ------------------------------------------------------------------------------
@@ -185,8 +187,9 @@ static mh_range original_range(const mh_aligned *a, mh_model_token token)
     return (mh_range){mh_aligned_range(a, token.begin).from, mh_aligned_range(a, token.end - 1).to};
 }
 
-static bool add_tokens(mh_context *context, const mh_tokenizer *t, mh_text original, mh_chunk piece,
-                       size_t number, mh_encode_scratch *s, mh_sequence *to)
+static bool tokenizer_sequence_add_tokens(mh_context *context, const mh_tokenizer *t,
+                                          mh_text original, mh_chunk piece, size_t number,
+                                          mh_encode_scratch *s, mh_sequence *to)
 {
     const mh_model_output *m = &s->model;
     const mh_text added = {s->text.text.data + piece.begin, piece.size};
@@ -198,11 +201,11 @@ static bool add_tokens(mh_context *context, const mh_tokenizer *t, mh_text origi
         const size_t id = (size_t)m->tokens[i].id;
         mh_text key = {mh_token_bytes(t, id), t->tokens[id].size};
         if (t->parts.trim)
-            trim(t, original,
-                 piece.id >= 0 ? added
-                 : bytes       ? key
-                               : mh_token_name(t, id),
-                 bytes, to->count == 0, &range);
+            tokenizer_sequence_trim(t, original,
+                                    piece.id >= 0 ? added
+                                    : bytes       ? key
+                                                  : mh_token_name(t, id),
+                                    bytes, to->count == 0, &range);
         to->tokens[to->count++] =
             (mh_sequence_token){m->tokens[i].id, range.from, range.to, (int32_t)number};
     }
@@ -239,7 +242,7 @@ mh_status mh_encode_sequence(mh_context *context, const mh_tokenizer *t,
                     : MH_ERROR_MEMORY;
         else
             status = run_model(context, t, bytes, piece.begin, &s->model);
-        if (status == MH_OK && !add_tokens(context, t, text, piece, i, s, to))
+        if (status == MH_OK && !tokenizer_sequence_add_tokens(context, t, text, piece, i, s, to))
             status = MH_ERROR_MEMORY;
         if (status != MH_OK)
             return status;

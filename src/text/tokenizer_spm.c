@@ -45,7 +45,7 @@ static mh_status broken(const message *m)
 }
 
 // The next field; the message must not be at its end.
-static mh_status read_field(message *m, field *f)
+static mh_status tokenizer_spm_read_field(message *m, field *f)
 {
     uint64_t key, size;
     if (!read_varint(m, &key))
@@ -67,7 +67,7 @@ static mh_status read_field(message *m, field *f)
     return MH_OK;
 }
 
-static mh_text text_of(const field *f)
+static mh_text tokenizer_spm_text_of(const field *f)
 {
     return (mh_text){(const char *)f->bytes.at, (size_t)(f->bytes.end - f->bytes.at)};
 }
@@ -79,12 +79,12 @@ static mh_status read_piece(message m, mh_sp_model *model)
     mh_sp_piece piece = {.name = {"", 0}, .type = MH_SP_NORMAL};
     while (m.at < m.end) {
         field f;
-        mh_status status = read_field(&m, &f);
+        mh_status status = tokenizer_spm_read_field(&m, &f);
         if (status != MH_OK)
             return status;
         uint32_t bits = (uint32_t)f.value;
         if (f.number == 1 && f.type == BYTES)
-            piece.name = text_of(&f);
+            piece.name = tokenizer_spm_text_of(&f);
         else if (f.number == 2 && f.type == FOUR_BYTES)
             memcpy(&piece.score, &bits, sizeof piece.score);
         else if (f.number == 3 && f.type == VARINT)
@@ -105,7 +105,7 @@ static mh_status read_trainer(message m, mh_sp_model *model)
     uint64_t kind = 1;
     while (m.at < m.end) {
         field f;
-        mh_status status = read_field(&m, &f);
+        mh_status status = tokenizer_spm_read_field(&m, &f);
         if (status != MH_OK)
             return status;
         if (f.number == 3 && f.type == VARINT)
@@ -124,11 +124,11 @@ static mh_status read_normalizer(message m, mh_sp_model *model)
 {
     while (m.at < m.end) {
         field f;
-        mh_status status = read_field(&m, &f);
+        mh_status status = tokenizer_spm_read_field(&m, &f);
         if (status != MH_OK)
             return status;
         if (f.number == 2 && f.type == BYTES)
-            model->charsmap = text_of(&f);
+            model->charsmap = tokenizer_spm_text_of(&f);
         else if (f.number == 3 && f.type == VARINT)
             model->dummy_prefix = f.value != 0;
         else if (f.number == 4 && f.type == VARINT)
@@ -149,7 +149,7 @@ mh_status mh_sp_read(const mh_source *source, mh_sp_model *model)
         return FAIL(source, "the file is empty, expected a SentencePiece model");
     while (status == MH_OK && m.at < m.end) {
         field f;
-        status = read_field(&m, &f);
+        status = tokenizer_spm_read_field(&m, &f);
         if (status != MH_OK || f.type != BYTES)
             continue;
         if (f.number == 1)

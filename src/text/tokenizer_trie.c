@@ -13,7 +13,7 @@ typedef struct range { // of the keys below a node
     size_t begin, end;
 } range;
 
-static int compare_keys(const void *a, const void *b)
+static int tokenizer_trie_compare_keys(const void *a, const void *b)
 {
     const mh_trie_key *x = a, *y = b;
     size_t least = x->size < y->size ? x->size : y->size;
@@ -71,7 +71,7 @@ bool mh_trie_build(mh_context *context, mh_trie *trie, mh_trie_key *keys, size_t
     range *ranges = NULL;
     size_t capacity = 0;
     if (count > 1)
-        qsort(keys, count, sizeof *keys, compare_keys);
+        qsort(keys, count, sizeof *keys, tokenizer_trie_compare_keys);
     bool built = mh_grow(context, &trie->nodes, &trie->capacity, 1, sizeof *trie->nodes) &&
                  mh_grow(context, &ranges, &capacity, 1, sizeof *ranges);
     if (built) {

@@ -62,8 +62,9 @@ static int32_t id_of(const mh_tokenizer *t, uint32_t piece)
 
 // Unknown characters: a token that is the text of several of them, their bytes, or the unknown
 // token.
-static mh_status add_unknown(mh_context *context, const mh_tokenizer *t, const char *text,
-                             size_t begin, size_t end, size_t origin, mh_model_output *out)
+static mh_status tokenizer_unigram_add_unknown(mh_context *context, const mh_tokenizer *t,
+                                               const char *text, size_t begin, size_t end,
+                                               size_t origin, mh_model_output *out)
 {
     size_t length = 0;
     int32_t id;
@@ -130,7 +131,7 @@ mh_status mh_unigram_encode(mh_context *context, const mh_tokenizer *t, const ch
         if (is_unknown(t, piece)) {
             while (end < size && is_unknown(t, best[end].piece))
                 end = best[end].begin;
-            status = add_unknown(context, t, text, at, end, origin, out);
+            status = tokenizer_unigram_add_unknown(context, t, text, at, end, origin, out);
         } else if (!mh_model_add(context, out, id_of(t, piece), origin + at, origin + end)) {
             status = MH_ERROR_MEMORY;
         }

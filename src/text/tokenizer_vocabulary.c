@@ -41,7 +41,7 @@ static mh_status add_pre_tokenizer(const mh_build *b, const char *name)
                           mh_quote_string(name).text);
 }
 
-static mh_status add_merges(const mh_build *b, const mh_vocabulary *v)
+static mh_status tokenizer_vocabulary_add_merges(const mh_build *b, const mh_vocabulary *v)
 {
     mh_status status = MH_OK;
     for (size_t i = 0; status == MH_OK && i < v->merge_count; i++) {
@@ -74,7 +74,7 @@ static mh_status add_byte_level(const mh_build *b, const mh_vocabulary *v)
         if (v->tokens[id].size > 0)
             status = mh_build_token(b, (int64_t)id, v->tokens[id]);
     CHECK(status, mh_build_vocabulary(b));
-    CHECK(status, add_merges(b, v));
+    CHECK(status, tokenizer_vocabulary_add_merges(b, v));
     for (size_t id = 0; status == MH_OK && id < v->count; id++) {
         int type = type_of(v, id);
         if ((type == MH_SP_CONTROL || type == MH_SP_USER_DEFINED) && v->tokens[id].size > 0)
@@ -123,7 +123,7 @@ static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
 
 // ---- both -----------------------------------------------------------------------------------
 
-static mh_status check(const mh_build *b, const mh_vocabulary *v)
+static mh_status tokenizer_vocabulary_check(const mh_build *b, const mh_vocabulary *v)
 {
     const struct {
         const char *name;
@@ -142,10 +142,10 @@ static mh_status check(const mh_build *b, const mh_vocabulary *v)
     return MH_OK;
 }
 
-static mh_status build(const mh_build *b, const mh_vocabulary *v)
+static mh_status tokenizer_vocabulary_build(const mh_build *b, const mh_vocabulary *v)
 {
     mh_tokenizer *t = b->t;
-    mh_status status = check(b, v);
+    mh_status status = tokenizer_vocabulary_check(b, v);
     CHECK(status, v->model == MH_VOCABULARY_LLAMA ? add_llama(b, v) : add_byte_level(b, v));
     CHECK(status, mh_build_templates(b, v->add_bos ? v->bos : -1, v->add_eos ? v->eos : -1,
                                      v->add_bos ? v->bos : -1, 1));
@@ -181,7 +181,7 @@ mh_status mh_tokenizer_from_vocabulary(mh_context *context, const char *name,
             v->tokens ? v->count : 0, MH_TOKENS_MAX);
     const mh_source source = {.context = context, .name = name};
     const mh_build b = {&source, mh_tokenizer_create(context)};
-    status = b.t ? build(&b, v) : MH_ERROR_MEMORY;
+    status = b.t ? tokenizer_vocabulary_build(&b, v) : MH_ERROR_MEMORY;
     if (status == MH_OK)
         *tokenizer = b.t;
     else

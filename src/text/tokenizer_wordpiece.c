@@ -16,8 +16,8 @@ static bool is_longer(const char *text, size_t size, size_t characters)
     return count > characters;
 }
 
-static mh_status add_unknown(mh_context *context, const mh_tokenizer *t, size_t begin, size_t end,
-                             mh_model_output *out)
+static mh_status tokenizer_wordpiece_add_unknown(mh_context *context, const mh_tokenizer *t,
+                                                 size_t begin, size_t end, mh_model_output *out)
 {
     if (t->parts.unk < 0)
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
@@ -32,14 +32,14 @@ mh_status mh_wordpiece_encode(mh_context *context, const mh_tokenizer *t, const 
     const mh_components *parts = &t->parts;
     size_t before = out->count;
     if (is_longer(text, size, parts->max_chars))
-        return add_unknown(context, t, origin, origin + size, out);
+        return tokenizer_wordpiece_add_unknown(context, t, origin, origin + size, out);
     for (size_t at = 0, length; at < size; at += length) {
         uint32_t node = at == 0 ? 0 : parts->continuing, id = UINT32_MAX;
         if (at == 0 || parts->prefix.size == 0 || node != MH_NO_NODE)
             id = mh_trie_longest(&parts->trie, node, text + at, size - at, &length);
         if (id == UINT32_MAX) {
             out->count = before;
-            return add_unknown(context, t, origin, origin + size, out);
+            return tokenizer_wordpiece_add_unknown(context, t, origin, origin + size, out);
         }
         if (!mh_model_add(context, out, (int32_t)id, origin + at, origin + at + length))
             return MH_ERROR_MEMORY;
@@ -52,6 +52,6 @@ mh_status mh_wordlevel_encode(mh_context *context, const mh_tokenizer *t, const 
 {
     size_t id = mh_tokenizer_find(t, text, size);
     if (id == SIZE_MAX)
-        return add_unknown(context, t, origin, origin + size, out);
+        return tokenizer_wordpiece_add_unknown(context, t, origin, origin + size, out);
     return mh_model_add(context, out, (int32_t)id, origin, origin + size) ? MH_OK : MH_ERROR_MEMORY;
 }

@@ -21,7 +21,7 @@ static class word_class_of(uint32_t c)
 }
 
 // The end of the run of characters of a class, at most `most` of them.
-static size_t skip(const char *text, size_t size, size_t at, class wanted, size_t most)
+static size_t words_skip(const char *text, size_t size, size_t at, class wanted, size_t most)
 {
     for (size_t length; at < size && most > 0; at += length, most--)
         if (word_class_of(mh_utf8_decode(text + at, &length)) != wanted)
@@ -38,7 +38,7 @@ static bool is_letter(const char *text, size_t size, size_t at)
 static size_t letters(const char *text, size_t size, size_t at)
 {
     for (;;) {
-        at = skip(text, size, at, LETTER, SIZE_MAX);
+        at = words_skip(text, size, at, LETTER, SIZE_MAX);
         size_t after = at;
         if (at < size && text[at] == '\'')
             after = at + 1;
@@ -52,7 +52,7 @@ static size_t letters(const char *text, size_t size, size_t at)
 
 static size_t word_whitespace(const char *text, size_t size)
 {
-    size_t end = skip(text, size, 0, WHITESPACE, SIZE_MAX);
+    size_t end = words_skip(text, size, 0, WHITESPACE, SIZE_MAX);
     return end < size && end > 1 ? end - 1 : end; // the last one belongs to the next word
 }
 
@@ -63,9 +63,9 @@ size_t mh_word_length(const char *text, size_t size)
     case LETTER:
         return letters(text, size, at);
     case DIGIT:
-        return skip(text, size, at, DIGIT, 3);
+        return words_skip(text, size, at, DIGIT, 3);
     case OTHER:
-        return skip(text, size, at, OTHER, SIZE_MAX);
+        return words_skip(text, size, at, OTHER, SIZE_MAX);
     default:
         return word_whitespace(text, size);
     }

@@ -22,7 +22,7 @@ size_t mh_target_tokens(const mh_dataset *examples, const uint32_t *which, size_
 }
 
 // Copies a sentence, sets its positions and the start of the next one.
-static void put(mh_ids side, int32_t *ids, int32_t *positions, int64_t *starts, size_t b)
+static void batch_rows_put(mh_ids side, int32_t *ids, int32_t *positions, int64_t *starts, size_t b)
 {
     const size_t first = (size_t)starts[b];
     memcpy(ids + first, side.ids, side.count * sizeof *ids);
@@ -49,8 +49,9 @@ mh_status mh_batch_rows_fill(mh_context *context, const mh_dataset *examples, co
     for (size_t b = 0; b < count; b++) {
         const mh_ids target = mh_dataset_target(examples, which[b]);
         const size_t first = (size_t)target_starts[b];
-        put(mh_dataset_source(examples, which[b]), source, source_positions, source_starts, b);
-        put(target, wanted, target_positions, target_starts, b);
+        batch_rows_put(mh_dataset_source(examples, which[b]), source, source_positions,
+                       source_starts, b);
+        batch_rows_put(target, wanted, target_positions, target_starts, b);
         given[first] = bos;
         memcpy(given + first + 1, target.ids, (target.count - 1) * sizeof *given);
     }

@@ -32,7 +32,7 @@ static size_t length_of(const planning *p, size_t side)
     return p->examples->starts[side + 1] - p->examples->starts[side];
 }
 
-static mh_status allocate(mh_context *context, planning *p)
+static mh_status batches_allocate(mh_context *context, planning *p)
 {
     size_t n = p->n, words, size;
     for (size_t side = 0; side < 2 * n; side++)
@@ -123,7 +123,7 @@ mh_status mh_batches_plan(mh_context *context, const mh_dataset *examples,
                        "batches: found %zu examples, expected 1 to 4294967294", p.n);
     if (options->tokens == 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "batches: a batch of 0 tokens, expected more");
-    mh_status status = allocate(context, &p);
+    mh_status status = batches_allocate(context, &p);
     if (!status) {
         count_up(p.order, p.n);
         mh_shuffle(options->seed, 2 * epoch, p.order, p.n, p.n);

@@ -43,7 +43,7 @@ static void write_field(const mh_progress *progress, size_t i, char text[TEXT])
         snprintf(text, TEXT, "%" PRIu64, *(const uint64_t *)place);
 }
 
-static bool read_field(const char *text, mh_progress *progress, size_t i)
+static bool checkpoint_read_field(const char *text, mh_progress *progress, size_t i)
 {
     void *place = (char *)progress + fields[i].place;
     if (!text && !strcmp(fields[i].name, "best_loss")) // the first checkpoints had none
@@ -83,8 +83,8 @@ typedef struct reading {
     mh_verified verified;
 } reading;
 
-static mh_status open_file(mh_context *context, const char *directory, const char *name,
-                           char path[MH_PATH_BYTES], reading *r)
+static mh_status checkpoint_open_file(mh_context *context, const char *directory, const char *name,
+                                      char path[MH_PATH_BYTES], reading *r)
 {
     r->source = (mh_source){.context = context, .name = path};
     mh_status status = mh_path_join(context, directory, name, path);
@@ -161,7 +161,7 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
 static mh_status read_progress(const reading *r, mh_progress *progress)
 {
     for (size_t i = 0; i < FIELDS; i++)
-        if (!read_field(mh_tensor_file_metadata(r->file, fields[i].name), progress, i))
+        if (!checkpoint_read_field(mh_tensor_file_metadata(r->file, fields[i].name), progress, i))
             return mh_source_fail(&r->source, MH_ERROR_FORMAT, "\"%s\": expected a number",
                                   fields[i].name);
     return MH_OK;
@@ -173,7 +173,7 @@ mh_status mh_checkpoint_load(mh_context *context, const char *directory,
 {
     char path[MH_PATH_BYTES];
     reading r = {.file = NULL};
-    mh_status status = open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
+    mh_status status = checkpoint_open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
     if (!status)
         status = check_format(&r);
     if (!status)
@@ -195,7 +195,7 @@ mh_status mh_checkpoint_setting(mh_context *context, const char *directory, cons
 {
     char path[MH_PATH_BYTES];
     reading r = {.file = NULL};
-    mh_status status = open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
+    mh_status status = checkpoint_open_file(context, directory, MH_CHECKPOINT_NAME, path, &r);
     if (!status)
         status = check_format(&r);
     const char *text = status ? NULL : mh_tensor_file_metadata(r.file, name);
@@ -234,7 +234,7 @@ static mh_status add_snapshot(mh_context *context, const char *directory, uint64
     uint64_t found = 0;
     reading r = {.file = NULL};
     name_snapshot(number, average, name);
-    mh_status status = open_file(context, directory, name, path, &r);
+    mh_status status = checkpoint_open_file(context, directory, name, path, &r);
     const char *text = status ? NULL : mh_tensor_file_metadata(r.file, "number");
     if (!status && (!text || !mh_whole_parse(text, &found) || found != number))
         status = mh_source_fail(&r.source, MH_ERROR_FORMAT,

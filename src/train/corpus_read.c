@@ -15,7 +15,7 @@ typedef struct reading {
     bool csv;     // no tab since the first line: reported once
 } reading;
 
-static void tell(reading *r, const mh_line_reader *file, size_t line)
+static void corpus_read_tell(reading *r, const mh_line_reader *file, size_t line)
 {
     r->corpus->bad_lines++;
     if (r->files->bad_line && !(r->csv && line > 1))
@@ -24,7 +24,7 @@ static void tell(reading *r, const mh_line_reader *file, size_t line)
 
 // ---- one side of a pair -------------------------------------------------------------------
 
-static mh_text trim(mh_text text) // valid UTF-8
+static mh_text corpus_read_trim(mh_text text) // valid UTF-8
 {
     size_t length;
     while (text.size > 0 && mh_is_space(mh_utf8_decode(text.bytes, &length))) {
@@ -51,13 +51,13 @@ static bool take_side(reading *r, const char *which, mh_text *side)
                  valid, (unsigned char)side->bytes[valid]);
         return false;
     }
-    *side = trim(*side);
+    *side = corpus_read_trim(*side);
     if (side->size == 0)
         snprintf(r->why, sizeof r->why, "the %s is empty", which);
     return side->size > 0;
 }
 
-static bool take_line(reading *r, const mh_line *line)
+static bool corpus_read_take_line(reading *r, const mh_line *line)
 {
     if (line->too_long)
         snprintf(r->why, sizeof r->why, "more than %d bytes", MH_LINE_MAX);
@@ -73,7 +73,7 @@ static bool looks_like_csv(const mh_line *line)
 
 static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *target)
 {
-    if (!take_line(r, line))
+    if (!corpus_read_take_line(r, line))
         return false;
     const char *end = line->bytes + line->size, *tab = memchr(line->bytes, '\t', line->size);
     if (!tab) {
@@ -100,7 +100,7 @@ static mh_status read_tsv(reading *r, mh_line_reader *file)
         if (split(r, &line, &source, &target))
             status = mh_corpus_add(r->context, r->corpus, source, target, line.number);
         else
-            tell(r, file, line.number);
+            corpus_read_tell(r, file, line.number);
         if (status)
             break;
     }
@@ -112,16 +112,16 @@ static mh_status read_tsv(reading *r, mh_line_reader *file)
 static bool take_file_line(reading *r, const char *which, const mh_line *line, mh_text *side)
 {
     *side = (mh_text){line->bytes, line->size};
-    return take_line(r, line) && take_side(r, which, side);
+    return corpus_read_take_line(r, line) && take_side(r, which, side);
 }
 
 static mh_status take_both(reading *r, const mh_line_reader files[2], const mh_line lines[2])
 {
     mh_text source, target;
     if (!take_file_line(r, "source", &lines[0], &source))
-        tell(r, &files[0], lines[0].number);
+        corpus_read_tell(r, &files[0], lines[0].number);
     else if (!take_file_line(r, "target", &lines[1], &target))
-        tell(r, &files[1], lines[1].number);
+        corpus_read_tell(r, &files[1], lines[1].number);
     else
         return mh_corpus_add(r->context, r->corpus, source, target, lines[0].number);
     return MH_OK;

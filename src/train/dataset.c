@@ -54,8 +54,8 @@ static mh_status keep_pair(tokenising *t, const size_t lengths[2])
     return MH_OK;
 }
 
-static void tell(const mh_corpus *corpus, size_t i, const size_t lengths[2], size_t max_length,
-                 mh_bad_line_fn left_out, void *user)
+static void dataset_tell(const mh_corpus *corpus, size_t i, const size_t lengths[2],
+                         size_t max_length, mh_bad_line_fn left_out, void *user)
 {
     char why[128];
     if (!left_out)
@@ -79,7 +79,7 @@ static mh_status tokenise(tokenising *t, const mh_corpus *corpus, size_t max_len
             status = keep_pair(t, lengths);
         } else if (!status) {
             e->left_out++;
-            tell(corpus, i, lengths, max_length, left_out, user);
+            dataset_tell(corpus, i, lengths, max_length, left_out, user);
         }
         if (status)
             return status;

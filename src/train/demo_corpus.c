@@ -27,7 +27,7 @@ static void shuffle_stacks(stacks *s, const mh_numbers_options *options)
 }
 
 // The next number, of the class whose turn it is or the next one that has any left.
-static uint32_t take(stacks *s)
+static uint32_t demo_corpus_take(stacks *s)
 {
     static const unsigned char classes[8] = {2, 1, 2, 0, 2, 1, 2, 2};
     size_t c = classes[s->turn++ % 8];
@@ -36,7 +36,7 @@ static uint32_t take(stacks *s)
     return s->numbers[class_begins[c] + s->taken[c]++];
 }
 
-static mh_status add(mh_context *context, mh_corpus *corpus, uint32_t n)
+static mh_status demo_corpus_add(mh_context *context, mh_corpus *corpus, uint32_t n)
 {
     char french[MH_NUMBER_TEXT], english[MH_NUMBER_TEXT];
     mh_numbers_pair(n, french, english);
@@ -45,18 +45,18 @@ static mh_status add(mh_context *context, mh_corpus *corpus, uint32_t n)
 }
 
 // A corpus of the numbers below `all` and a given number of others.
-static mh_status make(mh_context *context, stacks *s, uint32_t all, size_t others,
-                      mh_corpus *corpus)
+static mh_status demo_corpus_make(mh_context *context, stacks *s, uint32_t all, size_t others,
+                                  mh_corpus *corpus)
 {
     mh_status status = mh_corpus_begin(context, "numbers", corpus);
     for (uint32_t n = 0; n < all && !status; n++)
-        status = add(context, corpus, n);
+        status = demo_corpus_add(context, corpus, n);
     for (size_t i = 0; i < others && !status; i++)
-        status = add(context, corpus, take(s));
+        status = demo_corpus_add(context, corpus, demo_corpus_take(s));
     return status ? status : mh_corpus_end(context, corpus);
 }
 
-static mh_status check(mh_context *context, const mh_numbers_options *options)
+static mh_status demo_corpus_check(mh_context *context, const mh_numbers_options *options)
 {
     size_t training = options->training, held_out = options->held_out;
     if (training < MH_NUMBERS_ALL || held_out < 1 || training > MH_NUMBERS ||
@@ -74,16 +74,17 @@ mh_status mh_numbers_corpora(mh_context *context, const mh_numbers_options *opti
     const size_t size = MH_NUMBERS * sizeof(uint32_t);
     stacks s = {0};
     *training = *held_out = (mh_corpus){0};
-    mh_status status = check(context, options);
+    mh_status status = demo_corpus_check(context, options);
     if (status)
         return status;
     s.numbers = mh_alloc(context, size);
     if (!s.numbers)
         return MH_ERROR_MEMORY;
     shuffle_stacks(&s, options);
-    status = make(context, &s, 0, options->held_out, held_out);
+    status = demo_corpus_make(context, &s, 0, options->held_out, held_out);
     if (!status)
-        status = make(context, &s, MH_NUMBERS_ALL, options->training - MH_NUMBERS_ALL, training);
+        status = demo_corpus_make(context, &s, MH_NUMBERS_ALL, options->training - MH_NUMBERS_ALL,
+                                  training);
     if (status) {
         mh_corpus_free(context, training);
         mh_corpus_free(context, held_out);

@@ -12,7 +12,7 @@ typedef struct words {
     size_t size;
 } words;
 
-static void put(words *w, const char *text)
+static void demo_numbers_put(words *w, const char *text)
 {
     size_t size = strlen(text);
     memcpy(w->text + w->size, text, size + 1);
@@ -33,17 +33,17 @@ static const char *const french_tens[] = {
 static void put_french_tens(words *w, uint32_t n, bool last)
 {
     if (n < 20) {
-        put(w, french_small[n]);
+        demo_numbers_put(w, french_small[n]);
         return;
     }
     uint32_t ten = n / 10, rest = ten == 7 || ten == 9 ? n % 20 : n % 10;
-    put(w, french_tens[ten]);
+    demo_numbers_put(w, french_tens[ten]);
     if (rest == 0) {
-        put(w, ten == 8 && last ? "s" : "");
+        demo_numbers_put(w, ten == 8 && last ? "s" : "");
         return;
     }
-    put(w, rest % 10 == 1 && ten < 8 ? " et " : "-");
-    put(w, french_small[rest]);
+    demo_numbers_put(w, rest % 10 == 1 && ten < 8 ? " et " : "-");
+    demo_numbers_put(w, french_small[rest]);
 }
 
 // 1 .. 999
@@ -51,13 +51,13 @@ static void put_french_hundreds(words *w, uint32_t n, bool last)
 {
     uint32_t hundreds = n / 100, rest = n % 100;
     if (hundreds > 1) {
-        put(w, french_small[hundreds]);
-        put(w, " ");
+        demo_numbers_put(w, french_small[hundreds]);
+        demo_numbers_put(w, " ");
     }
     if (hundreds > 0)
-        put(w, hundreds > 1 && rest == 0 && last ? "cents" : "cent");
+        demo_numbers_put(w, hundreds > 1 && rest == 0 && last ? "cents" : "cent");
     if (hundreds > 0 && rest > 0)
-        put(w, " ");
+        demo_numbers_put(w, " ");
     if (rest > 0)
         put_french_tens(w, rest, last);
 }
@@ -67,14 +67,14 @@ static void put_french(words *w, uint32_t n)
     uint32_t thousands = n / 1000, rest = n % 1000;
     if (thousands > 1) {
         put_french_hundreds(w, thousands, false);
-        put(w, " ");
+        demo_numbers_put(w, " ");
     }
     if (thousands > 0)
-        put(w, rest > 0 ? "mille " : "mille");
+        demo_numbers_put(w, rest > 0 ? "mille " : "mille");
     if (rest > 0)
         put_french_hundreds(w, rest, true);
     if (n == 0)
-        put(w, french_small[0]);
+        demo_numbers_put(w, french_small[0]);
 }
 
 // ---- English ----------------------------------------------------------------------------------
@@ -91,16 +91,16 @@ static void put_english_hundreds(words *w, uint32_t n)
 {
     uint32_t hundreds = n / 100, rest = n % 100;
     if (hundreds > 0) {
-        put(w, english_small[hundreds]);
-        put(w, rest > 0 ? " hundred " : " hundred");
+        demo_numbers_put(w, english_small[hundreds]);
+        demo_numbers_put(w, rest > 0 ? " hundred " : " hundred");
     }
     if (rest >= 20) {
-        put(w, english_tens[rest / 10]);
-        put(w, rest % 10 > 0 ? "-" : "");
+        demo_numbers_put(w, english_tens[rest / 10]);
+        demo_numbers_put(w, rest % 10 > 0 ? "-" : "");
         rest %= 10;
     }
     if (rest > 0)
-        put(w, english_small[rest]);
+        demo_numbers_put(w, english_small[rest]);
 }
 
 static void put_english(words *w, uint32_t n)
@@ -108,12 +108,12 @@ static void put_english(words *w, uint32_t n)
     uint32_t thousands = n / 1000, rest = n % 1000;
     if (thousands > 0) {
         put_english_hundreds(w, thousands);
-        put(w, rest > 0 ? " thousand " : " thousand");
+        demo_numbers_put(w, rest > 0 ? " thousand " : " thousand");
     }
     if (rest > 0)
         put_english_hundreds(w, rest);
     if (n == 0)
-        put(w, english_small[0]);
+        demo_numbers_put(w, english_small[0]);
 }
 
 void mh_numbers_pair(uint32_t n, char french[MH_NUMBER_TEXT], char english[MH_NUMBER_TEXT])

@@ -33,7 +33,7 @@ MH_PRINTF(2, 3) static void add(card *c, const char *format, ...)
 }
 
 // The caller's texts may have any length.
-static void add_text(card *c, const char *before, const char *text)
+static void model_card_add_text(card *c, const char *before, const char *text)
 {
     add(c, "%s", before);
     if (!c->status && !mh_buffer_append(c->context, &c->text, text, strlen(text)))
@@ -61,7 +61,7 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
 {
     add(c, "## Training\n\n");
     if (o->command)
-        add_text(c, "    ", o->command);
+        model_card_add_text(c, "    ", o->command);
     add(c,
         "%zu sentence pairs; %" PRIu64 " updates (%.2f epochs, %" PRIu64
         " target tokens), products in %s, seed %" PRIu64 ". ",
@@ -70,10 +70,10 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
         add(c, "The weights are the mean of the last %zu saved ones. ", o->average);
     add(c, "The log is log.jsonl.\n\n");
     if (o->attribution)
-        add_text(c, "## Data\n\n", o->attribution);
+        model_card_add_text(c, "## Data\n\n", o->attribution);
 }
 
-static void add_scores(card *c, const mh_train_event *e)
+static void model_card_add_scores(card *c, const mh_train_event *e)
 {
     if (!e->valid_pairs)
         return;
@@ -92,7 +92,7 @@ mh_status mh_card_write(mh_context *context, const mh_train_options *options,
     card c = {.context = context};
     add_model(&c, options, event);
     add_training(&c, options, event);
-    add_scores(&c, event);
+    model_card_add_scores(&c, event);
     if (!c.status)
         c.status = mh_path_join(context, options->directory, "README.md", path);
     if (!c.status)

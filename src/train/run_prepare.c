@@ -20,7 +20,7 @@ enum { AVERAGE_BELOW = 1000000 }; // one more snapshot than are averaged is numb
 
 // ---- options ------------------------------------------------------------------------------------
 
-static mh_status check_numbers(mh_context *context, const mh_train_options *o)
+static mh_status run_prepare_check_numbers(mh_context *context, const mh_train_options *o)
 {
     const struct {
         const char *name;
@@ -92,13 +92,13 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
     return MH_OK;
 }
 
-static mh_status check_options(mh_context *context, const mh_train_options *o)
+static mh_status run_prepare_check_options(mh_context *context, const mh_train_options *o)
 {
     if (o->weights != MH_F32 && o->weights != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "weights: found %s, expected f32 or bf16",
                        mh_dtype_name(o->weights));
     MH_TRY(check_sources(context, o));
-    MH_TRY(check_numbers(context, o));
+    MH_TRY(run_prepare_check_numbers(context, o));
     return check_durations(context, o);
 }
 
@@ -209,7 +209,7 @@ static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tok
 // ---- settings -----------------------------------------------------------------------------------
 
 MH_PRINTF(3, 4)
-static void set(mh_run *run, const char *name, const char *format, ...)
+static void run_prepare_set(mh_run *run, const char *name, const char *format, ...)
 {
     mh_setting *s = &run->settings.list[run->settings.count++];
     va_list list;
@@ -223,12 +223,12 @@ static void set(mh_run *run, const char *name, const char *format, ...)
 
 static void set_duration(mh_run *run, const char *name, mh_duration d)
 {
-    set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
+    run_prepare_set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
 }
 
 static void set_real(mh_run *run, const char *name, double value)
 {
-    set(run, name, "%.17g", value);
+    run_prepare_set(run, name, "%.17g", value);
     run->settings.list[run->settings.count - 1].real = true;
 }
 
@@ -242,7 +242,7 @@ static uint64_t fingerprint(const mh_dataset *e)
 
 static void set_sentences(mh_run *run, const char *name, size_t count, const mh_dataset *e)
 {
-    set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
+    run_prepare_set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
@@ -252,26 +252,26 @@ static void collect_settings(mh_run *run)
     const mh_translator_config *m = o->model;
     set_sentences(run, "data", run->examples.count, &run->examples);
     set_sentences(run, "valid", run->valid.corpus.count, &run->valid.examples);
-    set(run, "seed", "%" PRIu64, o->seed);
-    set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
-    set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead, m->num_encoder_layers,
-        m->num_decoder_layers, m->dim_feedforward);
-    set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
-        m->norm_first ? "norm-first" : "norm-last", m->max_length);
-    set(run, "dropout", "%.9g", (double)m->dropout);
+    run_prepare_set(run, "seed", "%" PRIu64, o->seed);
+    run_prepare_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
+    run_prepare_set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead,
+                    m->num_encoder_layers, m->num_decoder_layers, m->dim_feedforward);
+    run_prepare_set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
+                    m->norm_first ? "norm-first" : "norm-last", m->max_length);
+    run_prepare_set(run, "dropout", "%.9g", (double)m->dropout);
     run->settings.list[run->settings.count - 1].single = true;
-    set(run, "weights", "%s", mh_dtype_name(o->weights));
-    set(run, "batch_tokens", "%zu", o->batch_tokens);
-    set(run, "accumulate", "%zu", o->accumulation_steps);
+    run_prepare_set(run, "weights", "%s", mh_dtype_name(o->weights));
+    run_prepare_set(run, "batch_tokens", "%zu", o->batch_tokens);
+    run_prepare_set(run, "accumulate", "%zu", o->accumulation_steps);
     set_real(run, "learning_rate", o->learning_rate);
-    set(run, "warmup", "%" PRIu64, run->warmup);
+    run_prepare_set(run, "warmup", "%" PRIu64, run->warmup);
     set_real(run, "beta1", o->beta1);
     set_real(run, "beta2", o->beta2);
     set_real(run, "epsilon", o->epsilon);
     set_real(run, "weight_decay", o->weight_decay);
     set_real(run, "clip", o->clip);
     set_real(run, "label_smoothing", o->label_smoothing);
-    set(run, "average", "%zu", o->average);
+    run_prepare_set(run, "average", "%zu", o->average);
     set_duration(run, "save_every", o->save_every);
     set_duration(run, "valid_every", o->valid_every);
 }
@@ -328,7 +328,7 @@ static mh_status choose_warmup(mh_run *run)
 
 // ---- model --------------------------------------------------------------------------------------
 
-static mh_status allocate(mh_run *run)
+static mh_status run_prepare_allocate(mh_run *run)
 {
     const mh_parameters *parameters = mh_translator_parameters(run->translator);
     const size_t floats = parameters->floats;
@@ -353,7 +353,7 @@ static mh_status begin_or_load(mh_run *run)
     return mh_translator_save_settings(run->context, run->translator, o->directory);
 }
 
-static void describe(mh_run *run, size_t bad_lines)
+static void run_prepare_describe(mh_run *run, size_t bad_lines)
 {
     mh_train_event *e = &run->event;
     e->pairs = run->examples.count;
@@ -368,7 +368,7 @@ mh_status mh_run_prepare(mh_run *run)
 {
     mh_corpus corpus = {0};
     mh_tokenizer *tokenizer = NULL;
-    mh_status status = check_options(run->context, run->options);
+    mh_status status = run_prepare_check_options(run->context, run->options);
     if (!status)
         status = open_directory(run);
     if (!status)
@@ -384,7 +384,7 @@ mh_status mh_run_prepare(mh_run *run)
     status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
                                   &run->translator);
     if (!status)
-        status = allocate(run);
+        status = run_prepare_allocate(run);
     if (!status)
         status = measure_run(run);
     if (!status)
@@ -392,7 +392,7 @@ mh_status mh_run_prepare(mh_run *run)
     if (status)
         return status;
     collect_settings(run);
-    describe(run, bad_lines);
+    run_prepare_describe(run, bad_lines);
     return begin_or_load(run);
 }
 

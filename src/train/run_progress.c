@@ -41,14 +41,14 @@ bool mh_duration_parse(const char *text, mh_duration *duration)
     return false;
 }
 
-static uint64_t count_of(mh_unit unit, const mh_progress *p)
+static uint64_t run_progress_count_of(mh_unit unit, const mh_progress *p)
 {
     return unit == MH_EPOCHS ? p->epoch : unit == MH_UPDATES ? p->update : p->tokens;
 }
 
 bool mh_duration_over(mh_duration duration, const mh_progress *progress)
 {
-    return count_of(duration.unit, progress) >= duration.count;
+    return run_progress_count_of(duration.unit, progress) >= duration.count;
 }
 
 uint64_t mh_duration_updates(mh_duration duration, uint64_t epoch_updates, uint64_t epoch_tokens)
@@ -64,14 +64,14 @@ uint64_t mh_duration_updates(mh_duration duration, uint64_t epoch_updates, uint6
 
 bool mh_duration_due(mh_duration period, const mh_progress *before, const mh_progress *now)
 {
-    return period.count &&
-           count_of(period.unit, now) / period.count > count_of(period.unit, before) / period.count;
+    return period.count && run_progress_count_of(period.unit, now) / period.count >
+                               run_progress_count_of(period.unit, before) / period.count;
 }
 
 double mh_duration_part(mh_duration duration, const mh_progress *progress, double epoch_part)
 {
-    const double done =
-        (double)count_of(duration.unit, progress) + (duration.unit == MH_EPOCHS ? epoch_part : 0);
+    const double done = (double)run_progress_count_of(duration.unit, progress) +
+                        (duration.unit == MH_EPOCHS ? epoch_part : 0);
     const double part = duration.count ? done / (double)duration.count : 1;
     return part < 1 ? part : 1;
 }

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <multihead/optimiser.h>
 
-static void tell(mh_run *run, mh_train_event_kind kind)
+static void train_tell(mh_run *run, mh_train_event_kind kind)
 {
     mh_train_event *e = &run->event;
     const mh_progress *p = &run->progress;
@@ -111,7 +111,7 @@ static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
     return MH_OK;
 }
 
-static mh_status step(mh_run *run, double norm)
+static mh_status train_step(mh_run *run, double norm)
 {
     const mh_train_options *o = run->options;
     mh_adamw_options adam = mh_adamw_options_default();
@@ -143,7 +143,7 @@ static mh_status update(mh_run *run)
                        "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
                        "checkpoint is kept. Try a lower learning rate or a longer warm-up",
                        p->update + 1, fabs(loss) / (double)tokens, fabs(norm)); // no "-nan"
-    status = step(run, norm);
+    status = train_step(run, norm);
     p->update++;
     p->tokens += tokens;
     p->loss_sum += loss;
@@ -211,7 +211,7 @@ static mh_status save_checkpoint(mh_run *run)
     if (!status)
         status = write_checkpoint(run, run->options->directory);
     if (!status)
-        tell(run, MH_TRAIN_SAVED);
+        train_tell(run, MH_TRAIN_SAVED);
     return status;
 }
 
@@ -271,7 +271,7 @@ static mh_status validate(mh_run *run, bool *cut)
     p->best_bleu = e->best ? score.bleu : p->best_bleu;
     p->best_loss = e->best ? score.loss : p->best_loss;
     p->best_update = e->best ? p->update : p->best_update;
-    tell(run, MH_TRAIN_VALIDATED);
+    train_tell(run, MH_TRAIN_VALIDATED);
     return mh_run_log_validated(&run->log, e);
 }
 
@@ -313,7 +313,7 @@ static mh_status do_pending(mh_run *run)
 static mh_status train(mh_run *run)
 {
     mh_status status = MH_OK;
-    tell(run, MH_TRAIN_BEGINS);
+    train_tell(run, MH_TRAIN_BEGINS);
     while (!status && !run->stopped) {
         if (run->progress.pending)
             status = do_pending(run);
@@ -324,7 +324,7 @@ static mh_status train(mh_run *run)
         if (status)
             break;
         run->progress.pending = what_is_due(run, &before);
-        tell(run, MH_TRAIN_UPDATED);
+        train_tell(run, MH_TRAIN_UPDATED);
         status = log_losses(run);
     }
     if (run->stopped && !status)

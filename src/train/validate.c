@@ -67,7 +67,7 @@ bool mh_validation_beats(const mh_validation_score *score, const mh_validation_s
 }
 
 // A model whose parameters have diverged may find no translation.
-static mh_text text_of(const mh_translation *translation)
+static mh_text validate_text_of(const mh_translation *translation)
 {
     return translation ? (mh_text){translation->text.bytes, translation->text.size}
                        : (mh_text){"", 0};
@@ -105,7 +105,7 @@ mh_status mh_validate(mh_context *context, const mh_translator *translator, mh_v
             mh_translate(context, translator, &options, data->corpus.sources, count, &translations);
     *stopped = l.stopped;
     for (size_t i = 0; i < count && !status && !l.stopped; i++)
-        found[i] = text_of(mh_translations_at(translations, i, 0));
+        found[i] = validate_text_of(mh_translations_at(translations, i, 0));
     if (!status && !l.stopped)
         status = score_texts(context, &data->corpus, found, score);
     mh_translations_free(translations);

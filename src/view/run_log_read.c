@@ -45,8 +45,8 @@ static mh_status add_point(reading *r, int which, mh_run_point point)
 
 // ---- a line -------------------------------------------------------------------------------
 
-static mh_status take_number(const reading *r, const json_t *line, const char *name, double low,
-                             double high, double *number)
+static mh_status run_log_read_take_number(const reading *r, const json_t *line, const char *name,
+                                          double low, double high, double *number)
 {
     const mh_source *source = &r->lines.stream.source;
     const json_t *value = json_object_get(line, name);
@@ -69,8 +69,8 @@ static mh_status take_value(reading *r, const json_t *line, int which, mh_run_po
     } members[MH_RUN_SERIES] = {[MH_RUN_LOSS] = {"loss", -LOSS_MAX, LOSS_MAX},
                                 [MH_RUN_VALID_LOSS] = {"valid_loss", -LOSS_MAX, LOSS_MAX},
                                 [MH_RUN_BLEU] = {"bleu", 0, BLEU_MAX}};
-    mh_status status = take_number(r, line, members[which].name, members[which].low,
-                                   members[which].high, &point.value);
+    mh_status status = run_log_read_take_number(r, line, members[which].name, members[which].low,
+                                                members[which].high, &point.value);
     return status == MH_OK ? add_point(r, which, point) : status;
 }
 
@@ -80,10 +80,11 @@ static mh_status take_object(reading *r, const json_t *line)
     if (!json_is_object(line))
         return mh_source_fail(&r->lines.stream.source, MH_ERROR_FORMAT,
                               "line %zu: not a JSON object", r->line);
-    mh_status status =
-        take_number(r, line, "update", r->history->last_update, UPDATE_MAX, &at.update);
+    mh_status status = run_log_read_take_number(r, line, "update", r->history->last_update,
+                                                UPDATE_MAX, &at.update);
     if (status == MH_OK)
-        status = take_number(r, line, "epoch", r->history->last_epoch, EPOCH_MAX, &at.epoch);
+        status = run_log_read_take_number(r, line, "epoch", r->history->last_epoch, EPOCH_MAX,
+                                          &at.epoch);
     if (status != MH_OK)
         return status;
     r->history->last_update = at.update;
@@ -92,7 +93,8 @@ static mh_status take_object(reading *r, const json_t *line)
     if (!validation || json_object_get(line, "loss"))
         status = take_value(r, line, MH_RUN_LOSS, at);
     if (status == MH_OK && json_object_get(line, "label_smoothing"))
-        status = take_number(r, line, "label_smoothing", 0, 1, &r->history->label_smoothing);
+        status = run_log_read_take_number(r, line, "label_smoothing", 0, 1,
+                                          &r->history->label_smoothing);
     if (status == MH_OK && validation)
         status = take_value(r, line, MH_RUN_VALID_LOSS, at);
     if (status == MH_OK && validation && json_object_get(line, "bleu"))

@@ -69,7 +69,7 @@ static mh_status check_count(mh_context *context, const char *group, const char 
 
 // ---- shapes ---------------------------------------------------------------------------
 
-static bool is_float(mh_dtype t)
+static bool trace_check_is_float(mh_dtype t)
 {
     return t == MH_F32 || t == MH_F64 || t == MH_F16 || t == MH_BF16;
 }
@@ -97,7 +97,7 @@ mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_
 static mh_status trace_check_weights(mh_context *context, const char *group, const mh_tensor *w)
 {
     size_t count, bytes;
-    if (!is_float(w->dtype) && w->dtype != MH_U8 && w->dtype != MH_U16)
+    if (!trace_check_is_float(w->dtype) && w->dtype != MH_U8 && w->dtype != MH_U16)
         return trace_refuse(context, group, "", w, "f32, f64, f16, bf16, u8 or u16");
     for (int d = 0; d < 4; d++)
         if (w->shape[d] == 0)
@@ -129,7 +129,7 @@ static mh_status check_tap(mh_context *context, const char *group, const char *n
     if (!fits)
         return trace_refuse(context, group, name, t, expected);
     bool mask = rank == 2;
-    if (mask ? t->dtype != MH_BOOL && t->dtype != MH_U8 : !is_float(t->dtype))
+    if (mask ? t->dtype != MH_BOOL && t->dtype != MH_U8 : !trace_check_is_float(t->dtype))
         return trace_refuse(context, group, name, t, mask ? "bool or u8" : "f32, f64, f16 or bf16");
     if (!mh_strides_fit(t->rank, t->shape, t->stride, mh_dtype_size(t->dtype)))
         return trace_refuse(context, group, name, t,

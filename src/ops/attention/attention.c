@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention, forward: the loop nest drawn in attention_internal.h, from the public call down to a
-// row group and a KV split, for which attention_tile.h has two paths.
+// Attention, forward: the loop nest drawn in attention_internal.h, from the public call
+// down to a row group and a KV split, for which attention_fma.c and attention_mma.c are two paths.
 #include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
@@ -227,7 +227,7 @@ static void merge_parts(void *arg, size_t task, size_t worker)
 
 // ---- the calls -------------------------------------------------------------------------------
 
-static mh_status forward(mh_context *context, const mh_attention_desc *desc)
+static mh_status attention_forward(mh_context *context, const mh_attention_desc *desc)
 {
     mh_attention_job job;
     mh_arena arena = {0};
@@ -257,7 +257,7 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
     if (!status)
         status = mh_attention_check_outputs(context, &desc);
     if (!status)
-        status = forward(context, &desc);
+        status = attention_forward(context, &desc);
     mh_fpenv_leave(saved);
     return status;
 }
@@ -271,7 +271,7 @@ mh_status mh_attention_cached(mh_context *context, const mh_attention_options *o
     if (!status)
         status = mh_attention_check_outputs(context, &desc);
     if (!status)
-        status = forward(context, &desc);
+        status = attention_forward(context, &desc);
     mh_fpenv_leave(saved);
     return status;
 }

@@ -38,10 +38,10 @@ static mh_status check_sums(mh_context *context, const mh_attention_desc *p,
     return check_f32_like(context, "dsinks", g->dsinks, "the sinks", &sinks);
 }
 
-static mh_status check(mh_context *context, const mh_attention_options *options, const mh_tensor *q,
-                       const mh_tensor *k, const mh_tensor *v, const mh_tensor *out,
-                       const mh_tensor *dout, const mh_attention_gradients *given,
-                       mh_attention_desc *desc, mh_attention_gradients *gradients)
+static mh_status attention_backward_check(
+    mh_context *context, const mh_attention_options *options, const mh_tensor *q,
+    const mh_tensor *k, const mh_tensor *v, const mh_tensor *out, const mh_tensor *dout,
+    const mh_attention_gradients *given, mh_attention_desc *desc, mh_attention_gradients *gradients)
 {
     *gradients = mh_attention_gradients_default();
     mh_status status = mh_attention_check(context, options, q, k, v, out, desc);
@@ -64,8 +64,9 @@ static mh_status check(mh_context *context, const mh_attention_options *options,
     return status ? status : check_sums(context, desc, gradients);
 }
 
-static mh_status check_overlap(mh_context *context, const mh_attention_desc *p,
-                               const mh_tensor *dout, const mh_attention_gradients *g)
+static mh_status attention_backward_check_overlap(mh_context *context, const mh_attention_desc *p,
+                                                  const mh_tensor *dout,
+                                                  const mh_attention_gradients *g)
 {
     const size_t masks = p->options.mask_count;
     mh_operand operands[12 + 2 * MH_MAX_MASKS] = {{.name = "dq", .tensor = g->dq},
@@ -105,8 +106,8 @@ static void plan(const mh_context *context, const mh_attention_desc *p, const mh
     job->shares = waves ? job->workers + 1 : job->workers;
 }
 
-static void layout_scratch(const mh_attention_grad_job *job, mh_arena *arena,
-                           mh_attention_grad_scratch *to)
+static void attention_backward_layout_scratch(const mh_attention_grad_job *job, mh_arena *arena,
+                                              mh_attention_grad_scratch *to)
 {
     const mh_attention_desc *p = job->forward.desc;
     const mh_gemm *gemm = job->forward.gemm;
@@ -146,17 +147,17 @@ static void layout_scratch(const mh_attention_grad_job *job, mh_arena *arena,
         *to = s;
 }
 
-static void layout(mh_attention_grad_job *job, mh_arena *arena)
+static void attention_backward_layout(mh_attention_grad_job *job, mh_arena *arena)
 {
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
-        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+        attention_backward_layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
     job->dq_shares = mh_arena_take(arena, job->shares * job->rows, job->key_width * sizeof(float));
 }
 
 // ---- the calls ---------------------------------------------------------------------------------
 
-static void backward(mh_context *context, const mh_attention_grad_job *job)
+static void attention_backward_backward(mh_context *context, const mh_attention_grad_job *job)
 {
     const mh_attention_gradients *g = &job->gradients;
     if (job->short_path)
@@ -180,17 +181,18 @@ mh_status mh_attention_backward(mh_context *context, const mh_attention_options 
     mh_attention_grad_job job;
     mh_arena arena = {0};
     mh_fpenv saved = mh_fpenv_enter();
-    mh_status status = check(context, options, q, k, v, out, dout, gradients, &desc, &own);
+    mh_status status =
+        attention_backward_check(context, options, q, k, v, out, dout, gradients, &desc, &own);
     if (!status)
-        status = check_overlap(context, &desc, dout, &own);
+        status = attention_backward_check_overlap(context, &desc, dout, &own);
     if (!status) {
         plan(context, &desc, dout, &own, &job);
-        layout(&job, &arena);
+        attention_backward_layout(&job, &arena);
         status = mh_attention_take_workspace(context, &desc.options, &arena);
     }
     if (!status) {
-        layout(&job, &arena);
-        backward(context, &job);
+        attention_backward_layout(&job, &arena);
+        attention_backward_backward(context, &job);
         status = mh_check_cancelled(context);
     }
     mh_fpenv_leave(saved);
@@ -207,8 +209,8 @@ mh_status mh_attention_backward_workspace(mh_context *context, const mh_attentio
     mh_attention_gradients own;
     mh_attention_grad_job job;
     mh_arena arena = {0};
-    MH_TRY(check(context, options, q, k, v, out, dout, gradients, &desc, &own));
+    MH_TRY(attention_backward_check(context, options, q, k, v, out, dout, gradients, &desc, &own));
     plan(context, &desc, dout, &own, &job);
-    layout(&job, &arena);
+    attention_backward_layout(&job, &arena);
     return mh_attention_workspace_bytes(context, &arena, bytes);
 }

@@ -137,7 +137,7 @@ static mh_status check_counts(mh_context *context, const char *name, const int64
     return MH_OK;
 }
 
-static mh_status check_numbers(mh_context *context, mh_attention_desc *p)
+static mh_status attention_desc_check_numbers(mh_context *context, mh_attention_desc *p)
 {
     mh_attention_options *o = &p->options;
     p->scale = isnan(o->scale) ? (float)(1 / sqrt((double)p->E)) : o->scale;
@@ -189,7 +189,7 @@ static mh_status check_causal(mh_context *context, const mh_attention_desc *p)
     return MH_OK;
 }
 
-static mh_status check_masks(mh_context *context, mh_attention_desc *p)
+static mh_status attention_desc_check_masks(mh_context *context, mh_attention_desc *p)
 {
     mh_attention_options *o = &p->options;
     const size_t shape[4] = {p->B, p->H, p->T, p->S};
@@ -343,7 +343,8 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
         desc->bf16 = desc->options.precision == MH_PRECISION_BF16;
 
     mh_status (*const checks[])(mh_context *, mh_attention_desc *) = {
-        check_tensors, check_packing, check_numbers, check_masks, check_documents, check_weights,
+        check_tensors,   check_packing, attention_desc_check_numbers, attention_desc_check_masks,
+        check_documents, check_weights,
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++)
         status = checks[i](context, desc);

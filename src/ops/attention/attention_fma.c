@@ -71,9 +71,10 @@ mh_a_operand mh_attention_plain_queries(const mh_attention_job *job, const mh_se
 
 // acc += scores x values where a dead key's value may be NaN or inf: row by row, with the dead
 // rows of the values set to 0. The same operations in the same order as for the whole row block.
-static void add_values_nonfinite(const mh_attention_job *job, const mh_row_block *block,
-                                 const mh_key_tile *tile, const uint64_t *live, size_t keys,
-                                 mh_attention_scratch *scratch)
+static void attention_fma_add_values_nonfinite(const mh_attention_job *job,
+                                               const mh_row_block *block, const mh_key_tile *tile,
+                                               const uint64_t *live, size_t keys,
+                                               mh_attention_scratch *scratch)
 {
     const size_t width = job->value_width;
     for (size_t r = 0; r < block->rows; r++) {
@@ -109,8 +110,8 @@ static const void *find_prefetch(mh_row_type type, size_t m, size_t n, const mh_
 // NULL, is prefetched meanwhile. If it is NULL, there are many rows and the operand is f32: the
 // first row group of a block has the most rows, so a tile that was loaded as MH_KV_STORED is never
 // used with many.
-static void gemm_panels(const mh_kernels *kernels, const mh_gemm_args *all, size_t first,
-                        const mh_panels *b, const void *next)
+static void attention_fma_gemm_panels(const mh_kernels *kernels, const mh_gemm_args *all,
+                                      size_t first, const mh_panels *b, const void *next)
 {
     const mh_row_type type = all->b_type;
     const size_t size = type == MH_ROW_F32 ? sizeof(float) : sizeof(uint16_t);
@@ -129,9 +130,9 @@ static void gemm_panels(const mh_kernels *kernels, const mh_gemm_args *all, size
 }
 
 // Q K^T over the first `used` keys of a tile.
-static void gemm_keys(const mh_attention_job *job, const mh_row_block *block,
-                      const mh_key_tile *tile, size_t used, const void *next,
-                      mh_attention_scratch *scratch)
+static void attention_fma_gemm_keys(const mh_attention_job *job, const mh_row_block *block,
+                                    const mh_key_tile *tile, size_t used, const void *next,
+                                    mh_attention_scratch *scratch)
 {
     const mh_kernels *kernels = job->kernels;
     const mh_a_operand queries = mh_a_from_row(
@@ -146,7 +147,7 @@ static void gemm_keys(const mh_attention_job *job, const mh_row_block *block,
                                .b_type = tile->type};
     const size_t interleaved = mh_attention_gemm_interleaved(job, tile->begin, args.m, args.n,
                                                              queries, &tile->keys, scratch->scores);
-    gemm_panels(kernels, &args, interleaved, &tile->keys, next);
+    attention_fma_gemm_panels(kernels, &args, interleaved, &tile->keys, next);
 }
 
 // acc += weights V over the first `used` keys of a tile.
@@ -164,14 +165,15 @@ static void gemm_values(const mh_attention_job *job, const mh_row_block *block,
                                .ldc = (ptrdiff_t)width,
                                .accumulate = true,
                                .b_type = tile->type};
-    gemm_panels(job->kernels, &args, 0, &tile->values, next);
+    attention_fma_gemm_panels(job->kernels, &args, 0, &tile->values, next);
 }
 
 // Scores, mask, softmax step and weighted values of one row block. If `next` is not NULL, the
 // values are prefetched while the keys are read, and `next` while the values are read.
-static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
-                        const mh_key_tile *tile, const uint64_t *live, const float *bias,
-                        const void *next, mh_attention_scratch *scratch)
+static void attention_fma_attend_rows(const mh_attention_job *job, const mh_row_block *block,
+                                      const mh_key_tile *tile, const uint64_t *live,
+                                      const float *bias, const void *next,
+                                      mh_attention_scratch *scratch)
 {
     const mh_kernels *kernels = job->kernels;
     const size_t width = job->value_width, rows = block->rows;
@@ -183,7 +185,7 @@ static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
 
     float *scores = scratch->scores;
     const size_t used = mh_tile_used(any);
-    gemm_keys(job, block, tile, used, next ? tile->values.data : NULL, scratch);
+    attention_fma_gemm_keys(job, block, tile, used, next ? tile->values.data : NULL, scratch);
 
     const bool full = mh_tile_full(all, any);
     float scale = job->desc->scale;
@@ -212,7 +214,7 @@ static void attend_rows(const mh_attention_job *job, const mh_row_block *block,
             job->keep_scale, used, row, row);
     }
     if (!tile->finite && !full)
-        add_values_nonfinite(job, block, tile, live, used, scratch);
+        attention_fma_add_values_nonfinite(job, block, tile, live, used, scratch);
     else
         gemm_values(job, block, tile, used, next, scratch);
 }
@@ -224,14 +226,16 @@ void mh_attend_tile(const mh_attention_job *job, const mh_row_block *row_group,
     const size_t most = job->kernels->f32.rows;
     for (size_t r = 0; r < row_group->rows; r += most) {
         const mh_row_block block = mh_row_block_from(job, row_group, r, most);
-        attend_rows(job, &block, tile, live + r, bias + r * MH_KEY_TILE, NULL, scratch);
+        attention_fma_attend_rows(job, &block, tile, live + r, bias + r * MH_KEY_TILE, NULL,
+                                  scratch);
     }
 }
 
 // One query tile and one key tile. On an edge tile the rows are processed in smaller row blocks,
 // which compute fewer dead scores.
-static void attend_row_block(const mh_attention_job *job, const mh_row_block *block,
-                             mh_key_tile *tile, const void *next, mh_attention_scratch *scratch)
+static void attention_fma_attend_row_block(const mh_attention_job *job, const mh_row_block *block,
+                                           mh_key_tile *tile, const void *next,
+                                           mh_attention_scratch *scratch)
 {
     uint64_t live[MH_MAX_ROW_BLOCK], any = 0, all = ~UINT64_C(0);
     if (!mh_mask_tile(job->desc, job->kernels, block->sequence, scratch->rows + block->first,
@@ -247,7 +251,7 @@ static void attend_row_block(const mh_attention_job *job, const mh_row_block *bl
         mh_attention_load_tile(job, block->sequence, stored ? MH_KV_STORED : MH_KV_F32, tile,
                                tile->keys_memory, tile->values_memory, scratch);
     if (next || mh_tile_full(all, any))
-        attend_rows(job, block, tile, live, scratch->bias, next, scratch);
+        attention_fma_attend_rows(job, block, tile, live, scratch->bias, next, scratch);
     else
         mh_attend_tile(job, block, tile, live, scratch->bias, scratch);
 }
@@ -272,7 +276,7 @@ void mh_attend_fma(const mh_attention_job *job, const mh_row_block *row_group, m
         const void *next = once ? find_next(job, row_group, &tiles[i], count - i) : NULL;
         for (size_t r = 0; r < row_group->rows; r += most) {
             const mh_row_block block = mh_row_block_from(job, row_group, r, most);
-            attend_row_block(job, &block, &tiles[i], next, scratch);
+            attention_fma_attend_row_block(job, &block, &tiles[i], next, scratch);
         }
     }
 }

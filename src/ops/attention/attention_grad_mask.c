@@ -31,8 +31,9 @@ static range stands_for(size_t i, size_t step, size_t mask_size, size_t size)
 
 // Adds a block's score gradients to the task's sums (64, 64), in which a broadcast dimension has
 // only its first row or column.
-static void add_scores(const mask_job *m, const mh_attention_grad_scratch *scratch, size_t keys,
-                       float *sums)
+static void attention_grad_mask_add_scores(const mask_job *m,
+                                           const mh_attention_grad_scratch *scratch, size_t keys,
+                                           float *sums)
 {
     const bool one_row = m->dmask.shape[2] == 1, one_key = m->dmask.shape[3] == 1;
     for (size_t r = 0; r < scratch->block.count; r++) {
@@ -72,7 +73,7 @@ static void sum_mask(void *arg, size_t index, size_t worker)
                     mh_attention_grad_pack_tile(job, &sequence, head / p->heads_per_group, key,
                                                 packed, scratch);
                     if (mh_attention_grad_block_tile(job, &sequence, packed, true, scratch))
-                        add_scores(m, scratch, packed->count, sums);
+                        attention_grad_mask_add_scores(m, scratch, packed->count, sums);
                 }
             }
         }

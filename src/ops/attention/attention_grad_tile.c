@@ -8,9 +8,9 @@
 #include <string.h>
 
 // Rows of a tensor (.., row, ..) as f32, padded to whole vectors. Returns whether all are finite.
-static bool load_rows(const mh_attention_grad_job *job, const mh_tensor *t, const size_t at[3],
-                      size_t count, size_t n, size_t width, mh_attention_grad_scratch *scratch,
-                      float *to)
+static bool attention_grad_tile_load_rows(const mh_attention_grad_job *job, const mh_tensor *t,
+                                          const size_t at[3], size_t count, size_t n, size_t width,
+                                          mh_attention_grad_scratch *scratch, float *to)
 {
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->forward.kernels, t, 2, mh_element(t, 3, at), count, n,
@@ -39,7 +39,8 @@ float mh_attention_grad_lse(const mh_attention_desc *desc, const size_t at[3])
 }
 
 // Queries and output gradients as A and as B operands.
-static void pack_block(const mh_attention_grad_job *job, mh_attention_grad_scratch *scratch)
+static void attention_grad_tile_pack_block(const mh_attention_grad_job *job,
+                                           mh_attention_grad_scratch *scratch)
 {
     const mh_attention_desc *p = job->forward.desc;
     const mh_gemm *gemm = job->forward.gemm;
@@ -64,11 +65,11 @@ void mh_attention_grad_load_block(const mh_attention_grad_job *job, const mh_seq
     const size_t at[3] = {sequence->batch, head, sequence->query_begin + first};
     block->count = mh_smaller(sequence->T - first, MH_GRAD_ROWS);
 
-    block->finite_queries =
-        load_rows(job, &p->q, at, block->count, p->E, job->key_width, scratch, scratch->queries);
-    block->finite_douts =
-        load_rows(job, &job->dout, at, block->count, p->Ev, width, scratch, scratch->douts);
-    pack_block(job, scratch);
+    block->finite_queries = attention_grad_tile_load_rows(
+        job, &p->q, at, block->count, p->E, job->key_width, scratch, scratch->queries);
+    block->finite_douts = attention_grad_tile_load_rows(job, &job->dout, at, block->count, p->Ev,
+                                                        width, scratch, scratch->douts);
+    attention_grad_tile_pack_block(job, scratch);
     ptrdiff_t stride;
     const float *outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at),
                                        block->count, p->Ev, scratch->staging, &stride);
@@ -102,8 +103,8 @@ void mh_attention_grad_pack_tile(const mh_attention_grad_job *job, const mh_sequ
     const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
     tile->begin = begin;
     tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
-    tile->finite =
-        load_rows(job, &p->k, at, tile->count, p->E, job->key_width, scratch, tile->rows);
+    tile->finite = attention_grad_tile_load_rows(job, &p->k, at, tile->count, p->E, job->key_width,
+                                                 scratch, tile->rows);
     tile->keys = mh_b_pack(job->forward.gemm, tile->count, job->key_width, tile->rows,
                            job->key_width, tile->packed);
     pack_transposed(job, tile->count, p->E, tile->rows, (ptrdiff_t)job->key_width, scratch,
@@ -115,9 +116,11 @@ void mh_attention_grad_pack_tile(const mh_attention_grad_job *job, const mh_sequ
 }
 
 // Q K^T to scores, for options other than a scale, and the slope of the softcap.
-static void map_scores(const mh_attention_grad_job *job, const mh_sequence *sequence,
-                       const mh_attention_grad_tile *tile, size_t first, size_t count,
-                       size_t columns, mh_attention_grad_scratch *scratch)
+static void attention_grad_tile_map_scores(const mh_attention_grad_job *job,
+                                           const mh_sequence *sequence,
+                                           const mh_attention_grad_tile *tile, size_t first,
+                                           size_t count, size_t columns,
+                                           mh_attention_grad_scratch *scratch)
 {
     const mh_attention_desc *p = job->forward.desc;
     const mh_kernels *kernels = job->forward.kernels;
@@ -183,7 +186,7 @@ static void row_block_tile(const mh_attention_grad_job *job, const mh_sequence *
                                .c = scores,
                                .ldc = MH_KEY_TILE});
     if (job->forward.modified)
-        map_scores(job, sequence, tile, first, count, columns, scratch);
+        attention_grad_tile_map_scores(job, sequence, tile, first, count, columns, scratch);
     map_gradients(job, sequence, tile, first, count, columns, scratch);
     for (size_t r = 0; r < count && p->options.softcap > 0 && !of_bias; r++)
         job->forward.kernels->elementwise.mul_row(columns, scratch->slope + r * MH_KEY_TILE,

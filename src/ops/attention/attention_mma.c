@@ -168,7 +168,7 @@ static void find_packed(const mma_pass *p, mh_key_tile *tile)
 }
 
 // Packs directly from keys and values with contiguous rows; false if they are not.
-static bool pack_rows(const mma_pass *p, mh_key_tile *tile)
+static bool attention_mma_pack_rows(const mma_pass *p, mh_key_tile *tile)
 {
     const mh_attention_desc *desc = p->job->desc;
     const mh_gemm *gemm = p->job->gemm;
@@ -209,7 +209,7 @@ static void pack_tile(const mma_pass *p, mh_key_tile *tile)
         find_packed(p, tile);
     if (tile->keys.data)
         return;
-    if (!pack_rows(p, tile))
+    if (!attention_mma_pack_rows(p, tile))
         pack_read(p, tile);
     const size_t numbers = mh_round_up(tile->count, p->job->gemm->step) * p->job->value_width;
     tile->keys.data = tile->keys_memory, tile->values.data = tile->values_memory;
@@ -229,7 +229,8 @@ static mh_a_operand weights_from(const mma_pass *p, size_t tile)
 }
 
 // Q K^T of a tile, overlapped with the softmax of the tile before, if there is one.
-static void gemm_keys(const mma_pass *p, size_t tile, float *scores, const mh_softmax_tile *before)
+static void attention_mma_gemm_keys(const mma_pass *p, size_t tile, float *scores,
+                                    const mh_softmax_tile *before)
 {
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
@@ -250,7 +251,7 @@ static void gemm_keys(const mma_pass *p, size_t tile, float *scores, const mh_so
 }
 
 // Q K^T to scores. With only_mask, the scale is left to the softmax, and scores are only masked.
-static void map_scores(const mma_pass *p, size_t tile, float *scores, bool only_mask)
+static void attention_mma_map_scores(const mma_pass *p, size_t tile, float *scores, bool only_mask)
 {
     const mh_row_block *block = p->block;
     for (size_t r = 0; r < block->rows; r++) {
@@ -271,7 +272,7 @@ static mh_softmax_tile weight_step(const mma_pass *p, size_t tile, float *scores
     const mh_row_block *block = p->block;
     const bool mapped = job->modified || !(job->desc->scale > 0);
     if (mapped || !mh_tile_full(p->all[tile], p->any[tile]))
-        map_scores(p, tile, scores, !mapped);
+        attention_mma_map_scores(p, tile, scores, !mapped);
     const bool dropout = job->desc->options.dropout > 0;
     for (size_t r = 0; r < block->rows && dropout; r++)
         keep[r] = mh_attention_keep(job, block->sequence, &p->scratch->rows[block->first + r],
@@ -306,7 +307,7 @@ static bool weigh_tiles(const mma_pass *p)
             pack_queries(p);
         if (!p->tiles[i].keys.data)
             pack_tile(p, &p->tiles[i]);
-        gemm_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
+        attention_mma_gemm_keys(p, i, scores[found % 2], found > 0 ? &step : NULL);
         step = weight_step(p, i, scores[found % 2], keep);
         found++;
     }
@@ -395,7 +396,7 @@ static void add_tile_nonfinite(const mma_pass *p, size_t tile)
     }
 }
 
-static void add_values_nonfinite(const mma_pass *p)
+static void attention_mma_add_values_nonfinite(const mma_pass *p)
 {
     for (size_t i = 0; i < p->count; i++)
         if (p->any[i])
@@ -404,8 +405,9 @@ static void add_values_nonfinite(const mma_pass *p)
 
 // ---- row blocks ---------------------------------------------------------------------------------
 
-static void attend_row_block(const mh_attention_job *job, const mh_row_block *block,
-                             mh_key_tile *tiles, size_t count, mh_attention_scratch *scratch)
+static void attention_mma_attend_row_block(const mh_attention_job *job, const mh_row_block *block,
+                                           mh_key_tile *tiles, size_t count,
+                                           mh_attention_scratch *scratch)
 {
     mma_pass p = {job, block, tiles, count, scratch, .any = {0}};
     uint64_t few[MH_SPLIT_TILES][MH_MAX_ROW_BLOCK];
@@ -416,7 +418,7 @@ static void attend_row_block(const mh_attention_job *job, const mh_row_block *bl
     } else {
         memset(block->state.acc, 0, block->rows * job->value_width * sizeof(float));
         if (any_many)
-            add_values_nonfinite(&p);
+            attention_mma_add_values_nonfinite(&p);
     }
     if (any_few)
         attend_few(&p, few);
@@ -427,6 +429,6 @@ void mh_attend_mma(const mh_attention_job *job, const mh_row_block *row_group, m
 {
     for (size_t r = 0; r < row_group->rows; r += job->mr) {
         const mh_row_block block = mh_row_block_from(job, row_group, r, job->mr);
-        attend_row_block(job, &block, tiles, count, scratch);
+        attention_mma_attend_row_block(job, &block, tiles, count, scratch);
     }
 }

@@ -17,14 +17,14 @@ static size_t choose_block_rows(const mh_attention_desc *p, size_t mr, size_t ro
     return mh_round_up(wanted, mr);
 }
 
-static size_t count_tasks(const mh_attention_desc *p, size_t rows, size_t block_rows)
+static size_t attention_plan_count_tasks(const mh_attention_desc *p, size_t rows, size_t block_rows)
 {
     return p->B * p->G * ((rows + block_rows - 1) / block_rows);
 }
 
 // Below 1e6 FMAs (about 20 us) waking threads does not pay off. The overhead of a row is counted as
 // 2000 FMAs.
-static bool worth_threads(const mh_attention_desc *p)
+static bool attention_plan_worth_threads(const mh_attention_desc *p)
 {
     const double rows = (double)p->B * (double)p->H * (double)p->T;
     return rows * ((double)p->S * (double)(p->E + p->Ev) + 2000) > 1e6;
@@ -47,7 +47,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_desc *d
     const mh_attention_desc *p = desc;
     const mh_kernels *kernels = context->kernels;
     size_t rows = p->heads_per_group * p->T;
-    size_t threads = worth_threads(p) ? context->threads : 1;
+    size_t threads = attention_plan_worth_threads(p) ? context->threads : 1;
 
     *job = (mh_attention_job){.desc = p, .kernels = kernels};
     job->gemm = p->bf16 ? &kernels->bf16 : &kernels->f32;
@@ -59,10 +59,10 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_desc *d
     job->split_tiles = mh_smaller((p->S + MH_KEY_TILE - 1) / MH_KEY_TILE, MH_SPLIT_TILES);
     job->block_rows = choose_block_rows(p, job->mr, rows);
     while (threads > 1 && job->block_rows > mh_round_up(48, job->mr) &&
-           count_tasks(p, rows, job->block_rows) < 4 * threads)
+           attention_plan_count_tasks(p, rows, job->block_rows) < 4 * threads)
         job->block_rows = mh_round_up(job->block_rows / 2, job->mr);
     job->blocks = (rows + job->block_rows - 1) / job->block_rows;
-    job->tasks = count_tasks(p, rows, job->block_rows);
+    job->tasks = attention_plan_count_tasks(p, rows, job->block_rows);
     // Few queries, many keys: split-KV, one task per KV split, merged afterwards.
     job->kv_splits = (p->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
     job->split_kv = threads > 1 && job->tasks < 4 * threads && job->kv_splits > 1 &&
@@ -120,8 +120,8 @@ static mh_softmax_state layout_state(const mh_attention_job *job, size_t rows, m
     return state;
 }
 
-static void layout_scratch(const mh_attention_job *job, mh_arena *arena,
-                           mh_attention_scratch *scratch)
+static void attention_plan_layout_scratch(const mh_attention_job *job, mh_arena *arena,
+                                          mh_attention_scratch *scratch)
 {
     const mh_attention_desc *p = job->desc;
     mh_attention_scratch s;
@@ -165,7 +165,7 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
     }
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
-        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+        attention_plan_layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
     if (job->split_kv) {
         const size_t parts = job->tasks * job->kv_splits * job->block_rows;
         job->parts = layout_state(job, parts, arena);

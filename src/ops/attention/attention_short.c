@@ -72,7 +72,7 @@ bool mh_attention_is_short(const mh_attention_desc *p)
     return p->S <= MH_SHORT_KEYS && p->E <= MOST_WIDTH && p->Ev <= MOST_WIDTH && sees_all(p);
 }
 
-static void load_keys(const mh_attention_job *job, operands *x)
+static void attention_short_load_keys(const mh_attention_job *job, operands *x)
 {
     const mh_tensor *k = &job->desc->k;
     const mh_sequence *s = x->sequence;
@@ -149,8 +149,8 @@ static void find_factors(const mh_attention_job *job, const size_t at[3], size_t
 }
 
 // `count` queries of a head from `first` on.
-static void attend_rows(const mh_attention_job *job, size_t head, size_t first, size_t count,
-                        operands *x)
+static void attention_short_attend_rows(const mh_attention_job *job, size_t head, size_t first,
+                                        size_t count, operands *x)
 {
     const mh_kernels *kernels = job->kernels;
     const mh_tensor *t = &job->desc->out;
@@ -191,12 +191,12 @@ void mh_attention_short(void *arg, size_t task, size_t worker)
         x.sequence = &sequence;
         x.group = i % p->G;
         load_values(job, &x);
-        load_keys(job, &x); // last: they stay in staging
+        attention_short_load_keys(job, &x); // last: they stay in staging
         for (size_t h = 0; h < heads; h++)
             for (size_t block = 0; block < blocks; block++) {
                 const size_t first = block * sequence.T / blocks;
                 const size_t behind = (block + 1) * sequence.T / blocks;
-                attend_rows(job, x.group * heads + h, first, behind - first, &x);
+                attention_short_attend_rows(job, x.group * heads + h, first, behind - first, &x);
             }
     }
 }

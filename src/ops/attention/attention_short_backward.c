@@ -27,9 +27,10 @@ typedef struct short_keys {
 } short_keys;
 
 // `count` rows of n elements of a tensor: in place, or packed into `to` (count, width).
-static whole_rows load_rows(const mh_attention_grad_job *job, const mh_tensor *t,
-                            const size_t at[3], size_t count, size_t n, size_t width,
-                            float *staging, float *to)
+static whole_rows attention_short_backward_load_rows(const mh_attention_grad_job *job,
+                                                     const mh_tensor *t, const size_t at[3],
+                                                     size_t count, size_t n, size_t width,
+                                                     float *staging, float *to)
 {
     const mh_kernels *kernels = job->forward.kernels;
     whole_rows rows;
@@ -41,17 +42,18 @@ static whole_rows load_rows(const mh_attention_grad_job *job, const mh_tensor *t
     return (whole_rows){to, (ptrdiff_t)width};
 }
 
-static short_keys load_keys(const mh_attention_grad_job *job, const mh_sequence *sequence,
-                            size_t group, mh_attention_grad_scratch *scratch)
+static short_keys attention_short_backward_load_keys(const mh_attention_grad_job *job,
+                                                     const mh_sequence *sequence, size_t group,
+                                                     mh_attention_grad_scratch *scratch)
 {
     const mh_attention_desc *p = job->forward.desc;
     const mh_kernels *kernels = job->forward.kernels;
     const size_t at[3] = {sequence->batch, group, sequence->key_begin}, count = sequence->keys;
     mh_attention_grad_tile *tile = &scratch->tiles[0];
-    short_keys x = {
-        sequence,
-        load_rows(job, &p->k, at, count, p->E, job->key_width, scratch->staging, tile->rows),
-        tile->keys_t, tile->values_t};
+    short_keys x = {sequence,
+                    attention_short_backward_load_rows(job, &p->k, at, count, p->E, job->key_width,
+                                                       scratch->staging, tile->rows),
+                    tile->keys_t, tile->values_t};
     ptrdiff_t stride;
     const float *values = mh_rows_as_f32(kernels, &p->v, 2, mh_element(&p->v, 3, at), count, p->Ev,
                                          scratch->staging, &stride);
@@ -159,10 +161,10 @@ static void grad_block(const mh_attention_grad_job *job, const short_keys *x, si
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t at[3] = {s->batch, head, s->query_begin + first};
     const size_t rows = mh_smaller(s->T - first, MH_GRAD_ROWS);
-    const whole_rows queries =
-        load_rows(job, &p->q, at, rows, p->E, width, scratch->staging, scratch->queries);
-    const whole_rows douts =
-        load_rows(job, &job->dout, at, rows, p->Ev, value_width, scratch->staging, scratch->douts);
+    const whole_rows queries = attention_short_backward_load_rows(
+        job, &p->q, at, rows, p->E, width, scratch->staging, scratch->queries);
+    const whole_rows douts = attention_short_backward_load_rows(
+        job, &job->dout, at, rows, p->Ev, value_width, scratch->staging, scratch->douts);
     weigh(job, x, at, rows, queries, douts, scratch);
     if (job->gradients.dk)
         gemm_tn(job, s->keys, rows, scratch->scores, queries, width, scratch->dk, more);
@@ -182,7 +184,7 @@ static void grad_group(const mh_attention_grad_job *job, const mh_sequence *s, s
     const mh_attention_desc *p = job->forward.desc;
     const size_t width = job->key_width, value_width = job->forward.value_width;
     const size_t heads = p->heads_per_group, seen = heads && s->T ? s->keys : 0;
-    const short_keys x = load_keys(job, s, group, scratch);
+    const short_keys x = attention_short_backward_load_keys(job, s, group, scratch);
     for (size_t h = 0; h < heads; h++)
         for (size_t first = 0; first < s->T; first += MH_GRAD_ROWS)
             grad_block(job, &x, group * heads + h, first, h > 0 || first > 0, scratch);

@@ -68,8 +68,9 @@ static void show_stage(const mh_attention_job *job, const mh_sequence *sequence,
 
 // Q K^T of a row block with `count` keys of a tile, 0 beyond them; all 0 if `keys` is NULL, as none
 // would be shown.
-static void gemm_row_block(const mh_attention_job *job, size_t first, size_t rows, size_t tile,
-                           size_t count, const mh_panels *keys, mh_attention_scratch *scratch)
+static void attention_weights_gemm_row_block(const mh_attention_job *job, size_t first, size_t rows,
+                                             size_t tile, size_t count, const mh_panels *keys,
+                                             mh_attention_scratch *scratch)
 {
     const mh_a_operand queries = mh_a_from_row(job->gemm, scratch->queries, first);
     const size_t columns = mh_round_up(count, job->kernels->lanes);
@@ -127,7 +128,8 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *part, siz
         const bool needed = there && (any || shows_dead);
         if (needed && !keys.data)
             keys = pack_keys(job, &part->sequence, head / p->heads_per_group, tile, there, scratch);
-        gemm_row_block(job, first, rows, tile, there, needed ? &keys : NULL, scratch);
+        attention_weights_gemm_row_block(job, first, rows, tile, there, needed ? &keys : NULL,
+                                         scratch);
         for (size_t r = 0; r < rows; r++) {
             if (scratch->rows[first + r].query >= part->sequence.T)
                 continue; // this sequence of a packed batch has no such row

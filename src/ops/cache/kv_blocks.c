@@ -21,7 +21,7 @@ static size_t header_bytes(const mh_kv_cache *cache)
     return (bytes + 63) / 64 * 64;
 }
 
-static size_t block_bytes(const mh_kv_cache *cache, size_t slots)
+static size_t kv_blocks_block_bytes(const mh_kv_cache *cache, size_t slots)
 {
     return header_bytes(cache) + cache->options.heads * mh_kv_layout_bytes(&cache->layout, slots);
 }
@@ -47,7 +47,7 @@ static void make_spare(mh_kv_cache *cache, mh_kv_block *block)
 static bool add_slab(mh_kv_cache *cache, size_t slots)
 {
     enum { HEADER = 64, MOST_BYTES = 4 << 20 };
-    const size_t block = block_bytes(cache, slots);
+    const size_t block = kv_blocks_block_bytes(cache, slots);
     const size_t wanted = mh_smaller(cache->slab_bytes / 4, MOST_BYTES);
     const size_t count = mh_larger(wanted / block, 1), bytes = HEADER + count * block;
     mh_kv_slab *slab = mh_kv_allocate(cache, bytes);
@@ -91,7 +91,7 @@ static mh_kv_block *make_block(mh_kv_cache *cache, size_t slots, const mh_kv_blo
                               mh_kv_tile_at(cache, like, like->slots, head), slots,
                               mh_kv_tile_at(cache, block, slots, head));
     }
-    cache->held += block_bytes(cache, slots);
+    cache->held += kv_blocks_block_bytes(cache, slots);
     return block;
 }
 
@@ -100,7 +100,7 @@ static void leave(mh_kv_cache *cache, mh_kv_block *block)
     if (!block || --block->references > 0)
         return;
     make_spare(cache, block);
-    cache->held -= block_bytes(cache, block->slots);
+    cache->held -= kv_blocks_block_bytes(cache, block->slots);
 }
 
 // The size of block number `index`, for `needed` slots.
@@ -113,7 +113,7 @@ static size_t choose_slots(const mh_kv_cache *cache, size_t index, size_t needed
 }
 
 // Grows the list to hold block number `index`.
-static bool reserve(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t index)
+static bool kv_blocks_reserve(mh_kv_cache *cache, mh_kv_sequence *sequence, size_t index)
 {
     if (index < sequence->capacity)
         return true;
@@ -135,7 +135,7 @@ bool mh_kv_make_room(mh_kv_cache *cache, size_t b, size_t count)
     const size_t length = (size_t)cache->lengths[b];
     for (size_t i = length / MH_KV_BLOCK; count > 0 && i <= (length + count - 1) / MH_KV_BLOCK;
          i++) {
-        if (!reserve(cache, sequence, i))
+        if (!kv_blocks_reserve(cache, sequence, i))
             return false;
         mh_kv_block *old = i < sequence->count ? sequence->blocks[i] : NULL;
         const size_t used = mh_larger(old ? old->used : 0,

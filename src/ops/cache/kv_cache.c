@@ -14,7 +14,7 @@
 
 enum { MOST_HEADS = 1 << 20 };
 
-static mh_status check_options(mh_context *context, const mh_kv_cache_options *o)
+static mh_status kv_cache_check_options(mh_context *context, const mh_kv_cache_options *o)
 {
     const size_t value_width = o->value_width ? o->value_width : o->key_width;
     if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
@@ -45,7 +45,7 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     mh_kv_cache_options own = mh_kv_cache_options_default();
     MH_TRY(mh_need(context, options, "options"));
     MH_TRY(MH_READ_STRUCT(context, mh_kv_cache_options, options, &own));
-    MH_TRY(check_options(context, &own));
+    MH_TRY(kv_cache_check_options(context, &own));
     mh_kv_cache *c = mh_alloc(context, sizeof *c);
     if (!c)
         return MH_ERROR_MEMORY;
@@ -90,7 +90,7 @@ typedef struct append_job {
     const mh_tensor *k, *v;
 } append_job;
 
-static size_t count_of(const append_job *job, size_t b)
+static size_t kv_cache_count_of(const append_job *job, size_t b)
 {
     return job->counts ? (size_t)job->counts[b] : job->k->shape[2];
 }
@@ -100,7 +100,7 @@ static void append_head(void *arg, size_t index, size_t worker)
     const append_job *job = arg;
     mh_kv_cache *cache = job->cache;
     const size_t b = index / cache->options.heads, head = index % cache->options.heads;
-    const size_t length = (size_t)cache->lengths[b], count = count_of(job, b);
+    const size_t length = (size_t)cache->lengths[b], count = kv_cache_count_of(job, b);
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
         const size_t place = length + t, at[3] = {b, head, t};
@@ -151,9 +151,9 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
     append_job job = {cache, context->kernels, counts, k, v};
     const size_t sequences = cache->options.sequences;
     for (size_t b = 0; b < sequences; b++) {
-        if (mh_kv_make_room(cache, b, count_of(&job, b)))
+        if (mh_kv_make_room(cache, b, kv_cache_count_of(&job, b)))
             continue;
-        const size_t missing = count_of(&job, b);
+        const size_t missing = kv_cache_count_of(&job, b);
         for (size_t made = 0; made <= b; made++) // release the room made so far
             mh_kv_cut(cache, &cache->sequences[made],
                       mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
@@ -164,7 +164,7 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
         mh_kv_forget(cache, b);
     mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
     for (size_t b = 0; b < sequences; b++)
-        cache->lengths[b] += (int64_t)count_of(&job, b);
+        cache->lengths[b] += (int64_t)kv_cache_count_of(&job, b);
     return MH_OK;
 }
 

@@ -150,7 +150,10 @@ mh_kv_operands mh_kv_layout_operands(const mh_kv_layout *layout, const mh_gemm *
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-static bool is_plain(const mh_tensor *t) { return t->dtype == MH_F32 && t->stride[3] == 1; }
+static bool kv_layout_is_plain(const mh_tensor *t)
+{
+    return t->dtype == MH_F32 && t->stride[3] == 1;
+}
 
 bool mh_kv_layout_write(const mh_kv_layout *layout, const mh_kernels *kernels, size_t first,
                         size_t count, const mh_tensor *keys, const void *k, const mh_tensor *values,
@@ -160,7 +163,7 @@ bool mh_kv_layout_write(const mh_kv_layout *layout, const mh_kernels *kernels, s
     float key[MH_MAX_HEAD_DIM], value[MH_MAX_HEAD_DIM];
     const mh_panels all_keys = keys_of(layout, slots, tile);
     const mh_panels all_values = values_of(layout, slots, tile);
-    if (layout->dtype == MH_F32 && is_plain(keys) && is_plain(values)) {
+    if (layout->dtype == MH_F32 && kv_layout_is_plain(keys) && kv_layout_is_plain(values)) {
         write_keys(layout, kernels, first, count, k, keys->stride[2], &all_keys);
         return write_values(layout, kernels, first, count, v, values->stride[2], &all_values);
     }

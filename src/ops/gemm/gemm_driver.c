@@ -27,8 +27,8 @@ typedef struct kc_block {
 
 // Row block i of a part: x = or += A B. After the last kc block the epilogue runs while the sums
 // are in L1; if that is the first kc block too, the next row block reuses their memory.
-static void gemm_row_block(const mh_gemm_job *job, const kc_block *s, const mh_gemm_part *p,
-                           size_t i, mh_b_operand panel)
+static void gemm_driver_gemm_row_block(const mh_gemm_job *job, const kc_block *s,
+                                       const mh_gemm_part *p, size_t i, mh_b_operand panel)
 {
     const mh_gemm *gemm = job->gemm;
     const bool epilogue = s->last && !job->transposed;
@@ -63,8 +63,9 @@ static void gemm_row_block(const mh_gemm_job *job, const kc_block *s, const mh_g
 
 // Some panels, row block by row block. Each panel has its own sums where they are kept for the next
 // kc block.
-static void gemm_panels(const mh_gemm_job *job, const kc_block *s, const mh_gemm_part *task,
-                        size_t begin, size_t end, const mh_gemm_scratch *scratch)
+static void gemm_driver_gemm_panels(const mh_gemm_job *job, const kc_block *s,
+                                    const mh_gemm_part *task, size_t begin, size_t end,
+                                    const mh_gemm_scratch *scratch)
 {
     mh_b_operand packed_b[MH_GEMM_AT_ONCE];
     mh_gemm_part parts[MH_GEMM_AT_ONCE];
@@ -78,7 +79,7 @@ static void gemm_panels(const mh_gemm_job *job, const kc_block *s, const mh_gemm
     }
     for (size_t i = 0; i * job->gemm->rows < task->rows; i++)
         for (size_t j = 0; j < end - begin; j++)
-            gemm_row_block(job, s, &parts[j], i, packed_b[j]);
+            gemm_driver_gemm_row_block(job, s, &parts[j], i, packed_b[j]);
     for (size_t j = 0; j < end - begin && s->last && job->transposed; j++)
         mh_gemm_epilogue_t(job, &parts[j], scratch->transposed_c);
 }
@@ -120,7 +121,8 @@ static void gemm_block(void *arg, size_t index, size_t worker)
         if (job->row_sums && begin == 0)
             reduce_rows(job, row, task.rows, k, s.depth, scratch->row_sums);
         for (size_t panel = begin; panel < end; panel += at_once)
-            gemm_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end), scratch);
+            gemm_driver_gemm_panels(job, &s, &task, panel, mh_smaller(panel + at_once, end),
+                                    scratch);
     }
     mh_gemm_leave(job->gemm);
 }
@@ -154,7 +156,7 @@ static void gemv(void *arg, size_t index, size_t worker)
     mh_gemm_leave(job->gemm);
 }
 
-static void run(mh_context *context, mh_gemm_job *job, size_t count, mh_task_fn task)
+static void gemm_driver_run(mh_context *context, mh_gemm_job *job, size_t count, mh_task_fn task)
 {
     if (job->workers > 1)
         mh_parallel_for_or_cancel(context, count, task, job);
@@ -179,7 +181,7 @@ static bool is_gemv(const mh_gemm_job *job)
 }
 
 // Whether C is the sums of one kc block without an epilogue, so that they may be computed in place.
-static bool is_plain(const mh_gemm_job *job)
+static bool gemm_driver_is_plain(const mh_gemm_job *job)
 {
     const mh_linear_options *o = &job->options;
     return !job->transposed && !job->gemm->pack_a && job->a.shape[1] <= MH_GEMM_DEPTH &&
@@ -201,7 +203,7 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
         job->c = mh_tensor_swap(job->c, 0, 1);
     }
     job->gemv = is_gemv(job);
-    job->plain = is_plain(job);
+    job->plain = gemm_driver_is_plain(job);
     mh_gemm_plan(context, job);
     mh_arena size = {0};
     mh_gemm_layout(job, &size);
@@ -212,8 +214,8 @@ mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job)
     mh_gemm_layout(job, &arena);
     mh_fpenv saved = mh_fpenv_enter();
     if (job->packed_b)
-        run(context, job, mh_panels_of(job->c.shape[1]), mh_gemm_pack_panel);
-    run(context, job, job->blocks * job->column_blocks, job->gemv ? gemv : gemm_block);
+        gemm_driver_run(context, job, mh_panels_of(job->c.shape[1]), mh_gemm_pack_panel);
+    gemm_driver_run(context, job, job->blocks * job->column_blocks, job->gemv ? gemv : gemm_block);
     mh_fpenv_leave(saved);
     return mh_check_cancelled(context);
 }

@@ -13,8 +13,8 @@ bool mh_gemm_packs_block(const mh_gemm_job *job)
            (mh_runs_along(a, 1) || mh_runs_along(a, 0));
 }
 
-static mh_a_operand pack_block(const mh_gemm_job *job, const void *from, size_t rows, size_t depth,
-                               void *to)
+static mh_a_operand gemm_pack_pack_block(const mh_gemm_job *job, const void *from, size_t rows,
+                                         size_t depth, void *to)
 {
     const mh_gemm *gemm = job->gemm;
     const mh_tensor *a = &job->a;
@@ -36,7 +36,7 @@ mh_a_operand mh_gemm_load_block(const mh_gemm_job *job, size_t first, size_t row
     const mh_tensor *a = &job->a;
     const void *from = mh_element(a, 2, (size_t[]){first, k});
     if (mh_gemm_packs_block(job))
-        return pack_block(job, from, rows, depth, scratch->packed_a);
+        return gemm_pack_pack_block(job, from, rows, depth, scratch->packed_a);
     const size_t stride = mh_round_up(depth, job->kernels->lanes);
     if (a->dtype == MH_F32 && mh_runs_along(a, 0))
         job->kernels->matrix.transpose(depth, rows, from, a->stride[1], scratch->rows, stride);

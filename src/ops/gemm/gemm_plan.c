@@ -3,7 +3,7 @@
 #include "ops/gemm/gemm_internal.h"
 
 // Below this many FMAs, waking threads costs more than it gains.
-static bool worth_threads(const mh_gemm_job *job)
+static bool gemm_plan_worth_threads(const mh_gemm_job *job)
 {
     return (double)job->c.shape[0] * (double)job->c.shape[1] * (double)job->a.shape[1] > 1e6;
 }
@@ -15,7 +15,7 @@ static size_t even_part(size_t total, size_t most)
     return (total + parts - 1) / parts;
 }
 
-static void count_tasks(mh_gemm_job *job)
+static void gemm_plan_count_tasks(mh_gemm_job *job)
 {
     const size_t panels = mh_panels_of(job->c.shape[1]);
     job->blocks = (job->c.shape[0] + job->rows - 1) / job->rows;
@@ -37,9 +37,10 @@ static bool should_halve(const mh_gemm_job *job, size_t threads)
 // is packed more often.
 static void cut_packed(mh_gemm_job *job, size_t threads)
 {
-    for (; should_halve(job, threads); count_tasks(job))
+    for (; should_halve(job, threads); gemm_plan_count_tasks(job))
         job->rows = mh_round_up(job->rows / 2, job->gemm->rows);
-    for (; job->panels > 1 && job->blocks * job->column_blocks < 2 * threads; count_tasks(job))
+    for (; job->panels > 1 && job->blocks * job->column_blocks < 2 * threads;
+         gemm_plan_count_tasks(job))
         job->panels = (job->panels + 1) / 2;
 }
 
@@ -49,7 +50,7 @@ static void cut_panels(mh_gemm_job *job, size_t tasks, size_t least)
     const size_t column_blocks = (tasks + job->blocks - 1) / job->blocks;
     const size_t even = (mh_panels_of(job->c.shape[1]) + column_blocks - 1) / column_blocks;
     job->panels = mh_smaller(job->panels, mh_larger(even, least));
-    count_tasks(job);
+    gemm_plan_count_tasks(job);
 }
 
 // Blocks small enough for `tasks` tasks, of whole row blocks and whole cache lines, as C may be
@@ -61,7 +62,7 @@ static void cut_blocks(mh_gemm_job *job, size_t tasks, size_t least)
     const size_t even = mh_round_up((job->c.shape[0] + blocks - 1) / blocks, EVEN);
     if (job->blocks > 1)
         job->rows = mh_smaller(job->rows, mh_larger(even, least));
-    count_tasks(job);
+    gemm_plan_count_tasks(job);
 }
 
 // Rows of A in place may be read by several column blocks. Column blocks of few panels, and blocks
@@ -97,14 +98,14 @@ static size_t gemv_panels(const mh_gemm_job *job)
 
 void mh_gemm_plan(const mh_context *context, mh_gemm_job *job)
 {
-    job->workers = worth_threads(job) ? context->threads : 1;
+    job->workers = gemm_plan_worth_threads(job) ? context->threads : 1;
     job->rows = mh_smaller(largest_block(job), mh_round_up(job->c.shape[0], job->gemm->rows));
     job->panels = mh_panels_of(job->c.shape[1]);
     if (job->gemv)
         job->panels = gemv_panels(job);
     else if (job->a.shape[1] > MH_GEMM_DEPTH)
         job->panels = even_part(job->panels, MH_GEMM_PANELS);
-    count_tasks(job);
+    gemm_plan_count_tasks(job);
     if (job->gemv)
         return;
     if (job->workers > 1 && job->gemm->pack_a)
@@ -113,7 +114,7 @@ void mh_gemm_plan(const mh_context *context, mh_gemm_job *job)
         cut_rows(job, context->threads);
 }
 
-static void layout_scratch(const mh_gemm_job *job, mh_arena *arena, mh_gemm_scratch *to)
+static void gemm_plan_layout_scratch(const mh_gemm_job *job, mh_arena *arena, mh_gemm_scratch *to)
 {
     const mh_gemm *gemm = job->gemm;
     const size_t depth = mh_smaller(job->a.shape[1], MH_GEMM_DEPTH);
@@ -139,7 +140,7 @@ void mh_gemm_layout(mh_gemm_job *job, mh_arena *arena)
 {
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
-        layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+        gemm_plan_layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
     job->packed_b = NULL;
     if (!job->packed && job->blocks > 1) // with one block each panel is used once
         job->packed_b = mh_arena_take(arena, mh_panels_of(job->c.shape[1]),

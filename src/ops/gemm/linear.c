@@ -11,8 +11,8 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-static mh_status check_options(mh_context *context, const mh_linear_options *options,
-                               mh_linear_options *own)
+static mh_status linear_check_options(mh_context *context, const mh_linear_options *options,
+                                      mh_linear_options *own)
 {
     *own = mh_linear_options_default();
     MH_TRY(MH_READ_STRUCT(context, mh_linear_options, options, own));
@@ -32,8 +32,8 @@ static mh_status check_vector(mh_context *context, const char *name, const mh_te
     return MH_OK;
 }
 
-static mh_status check_shape(mh_context *context, const char *name, const mh_tensor *t, size_t rows,
-                             size_t columns)
+static mh_status linear_check_shape(mh_context *context, const char *name, const mh_tensor *t,
+                                    size_t rows, size_t columns)
 {
     char text[128];
     MH_TRY(mh_check_float(context, name, t, 2));
@@ -53,7 +53,7 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "x: found %s, expected (M, %zu) for weight (%zu, %zu)",
                        mh_tensor_describe(x, text, sizeof text), K, N, K);
-    return check_shape(context, y_name, y, x->shape[0], N);
+    return linear_check_shape(context, y_name, y, x->shape[0], N);
 }
 
 // ---- forward -----------------------------------------------------------------------------------
@@ -117,11 +117,11 @@ static mh_status set_epilogue(mh_context *context, size_t M, size_t N, mh_gemm_j
     if (!status && o->preactivation)
         status = mh_check_f32(context, "preactivation", o->preactivation, 2);
     if (!status && o->preactivation)
-        status = check_shape(context, "preactivation", o->preactivation, M, N);
+        status = linear_check_shape(context, "preactivation", o->preactivation, M, N);
     if (!status && o->residual)
-        status = check_shape(context, "residual", o->residual, M, N);
+        status = linear_check_shape(context, "residual", o->residual, M, N);
     if (!status && job->relu_output)
-        status = check_shape(context, "relu_output", job->relu_output, M, N);
+        status = linear_check_shape(context, "relu_output", job->relu_output, M, N);
     if (!status && o->dropout)
         status = mh_check_dropout(context, o->dropout, &job->dropout);
     if (!status && o->activation)
@@ -152,7 +152,7 @@ mh_status mh_linear_masked(mh_context *context, const mh_linear_options *options
                            const mh_tensor *weight, mh_tensor *y)
 {
     mh_gemm_job job = {.relu_output = relu_output};
-    mh_status status = check_options(context, options, &job.options);
+    mh_status status = linear_check_options(context, options, &job.options);
     if (!status)
         status = set_weight(context, x, weight, &job);
     if (status)
@@ -201,9 +201,9 @@ static mh_status check_backward(mh_context *context, const mh_tensor *x, const m
     MH_TRY(mh_check_float(context, "weight", weight, 2));
     MH_TRY(check_operands(context, x, weight->shape[0], weight->shape[1], "dy", dy));
     if (dx)
-        MH_TRY(check_shape(context, "dx", dx, x->shape[0], x->shape[1]));
+        MH_TRY(linear_check_shape(context, "dx", dx, x->shape[0], x->shape[1]));
     if (dweight)
-        MH_TRY(check_shape(context, "dweight", dweight, weight->shape[0], weight->shape[1]));
+        MH_TRY(linear_check_shape(context, "dweight", dweight, weight->shape[0], weight->shape[1]));
     if (dweight)
         MH_TRY(mh_check_f32(context, "dweight", dweight, 2));
     if (dbias)
@@ -217,7 +217,7 @@ mh_status mh_linear_backward(mh_context *context, const mh_linear_options *optio
                              mh_tensor *dx, mh_tensor *dweight, mh_tensor *dbias)
 {
     mh_linear_options own;
-    mh_status status = check_options(context, options, &own);
+    mh_status status = linear_check_options(context, options, &own);
     if (!status)
         status = check_backward(context, x, weight, dy, dx, dweight, dbias);
     if (status)

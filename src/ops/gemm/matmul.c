@@ -81,7 +81,8 @@ static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_gemm_job *job, 
     return matrix;
 }
 
-static mh_status pack(mh_context *context, const mh_tensor *b, bool bf16, mh_packed_matrix **packed)
+static mh_status matmul_pack(mh_context *context, const mh_tensor *b, bool bf16,
+                             mh_packed_matrix **packed)
 {
     mh_gemm_job job = {.kernels = context->kernels,
                        .gemm = choose_gemm(context, bf16),
@@ -121,7 +122,7 @@ mh_status mh_matrix_pack(mh_context *context, mh_precision precision, const mh_t
     const bool bf16 = precision == MH_PRECISION_AUTO || precision == MH_PRECISION_WEIGHTS
                           ? b->dtype == MH_BF16
                           : precision == MH_PRECISION_BF16;
-    return pack(context, b, bf16, packed);
+    return matmul_pack(context, b, bf16, packed);
 }
 
 void mh_packed_matrix_free(mh_packed_matrix *packed)

@@ -196,8 +196,8 @@ mh_status mh_swiglu_backward(mh_context *context, const mh_tensor *gate, const m
     return mh_glu_backward(context, MH_SILU, gate, up, dy, dgate, dup);
 }
 
-static void add_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
-                     float *const *t)
+static void activation_add_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
+                                float *const *t)
 {
     (void)arg, (void)first;
     kernels->elementwise.add_rows(n, t[0], t[1], t[2]);
@@ -220,6 +220,7 @@ mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b, mh
                                   {.name = "a", .tensor = &wide_a, .may_be = 1},
                                   {.name = "b", .tensor = &wide_b, .may_be = 1});
     if (!status)
-        mh_elementwise(context, add_part, NULL, 2, 1, (const mh_tensor *[]){&wide_a, &wide_b, y});
+        mh_elementwise(context, activation_add_part, NULL, 2, 1,
+                       (const mh_tensor *[]){&wide_a, &wide_b, y});
     return status;
 }

@@ -63,7 +63,7 @@ static void gradient_row(const entropy_job *job, size_t target, float *y)
         y[v] *= job->scale;
 }
 
-static void one_row(const entropy_job *job, size_t n, float *staging)
+static void cross_entropy_one_row(const entropy_job *job, size_t n, float *staging)
 {
     const mh_kernels *k = job->kernels;
     const size_t V = job->V;
@@ -96,16 +96,16 @@ static void one_row(const entropy_job *job, size_t n, float *staging)
     }
 }
 
-static void some_rows(void *arg, size_t index, size_t worker)
+static void cross_entropy_some_rows(void *arg, size_t index, size_t worker)
 {
     const entropy_job *job = arg;
     const size_t first = index * job->rows_per_task;
     for (size_t n = first; n < mh_smaller(first + job->rows_per_task, job->N); n++)
-        one_row(job, n, job->staging + worker * 2 * job->V);
+        cross_entropy_one_row(job, n, job->staging + worker * 2 * job->V);
 }
 
 // The workspace; `weight` is a contiguous copy of the caller's view.
-static void layout(entropy_job *job, mh_arena *arena, size_t threads)
+static void cross_entropy_layout(entropy_job *job, mh_arena *arena, size_t threads)
 {
     job->losses = mh_arena_take(arena, job->N, sizeof(double));
     job->weight = job->o.weight ? mh_arena_take(arena, job->V, sizeof(float)) : NULL;
@@ -142,8 +142,8 @@ static mh_status check_losses(mh_context *context, const mh_tensor *losses, size
     return MH_OK;
 }
 
-static mh_status check(mh_context *context, entropy_job *job,
-                       const mh_cross_entropy_options *options)
+static mh_status cross_entropy_check(mh_context *context, entropy_job *job,
+                                     const mh_cross_entropy_options *options)
 {
     mh_status status = mh_check_float(context, "logits", job->logits, 2);
     if (!status)
@@ -227,17 +227,17 @@ static mh_status find_losses(mh_context *context, entropy_job *job, double *loss
         job->rows_per_task = (enough + job->V - 1) / job->V;
         job->scale = divisor > 0 ? (float)((double)job->o.gradient_scale / divisor) : 0;
         mh_arena arena = {0};
-        layout(job, &arena, context->threads);
+        cross_entropy_layout(job, &arena, context->threads);
         void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
         if (!memory)
             return mh_fail(context, MH_ERROR_MEMORY,
                            "logits: out of memory for rows of %zu elements", job->V);
         arena = (mh_arena){memory, arena.used, 0, false};
-        layout(job, &arena, context->threads);
+        cross_entropy_layout(job, &arena, context->threads);
         if (job->weight)
             copy_weight(job);
-        mh_parallel_for(context, (job->N + job->rows_per_task - 1) / job->rows_per_task, some_rows,
-                        job);
+        mh_parallel_for(context, (job->N + job->rows_per_task - 1) / job->rows_per_task,
+                        cross_entropy_some_rows, job);
     }
     *loss = sum_losses(job) / divisor;
     if (count)
@@ -253,7 +253,7 @@ mh_status mh_cross_entropy(mh_context *context, const mh_cross_entropy_options *
                        .logits = logits,
                        .targets = targets,
                        .dlogits = dlogits};
-    mh_status status = check(context, &job, options);
+    mh_status status = cross_entropy_check(context, &job, options);
     if (!status && !loss)
         status = mh_fail(context, MH_ERROR_ARGUMENT, "loss: found NULL, expected a number");
     if (status)

@@ -48,7 +48,7 @@ static void gather_rows(void *arg, size_t index, size_t worker)
     }
 }
 
-static void add_columns(void *arg, size_t index, size_t worker)
+static void embedding_add_columns(void *arg, size_t index, size_t worker)
 {
     const embedding_job *job = arg;
     const mh_tensor *dtable = job->table, *dy = job->y;
@@ -134,6 +134,6 @@ mh_status mh_embedding_backward(mh_context *context, const mh_tensor *ids, float
                          .columns = context->threads > 1 ? 64 : COLUMNS, // changes no sum
                          .scale = scale,
                          .padding_id = padding_id};
-    mh_parallel_for(context, (job.D + job.columns - 1) / job.columns, add_columns, &job);
+    mh_parallel_for(context, (job.D + job.columns - 1) / job.columns, embedding_add_columns, &job);
     return MH_OK;
 }

@@ -65,7 +65,7 @@ typedef struct norm_job {
     float *staging;       // (workers, 2, D)
 } norm_job;
 
-static void put(const mh_tensor *t, size_t row, float value)
+static void norm_put(const mh_tensor *t, size_t row, float value)
 {
     if (t)
         *mh_norm_statistic(t, row) = value;
@@ -89,20 +89,20 @@ static void norm_rows(void *arg, size_t index, size_t worker)
         map.rstd = 1 / sqrtf(variance + job->epsilon);
         k->rowwise.norm_row(&map, job->D, x, y);
         mh_row_written(k, &job->y, row, y, staging + job->D);
-        put(job->mean, row, map.mean);
-        put(job->rstd, row, map.rstd);
+        norm_put(job->mean, row, map.mean);
+        norm_put(job->rstd, row, map.rstd);
     }
 }
 
-static void layout(norm_job *job, mh_arena *arena, size_t threads, bool weight, bool bias)
+static void norm_layout(norm_job *job, mh_arena *arena, size_t threads, bool weight, bool bias)
 {
     job->weight = weight ? mh_arena_take(arena, job->D, sizeof(float)) : NULL;
     job->bias = bias ? mh_arena_take(arena, job->D, sizeof(float)) : NULL;
     job->staging = mh_arena_take(arena, job->D, 2 * threads * sizeof(float));
 }
 
-static mh_status run(mh_context *context, norm_job *job, const mh_tensor *weight,
-                     const mh_tensor *bias)
+static mh_status norm_run(mh_context *context, norm_job *job, const mh_tensor *weight,
+                          const mh_tensor *bias)
 {
     const size_t count = mh_tensor_count(&job->x);
     if (count == 0)
@@ -111,13 +111,13 @@ static mh_status run(mh_context *context, norm_job *job, const mh_tensor *weight
     job->D = job->x.shape[job->x.rank - 1];
     job->rows = count / job->D;
     mh_arena arena = {0};
-    layout(job, &arena, context->threads, weight, bias);
+    norm_layout(job, &arena, context->threads, weight, bias);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
         return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for rows of %zu elements",
                        job->D);
     arena = (mh_arena){memory, arena.used, 0, false};
-    layout(job, &arena, context->threads, weight, bias);
+    norm_layout(job, &arena, context->threads, weight, bias);
     if (weight)
         mh_row_read(job->kernels, weight->dtype, weight->data, weight->stride[0], job->D,
                     job->weight);
@@ -149,7 +149,7 @@ mh_status mh_layer_norm(mh_context *context, const mh_tensor *x, const mh_tensor
     MH_TRY(MH_CHECK_OVERLAP(context, 3, MH_OPERAND(y), MH_OPERAND(mean), MH_OPERAND(rstd),
                             MH_OPERAND_IN_PLACE(x), MH_OPERAND(weight), MH_OPERAND(bias)));
     norm_job job = {.epsilon = epsilon, .x = *x, .y = *y, .mean = mean, .rstd = rstd};
-    return run(context, &job, weight, bias);
+    return norm_run(context, &job, weight, bias);
 }
 
 mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
@@ -163,5 +163,5 @@ mh_status mh_rms_norm(mh_context *context, const mh_tensor *x, const mh_tensor *
     MH_TRY(MH_CHECK_OVERLAP(context, 2, MH_OPERAND(y), MH_OPERAND(rstd), MH_OPERAND_IN_PLACE(x),
                             MH_OPERAND(weight)));
     norm_job job = {.rms = true, .epsilon = epsilon, .x = *x, .y = *y, .rstd = rstd};
-    return run(context, &job, weight, NULL);
+    return norm_run(context, &job, weight, NULL);
 }

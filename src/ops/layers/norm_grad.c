@@ -27,7 +27,7 @@ typedef struct norm_grad_job {
 
 enum { COLUMNS = 256 }; // per task of the reduction
 
-static void one_row(const norm_grad_job *job, size_t row, float *staging, float *partial)
+static void norm_grad_one_row(const norm_grad_job *job, size_t row, float *staging, float *partial)
 {
     const mh_kernels *k = job->kernels;
     const size_t D = job->D;
@@ -56,11 +56,12 @@ static void one_block(void *arg, size_t block, size_t worker)
         memset(partial, 0, 2 * job->D * sizeof *partial);
     const size_t end = mh_smaller((block + 1) * MH_NORM_ROWS, job->rows);
     for (size_t row = block * MH_NORM_ROWS; row < end; row++)
-        one_row(job, row, staging, partial);
+        norm_grad_one_row(job, row, staging, partial);
 }
 
 // Reduces the partials of some columns; `which` is 0 for dweight, 1 for dbias.
-static void add_columns(const norm_grad_job *job, const mh_tensor *to, size_t which, size_t first)
+static void norm_grad_add_columns(const norm_grad_job *job, const mh_tensor *to, size_t which,
+                                  size_t first)
 {
     float sum[COLUMNS] = {0}, before[COLUMNS];
     const size_t n = mh_smaller(COLUMNS, job->D - first);
@@ -80,12 +81,12 @@ static void add_partials(void *arg, size_t index, size_t worker)
     const norm_grad_job *job = arg;
     (void)worker;
     if (job->dweight)
-        add_columns(job, job->dweight, 0, index * COLUMNS);
+        norm_grad_add_columns(job, job->dweight, 0, index * COLUMNS);
     if (job->dbias)
-        add_columns(job, job->dbias, 1, index * COLUMNS);
+        norm_grad_add_columns(job, job->dbias, 1, index * COLUMNS);
 }
 
-static void layout(norm_grad_job *job, mh_arena *arena, size_t threads, bool weight)
+static void norm_grad_layout(norm_grad_job *job, mh_arena *arena, size_t threads, bool weight)
 {
     const bool sums = job->dweight || job->dbias;
     job->weight = weight ? mh_arena_take(arena, job->D, sizeof(float)) : NULL;
@@ -93,7 +94,7 @@ static void layout(norm_grad_job *job, mh_arena *arena, size_t threads, bool wei
     job->partials = sums ? mh_arena_take(arena, job->blocks, 2 * job->D * sizeof(float)) : NULL;
 }
 
-static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *weight)
+static mh_status norm_grad_run(mh_context *context, norm_grad_job *job, const mh_tensor *weight)
 {
     job->kernels = context->kernels;
     job->D = job->x->shape[job->x->rank - 1];
@@ -102,13 +103,13 @@ static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *w
     job->rows = mh_tensor_count(job->x) / job->D;
     job->blocks = (job->rows + MH_NORM_ROWS - 1) / MH_NORM_ROWS;
     mh_arena arena = {0};
-    layout(job, &arena, context->threads, weight);
+    norm_grad_layout(job, &arena, context->threads, weight);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
         return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu rows of %zu elements",
                        job->rows, job->D);
     arena = (mh_arena){memory, arena.used, 0, false};
-    layout(job, &arena, context->threads, weight);
+    norm_grad_layout(job, &arena, context->threads, weight);
     if (weight)
         mh_row_read(job->kernels, weight->dtype, weight->data, weight->stride[0], job->D,
                     job->weight);
@@ -118,7 +119,8 @@ static mh_status run(mh_context *context, norm_grad_job *job, const mh_tensor *w
     return MH_OK;
 }
 
-static mh_status check(mh_context *context, const norm_grad_job *job, const mh_tensor *weight)
+static mh_status norm_grad_check(mh_context *context, const norm_grad_job *job,
+                                 const mh_tensor *weight)
 {
     const mh_tensor *x = job->x;
     MH_TRY(mh_norm_check_x(context, x));
@@ -153,8 +155,8 @@ mh_status mh_layer_norm_backward(mh_context *context, const mh_tensor *x, const 
                          .dx = dx,
                          .dweight = dweight,
                          .dbias = dbias};
-    MH_TRY(check(context, &job, weight));
-    return run(context, &job, weight);
+    MH_TRY(norm_grad_check(context, &job, weight));
+    return norm_grad_run(context, &job, weight);
 }
 
 mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh_tensor *weight,
@@ -168,6 +170,6 @@ mh_status mh_rms_norm_backward(mh_context *context, const mh_tensor *x, const mh
                          .rstd = rstd,
                          .dx = dx,
                          .dweight = dweight};
-    MH_TRY(check(context, &job, weight));
-    return run(context, &job, weight);
+    MH_TRY(norm_grad_check(context, &job, weight));
+    return norm_grad_run(context, &job, weight);
 }

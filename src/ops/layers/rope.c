@@ -117,7 +117,7 @@ static void rotate_rows(void *arg, size_t index, size_t worker)
 
 // ---- checks -------------------------------------------------------------------------------------
 
-static mh_status check_options(mh_context *context, rope_job *job)
+static mh_status rope_check_options(mh_context *context, rope_job *job)
 {
     mh_rope_options *o = &job->o;
     const size_t E = job->x->shape[job->x->rank - 1];
@@ -212,7 +212,7 @@ static mh_status check_caches(mh_context *context, rope_job *job)
     return status;
 }
 
-static mh_status check(mh_context *context, const mh_rope_options *options, rope_job *job)
+static mh_status rope_check(mh_context *context, const mh_rope_options *options, rope_job *job)
 {
     mh_status status = mh_check_float(context, "x", job->x, -1);
     if (!status && job->x->rank < 2)
@@ -223,7 +223,7 @@ static mh_status check(mh_context *context, const mh_rope_options *options, rope
     if (!status)
         status = MH_READ_STRUCT(context, mh_rope_options, options, &job->o);
     if (!status)
-        status = check_options(context, job);
+        status = rope_check_options(context, job);
     if (status)
         return status;
     job->E = job->x->shape[job->x->rank - 1];
@@ -240,7 +240,7 @@ static mh_status check(mh_context *context, const mh_rope_options *options, rope
                                      {.name = "sine", .tensor = job->o.sine});
 }
 
-static void layout(rope_job *job, mh_arena *arena, size_t threads)
+static void rope_layout(rope_job *job, mh_arena *arena, size_t threads)
 {
     const bool own = !job->o.cosine;
     job->frequency = own ? mh_arena_take(arena, job->pairs, sizeof(double)) : NULL;
@@ -263,20 +263,20 @@ mh_status mh_rope(mh_context *context, const mh_rope_options *options, const mh_
                   mh_tensor *y)
 {
     rope_job job = {.o = mh_rope_options_default(), .x = x, .y = y};
-    mh_status status = check(context, options, &job);
+    mh_status status = rope_check(context, options, &job);
     const size_t count = status ? 0 : mh_tensor_count(x);
     if (status || count == 0)
         return status;
     job.kernels = context->kernels;
     job.rows = count / job.E;
     mh_arena arena = {0};
-    layout(&job, &arena, context->threads);
+    rope_layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
         return mh_fail(context, MH_ERROR_MEMORY, "x: out of memory for %zu positions",
                        job.positions);
     arena = (mh_arena){memory, arena.used, 0, false};
-    layout(&job, &arena, context->threads);
+    rope_layout(&job, &arena, context->threads);
     if (job.table) {
         set_frequencies(&job);
         mh_parallel_for(context, (job.positions + ROWS - 1) / ROWS, fill_table, &job);
@@ -343,7 +343,7 @@ mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options, mh
     const mh_tensor x = mh_tensor_2d(NULL, MH_F32, cosine->shape[0], job.o.width);
     job.x = &x;
     job.pairs = cosine->shape[1];
-    status = check_options(context, &job);
+    status = rope_check_options(context, &job);
     if (!status)
         status = place_positions(context, &job);
     if (status || !job.positions || !job.pairs)

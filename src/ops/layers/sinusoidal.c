@@ -40,7 +40,7 @@ static void position_rows(void *arg, size_t index, size_t worker)
     }
 }
 
-static void layout(sinusoid_job *job, mh_arena *arena, size_t threads)
+static void sinusoidal_layout(sinusoid_job *job, mh_arena *arena, size_t threads)
 {
     job->frequency = mh_arena_take(arena, job->pairs, sizeof(double));
     job->staging = mh_arena_take(arena, job->pairs, 4 * threads * sizeof(float));
@@ -65,13 +65,13 @@ mh_status mh_positions_sinusoidal(mh_context *context, int64_t first, float scal
                         .scale = scale,
                         .pairs = y->shape[1] / 2 + y->shape[1] % 2};
     mh_arena arena = {0};
-    layout(&job, &arena, context->threads);
+    sinusoidal_layout(&job, &arena, context->threads);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
         return mh_fail(context, MH_ERROR_MEMORY, "y: out of memory for rows of %zu elements",
                        y->shape[1]);
     arena = (mh_arena){memory, arena.used, 0, false};
-    layout(&job, &arena, context->threads);
+    sinusoidal_layout(&job, &arena, context->threads);
     mh_fpenv saved = mh_fpenv_enter();
     mh_frequencies(10000, y->shape[1], job.pairs, job.frequency);
     mh_fpenv_leave(saved);

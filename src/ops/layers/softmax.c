@@ -54,7 +54,8 @@ static void softmax_slices(void *arg, size_t index, size_t worker)
     }
 }
 
-static mh_status check(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y)
+static mh_status softmax_check(mh_context *context, const mh_tensor *x, int axis,
+                               const mh_tensor *y)
 {
     MH_TRY(mh_check_float(context, "x", x, -1));
     MH_TRY(mh_check_like(context, "y", y, "x", x));
@@ -67,10 +68,10 @@ static mh_status check(mh_context *context, const mh_tensor *x, int axis, const 
     return MH_CHECK_OVERLAP(context, 1, MH_OPERAND(y), MH_OPERAND_IN_PLACE(x));
 }
 
-static mh_status run(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y,
-                     bool logarithm)
+static mh_status softmax_run(mh_context *context, const mh_tensor *x, int axis, const mh_tensor *y,
+                             bool logarithm)
 {
-    mh_status status = check(context, x, axis, y);
+    mh_status status = softmax_check(context, x, axis, y);
     size_t count = status ? 0 : mh_tensor_count(x);
     if (status || count == 0)
         return status;
@@ -95,10 +96,10 @@ static mh_status run(mh_context *context, const mh_tensor *x, int axis, const mh
 
 mh_status mh_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
-    return run(context, x, axis, y, false);
+    return softmax_run(context, x, axis, y, false);
 }
 
 mh_status mh_log_softmax(mh_context *context, const mh_tensor *x, int axis, mh_tensor *y)
 {
-    return run(context, x, axis, y, true);
+    return softmax_run(context, x, axis, y, true);
 }

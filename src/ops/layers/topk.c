@@ -98,7 +98,7 @@ static double *wanted_at(const topk_job *job, size_t row, size_t i)
     return (double *)to->data + (ptrdiff_t)row * to->stride[0] + (ptrdiff_t)i * to->stride[1];
 }
 
-static void one_row(const topk_job *job, size_t row, float *staging)
+static void topk_one_row(const topk_job *job, size_t row, float *staging)
 {
     const float *x = mh_row_input(job->kernels, job->logits, row, staging);
     const mh_tensor *ids = job->ids, *values = job->log_probabilities;
@@ -119,12 +119,12 @@ static void one_row(const topk_job *job, size_t row, float *staging)
         *wanted_at(job, row, i) = ((double)x[mh_index_get(job->o.wanted, i)] - max) - log_sum;
 }
 
-static void some_rows(void *arg, size_t index, size_t worker)
+static void topk_some_rows(void *arg, size_t index, size_t worker)
 {
     const topk_job *job = arg;
     const size_t first = index * job->rows_per_task;
     for (size_t row = first; row < mh_smaller(first + job->rows_per_task, job->N); row++)
-        one_row(job, row, job->staging ? job->staging + worker * job->V : NULL);
+        topk_one_row(job, row, job->staging ? job->staging + worker * job->V : NULL);
 }
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ static mh_status check_results(mh_context *context, const char *name, const mh_t
     return MH_OK;
 }
 
-static mh_status check_options(mh_context *context, const topk_job *job)
+static mh_status topk_check_options(mh_context *context, const topk_job *job)
 {
     const mh_topk_options *o = &job->o;
     const int64_t V = (int64_t)job->logits->shape[1];
@@ -171,7 +171,7 @@ static mh_status check_options(mh_context *context, const topk_job *job)
     return status;
 }
 
-static mh_status check(mh_context *context, const mh_topk_options *options, topk_job *job)
+static mh_status topk_check(mh_context *context, const mh_topk_options *options, topk_job *job)
 {
     const mh_tensor *logits = job->logits;
     mh_status status = mh_check_float(context, "logits", logits, 2);
@@ -188,7 +188,7 @@ static mh_status check(mh_context *context, const mh_topk_options *options, topk
     if (!status)
         status = MH_READ_STRUCT(context, mh_topk_options, options, &job->o);
     if (!status)
-        status = check_options(context, job);
+        status = topk_check_options(context, job);
     return status
                ? status
                : MH_CHECK_OVERLAP(context, 3, {.name = "ids", .tensor = job->ids},
@@ -207,7 +207,7 @@ static bool read_in_place(const mh_tensor *logits)
     return logits->dtype == MH_F32 && (logits->stride[1] == 1 || logits->shape[1] == 1);
 }
 
-static void layout(topk_job *job, size_t threads, mh_arena *arena)
+static void topk_layout(topk_job *job, size_t threads, mh_arena *arena)
 {
     const bool some = job->o.excluded && job->o.excluded->shape[0] > 0;
     job->excluded = some ? mh_arena_take(arena, job->V / 64 + 1, sizeof *job->excluded) : NULL;
@@ -227,19 +227,19 @@ static void mark_excluded(topk_job *job)
     }
 }
 
-static mh_status run(mh_context *context, topk_job *job)
+static mh_status topk_run(mh_context *context, topk_job *job)
 {
     mh_arena arena = {0};
-    layout(job, context->threads, &arena);
+    topk_layout(job, context->threads, &arena);
     void *memory = arena.overflow ? NULL : mh_context_scratch(context, arena.used);
     if (!memory)
         return mh_fail(context, MH_ERROR_MEMORY, "logits: no memory for rows of %zu numbers",
                        job->V);
     arena = (mh_arena){.base = memory, .size = arena.used};
-    layout(job, context->threads, &arena);
+    topk_layout(job, context->threads, &arena);
     mark_excluded(job);
     job->rows_per_task = ELEMENTS_PER_TASK / (job->V + 1) + 1;
-    mh_parallel_for(context, (job->N + job->rows_per_task - 1) / job->rows_per_task, some_rows,
+    mh_parallel_for(context, (job->N + job->rows_per_task - 1) / job->rows_per_task, topk_some_rows,
                     job);
     return MH_OK;
 }
@@ -251,12 +251,12 @@ mh_status mh_log_softmax_topk(mh_context *context, const mh_topk_options *option
                     .logits = logits,
                     .ids = ids,
                     .log_probabilities = log_probabilities};
-    const mh_status status = check(context, options, &job);
+    const mh_status status = topk_check(context, options, &job);
     if (status || logits->shape[0] == 0)
         return status;
     job.kernels = context->kernels;
     job.N = logits->shape[0];
     job.V = logits->shape[1];
     job.K = ids->shape[1];
-    return run(context, &job);
+    return topk_run(context, &job);
 }
