@@ -309,25 +309,23 @@ static mh_status check_table(mh_context *context, const char *name, const mh_ten
 static mh_status check_tables(mh_context *context, rope_job *job, const mh_tensor *cosine,
                               const mh_tensor *sine)
 {
-    mh_status status = check_table(context, "cosine", cosine);
-    if (!status)
-        status = check_table(context, "sine", sine);
-    if (!status)
-        status = mh_check_like(context, "sine", sine, "cosine", cosine);
-    if (!status && (job->o.cosine || job->o.sine))
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "options: found cosine or sine, expected them as outputs only");
-    if (!status && job->o.width != 2 * cosine->shape[1])
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "width: found %zu, expected twice the columns of cosine, %zu",
-                         job->o.width, 2 * cosine->shape[1]);
-    if (!status && job->o.positions &&
-        (job->o.positions->rank != 1 || job->o.positions->shape[0] != cosine->shape[0]))
-        status = mh_fail(context, MH_ERROR_ARGUMENT, "positions: expected (%zu), one per row",
-                         cosine->shape[0]);
-    return status ? status
-                  : MH_CHECK_OVERLAP(context, 2, MH_OPERAND(cosine), MH_OPERAND(sine),
-                                     {.name = "positions", .tensor = job->o.positions});
+    MH_TRY(check_table(context, "cosine", cosine));
+    MH_TRY(check_table(context, "sine", sine));
+    MH_TRY(mh_check_like(context, "sine", sine, "cosine", cosine));
+    if (job->o.positions)
+        MH_TRY(mh_check_indices(context, "positions", job->o.positions, 1));
+    if (job->o.cosine || job->o.sine)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "options: found cosine or sine, expected them as outputs only");
+    if (job->o.width != 2 * cosine->shape[1])
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "width: found %zu, expected twice the columns of cosine, %zu", job->o.width,
+                       2 * cosine->shape[1]);
+    if (job->o.positions && job->o.positions->shape[0] != cosine->shape[0])
+        return mh_fail(context, MH_ERROR_ARGUMENT, "positions: expected (%zu), one per row",
+                       cosine->shape[0]);
+    return MH_CHECK_OVERLAP(context, 2, MH_OPERAND(cosine), MH_OPERAND(sine),
+                            {.name = "positions", .tensor = job->o.positions});
 }
 
 mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options, mh_tensor *cosine,
