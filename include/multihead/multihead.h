@@ -24,10 +24,12 @@
 //     mh_mha_forward(context, mha, NULL, &query, &key, &value, &output, NULL);
 //     mh_context_free(context);
 //
-// The second library, libmultihead-model, has io.h (.npy and .safetensors files), text.h (tokenizer
-// and scores), model.h (loading and saving parameters), translator.h (translation), train.h
-// (training translators) and view.h (visualising attention). Every call that can fail returns an
-// mh_status; mh_error_message(context) has the details.
+// block.h has the general Transformer block, of which BERT, GPT-2 and others are settings.
+//
+// The second library, libmultihead-model, has io.h (tensors in files), text.h (tokenizers and
+// scores), pretrained.h (published models), model.h (loading and saving parameters), translator.h
+// (translation), train.h (training translators) and view.h (visualising attention). Every call that
+// can fail returns an mh_status; mh_error_message(context) has the details.
 //
 // base.h, tensor.h, attention.h, kv_cache.h, ops.h, layers.h and optimiser.h are stable, the other
 // headers experimental; base.h says what that means.
@@ -36,6 +38,7 @@
 
 #include <multihead/attention.h>
 #include <multihead/base.h>
+#include <multihead/block.h>
 #include <multihead/kv_cache.h>
 #include <multihead/layers.h>
 #include <multihead/nn.h>
