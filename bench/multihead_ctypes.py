@@ -41,7 +41,8 @@ class Tensor(ctypes.Structure):
 
 class Allocator(ctypes.Structure):
     """mh_allocator"""
-    _fields_ = [("alloc", c_void_p), ("release", c_void_p), ("user", c_void_p)]
+    _fields_ = [("alloc", c_void_p), ("release", c_void_p), ("user", c_void_p),
+                ("thread_safe", c_bool)]
 
 
 class ContextOptions(ctypes.Structure):
