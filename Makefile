@@ -9,6 +9,7 @@
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
+#   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and run the engine's tests in an emulator
@@ -64,6 +65,9 @@ compare-training compare-translating: build
 	@sh tools/build.sh $(BUILD) $(JOBS) turns
 	@sh bench/compare.sh $(@:compare-%=%) --build $(BUILD) $(OPTIONS)
 
+prove-tokenizers: tests
+	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
+
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
@@ -85,4 +89,4 @@ clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        install uninstall check-neon format setup-dev clean
+        prove-tokenizers install uninstall check-neon format setup-dev clean

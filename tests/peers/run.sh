@@ -3,7 +3,8 @@
 # usage: tests/peers/run.sh BUILD
 # Compares our text layer, our files of parameters and the model that ships with the packages that
 # others use, in a virtual environment of its own, BUILD/peers: makes it, and installs them from PyPI,
-# the first time. With $MH_TEST_DATA on real sentences, else on made-up ones.
+# the first time. With $MH_TEST_DATA on real sentences, else on made-up ones. $MH_PEER_STRINGS random
+# strings go through every tokenizer: 2000, with `make prove-tokenizers` 100000.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
@@ -25,7 +26,8 @@ corpus=${MH_TEST_DATA:+$MH_TEST_DATA/tatoeba-fra-eng/dev.tsv}
 "$venv/bin/python" "$here/check_tokenizer.py" "$build/tests/peer_text" ${corpus:+"$corpus"}
 ranks=${MH_TEST_DATA:+$MH_TEST_DATA/whisper/gpt2.tiktoken}
 [ -n "$corpus" ] && [ -f "$ranks" ] || ranks=
-TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$build/tests/peer_tokenizers" ${corpus:+"$corpus"}
+TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$build/tests/peer_tokenizers" \
+    ${corpus:+"$corpus" "${MH_PEER_STRINGS:-2000}"}
 "$venv/bin/python" "$here/check_vocabularies.py" "$build/tests/peer_tokenizers" ${corpus:+"$corpus"} ${ranks:+"$ranks"}
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
