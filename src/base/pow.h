@@ -20,6 +20,12 @@ static inline double mh_log_above_1(double x)
     return e * mh_ln2_high + (2 * s * sum + e * mh_ln2_low);
 }
 
+// log x for any x > 0.
+static inline double mh_natural_log(double x)
+{
+    return x >= 1 ? mh_log_above_1(x) : -mh_log_above_1(1 / x);
+}
+
 // e^x for -745 < x <= 0: x = n ln 2 + r, 14 terms of the series for |r| <= 0.35.
 static inline double mh_exp_below_0(double x)
 {

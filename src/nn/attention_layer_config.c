@@ -161,9 +161,6 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
 // ---- rotary frequencies
 // --------------------------------------------------------------------------
 
-// No libm: its results may differ from machine to machine.
-static double natural_log(double x) { return x >= 1 ? mh_log_above_1(x) : -mh_log_above_1(1 / x); }
-
 static double clamp(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 static const double two_pi = 6.283185307179586476925;
@@ -184,8 +181,8 @@ static void scale_llama3(const mh_rope_scaling *s, size_t n, double *frequencies
 static double pair_of(const mh_attention_layer *layer, double beta)
 {
     const mh_rope_scaling *s = &layer->scaling;
-    return (double)layer->config.rope_width * natural_log(s->original_length / (beta * two_pi)) /
-           (2 * natural_log(layer->config.rope_base));
+    return (double)layer->config.rope_width * mh_natural_log(s->original_length / (beta * two_pi)) /
+           (2 * mh_natural_log(layer->config.rope_base));
 }
 
 static void scale_yarn(const mh_attention_layer *layer, size_t n, double *frequencies)
@@ -219,6 +216,6 @@ float mh_rope_frequencies(const mh_attention_layer *layer, double *frequencies)
         scale_yarn(layer, n, frequencies);
     if (s->rule == MH_ROPE_YARN)
         return (float)(s->attention_factor > 0 ? s->attention_factor
-                                               : 0.1 * natural_log(s->factor) + 1);
+                                               : 0.1 * mh_natural_log(s->factor) + 1);
     return 1;
 }

@@ -120,8 +120,6 @@ static mh_status fill_ropes(mh_context *context, const mh_transformer *t, const 
 // ---- relative position bias
 // ----------------------------------------------------------------------
 
-static double log_of(double x) { return x >= 1 ? mh_log_above_1(x) : -mh_log_above_1(1 / x); }
-
 // Half of the buckets are single distances, the others grow logarithmically up to
 // relative_distance.
 static size_t bucket_of(const mh_block_config *c, int64_t key_minus_query)
@@ -137,8 +135,8 @@ static size_t bucket_of(const mh_block_config *c, int64_t key_minus_query)
     const size_t exact = buckets / 2;
     if (distance < exact || exact == 0)
         return first + mh_smaller(distance, buckets - 1);
-    const double part = log_of((double)distance / (double)exact) /
-                        log_of((double)c->relative_distance / (double)exact);
+    const double part = mh_natural_log((double)distance / (double)exact) /
+                        mh_natural_log((double)c->relative_distance / (double)exact);
     // The guard makes exact powers, such as 2 exact, fall into the bucket they begin.
     const size_t bucket = exact + (size_t)(part * (double)(buckets - exact) + 1e-6);
     return first + mh_smaller(bucket, buckets - 1);
