@@ -105,9 +105,9 @@ static bool merge_in_word(trainer *tr, uint32_t word, mh_merge m)
 static bool merge_everywhere(trainer *tr, size_t pair, mh_merge m)
 {
     // The list does not change meanwhile: pairs that are added contain m.result, which is longer.
-    for (size_t place = tr->pairs.pairs[pair].first; place != MH_NO_PLACE;
-         place = tr->pairs.places[place].next)
-        if (!merge_in_word(tr, tr->pairs.places[place].word, m))
+    for (size_t occurrence = tr->pairs.pairs[pair].first; occurrence != MH_NO_OCCURRENCE;
+         occurrence = tr->pairs.occurrences[occurrence].next)
+        if (!merge_in_word(tr, tr->pairs.occurrences[occurrence].word, m))
             return false;
     mh_train_pairs_finish(&tr->pairs, pair);
     return mh_train_pairs_settle(tr->context, &tr->pairs);

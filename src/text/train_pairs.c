@@ -2,7 +2,7 @@
 // The pairs of a corpus; see train_pairs.h.
 #include "text/train_pairs.h"
 
-// ---- pairs and their places ---------------------------------------------------------------
+// ---- pairs and their occurrences ---------------------------------------------------------------
 
 static size_t pair_find_slot(const mh_train_pairs *p, uint64_t key)
 {
@@ -38,29 +38,30 @@ static size_t find_or_add(mh_context *context, mh_train_pairs *p, uint64_t key)
         return p->slots[slot] - 1;
     if (!mh_grow(context, &p->pairs, &p->capacity, p->count + 1, sizeof *p->pairs))
         return SIZE_MAX;
-    p->pairs[p->count] = (mh_train_pair){.key = key, .first = MH_NO_PLACE};
+    p->pairs[p->count] = (mh_train_pair){.key = key, .first = MH_NO_OCCURRENCE};
     p->slots[slot] = ++p->count;
     return p->count - 1;
 }
 
 // A word may be listed twice, which costs a scan, but is never missing.
-static bool add_place(mh_context *context, mh_train_pairs *p, mh_train_pair *pair, uint32_t word)
+static bool add_occurrence(mh_context *context, mh_train_pairs *p, mh_train_pair *pair,
+                           uint32_t word)
 {
-    if (pair->first != MH_NO_PLACE && p->places[pair->first].word == word)
+    if (pair->first != MH_NO_OCCURRENCE && p->occurrences[pair->first].word == word)
         return true;
-    size_t place = p->unused;
-    if (place != MH_NO_PLACE) {
-        p->unused = p->places[place].next;
+    size_t occurrence = p->unused;
+    if (occurrence != MH_NO_OCCURRENCE) {
+        p->unused = p->occurrences[occurrence].next;
     } else {
-        if (p->place_count == 0)
-            p->place_count = 1;
-        if (!mh_grow(context, &p->places, &p->place_capacity, p->place_count + 1,
-                     sizeof *p->places))
+        if (p->occurrence_count == 0)
+            p->occurrence_count = 1;
+        if (!mh_grow(context, &p->occurrences, &p->occurrence_capacity, p->occurrence_count + 1,
+                     sizeof *p->occurrences))
             return false;
-        place = p->place_count++;
+        occurrence = p->occurrence_count++;
     }
-    p->places[place] = (mh_train_place){word, pair->first};
-    pair->first = place;
+    p->occurrences[occurrence] = (mh_train_occurrence){word, pair->first};
+    pair->first = occurrence;
     return true;
 }
 
@@ -68,7 +69,7 @@ bool mh_train_pairs_grow(mh_context *context, mh_train_pairs *p, uint64_t key, u
                          uint32_t word)
 {
     size_t index = find_or_add(context, p, key);
-    if (index == SIZE_MAX || !add_place(context, p, &p->pairs[index], word))
+    if (index == SIZE_MAX || !add_occurrence(context, p, &p->pairs[index], word))
         return false;
     p->pairs[index].count += count;
     if (p->pairs[index].grown)
@@ -91,11 +92,11 @@ void mh_train_pairs_lessen(mh_train_pairs *p, uint64_t key, uint64_t count)
 void mh_train_pairs_finish(mh_train_pairs *p, size_t index)
 {
     mh_train_pair *pair = &p->pairs[index];
-    while (pair->first != MH_NO_PLACE) {
-        size_t place = pair->first;
-        pair->first = p->places[place].next;
-        p->places[place].next = p->unused;
-        p->unused = place;
+    while (pair->first != MH_NO_OCCURRENCE) {
+        size_t occurrence = pair->first;
+        pair->first = p->occurrences[occurrence].next;
+        p->occurrences[occurrence].next = p->unused;
+        p->unused = occurrence;
     }
     pair->count = 0;
     pair->finished = true;
@@ -171,7 +172,7 @@ void mh_train_pairs_free(mh_context *context, mh_train_pairs *p)
 {
     mh_shrink(context, &p->pairs, &p->capacity, sizeof *p->pairs);
     mh_shrink(context, &p->slots, &p->slot_count, sizeof *p->slots);
-    mh_shrink(context, &p->places, &p->place_capacity, sizeof *p->places);
+    mh_shrink(context, &p->occurrences, &p->occurrence_capacity, sizeof *p->occurrences);
     mh_shrink(context, &p->heap, &p->heap_capacity, sizeof *p->heap);
     mh_shrink(context, &p->touched, &p->touched_capacity, sizeof *p->touched);
 }

@@ -64,7 +64,7 @@ double mh_axis_tick(const mh_axis *axis, int i)
     return (axis->first + i) * axis->step + 0.0; // no -0
 }
 
-double mh_axis_place(const mh_axis *axis, double value)
+double mh_axis_coordinate(const mh_axis *axis, double value)
 {
     return axis->from + (axis->to - axis->from) * ((value - axis->low) / (axis->high - axis->low));
 }

@@ -23,7 +23,7 @@ mh_axis mh_axis_make(double low, double high, int most, double step_least);
 mh_axis mh_axis_make_round(double low, double high, int most);
 
 double mh_axis_tick(const mh_axis *axis, int i);
-double mh_axis_place(const mh_axis *axis, double value);
+double mh_axis_coordinate(const mh_axis *axis, double value);
 
 // A number with a decimal point, independent of the locale; "%.4g" if it is 1e9 or beyond.
 void mh_append_number(mh_appender *to, double value, int decimals);

@@ -66,10 +66,10 @@ static const char style[] =
 static void svg_put(const chart *c, const char *text) { mh_append_string(c->to, text); }
 
 // NAME="12.34"
-static void put_place(const chart *c, const char *name, double place)
+static void put_coordinate(const chart *c, const char *name, double coordinate)
 {
     mh_append_format(c->to, " %s=\"", name);
-    mh_append_number(c->to, place, 2);
+    mh_append_number(c->to, coordinate, 2);
     svg_put(c, "\"");
 }
 
@@ -77,10 +77,10 @@ static void svg_put_line(const chart *c, const char *class, double x1, double y1
                          double y2)
 {
     mh_append_format(c->to, "<line class=\"%s\"", class);
-    put_place(c, "x1", x1);
-    put_place(c, "y1", y1);
-    put_place(c, "x2", x2);
-    put_place(c, "y2", y2);
+    put_coordinate(c, "x1", x1);
+    put_coordinate(c, "y1", y1);
+    put_coordinate(c, "x2", x2);
+    put_coordinate(c, "y2", y2);
     svg_put(c, "/>\n");
 }
 
@@ -88,8 +88,8 @@ static void svg_put_line(const chart *c, const char *class, double x1, double y1
 static void begin_text(const chart *c, const char *class, double x, double y)
 {
     mh_append_format(c->to, "<text class=\"%s\"", class);
-    put_place(c, "x", x);
-    put_place(c, "y", y);
+    put_coordinate(c, "x", x);
+    put_coordinate(c, "y", y);
     svg_put(c, ">");
 }
 
@@ -103,12 +103,12 @@ static void put_where(const chart *c, const mh_run_point *p)
 
 static double x_of(const chart *c, const mh_run_point *p)
 {
-    return mh_axis_place(&c->updates, p->update);
+    return mh_axis_coordinate(&c->updates, p->update);
 }
 
 static double y_of(const chart *c, int which, const mh_run_point *p)
 {
-    return mh_axis_place(which == MH_RUN_BLEU ? &c->bleu : &c->loss, p->value);
+    return mh_axis_coordinate(which == MH_RUN_BLEU ? &c->bleu : &c->loss, p->value);
 }
 
 static const mh_run_series *series_of(const chart *c, int which)
@@ -168,7 +168,7 @@ static double update_of_epoch(const mh_run_history *h, double epoch)
 static void put_update_axis(const chart *c)
 {
     for (int i = 0; i < c->updates.ticks; i++) {
-        double tick = mh_axis_tick(&c->updates, i), x = mh_axis_place(&c->updates, tick);
+        double tick = mh_axis_tick(&c->updates, i), x = mh_axis_coordinate(&c->updates, tick);
         svg_put_line(c, "frame", x, BOTTOM, x, BOTTOM + 5);
         begin_text(c, "m update", x, BOTTOM + 21);
         if (c->updates.high >= 1e7) {
@@ -188,7 +188,7 @@ static void put_epoch_axis(const chart *c)
         return;
     for (int i = 0; i < c->epochs.ticks; i++) {
         double tick = mh_axis_tick(&c->epochs, i);
-        double x = mh_axis_place(&c->updates, update_of_epoch(c->history, tick));
+        double x = mh_axis_coordinate(&c->updates, update_of_epoch(c->history, tick));
         svg_put_line(c, "frame", x, TOP, x, TOP - 5);
         begin_text(c, "m epoch", x, TOP - 10);
         mh_append_number(c->to, tick, c->epochs.decimals);
@@ -201,7 +201,7 @@ static void put_epoch_axis(const chart *c)
 static void put_loss_axis(const chart *c)
 {
     for (int i = 0; i < c->loss.ticks; i++) {
-        double tick = mh_axis_tick(&c->loss, i), y = mh_axis_place(&c->loss, tick);
+        double tick = mh_axis_tick(&c->loss, i), y = mh_axis_coordinate(&c->loss, tick);
         svg_put_line(c, "grid", LEFT, y, RIGHT, y);
         begin_text(c, "e loss", LEFT - 9, y + 4.5);
         mh_append_number(c->to, tick, c->loss.decimals);
@@ -218,7 +218,7 @@ static void put_bleu_axis(const chart *c)
     if (series_of(c, MH_RUN_BLEU)->count == 0)
         return;
     for (int i = 0; i < c->bleu.ticks; i++) {
-        double tick = mh_axis_tick(&c->bleu, i), y = mh_axis_place(&c->bleu, tick);
+        double tick = mh_axis_tick(&c->bleu, i), y = mh_axis_coordinate(&c->bleu, tick);
         svg_put_line(c, "frame", RIGHT, y, RIGHT + 5, y);
         begin_text(c, "right", RIGHT + 10, y + 4.5);
         mh_append_number(c->to, tick, c->bleu.decimals);
@@ -253,8 +253,8 @@ static void put_mark(const chart *c, int which, double x, double y, const char *
         svg_put(c, "l4.5,4.5l-4.5,4.5l-4.5,-4.5z\"");
     } else {
         mh_append_format(c->to, "<circle class=\"mark %s\" r=\"3.5\"", looks[which].class);
-        put_place(c, "cx", x);
-        put_place(c, "cy", y);
+        put_coordinate(c, "cx", x);
+        put_coordinate(c, "cy", y);
     }
 }
 

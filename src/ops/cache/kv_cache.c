@@ -103,11 +103,11 @@ static void append_head(void *arg, size_t index, size_t worker)
     const size_t length = (size_t)cache->lengths[b], count = kv_cache_count_of(job, b);
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
-        const size_t place = length + t, at[3] = {b, head, t};
-        mh_kv_block *block = cache->sequences[b].blocks[place / MH_KV_BLOCK];
-        run = mh_smaller(MH_KV_BLOCK - place % MH_KV_BLOCK, count - t);
+        const size_t position = length + t, at[3] = {b, head, t};
+        mh_kv_block *block = cache->sequences[b].blocks[position / MH_KV_BLOCK];
+        run = mh_smaller(MH_KV_BLOCK - position % MH_KV_BLOCK, count - t);
         block->finite[head] &=
-            mh_kv_layout_write(&cache->layout, job->kernels, place % MH_KV_BLOCK, run, job->k,
+            mh_kv_layout_write(&cache->layout, job->kernels, position % MH_KV_BLOCK, run, job->k,
                                mh_element(job->k, 3, at), job->v, mh_element(job->v, 3, at),
                                block->slots, mh_kv_tile_at(cache, block, block->slots, head));
     }

@@ -103,21 +103,21 @@ static bool all_finite(const mh_kv_layout *layout, const mh_kernels *kernels, si
 }
 
 // One token.
-static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, size_t place,
+static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, size_t slot,
                          const float *k, const float *v, const mh_panels *keys,
                          const mh_panels *values)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
-    uint16_t row[MH_MAX_HEAD_DIM], *to = element_of(layout, keys, 0, place);
+    uint16_t row[MH_MAX_HEAD_DIM], *to = element_of(layout, keys, 0, slot);
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
-    for (size_t e = 0; e < E && place % VECTOR == 0; e++)
+    for (size_t e = 0; e < E && slot % VECTOR == 0; e++)
         memset(to + e * keys->width, 0, VECTOR * sizeof *to);
     for (size_t e = 0; e < E; e++)
         to[e * keys->width] = row[e];
     mh_row_write(kernels, layout->dtype, row, 1, Ev, v);
     memset(row + Ev, 0, (layout->value_stride - Ev) * sizeof *row);
     for (size_t c = 0; c < Ev; c += values->width)
-        memcpy(element_of(layout, values, place, c), row + c,
+        memcpy(element_of(layout, values, slot, c), row + c,
                mh_panel_columns(values, c) * sizeof *row);
     return all_finite(layout, kernels, Ev, row); // rounding may overflow to inf
 }
@@ -125,17 +125,17 @@ static bool write_narrow(const mh_kv_layout *layout, const mh_kernels *kernels, 
 // ---- bf16 as packed operands --------------------------------------------------------------------
 
 // One token. A GEMM reads whole steps of values, so those not written yet have to be 0.
-static bool write_operand(const mh_kv_layout *layout, const mh_kernels *kernels, size_t place,
+static bool write_operand(const mh_kv_layout *layout, const mh_kernels *kernels, size_t slot,
                           const float *k, const float *v, void *tile)
 {
     const size_t E = layout->key_width, Ev = layout->value_width;
     uint16_t row[MH_MAX_HEAD_DIM];
-    if (place == 0)
+    if (slot == 0)
         memset(tile, 0, mh_kv_layout_bytes(layout, MH_KEY_TILE));
     mh_row_write(kernels, layout->dtype, row, 1, E, k);
-    layout->gemm.set_b_column(E, row, place, tile, MH_KEY_TILE);
+    layout->gemm.set_b_column(E, row, slot, tile, MH_KEY_TILE);
     mh_row_write(kernels, layout->dtype, row, 1, Ev, v);
-    layout->gemm.set_b_row(Ev, row, place, (void *)values_of(layout, MH_KEY_TILE, tile).data,
+    layout->gemm.set_b_row(Ev, row, slot, (void *)values_of(layout, MH_KEY_TILE, tile).data,
                            layout->value_stride);
     return all_finite(layout, kernels, Ev, row);
 }

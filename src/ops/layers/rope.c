@@ -26,7 +26,7 @@ typedef struct rope_job {
     const mh_tensor *x, *y;
     size_t rows, E, pairs;
     size_t positions; // rows of the table
-    mh_tensor place;  // (..., T) without data: strides from a row's indices to its position's index
+    mh_tensor index;  // (..., T) without data: strides from a row's indices to its position's index
     mh_tensor cosine; // the caller's, (..., T, pairs) broadcast, if there are no positions
     mh_tensor sine;
     double *frequency; // (pairs)
@@ -68,14 +68,14 @@ static const float *read_pairs(const rope_job *job, const mh_tensor *t, const vo
 }
 
 // The index of the position (the row of the table) of row `row` of x.
-static size_t place_of(const rope_job *job, size_t row)
+static size_t position_index(const rope_job *job, size_t row)
 {
-    size_t place = 0;
-    for (int d = job->place.rank - 1; d >= 0; d--) {
-        place += row % job->place.shape[d] * (size_t)job->place.stride[d];
-        row /= job->place.shape[d];
+    size_t index = 0;
+    for (int d = job->index.rank - 1; d >= 0; d--) {
+        index += row % job->index.shape[d] * (size_t)job->index.stride[d];
+        row /= job->index.shape[d];
     }
-    return place;
+    return index;
 }
 
 static void angles_of_row(const rope_job *job, size_t row, float *copies, const float **cosine,
@@ -83,14 +83,14 @@ static void angles_of_row(const rope_job *job, size_t row, float *copies, const 
 {
     const mh_rope_options *o = &job->o;
     if (job->table) {
-        *cosine = job->table + place_of(job, row) * 2 * job->pairs;
+        *cosine = job->table + position_index(job, row) * 2 * job->pairs;
         *sine = *cosine + job->pairs;
         return;
     }
     const mh_tensor *c = o->positions ? o->cosine : &job->cosine;
     const mh_tensor *s = o->positions ? o->sine : &job->sine;
     if (o->positions)
-        row = (size_t)mh_index_get(o->positions, place_of(job, row));
+        row = (size_t)mh_index_get(o->positions, position_index(job, row));
     *cosine = read_pairs(job, c, mh_row_address(c, row), copies);
     *sine = read_pairs(job, s, mh_row_address(s, row), copies + job->pairs);
 }
@@ -158,7 +158,7 @@ static mh_status broadcast(mh_context *context, const char *name, const mh_tenso
 }
 
 // The strides from indices of x's rows to the index of a position.
-static mh_status place_positions(mh_context *context, rope_job *job)
+static mh_status index_positions(mh_context *context, rope_job *job)
 {
     const mh_tensor *x = job->x;
     const int64_t limit = INT64_C(1) << 31;
@@ -186,7 +186,7 @@ static mh_status place_positions(mh_context *context, rope_job *job)
                            "first: found %lld and %zu positions, expected all within 2^31",
                            (long long)job->o.first, job->positions);
     }
-    return broadcast(context, "positions", &dense, rank, x->shape, &job->place);
+    return broadcast(context, "positions", &dense, rank, x->shape, &job->index);
 }
 
 static mh_status check_caches(mh_context *context, rope_job *job)
@@ -229,7 +229,7 @@ static mh_status rope_check(mh_context *context, const mh_rope_options *options,
     job->E = job->x->shape[job->x->rank - 1];
     job->pairs = job->o.width / 2;
     if (job->o.positions || !job->o.cosine)
-        status = place_positions(context, job);
+        status = index_positions(context, job);
     if (!status && job->o.cosine)
         status = check_caches(context, job);
     return status ? status
@@ -343,7 +343,7 @@ mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options, mh
     job.pairs = cosine->shape[1];
     status = rope_check_options(context, &job);
     if (!status)
-        status = place_positions(context, &job);
+        status = index_positions(context, &job);
     if (status || !job.positions || !job.pairs)
         return status;
     job.kernels = context->kernels;

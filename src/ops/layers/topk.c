@@ -45,13 +45,13 @@ static double *value_at(const selection *s, size_t i)
 // Ids ascend, so that equal values keep the smaller id first.
 static void insert(selection *s, size_t K, int32_t id, float logit)
 {
-    size_t place = s->count < K ? s->count++ : K - 1;
-    for (; place > 0 && *value_at(s, place - 1) < (double)logit; place--) {
-        *id_at(s, place) = *id_at(s, place - 1);
-        *value_at(s, place) = *value_at(s, place - 1);
+    size_t rank = s->count < K ? s->count++ : K - 1;
+    for (; rank > 0 && *value_at(s, rank - 1) < (double)logit; rank--) {
+        *id_at(s, rank) = *id_at(s, rank - 1);
+        *value_at(s, rank) = *value_at(s, rank - 1);
     }
-    *id_at(s, place) = id;
-    *value_at(s, place) = (double)logit;
+    *id_at(s, rank) = id;
+    *value_at(s, rank) = (double)logit;
 }
 
 static bool any_above(const float *x, float threshold)
