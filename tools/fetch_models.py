@@ -185,7 +185,7 @@ def main(names):
         try:
             print(fetch(name))
         except Unavailable as why:
-            print(f"skipped: models, {name}: could not be downloaded ({why})", file=sys.stderr)
+            print(f"skipped: models, {name}: not available ({why})", file=sys.stderr)
             status = status or 3
         except (Wrong, KeyError, zipfile.BadZipFile, tarfile.TarError) as why:
             print(f"fetch_models: {name}: {why}", file=sys.stderr)
