@@ -10,6 +10,7 @@
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
+#   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and run the engine's tests in an emulator
@@ -68,6 +69,9 @@ compare-training compare-translating: build
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
+prove-minilm: build
+	@sh tests/peers/run_minilm.sh $(BUILD)
+
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
@@ -89,4 +93,4 @@ clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        prove-tokenizers install uninstall check-neon format setup-dev clean
+        prove-minilm prove-tokenizers install uninstall check-neon format setup-dev clean
