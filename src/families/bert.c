@@ -89,9 +89,27 @@ static const char *const roberta_prefixes[] = {"roberta.", "", NULL};
 static const char *const bert_ignored[] = {"embeddings.position_ids", "/cls.seq_relationship.*",
                                            NULL};
 
-const mh_family mh_family_bert = {"bert",     bert_prefixes, bert_keys,
-                                  bert_rules, bert_ignored,  bert_defaults};
-const mh_family mh_family_roberta = {"roberta",     roberta_prefixes, roberta_keys,
-                                     roberta_rules, bert_ignored,     roberta_defaults};
-const mh_family mh_family_xlm_roberta = {"xlm-roberta", roberta_prefixes, roberta_keys,
-                                         roberta_rules, bert_ignored,     roberta_defaults};
+const mh_family mh_family_bert = {
+    .model_type = "bert",
+    .prefixes = bert_prefixes,
+    .keys = bert_keys,
+    .rules = bert_rules,
+    .ignored = bert_ignored,
+    .defaults = bert_defaults,
+};
+const mh_family mh_family_roberta = {
+    .model_type = "roberta",
+    .prefixes = roberta_prefixes,
+    .keys = roberta_keys,
+    .rules = roberta_rules,
+    .ignored = bert_ignored,
+    .defaults = roberta_defaults,
+};
+const mh_family mh_family_xlm_roberta = {
+    .model_type = "xlm-roberta",
+    .prefixes = roberta_prefixes,
+    .keys = roberta_keys,
+    .rules = roberta_rules,
+    .ignored = bert_ignored,
+    .defaults = roberta_defaults,
+};

@@ -49,5 +49,11 @@ static const mh_tensor_rule rules[] = {
 static const char *const prefixes[] = {"distilbert.", "", NULL};
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-const mh_family mh_family_distilbert = {"distilbert", prefixes, keys,
-                                        rules,        ignored,  distilbert_defaults};
+const mh_family mh_family_distilbert = {
+    .model_type = "distilbert",
+    .prefixes = prefixes,
+    .keys = keys,
+    .rules = rules,
+    .ignored = ignored,
+    .defaults = distilbert_defaults,
+};

@@ -6,34 +6,63 @@
 
 #include <multihead/block.h>
 
+enum { MH_MOST_LAYERS = 4096 };
+
+// Layers of a model may be of two kinds: full ones see all keys, sliding ones a window.
+typedef enum mh_layer_kind { MH_LAYER_FULL, MH_LAYER_SLIDING, MH_LAYER_KINDS } mh_layer_kind;
+
+// Rotary positions of the layers of a kind.
+typedef struct mh_rotary {
+    double base;
+    double part; // of a head's width that is rotated
+    bool scaled;
+    mh_rope_scaling scaling; // if scaled
+} mh_rotary;
+
 // A whole model: embeddings, blocks, and what comes after them.
 typedef struct mh_description {
-    mh_block_config block; // of every layer
+    mh_block_config block; // of every layer; mh_family.layer changes what differs between them
     size_t layers;
     bool final_norm;
+    bool norm_plus_one; // files have w - 1 for norms' weights w
     bool causal;
+    mh_rotary rotary[MH_LAYER_KINDS]; // if block.rope
+    bool rotary_by_kind;              // older keys are those of full layers
+
+    // Unless config.json has layer_types, all layers are sliding, except for the first full_first
+    // and every full_every-th.
+    size_t window;                         // keys that a query sees, with its own; 0: all
+    bool windowed;                         // false: `window` does not apply
+    size_t full_first, full_every;         // 0: none
+    uint64_t sliding[MH_MOST_LAYERS / 64]; // one bit per layer, from all of these
 
     // x = scale * token[id] + position[offset + i] + type[type], then a norm
     size_t vocabulary;
     size_t positions;       // rows of the table of learned positions; 0: none
     size_t position_offset; // of a sequence's first token in that table
     size_t types;           // 0: none
-    float embedding_scale;
+    size_t longest;         // input of a model without such a table; 0: any
+    bool scale_embedding;   // by sqrt(d_model)
+    bool round_scale;       // that root is rounded to the table's type
+    float embedding_scale;  // from these
     bool embedding_norm;
 
     mh_activation pool_activation; // of the pooler, or the classifier's first layer
     mh_activation lm_activation;   // of the masked language model's transform
     bool tied;                     // the language model head is the token table
+    float logits_softcap;          // 0: none; logits are softcap * tanh(logits / softcap)
     size_t labels;                 // of the classifier; 0: none
 } mh_description;
 
 typedef enum mh_key_kind {
-    MH_KEY_SIZE,       // an integer of at least 1
-    MH_KEY_COUNT,      // an integer of at least 0; null leaves the default
-    MH_KEY_FLOAT,      //
-    MH_KEY_BOOL,       //
-    MH_KEY_ACTIVATION, // a name such as "gelu_new"
-    MH_KEY_IS,         // must have the value `text` if it is there, else the model is not supported
+    MH_KEY_SIZE,         // an integer of at least 1
+    MH_KEY_COUNT,        // an integer of at least 0; null is 0
+    MH_KEY_FLOAT,        // null is 0
+    MH_KEY_INVERSE_ROOT, // a number x > 0, of which 1 / sqrt(x) is a float
+    MH_KEY_BOOL,         //
+    MH_KEY_ACTIVATION,   // a name such as "gelu_new"
+    MH_KEY_IS, // must have the value `text` if it is there, else the model is not supported; null
+               // is false
 } mh_key_kind;
 
 typedef struct mh_key {
@@ -52,6 +81,7 @@ typedef enum mh_part {
     MH_PART_V,
     MH_PART_GATE,
     MH_PART_UP,
+    MH_PART_QKV_BY_HEAD, // all of it: q, k, v of head 0, q, k, v of head 1, ...
 } mh_part;
 
 // A tensor's name and the parameter it is, both without ".weight" or ".bias", which the rule covers
@@ -72,7 +102,14 @@ typedef struct mh_family {
     const char *const
         *ignored; // tensors that are known and not needed, as sources; "*" at the end: any
     void (*defaults)(mh_description *description);
+    // Changes the common block to that of a layer; NULL: all are the same.
+    void (*layer)(const mh_description *description, size_t layer, mh_block_config *block);
+    const char *section; // the member of config.json that has the keys; NULL: config.json itself
 } mh_family;
+
+// mh_family.layer of families with rotary positions: those of the layer's kind, and its window.
+void mh_family_rotary_layer(const mh_description *description, size_t layer,
+                            mh_block_config *block);
 
 #define MH_FIELD(member) offsetof(mh_description, member)
 

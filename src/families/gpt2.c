@@ -44,4 +44,11 @@ static const mh_tensor_rule rules[] = {
 static const char *const prefixes[] = {"transformer.", "", NULL};
 static const char *const ignored[] = {"h.%.attn.bias", "h.%.attn.masked_bias", NULL};
 
-const mh_family mh_family_gpt2 = {"gpt2", prefixes, keys, rules, ignored, gpt2_defaults};
+const mh_family mh_family_gpt2 = {
+    .model_type = "gpt2",
+    .prefixes = prefixes,
+    .keys = keys,
+    .rules = rules,
+    .ignored = ignored,
+    .defaults = gpt2_defaults,
+};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.json of a published model: its family, and the family's keys to a description. Keys that
 // no family names are ignored, as there are dozens that do not concern the computation.
+#include "model/model_config.h"
 #include "base/argument_check.h"
 #include "base/compiler.h"
 #include "model/model_internal.h"
@@ -12,7 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FILE_MAX = 1 << 22, NESTING_MAX = 32, SIZE_VALUE_MAX = 1 << 24, LABELS_MAX = 1 << 16 };
+enum {
+    FILE_MAX = 1 << 22,
+    NESTING_MAX = 32,
+    SIZE_VALUE_MAX = MH_MOST_TOKENS,
+    LABELS_MAX = 1 << 16
+};
 
 // ---- files
 // ---------------------------------------------------------------------------------------
@@ -67,8 +73,8 @@ static mh_status open_json(mh_context *context, const char *directory, const cha
 // ---- keys
 // ----------------------------------------------------------------------------------------
 
-static mh_status bad_value(const mh_source *source, const char *name, const json_t *value,
-                           const char *expected)
+mh_status mh_config_bad_value(const mh_source *source, const char *name, const json_t *value,
+                              const char *expected)
 {
     char number[40] = "nothing";
     if (json_is_integer(value))
@@ -84,12 +90,11 @@ static mh_status read_size(const mh_source *source, const mh_key *key, const jso
                            size_t *to)
 {
     const json_int_t number = json_integer_value(value);
-    const bool count = key->kind == MH_KEY_COUNT;
-    if (count && json_is_null(value))
-        return MH_OK;
-    if (!json_is_integer(value) || number < (count ? 0 : 1) || number > SIZE_VALUE_MAX)
-        return bad_value(source, key->name, value,
-                         count ? "an integer from 0 to 16777216" : "an integer from 1 to 16777216");
+    const bool count = key->kind == MH_KEY_COUNT, none = count && json_is_null(value);
+    if (!none && (!json_is_integer(value) || number < (count ? 0 : 1) || number > SIZE_VALUE_MAX))
+        return mh_config_bad_value(source, key->name, value,
+                                   count ? "an integer from 0 to 16777216"
+                                         : "an integer from 1 to 16777216");
     *to = (size_t)number;
     return MH_OK;
 }
@@ -114,13 +119,28 @@ static mh_status model_config_read_activation(const mh_source *source, const mh_
             *to = names[i].kind;
             return MH_OK;
         }
-    return bad_value(source, key->name, value,
-                     "gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh");
+    return mh_config_bad_value(source, key->name, value,
+                               "gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh");
+}
+
+static mh_status read_float(const mh_source *source, const mh_key *key, const json_t *value,
+                            float *to)
+{
+    const double number = json_number_value(value); // 0 of null
+    const bool inverse = key->kind == MH_KEY_INVERSE_ROOT;
+    const bool none = json_is_null(value) && !inverse;
+    if (!none && (!json_is_number(value) || !isfinite(number) || (inverse && number <= 0)))
+        return mh_config_bad_value(source, key->name, value,
+                                   inverse ? "a number above 0" : "a number");
+    *to = (float)(inverse ? 1 / sqrt(number) : number);
+    return MH_OK;
 }
 
 // A setting that only exists in one value here.
 static mh_status check_is(const mh_source *source, const mh_key *key, const json_t *value)
 {
+    if (json_is_null(value) && strcmp(key->text, "false") == 0)
+        return MH_OK;
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     const bool same = text && strcmp(text, key->text) == 0;
     mh_status status = MH_OK;
@@ -146,13 +166,11 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
     case MH_KEY_COUNT:
         return read_size(source, key, value, to);
     case MH_KEY_FLOAT:
-        if (!json_is_number(value) || !isfinite(json_number_value(value)))
-            return bad_value(source, key->name, value, "a number");
-        *(float *)to = (float)json_number_value(value);
-        return MH_OK;
+    case MH_KEY_INVERSE_ROOT:
+        return read_float(source, key, value, to);
     case MH_KEY_BOOL:
         if (!json_is_boolean(value))
-            return bad_value(source, key->name, value, "true or false");
+            return mh_config_bad_value(source, key->name, value, "true or false");
         *(bool *)to = json_is_true(value);
         return MH_OK;
     case MH_KEY_ACTIVATION:
@@ -185,7 +203,7 @@ static mh_status read_labels(const mh_source *source, const json_t *root, mh_mod
                                                    : 2;
     char made[32];
     if (count < 1 || count > LABELS_MAX)
-        return bad_value(source, "id2label", names, "1 to 65536 labels");
+        return mh_config_bad_value(source, "id2label", names, "1 to 65536 labels");
     size_t bytes = count * sizeof(char *);
     for (size_t i = 0; i < count; i++)
         bytes += strlen(label_of(names, i, made)) + 1;
@@ -211,7 +229,8 @@ static mh_status read_labels(const mh_source *source, const json_t *root, mh_mod
 static void set_defaults(mh_description *d)
 {
     *d = (mh_description){.block = mh_block_config_default(),
-                          .embedding_scale = 1,
+                          .windowed = true,
+                          .rotary = {{.base = 10000, .part = 1}, {.base = 10000, .part = 1}},
                           .pool_activation = MH_TANH,
                           .lm_activation = MH_GELU};
 }
@@ -221,7 +240,7 @@ static mh_status read_family(const mh_source *source, const json_t *root, mh_mod
     const json_t *type = json_object_get(root, "model_type");
     const json_t *architecture = json_array_get(json_object_get(root, "architectures"), 0);
     if (!json_is_string(type))
-        return bad_value(source, "model_type", type, "the name of a model family");
+        return mh_config_bad_value(source, "model_type", type, "the name of a model family");
     model->family = mh_family_find(json_string_value(type));
     if (!model->family)
         return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
@@ -232,16 +251,11 @@ static mh_status read_family(const mh_source *source, const json_t *root, mh_mod
     return MH_OK;
 }
 
-static mh_status read_description(const mh_source *source, const json_t *root, mh_model *model)
+static mh_status check_description(const mh_source *source, const mh_description *d)
 {
-    mh_description *d = &model->description;
-    set_defaults(d);
-    MH_TRY(read_family(source, root, model));
-    model->family->defaults(d);
-    for (const mh_key *key = model->family->keys; key->name; key++)
-        MH_TRY(read_key(source, root, key, d));
-    if (!d->block.dim_feedforward)
-        d->block.dim_feedforward = 4 * d->block.d_model;
+    if (d->layers > MH_MOST_LAYERS)
+        return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu layers, expected at most %d",
+                              d->layers, MH_MOST_LAYERS);
     if (d->block.d_model % d->block.num_heads && !d->block.head_dim)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found %zu heads for a width of %zu, expected a divisor",
@@ -250,6 +264,26 @@ static mh_status read_description(const mh_source *source, const json_t *root, m
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found %zu positions, expected more than %zu", d->positions,
                               d->position_offset);
+    return MH_OK;
+}
+
+static mh_status read_description(const mh_source *source, const json_t *root, mh_model *model)
+{
+    mh_description *d = &model->description;
+    set_defaults(d);
+    MH_TRY(read_family(source, root, model));
+    const char *section = model->family->section;
+    const json_t *keys = section ? json_object_get(root, section) : root;
+    model->family->defaults(d);
+    for (const mh_key *key = model->family->keys; key->name; key++)
+        MH_TRY(read_key(source, keys, key, d));
+    if (!d->block.dim_feedforward)
+        d->block.dim_feedforward = 4 * d->block.d_model;
+    d->embedding_scale = d->scale_embedding ? (float)sqrt((double)d->block.d_model) : 1;
+    MH_TRY(check_description(source, d));
+    MH_TRY(mh_config_read_layer_types(source, keys, d));
+    if (d->block.rope)
+        MH_TRY(mh_config_read_rotary(source, keys, d));
     return read_labels(source, root, model);
 }
 
@@ -321,7 +355,7 @@ mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_
     mh_model_info *info = &model->info;
     char path[MH_PATH_BYTES];
     json_file file;
-    info->max_length = d->positions ? d->positions - d->position_offset : SIZE_VALUE_MAX;
+    info->max_length = mh_model_longest(d);
     info->pooling = d->causal ? MH_POOLING_LAST : MH_POOLING_MEAN;
     MH_TRY(open_optional(context, directory, "1_Pooling/config.json", path, &file));
     if (file.root)

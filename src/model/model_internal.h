@@ -53,6 +53,16 @@ struct mh_model {
     mh_parameters parameters;
 };
 
+enum { MH_MOST_TOKENS = 1 << 24 };
+
+// The longest input that the description allows.
+static inline size_t mh_model_longest(const mh_description *d)
+{
+    return d->positions ? d->positions - d->position_offset
+           : d->longest ? d->longest
+                        : MH_MOST_TOKENS;
+}
+
 // config.json: the family, description, labels and architecture.
 mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model);
 
@@ -70,6 +80,7 @@ typedef struct mh_weight_source {
     const char *root;   // before all names of this file, "" as a rule
     const char *prefix; // and before those that are not absolute
     const mh_block_config *block;
+    bool norm_plus_one; // as in mh_description
     size_t layers;
     float *staging; // for matrices that several tensors make up
     size_t staging_floats;

@@ -36,25 +36,34 @@ static mh_status open_weights(mh_context *context, const char *directory, mh_mod
 // ---- blocks
 // --------------------------------------------------------------------------------------
 
-static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
+static mh_status create_stack(mh_context *context, mh_model *model, mh_block_config *layers,
+                              const mh_block_config **blocks)
 {
-    enum { MOST_LAYERS = 4096 };
     const mh_description *d = &model->description;
-    if (d->layers > MOST_LAYERS)
-        return mh_fail(context, MH_ERROR_FORMAT, "layers: found %zu, expected at most %d",
-                       d->layers, MOST_LAYERS);
-    const mh_block_config **blocks = mh_alloc(context, d->layers * sizeof *blocks);
-    if (!blocks)
-        return MH_ERROR_MEMORY;
-    for (size_t i = 0; i < d->layers; i++)
-        blocks[i] = &d->block;
+    for (size_t i = 0; i < d->layers; i++) {
+        layers[i] = d->block;
+        if (model->family->layer)
+            model->family->layer(d, i, &layers[i]);
+        blocks[i] = &layers[i];
+    }
     mh_stack_config stack = mh_stack_config_default();
     stack.layers = d->layers;
     stack.blocks = blocks;
     stack.final_norm = d->final_norm;
-    mh_status status =
-        mh_transformer_create_blocks(context, &stack, NULL, model->trainable, &model->transformer);
-    mh_free(context, blocks, d->layers * sizeof *blocks);
+    return mh_transformer_create_blocks(context, &stack, NULL, model->trainable,
+                                        &model->transformer);
+}
+
+static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
+{
+    const size_t count = model->description.layers; // at most MH_MOST_LAYERS
+    mh_block_config *layers = mh_alloc(context, count * sizeof *layers);
+    const mh_block_config **blocks = mh_alloc(context, count * sizeof *blocks);
+    mh_status status = layers && blocks ? MH_OK : MH_ERROR_MEMORY;
+    if (!status)
+        status = create_stack(context, model, layers, blocks);
+    mh_free(context, blocks, count * sizeof *blocks);
+    mh_free(context, layers, count * sizeof *layers);
     return status;
 }
 
@@ -66,6 +75,7 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
                                .path = path,
                                .root = "",
                                .block = &model->description.block,
+                               .norm_plus_one = model->description.norm_plus_one,
                                .layers = model->description.layers};
     MH_TRY(mh_weights_begin(&source));
     mh_status status = mh_weights_load_blocks(&source, model->transformer);

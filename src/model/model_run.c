@@ -22,8 +22,7 @@ mh_status mh_model_check_input(mh_context *context, const mh_model *model,
                        "mh_model_input_default() sets it",
                        input->struct_size, sizeof own);
     MH_TRY(MH_NEED(context, {"starts", input->starts}, {"ids", input->ids}));
-    const mh_description *d = &model->description;
-    const size_t most = d->positions ? d->positions - d->position_offset : SIZE_MAX;
+    const size_t most = mh_model_longest(&model->description);
     for (size_t b = 0; b < input->sequences; b++) {
         const int64_t length = input->starts[b + 1] - input->starts[b];
         if (input->starts[0] != 0 || length < 0)

@@ -109,8 +109,8 @@ static void part_rows(const mh_block_config *b, mh_part part, size_t rows, size_
     const size_t H = b->num_heads, G = b->kv_heads ? b->kv_heads : H;
     const size_t E = b->head_dim ? b->head_dim : b->d_model / H;
     const size_t Ev = b->value_dim ? b->value_dim : E;
-    const size_t firsts[] = {0, 0, H * E, (H + G) * E, 0, rows / 2};
-    const size_t counts[] = {rows, H * E, G * E, G * Ev, rows / 2, rows - rows / 2};
+    const size_t firsts[] = {0, 0, H * E, (H + G) * E, 0, rows / 2, 0};
+    const size_t counts[] = {rows, H * E, G * E, G * Ev, rows / 2, rows - rows / 2, rows};
     *first = firsts[part];
     *count = counts[part];
 }
@@ -129,6 +129,20 @@ static bool weight_rules_is_float(mh_dtype dtype)
     return dtype == MH_F32 || dtype == MH_F64 || dtype == MH_BF16 || dtype == MH_F16;
 }
 
+// Rows as (H, 3, E) to rows as (3, H, E).
+static mh_status copy_by_head(const mh_weight_source *source, const mh_tensor *from, mh_tensor *to)
+{
+    const size_t H = source->block->num_heads, E = from->shape[0] / (3 * H);
+    const size_t D = from->rank == 2 ? from->shape[1] : 1;
+    const ptrdiff_t row = from->stride[0], column = from->rank == 2 ? from->stride[1] : 1;
+    mh_tensor x = mh_tensor_4d(from->data, from->dtype, H, 3, E, D);
+    mh_tensor y = mh_tensor_4d(to->data, to->dtype, 3, H, E, D);
+    const ptrdiff_t strides[] = {(ptrdiff_t)(3 * E) * row, (ptrdiff_t)E * row, row, column};
+    memcpy(x.stride, strides, sizeof strides);
+    x = mh_tensor_swap(x, 0, 1);
+    return mh_tensor_copy(source->context, &x, &y);
+}
+
 // One part, as the parameter has it: checked against `to`.
 static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule *rule,
                            const char *name, mh_tensor from, mh_tensor *to)
@@ -138,6 +152,8 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
     if (!weight_rules_is_float(from.dtype) || from.rank != to->rank ||
         !mh_tensor_same_shape(&from, to))
         return wrong_shape(source, name, &from, to);
+    if (rule->part == MH_PART_QKV_BY_HEAD)
+        return copy_by_head(source, &from, to);
     return mh_tensor_copy(source->context, &from, to);
 }
 
@@ -180,7 +196,7 @@ bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor
 // Whether a part of the bias is one that the family's attention lacks.
 static bool may_be_missing(const mh_weight_source *source, mh_part part, const char *suffix)
 {
-    const unsigned bits[] = {0, MH_BIAS_Q, MH_BIAS_K, MH_BIAS_V, 0, 0};
+    const unsigned bits[] = {0, MH_BIAS_Q, MH_BIAS_K, MH_BIAS_V, 0, 0, 0};
     return strcmp(suffix, ".bias") == 0 && (source->block->missing_bias & bits[part]);
 }
 
@@ -233,6 +249,13 @@ static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const 
     return mh_transformer_pack(source->context, t, p->name, &whole);
 }
 
+// norm1.weight, norm1_post.weight, norm.weight, self_attn.q_norm.weight.
+static bool is_norm_weight(const char *name)
+{
+    const char *dot = strrchr(name, '.'), *norm = strstr(name, "norm");
+    return norm && strcmp(dot, ".weight") == 0;
+}
+
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer)
 {
     const mh_parameters *parameters = mh_transformer_parameters(transformer);
@@ -244,6 +267,9 @@ mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *trans
         }
         mh_tensor to = mh_parameter_view(p, parameters->values);
         MH_TRY(mh_weights_copy(source, p->name, &to));
+        if (source->norm_plus_one && is_norm_weight(p->name))
+            for (size_t j = 0; j < p->count; j++)
+                ((float *)to.data)[j] += 1;
     }
     return MH_OK;
 }
