@@ -24,7 +24,7 @@ typedef struct mh_kv_cache mh_kv_cache;
 
 typedef struct mh_kv_cache_options {
     size_t struct_size; // sizeof(mh_kv_cache_options)
-    size_t sequences;   // B: no default
+    size_t sequences;   // B: no default; 0: none yet
     size_t heads;       // G: no default
     size_t key_width;   // E, 1 to MH_MAX_HEAD_DIM: no default
     size_t value_width; // Ev: 0 means key_width
@@ -57,6 +57,17 @@ MH_API MH_MUST_CHECK mh_status mh_kv_cache_append(mh_context *context, mh_kv_cac
                                                   const int64_t *counts, const mh_tensor *k,
                                                   const mh_tensor *v);
 
+// The same for packed keys and values, k (1, G, rows, E) and v (1, G, rows, Ev): sequence b gets
+// rows starts[b] to starts[b + 1] - 1, perhaps none; starts (B + 1).
+MH_API MH_MUST_CHECK mh_status mh_kv_cache_append_packed(mh_context *context, mh_kv_cache *cache,
+                                                         const int64_t *starts, const mh_tensor *k,
+                                                         const mh_tensor *v);
+
+// Adds `count` empty sequences after those of the cache. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_MEMORY; the cache is then unchanged.
+MH_API MH_MUST_CHECK mh_status mh_kv_cache_extend(mh_context *context, mh_kv_cache *cache,
+                                                  size_t count);
+
 // Sequence b continues from the current state of sequence parents[b], for beam search; parents (B).
 // Sequences share the KV blocks of their common prefix; only the last, partial block is copied on
 // write, when one of them is appended to. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; the cache is
@@ -64,8 +75,9 @@ MH_API MH_MUST_CHECK mh_status mh_kv_cache_append(mh_context *context, mh_kv_cac
 MH_API MH_MUST_CHECK mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache,
                                                    const size_t *parents);
 
-// The same, but changes the number of sequences to `count`, fewer or more than before, at least 1;
-// parents (count). Errors: the same.
+// The same, but changes the number of sequences to `count`, fewer or more than before; parents
+// (count). If parents ascend, so that sequences are only dropped, nothing is allocated, and
+// MH_ERROR_MEMORY is impossible. Errors: the same.
 MH_API MH_MUST_CHECK mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache,
                                                   const size_t *parents, size_t count);
 
@@ -79,10 +91,11 @@ MH_API size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b); // evicted
 MH_API size_t mh_kv_cache_bytes(const mh_kv_cache *cache);            // of the keys and values held
 
 // out = attention of q (B, H, T, E) over the cached keys and values, as mh_attention_forward
-// computes it for k, v of each sequence's length; S is the longest. options->key_lengths, starts
-// and sequences must not be set. A cache with a window needs MH_CAUSAL_BOTTOM_RIGHT,
-// options->window_left within it, and no more queries than tokens were appended last. Errors: as
-// mh_attention_forward.
+// computes it for k, v of each sequence's length; S is the longest. Or q is packed, (1, H, rows,
+// E): options->sequences is then B and options->query_starts (B + 1) divides the rows, some
+// sequences perhaps having none. options->key_lengths and key_starts must not be set, nor documents
+// with packed queries. A cache with a window needs MH_CAUSAL_BOTTOM_RIGHT, options->window_left
+// within it, and no more queries than tokens were appended last. Errors: as mh_attention_forward.
 MH_API MH_MUST_CHECK mh_status mh_attention_cached(mh_context *context,
                                                    const mh_attention_options *options,
                                                    const mh_tensor *q, const mh_kv_cache *cache,

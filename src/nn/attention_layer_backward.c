@@ -42,8 +42,7 @@ static mh_status attend_backward(mh_context *context, const mh_attention_layer *
     mh_tensor *dmasks[MH_LAYER_MASKS] = {NULL};
     mh_tensor drelative;
     if (call->relative && call->pass->drelative) {
-        drelative = *call->relative;
-        drelative.data = saved->drelative;
+        drelative = mh_tensor_view(saved->drelative, MH_F32, 4, call->relative->shape);
         dmasks[o.mask_count - 1] = &drelative;
     }
     mh_attention_gradients g = mh_attention_gradients_default();

@@ -28,7 +28,7 @@ mh_attention_options mh_attention_layer_options(const mh_attention_layer *layer,
     if (call->queries.starts) {
         o.sequences = call->queries.sequences;
         o.query_starts = call->queries.starts;
-        o.key_starts = call->keys.starts;
+        o.key_starts = call->cache ? NULL : call->keys.starts;
     }
     if (call->weights) {
         o.weights_average = call->average;
@@ -199,7 +199,10 @@ static mh_status attend(mh_context *context, const mh_attention_layer *layer,
         return wanted ? mh_tensor_copy(context, &lse, wanted) : MH_OK;
     }
     if (!call->cached)
-        MH_TRY(mh_kv_cache_append(context, call->cache, NULL, &saved->k, &saved->v));
+        MH_TRY(call->keys.starts
+                   ? mh_kv_cache_append_packed(context, call->cache, call->keys.starts, &saved->k,
+                                               &saved->v)
+                   : mh_kv_cache_append(context, call->cache, NULL, &saved->k, &saved->v));
     return mh_attention_cached(context, &o, &saved->q, call->cache, &out);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Incremental decoding: creation, and reordering of sequences. Each decoder layer has a cache of
-// the keys and values of the tokens so far, and one of the memory's, which is filled once at the
-// start. A causal encoder (a decoder-only language model) has no memory, and only the first.
+// Incremental decoding: creation. Each decoder layer has a cache of the keys and values of the
+// tokens so far, and one of the memory's, which is filled once at the start. A causal encoder (a
+// decoder-only language model) has no memory, and only the first.
 #include "nn/decoding.h"
 #include "base/compiler.h"
 #include "base/context.h"
 #include "base/size_math.h"
+#include "base/sized_struct.h"
 #include "nn/flatten.h"
 #include "nn/tape.h"
 #include <multihead/ops.h>
@@ -24,25 +25,9 @@ void mh_decoding_free(mh_decoding *d)
     d->allocator.release(d->allocator.user, d, sizeof *d);
 }
 
-// Room for the lengths of `sequences` sequences.
-static mh_status reserve_lengths(mh_context *context, mh_decoding *d, size_t sequences)
-{
-    const size_t bytes = sequences * sizeof *d->lengths;
-    if (sequences <= d->capacity)
-        return MH_OK;
-    size_t *lengths = d->allocator.alloc(d->allocator.user, bytes, MH_ARENA_ALIGNMENT);
-    if (!lengths)
-        return mh_fail(context, MH_ERROR_MEMORY, "decoding: no memory for %zu sequences",
-                       sequences);
-    mh_release(&d->allocator, d->lengths, d->capacity * sizeof *d->lengths);
-    d->lengths = lengths;
-    d->capacity = sequences;
-    return MH_OK;
-}
-
 // A decoding without caches.
 static mh_status decoding_make(mh_context *context, const mh_transformer *transformer,
-                               const mh_packed_weights *packed, size_t sequences,
+                               const mh_packed_weights *packed, size_t sequences, mh_dtype dtype,
                                mh_decoding **decoding)
 {
     mh_decoding *d = mh_alloc(context, sizeof *d);
@@ -52,13 +37,14 @@ static mh_status decoding_make(mh_context *context, const mh_transformer *transf
                        .transformer = transformer,
                        .packed = packed,
                        .sequences = sequences,
+                       .dtype = dtype,
                        .cache_count = 2 * mh_decoding_stack(transformer)->count};
     d->caches = mh_alloc(context, d->cache_count * sizeof *d->caches);
     if (d->caches)
         memset(d->caches, 0, d->cache_count * sizeof *d->caches);
     mh_status status = d->caches ? mh_tape_create(context, &d->tape) : MH_ERROR_MEMORY;
     if (!status)
-        status = reserve_lengths(context, d, sequences);
+        status = mh_decoding_reserve(context, d, sequences);
     if (status)
         mh_decoding_free(d);
     else
@@ -69,11 +55,12 @@ static mh_status decoding_make(mh_context *context, const mh_transformer *transf
 // ---- the memory
 // ----------------------------------------------------------------------------------
 
-static mh_status make_cache(mh_context *context, const mh_attention_layer *layer, size_t sequences,
-                            mh_kv_cache **cache)
+static mh_status make_cache(mh_context *context, const mh_decoding *d,
+                            const mh_attention_layer *layer, size_t sequences, mh_kv_cache **cache)
 {
     mh_kv_cache_options o = mh_kv_cache_options_default();
     o.sequences = sequences;
+    o.dtype = d->dtype;
     o.heads = layer->config.kv_heads;
     o.key_width = layer->E;
     o.value_width = layer->Ev;
@@ -88,14 +75,14 @@ static mh_status decoding_spread(mh_context *context, mh_decoding *d, size_t cop
     for (size_t i = 0; i < d->sequences; i++)
         parents[i] = i / copies;
     for (size_t i = 0; i < d->transformer->decoder.count && copies > 1; i++)
-        MH_TRY(mh_kv_cache_reorder(context, d->caches[2 * i + 1], parents));
+        MH_TRY(mh_kv_cache_select(context, d->caches[2 * i + 1], parents, d->sequences));
     return MH_OK;
 }
 
 typedef struct memory_call {
     mh_tensor memory; // (rows, D)
     mh_batch batch;
-    int64_t *counts; // (sequences)
+    int64_t *counts; // (memories)
     size_t *parents; // (sequences)
     float *copy;
     mh_arena layer; // workspace of one layer's projection, used by all
@@ -115,7 +102,7 @@ static void layout_memory(const mh_decoding *d, const mh_pass *pass, const mh_te
                           mh_arena *arena, memory_call *m)
 {
     const mh_transformer *t = d->transformer;
-    m->counts = mh_arena_take(arena, d->sequences, sizeof *m->counts);
+    m->counts = mh_arena_take(arena, m->batch.sequences, sizeof *m->counts);
     m->parents = mh_arena_take(arena, d->sequences, sizeof *m->parents);
     m->copy = mh_rows_take(arena, memory);
     m->memory = mh_tensor_2d(NULL, MH_F32, mh_batch_rows(&m->batch), t->config.d_model);
@@ -131,20 +118,19 @@ static void layout_memory(const mh_decoding *d, const mh_pass *pass, const mh_te
     m->layer = (mh_arena){.base = mh_arena_take(arena, most, 1), .size = most};
 }
 
-// The caches of one block: of its tokens, and of the memory's keys and values for the first
-// sequences; the others share them later.
+// The caches of one block: of its tokens, and of the memory's keys and values, one sequence of each
+// memory; decoding_spread makes it as many as there are sequences.
 static mh_status make_caches(mh_context *context, mh_decoding *d, const mh_pass *pass, size_t i,
                              const memory_call *m)
 {
     const mh_block *block = &d->transformer->decoder.blocks[i];
-    MH_TRY(make_cache(context, &block->self, d->sequences, &d->caches[2 * i]));
-    MH_TRY(make_cache(context, &block->cross, d->sequences, &d->caches[2 * i + 1]));
+    MH_TRY(make_cache(context, d, &block->self, d->sequences, &d->caches[2 * i]));
+    MH_TRY(make_cache(context, d, &block->cross, m->batch.sequences, &d->caches[2 * i + 1]));
     mh_attention_call call = memory_attention(pass, m);
     mh_attention_saved saved;
     mh_arena arena = m->layer;
     mh_attention_layer_layout(&block->cross, &call, false, &arena, &saved);
     call.cache = d->caches[2 * i + 1];
-    call.keys.sequences = d->sequences; // of the view that is appended; counts are 0 beyond
     return mh_attention_layer_fill_cache(context, &block->cross, &call, m->counts, &saved);
 }
 
@@ -152,9 +138,8 @@ static mh_status load_memory(mh_context *context, mh_decoding *d, const mh_pass 
                              const mh_tensor *memory, const int64_t *lengths, size_t copies,
                              memory_call *m)
 {
-    const size_t B = m->batch.sequences;
-    for (size_t i = 0; i < d->sequences; i++)
-        m->counts[i] = i >= B ? 0 : lengths ? lengths[i] : (int64_t)m->batch.length;
+    for (size_t i = 0; i < m->batch.sequences; i++)
+        m->counts[i] = lengths ? lengths[i] : (int64_t)m->batch.length;
     MH_TRY(mh_rows_of(context, memory, m->copy, true, &m->memory));
     for (size_t i = 0; i < d->transformer->decoder.count; i++)
         MH_TRY(make_caches(context, d, pass, i, m));
@@ -195,7 +180,7 @@ mh_status mh_decoding_create_packed(mh_context *context, const mh_transformer *t
     if (!packed)
         packed = transformer->packed;
     MH_TRY(check_memory(context, transformer, memory, lengths, copies, &m.batch));
-    MH_TRY(decoding_make(context, transformer, packed, m.batch.sequences * copies, &d));
+    MH_TRY(decoding_make(context, transformer, packed, m.batch.sequences * copies, MH_F32, &d));
     const mh_pass pass = {
         .values = transformer->parameters.values, .packed = packed, .operands = MH_F32};
     mh_arena arena = {0};
@@ -239,25 +224,41 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
     return status ? status : decoding_pack(context, d, decoding);
 }
 
-mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
-                                    size_t sequences, mh_decoding **decoding)
+// ---- without memory
+// ------------------------------------------------------------------------------
+
+static mh_status decoding_check_options(mh_context *context, const mh_transformer *transformer,
+                                        const mh_decoding_options *o)
 {
-    mh_decoding *d = NULL;
-    if (MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}))
-        return MH_ERROR_ARGUMENT;
-    *decoding = NULL;
     if (transformer->decoder.count || !transformer->encoder.count)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "transformer: expected an encoder with layers; a decoder has a memory, and "
                        "mh_decoding_create");
-    if (sequences < 1)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found 0, expected at least 1");
-    mh_status status = decoding_make(context, transformer, transformer->packed, sequences, &d);
-    if (status)
-        return status;
-    for (size_t i = 0; i < transformer->encoder.count && !status; i++)
-        status =
-            make_cache(context, &transformer->encoder.blocks[i].self, sequences, &d->caches[2 * i]);
+    if (o->cache_dtype != MH_F32 && o->cache_dtype != MH_BF16 && o->cache_dtype != MH_F16)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "cache_dtype: found %s, expected f32, bf16 or f16",
+                       mh_dtype_name(o->cache_dtype));
+    if (o->sequences > MH_DECODING_SEQUENCES)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found %zu, expected at most %d",
+                       o->sequences, MH_DECODING_SEQUENCES);
+    return MH_OK;
+}
+
+mh_status mh_decoding_create_empty(mh_context *context, const mh_transformer *transformer,
+                                   const mh_decoding_options *options, mh_decoding **decoding)
+{
+    MH_TRY(MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}));
+    *decoding = NULL;
+    mh_decoding *d = NULL;
+    mh_decoding_options own = mh_decoding_options_default();
+    MH_TRY(MH_READ_STRUCT(context, mh_decoding_options, options, &own));
+    MH_TRY(decoding_check_options(context, transformer, &own));
+    MH_TRY(decoding_make(context, transformer, transformer->packed, own.sequences, own.cache_dtype,
+                         &d));
+    const mh_stack *stack = &transformer->encoder;
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < stack->count && !status; i++)
+        status = make_cache(context, d, &stack->blocks[i].self, d->sequences, &d->caches[2 * i]);
     if (status) {
         mh_decoding_free(d);
         return status;
@@ -265,40 +266,14 @@ mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *t
     return decoding_pack(context, d, decoding);
 }
 
-mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *d)
+mh_status mh_decoding_create_causal(mh_context *context, const mh_transformer *transformer,
+                                    size_t sequences, mh_decoding **decoding)
 {
-    return d->broken ? mh_fail(context, MH_ERROR_MEMORY,
-                               "decoding: a reorder ran out of memory, it cannot go on")
-                     : MH_OK;
-}
-
-mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const size_t *parents,
-                             size_t count)
-{
-    mh_status status = MH_NEED(context, {"decoding", decoding}, {"parents", parents});
-    if (!status)
-        status = mh_decoding_check_whole(context, decoding);
-    if (!status)
-        status = reserve_lengths(context, decoding, count);
-    if (status)
-        return status;
-    for (size_t i = 0; i < 2 * mh_decoding_stack(decoding->transformer)->count && !status; i++) {
-        if (!decoding->caches[i])
-            continue;
-        status = mh_kv_cache_select(context, decoding->caches[i], parents, count);
-        decoding->broken = status && i > 0;
-    }
-    if (!status)
-        decoding->sequences = count;
-    return status;
-}
-
-mh_status mh_decoding_reorder(mh_context *context, mh_decoding *decoding, const size_t *parents)
-{
-    return mh_decoding_select(context, decoding, parents, decoding ? decoding->sequences : 0);
-}
-
-void mh_decoding_disable_heads(mh_decoding *decoding, const bool *disabled_heads)
-{
-    decoding->disabled = disabled_heads;
+    mh_decoding_options options = mh_decoding_options_default();
+    MH_TRY(MH_NEED(context, {"transformer", transformer}, {"decoding", decoding}));
+    *decoding = NULL;
+    if (sequences < 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "sequences: found 0, expected at least 1");
+    options.sequences = sequences;
+    return mh_decoding_create_empty(context, transformer, &options, decoding);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Internals of a decoding: decoding.c creates it and reorders its sequences, decoding_step.c
-// processes tokens.
+// Internals of a decoding: decoding.c creates it, decoding_sequences.c adds, drops and reorders
+// sequences, decoding_step.c processes tokens.
 #ifndef MH_NN_DECODING_H
 #define MH_NN_DECODING_H
 
 #include "nn/packed_weights.h"
 #include "nn/transformer.h"
+
+enum { MH_DECODING_SEQUENCES = 1 << 30 }; // at most
 
 struct mh_decoding {
     mh_allocator allocator;
@@ -15,6 +17,7 @@ struct mh_decoding {
     size_t sequences;
     size_t *lengths; // (capacity): tokens of each sequence before the current step
     size_t capacity;
+    mh_dtype dtype;       // of the caches
     size_t cache_count;   // 2 * layers
     mh_kv_cache **caches; // (cache_count): of the tokens, and of the memory or NULL
     mh_tape *tape;        // workspace of a step
@@ -27,6 +30,9 @@ static inline const mh_stack *mh_decoding_stack(const mh_transformer *t)
 {
     return t->decoder.count ? &t->decoder : &t->encoder;
 }
+
+// Room for the lengths of `sequences` sequences. Error: MH_ERROR_MEMORY.
+mh_status mh_decoding_reserve(mh_context *context, mh_decoding *decoding, size_t sequences);
 
 // Fails after a reorder that ran out of memory: layers then disagree on the order of sequences.
 mh_status mh_decoding_check_whole(mh_context *context, const mh_decoding *decoding);

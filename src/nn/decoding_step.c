@@ -11,6 +11,8 @@
 #include "nn/taps.h"
 #include "ops/overlap.h"
 
+enum { MOST_TOKENS = 1 << 30 }; // of a sequence
+
 typedef struct step {
     mh_pass pass;
     mh_positions positions;
@@ -77,27 +79,80 @@ static void forget_step(mh_context *context, mh_decoding *d, const size_t *lengt
                 d->broken = true;
 }
 
-static mh_status check_step(mh_context *context, const mh_decoding *d, const mh_tap *taps,
-                            size_t tap_count, const mh_tensor *tgt, const mh_tensor *output,
-                            mh_batch *rows)
+// ---- checks
+// --------------------------------------------------------------------------------------
+
+static mh_status check_tensors(mh_context *context, const mh_decoding *d, const mh_tap *taps,
+                               size_t tap_count, const mh_tensor *tgt, const mh_tensor *output)
 {
     const mh_transformer *t = d->transformer;
-    const mh_transformer_config *c = &t->config;
-    mh_batch out;
-    MH_TRY(mh_decoding_check_whole(context, d));
     MH_TRY(mh_taps_check(context, t, !t->decoder.count, taps, tap_count));
-    MH_TRY(mh_batch_of(context, "tgt", tgt, c->d_model, c->batch_first, rows));
-    MH_TRY(mh_batch_of(context, "output", output, c->d_model, c->batch_first, &out));
-    if (rows->sequences != d->sequences || out.sequences != d->sequences ||
-        out.length != rows->length)
-        return mh_fail(
-            context, MH_ERROR_ARGUMENT,
-            "tgt, output: found %zu sequences of %zu and %zu of %zu, expected %zu of the "
-            "same length",
-            rows->sequences, rows->length, out.sequences, out.length, d->sequences);
     MH_TRY(MH_CHECK_OVERLAP(context, 1, MH_OPERAND(output), MH_OPERAND_IN_PLACE(tgt)));
     return mh_taps_check_overlap(context, taps, tap_count, output, NULL, tgt);
 }
+
+// tgt and output (T, B, D), or batch first.
+static mh_status check_batch(mh_context *context, const mh_decoding *d, const mh_tensor *tgt,
+                             const mh_tensor *output, mh_batch *rows)
+{
+    const mh_transformer_config *c = &d->transformer->config;
+    mh_batch out;
+    MH_TRY(mh_batch_of(context, "tgt", tgt, c->d_model, c->batch_first, rows));
+    MH_TRY(mh_batch_of(context, "output", output, c->d_model, c->batch_first, &out));
+    if (rows->sequences == d->sequences && out.sequences == d->sequences &&
+        out.length == rows->length)
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_ARGUMENT,
+                   "tgt, output: found %zu sequences of %zu and %zu of %zu, expected %zu of the "
+                   "same length",
+                   rows->sequences, rows->length, out.sequences, out.length, d->sequences);
+}
+
+// tgt and output (rows, D), of which starts divides the rows.
+static mh_status check_packed(mh_context *context, const mh_decoding *d, const int64_t *starts,
+                              const mh_tensor *tgt, const mh_tensor *output, mh_batch *rows)
+{
+    const size_t D = d->transformer->config.d_model, B = d->sequences;
+    mh_batch out;
+    MH_TRY(mh_need(context, starts, "starts"));
+    MH_TRY(mh_batch_of(context, "tgt", tgt, D, true, rows));
+    MH_TRY(mh_batch_of(context, "output", output, D, true, &out));
+    if (tgt->rank != 2 || output->rank != 2 || tgt->shape[0] != output->shape[0])
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "tgt, output: found ranks %d and %d with %zu and %zu rows, expected (rows, "
+                       "%zu) of the same rows",
+                       tgt->rank, output->rank, mh_batch_rows(rows), mh_batch_rows(&out), D);
+    for (size_t b = 0; b < B; b++)
+        if (starts[b + 1] < starts[b])
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "starts[%zu]: found %lld after %lld, expected no less", b + 1,
+                           (long long)starts[b + 1], (long long)starts[b]);
+    if (starts[0] != 0 || (uint64_t)starts[B] != tgt->shape[0])
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "starts: found %lld to %lld for %zu sequences, expected 0 to %zu, the rows "
+                       "of tgt",
+                       (long long)starts[0], (long long)starts[B], B, tgt->shape[0]);
+    *rows = (mh_batch){B, tgt->shape[0], 0, 1, starts};
+    return MH_OK;
+}
+
+// Positions are 32-bit numbers.
+static mh_status check_lengths(mh_context *context, const mh_decoding *d, const mh_batch *rows)
+{
+    for (size_t b = 0; b < d->sequences; b++) {
+        const size_t count =
+            rows->starts ? (size_t)(rows->starts[b + 1] - rows->starts[b]) : rows->length;
+        if (d->lengths[b] + count > MOST_TOKENS)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "tgt: found %zu tokens after %zu of sequence %zu, expected at most %d "
+                           "in all",
+                           count, d->lengths[b], b, MOST_TOKENS);
+    }
+    return MH_OK;
+}
+
+// ---- calls
+// ---------------------------------------------------------------------------------------
 
 static mh_pass step_pass(const mh_decoding *d, const mh_tap *taps, size_t tap_count,
                          const mh_batch *rows)
@@ -120,16 +175,15 @@ static mh_pass step_pass(const mh_decoding *d, const mh_tap *taps, size_t tap_co
     return pass;
 }
 
-mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
-                           size_t tap_count, const mh_tensor *tgt, mh_tensor *output)
+// All tensors are checked.
+static mh_status decode_rows(mh_context *context, mh_decoding *d, const mh_tap *taps,
+                             size_t tap_count, const mh_batch *rows, const mh_tensor *tgt,
+                             mh_tensor *output)
 {
-    mh_decoding *d = decoding;
-    mh_batch rows;
-    MH_TRY(mh_need(context, d, "decoding"));
-    MH_TRY(check_step(context, d, taps, tap_count, tgt, output, &rows));
-    step s = {.pass = step_pass(d, taps, tap_count, &rows)};
+    step s = {.pass = step_pass(d, taps, tap_count, rows)};
     for (size_t b = 0; b < d->sequences; b++)
         d->lengths[b] = mh_kv_cache_length(d->caches[0], b);
+    MH_TRY(check_lengths(context, d, rows));
     mh_arena arena = {0};
     layout_step(d, tgt, output, d->lengths, &arena, &s);
     MH_TRY(mh_tape_begin(context, d->tape, &arena));
@@ -142,4 +196,29 @@ mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_
         return status;
     }
     return mh_rows_return(context, s.result, output);
+}
+
+mh_status mh_decoding_step(mh_context *context, mh_decoding *decoding, const mh_tap *taps,
+                           size_t tap_count, const mh_tensor *tgt, mh_tensor *output)
+{
+    mh_batch rows;
+    MH_TRY(mh_need(context, decoding, "decoding"));
+    MH_TRY(mh_decoding_check_whole(context, decoding));
+    MH_TRY(check_batch(context, decoding, tgt, output, &rows));
+    MH_TRY(check_tensors(context, decoding, taps, tap_count, tgt, output));
+    return decode_rows(context, decoding, taps, tap_count, &rows, tgt, output);
+}
+
+mh_status mh_decoding_step_packed(mh_context *context, mh_decoding *decoding, const int64_t *starts,
+                                  const mh_tap *taps, size_t tap_count, const mh_tensor *tgt,
+                                  mh_tensor *output)
+{
+    mh_batch rows;
+    MH_TRY(mh_need(context, decoding, "decoding"));
+    MH_TRY(mh_decoding_check_whole(context, decoding));
+    MH_TRY(check_packed(context, decoding, starts, tgt, output, &rows));
+    MH_TRY(check_tensors(context, decoding, taps, tap_count, tgt, output));
+    if (rows.length == 0)
+        return MH_OK;
+    return decode_rows(context, decoding, taps, tap_count, &rows, tgt, output);
 }

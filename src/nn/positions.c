@@ -33,22 +33,30 @@ static size_t longest_of(const mh_batch *batch)
     return longest;
 }
 
-static size_t largest(const size_t *lengths, size_t count)
+// The keys of the longest sequence after the pass.
+static size_t most_keys(const mh_batch *batch, const size_t *lengths)
 {
     size_t most = 0;
-    for (size_t b = 0; lengths && b < count; b++)
-        most = mh_larger(most, lengths[b]);
+    for (size_t b = 0; b < batch->sequences; b++) {
+        const size_t rows =
+            batch->starts ? (size_t)(batch->starts[b + 1] - batch->starts[b]) : batch->length;
+        most = mh_larger(most, rows + (lengths ? lengths[b] : 0));
+    }
     return most;
 }
 
-// (1 or B, H, T, S)
-static void relative_shape(const mh_stack *stack, const mh_pass *pass, const size_t *lengths,
-                           size_t shape[4])
+// A view (1 or B, H, T, S) of the memory, which is (1 or B, H, T + S - 1): along a diagonal the
+// bias is the same.
+static mh_tensor relative_view(const mh_stack *stack, const mh_pass *pass, const size_t *lengths)
 {
-    shape[0] = same_lengths(pass, lengths) ? 1 : pass->rows.sequences;
-    shape[1] = stack->blocks[0].config.num_heads;
-    shape[2] = longest_of(&pass->rows);
-    shape[3] = shape[2] + largest(lengths, pass->rows.sequences);
+    const size_t B = same_lengths(pass, lengths) ? 1 : pass->rows.sequences;
+    const size_t H = stack->blocks[0].config.num_heads;
+    const size_t T = longest_of(&pass->rows), S = most_keys(&pass->rows, lengths);
+    mh_tensor view = mh_tensor_4d(NULL, MH_F32, B, H, T, S);
+    view.stride[2] = -1;
+    view.stride[1] = (ptrdiff_t)(T + S - 1);
+    view.stride[0] = (ptrdiff_t)H * view.stride[1];
+    return view;
 }
 
 void mh_positions_layout(const mh_transformer *t, const mh_stack *stack, const mh_pass *pass,
@@ -67,12 +75,14 @@ void mh_positions_layout(const mh_transformer *t, const mh_stack *stack, const m
     }
     if (stack->relative == MH_NO_PARAMETER || !stack->count)
         return;
-    size_t shape[4];
-    relative_shape(stack, pass, lengths, shape);
-    p->relative = mh_tensor_view(NULL, MH_F32, 4, shape);
-    const size_t count = mh_tensor_count(&p->relative);
-    p->relative.data = mh_arena_take(arena, count, sizeof(float));
-    p->drelative = keep ? mh_arena_take(arena, count, sizeof(float)) : NULL;
+    p->relative = relative_view(stack, pass, lengths);
+    const size_t *n = p->relative.shape;
+    if (n[2] == 0)
+        return;
+    p->diagonals = mh_arena_take(arena, n[0] * n[1] * (n[2] + n[3] - 1), sizeof(float));
+    p->relative.data = p->diagonals ? p->diagonals + n[2] - 1 : NULL;
+    if (keep)
+        p->drelative = mh_arena_take(arena, mh_tensor_count(&p->relative), sizeof(float));
 }
 
 // ---- rotary tables
@@ -143,18 +153,18 @@ static size_t bucket_of(const mh_block_config *c, int64_t key_minus_query)
 }
 
 static void fill_relative(const mh_stack *stack, const mh_pass *pass, const size_t *lengths,
-                          const mh_tensor *relative)
+                          const mh_positions *p)
 {
     const mh_block_config *c = &stack->blocks[0].config;
     const float *table = pass->values + stack->relative; // (buckets, H)
-    const size_t *n = relative->shape;
-    float *to = relative->data;
+    const size_t *n = p->relative.shape, diagonals = n[2] + n[3] - 1;
     for (size_t b = 0; b < n[0]; b++) {
-        const int64_t first = lengths ? (int64_t)lengths[b] : 0;
-        for (size_t h = 0; h < n[1]; h++)
-            for (int64_t i = 0; i < (int64_t)n[2]; i++)
-                for (int64_t j = 0; j < (int64_t)n[3]; j++)
-                    *to++ = table[bucket_of(c, j - i - first) * n[1] + h];
+        const int64_t last = (lengths ? (int64_t)lengths[b] : 0) + (int64_t)n[2] - 1;
+        for (size_t d = 0; d < diagonals; d++) {
+            const float *bias = table + bucket_of(c, (int64_t)d - last) * n[1];
+            for (size_t h = 0; h < n[1]; h++)
+                p->diagonals[(b * n[1] + h) * diagonals + d] = bias[h];
+        }
     }
 }
 
@@ -188,7 +198,7 @@ mh_status mh_positions_fill(mh_context *context, const mh_transformer *t, const 
         pass->ropes = p->ropes;
     if (!p->relative.data)
         return MH_OK;
-    fill_relative(stack, pass, lengths, &p->relative);
+    fill_relative(stack, pass, lengths, p);
     pass->relative = &p->relative;
     pass->drelative = p->drelative;
     return MH_OK;

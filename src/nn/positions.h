@@ -9,7 +9,8 @@
 typedef struct mh_positions {
     int32_t *rows; // positions of packed rows, or of all rows if sequences are at different ones
     mh_rope_table ropes[MH_MOST_ROPES];
-    mh_tensor relative; // (1 or B, H, T, S), if the stack has a relative position bias
+    mh_tensor relative; // (1 or B, H, T, S), if the stack has a relative position bias: a view of
+    float *diagonals;   // (1 or B, H, T + S - 1)
     float *drelative;
 } mh_positions;
 

@@ -20,7 +20,7 @@ static float data[24][W * W + N * W], big[1 << 14], other[1 << 14];
 static int32_t ids[N];
 static double number;
 static size_t counter, parents[1], shape[2] = {N, W}, lengths[1] = {W};
-static int64_t counts[1] = {1};
+static int64_t counts[1] = {1}, starts[2] = {0, N};
 static bool heads_off[8];
 static char bytes[1 << 14], paths[4][96], message[64];
 static size_t npy_size, tokenizer_size, trace_size;
@@ -31,6 +31,7 @@ static mh_attention_options attention;
 static mh_attention_gradients gradients;
 static mh_attention_plan plan;
 static mh_kv_cache_options cache_options;
+static mh_decoding_options decoding_options;
 static mh_dropout_options dropout;
 static mh_rope_options rope, tables;
 static mh_cross_entropy_options entropy;
@@ -169,6 +170,10 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_kv_cache_create(c, p[0], p[1]), mh_kv_cache_free(made_cache))                      \
     FUNCTION(mh_kv_cache_append, "cache counts? k v", ARGS(o.cache, counts, heads(0), heads(1)),   \
              mh_kv_cache_append(c, p[0], p[1], p[2], p[3]), )                                      \
+    FUNCTION(mh_kv_cache_append_packed, "cache starts k v",                                        \
+             ARGS(o.cache, starts, heads(0), heads(1)),                                            \
+             mh_kv_cache_append_packed(c, p[0], p[1], p[2], p[3]), )                               \
+    FUNCTION(mh_kv_cache_extend, "cache", ARGS(o.cache), mh_kv_cache_extend(c, p[0], 0), )         \
     FUNCTION(mh_kv_cache_reorder, "cache parents", ARGS(o.cache, parents),                         \
              mh_kv_cache_reorder(c, p[0], p[1]), )                                                 \
     FUNCTION(mh_kv_cache_select, "cache parents", ARGS(o.cache, parents),                          \
@@ -279,6 +284,14 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_decoding_create_causal, "transformer decoding",                                    \
              ARGS(o.language_model, &made_decoding), mh_decoding_create_causal(c, p[0], 1, p[1]),  \
              mh_decoding_free(made_decoding))                                                      \
+    FUNCTION(mh_decoding_create_empty, "transformer options? decoding",                            \
+             ARGS(o.language_model, &decoding_options, &made_decoding),                            \
+             mh_decoding_create_empty(c, p[0], p[1], p[2]), mh_decoding_free(made_decoding))       \
+    FUNCTION(mh_decoding_extend, "decoding", ARGS(o.causal_decoding),                              \
+             mh_decoding_extend(c, p[0], 0), )                                                     \
+    FUNCTION(mh_decoding_step_packed, "decoding starts taps tgt output",                           \
+             ARGS(o.causal_decoding, starts, &tap, rows(0), rows(1)),                              \
+             mh_decoding_step_packed(c, p[0], p[1], p[2], 1, p[3], p[4]), )                        \
     FUNCTION(mh_decoding_step, "decoding taps tgt output",                                         \
              ARGS(o.causal_decoding, &tap, batch(0), batch(1)),                                    \
              mh_decoding_step(c, p[0], p[1], 1, p[2], p[3]), )                                     \
@@ -550,6 +563,7 @@ static void make_options(void)
     bleu = mh_bleu_score_default();
     train_result = mh_train_result_default();
     gradients.dq = heads(5);
+    decoding_options = mh_decoding_options_default();
     cache_options = mh_kv_cache_options_default();
     cache_options.sequences = 1, cache_options.heads = API_HEADS, cache_options.key_width = E;
     dropout = mh_dropout_options_default();
@@ -892,6 +906,9 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_transformer_bytes",
                                      "mh_decoding_free",
                                      "mh_decoding_disable_heads",
+                                     "mh_decoding_sequences",
+                                     "mh_decoding_length",
+                                     "mh_decoding_bytes",
                                      "mh_packed_matrix_free",
                                      "mh_packed_matrix_bytes",
                                      "mh_packed_weights_free",

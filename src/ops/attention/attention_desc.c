@@ -113,7 +113,7 @@ static mh_status check_packing(mh_context *context, mh_attention_desc *p)
                        "q: found batch %zu, expected 1, as sequences are packed", p->B);
     mh_status status =
         check_starts(context, "query_starts", o->query_starts, o->sequences, p->T, &p->T);
-    if (!status)
+    if (!status && !p->cache)
         status = check_starts(context, "key_starts", o->key_starts, o->sequences, p->S, &p->S);
     p->B = o->sequences;
     size_t rows;
@@ -252,6 +252,9 @@ static mh_status check_documents(mh_context *context, mh_attention_desc *p)
     const mh_attention_options *o = &p->options;
     if (!o->query_documents && !o->key_documents)
         return MH_OK;
+    if (p->cache && o->sequences)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "documents: found them with packed queries and a cache, expected none");
     if (!o->query_documents || !o->key_documents)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "%s: found NULL, expected document ids, as the other side has them",
@@ -323,9 +326,10 @@ static mh_status copy_options(mh_context *context, const mh_attention_options *o
     return MH_READ_STRUCT(context, mh_attention_options, options, out);
 }
 
-mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
-                             const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
-                             const mh_tensor *out, mh_attention_desc *desc)
+// `cache`: that of k and v, which are placeholders, or NULL.
+static mh_status check_call(mh_context *context, const mh_attention_options *options,
+                            const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                            const mh_kv_cache *cache, const mh_tensor *out, mh_attention_desc *desc)
 {
     const mh_tensor *const tensors[4] = {q, k, v, out};
     const char *const names[4] = {"q", "k", "v", "out"};
@@ -338,6 +342,7 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
     if (status)
         return status;
     desc->q = *q, desc->k = *k, desc->v = *v, desc->out = *out;
+    desc->cache = cache;
     desc->bf16 = q->dtype == MH_BF16 && k->dtype == MH_BF16 && v->dtype == MH_BF16;
     if (desc->options.precision != MH_PRECISION_AUTO)
         desc->bf16 = desc->options.precision == MH_PRECISION_BF16;
@@ -351,6 +356,13 @@ mh_status mh_attention_check(mh_context *context, const mh_attention_options *op
     if (!status)
         status = check_causal(context, desc);
     return status ? status : check_lse(context, desc);
+}
+
+mh_status mh_attention_check(mh_context *context, const mh_attention_options *options,
+                             const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
+                             const mh_tensor *out, mh_attention_desc *desc)
+{
+    return check_call(context, options, q, k, v, NULL, out, desc);
 }
 
 mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_desc *p)
@@ -411,11 +423,11 @@ static mh_status check_forgotten(mh_context *context, const mh_attention_desc *p
         const mh_sequence sequence = mh_attention_sequence(p, b);
         mh_interval keys;
         mh_attention_interval(p, &sequence, 0, &keys);
-        if (first > 0 && keys.begin < first)
+        if (first > 0 && sequence.T > 0 && keys.begin < first)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "q: found %zu queries, the first of which sees key %zu of sequence %zu, "
                            "but the cache has released those before %zu",
-                           p->T, keys.begin, b, first);
+                           sequence.T, keys.begin, b, first);
     }
     return MH_OK;
 }
@@ -431,20 +443,23 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
     mh_status status = copy_options(context, options, &own);
     if (status)
         return status;
-    if (own.key_lengths || own.sequences || own.query_starts || own.key_starts)
+    if (own.key_lengths || own.key_starts)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "key_lengths, sequences and starts: expected none, the cache has its own");
+                       "key_lengths, key_starts: expected none, the cache has its own");
+    if (own.sequences && own.sequences != shape.sequences)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "sequences: found %zu, expected %zu, as the cache has", own.sequences,
+                       shape.sequences);
     status = check_window(context, &shape, &own);
     if (status)
         return status;
     own.key_lengths = shape.lengths;
     // Placeholders with the right shape; their data is never read.
-    mh_tensor k = mh_tensor_4d((void *)cache, shape.dtype, shape.sequences, shape.heads,
-                               shape.longest, shape.key_width);
+    mh_tensor k = mh_tensor_4d((void *)cache, shape.dtype, own.sequences ? 1 : shape.sequences,
+                               shape.heads, shape.longest, shape.key_width);
     mh_tensor v = k;
     v.shape[3] = shape.value_width;
-    status = mh_attention_check(context, &own, q, &k, &v, out, desc);
-    desc->cache = cache;
+    status = check_call(context, &own, q, &k, &v, cache, out, desc);
     desc->value_stride = shape.value_stride;
     return status ? status : check_forgotten(context, desc);
 }

@@ -39,8 +39,10 @@ mh_sequence mh_attention_sequence(const mh_attention_desc *p, size_t b)
     if (o->sequences) {
         s.batch = 0;
         s.query_begin = (size_t)o->query_starts[b];
-        s.key_begin = (size_t)o->key_starts[b];
         s.T = (size_t)(o->query_starts[b + 1] - o->query_starts[b]);
+    }
+    if (o->sequences && !p->cache) {
+        s.key_begin = (size_t)o->key_starts[b];
         s.S = (size_t)(o->key_starts[b + 1] - o->key_starts[b]);
     }
     s.keys = o->key_lengths ? (size_t)o->key_lengths[b] : s.S;

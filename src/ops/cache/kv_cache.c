@@ -13,15 +13,16 @@
 // ---- creation --------------------------------------------------------------------------------
 
 enum { MOST_HEADS = 1 << 20 };
+static const size_t MOST_SEQUENCES = SIZE_MAX / 128; // their arrays never overflow a size_t
 
 static mh_status kv_cache_check_options(mh_context *context, const mh_kv_cache_options *o)
 {
     const size_t value_width = o->value_width ? o->value_width : o->key_width;
-    if (o->sequences < 1 || o->heads < 1 || o->sequences > SIZE_MAX / 64 || o->heads > MOST_HEADS)
+    if (o->sequences > MOST_SEQUENCES || o->heads < 1 || o->heads > MOST_HEADS)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "kv_cache: found %zu sequences and %zu heads, expected at least 1, and at "
-                       "most %d heads",
-                       o->sequences, o->heads, MOST_HEADS);
+                       "kv_cache: found %zu sequences and %zu heads, expected at most %zu "
+                       "sequences and 1 to %d heads",
+                       o->sequences, o->heads, MOST_SEQUENCES, MOST_HEADS);
     if (o->key_width < 1 || o->key_width > MH_MAX_HEAD_DIM || value_width > MH_MAX_HEAD_DIM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "kv_cache: found widths %zu and %zu, expected 1 to %d", o->key_width,
@@ -50,21 +51,16 @@ mh_status mh_kv_cache_create(mh_context *context, const mh_kv_cache_options *opt
     if (!c)
         return MH_ERROR_MEMORY;
     *c = (mh_kv_cache){.options = own, .allocator = context->allocator};
-    const size_t sequences = own.sequences;
+    c->options.sequences = 0;
     if (!c->options.value_width)
         c->options.value_width = own.key_width;
     c->layout = mh_kv_layout_of(context->kernels, own.dtype, own.key_width, c->options.value_width);
-    c->sequences = mh_alloc(context, sequences * sizeof *c->sequences);
-    if (c->sequences)
-        memset(c->sequences, 0, sequences * sizeof *c->sequences);
-    c->lengths = mh_alloc(context, sequences * sizeof *c->lengths);
-    if (!c->sequences || !c->lengths) {
+    const mh_status status = mh_kv_cache_extend(context, c, own.sequences);
+    if (status)
         mh_kv_cache_free(c);
-        return MH_ERROR_MEMORY;
-    }
-    memset(c->lengths, 0, sequences * sizeof *c->lengths);
-    *cache = c;
-    return MH_OK;
+    else
+        *cache = c;
+    return status;
 }
 
 void mh_kv_cache_free(mh_kv_cache *cache)
@@ -72,13 +68,62 @@ void mh_kv_cache_free(mh_kv_cache *cache)
     if (!cache)
         return;
     const mh_allocator allocator = cache->allocator;
-    const size_t sequences = cache->options.sequences;
-    for (size_t b = 0; cache->sequences && b < sequences; b++)
+    for (size_t b = 0; b < cache->options.sequences; b++)
         mh_kv_empty(cache, &cache->sequences[b]);
     mh_kv_free_slabs(cache);
-    mh_kv_release(cache, cache->sequences, sequences * sizeof *cache->sequences);
-    mh_kv_release(cache, cache->lengths, sequences * sizeof *cache->lengths);
+    mh_kv_release(cache, cache->sequences, cache->capacity * sizeof *cache->sequences);
+    mh_kv_release(cache, cache->lengths, cache->capacity * sizeof *cache->lengths);
     allocator.release(allocator.user, cache, sizeof *cache);
+}
+
+// Replaces the arrays of sequences and lengths, whose elements have been moved or released.
+static void replace_arrays(mh_kv_cache *cache, mh_kv_sequence *sequences, int64_t *lengths,
+                           size_t capacity)
+{
+    mh_kv_release(cache, cache->sequences, cache->capacity * sizeof *sequences);
+    mh_kv_release(cache, cache->lengths, cache->capacity * sizeof *lengths);
+    cache->sequences = sequences;
+    cache->lengths = lengths;
+    cache->capacity = capacity;
+}
+
+mh_status mh_kv_cache_reserve(mh_context *context, mh_kv_cache *cache, size_t sequences)
+{
+    const size_t count = cache->options.sequences;
+    if (sequences <= cache->capacity)
+        return MH_OK;
+    const size_t capacity = mh_larger(sequences, cache->capacity + cache->capacity / 2);
+    mh_kv_sequence *lists = mh_kv_allocate(cache, capacity * sizeof *lists);
+    int64_t *lengths = mh_kv_allocate(cache, capacity * sizeof *lengths);
+    if (!lists || !lengths) {
+        mh_kv_release(cache, lists, capacity * sizeof *lists);
+        mh_kv_release(cache, lengths, capacity * sizeof *lengths);
+        return mh_fail(context, MH_ERROR_MEMORY, "kv_cache: out of memory for %zu sequences",
+                       sequences);
+    }
+    if (count > 0) {
+        memcpy(lists, cache->sequences, count * sizeof *lists);
+        memcpy(lengths, cache->lengths, count * sizeof *lengths);
+    }
+    replace_arrays(cache, lists, lengths, capacity);
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_extend(mh_context *context, mh_kv_cache *cache, size_t count)
+{
+    MH_TRY(mh_need(context, cache, "cache"));
+    const size_t before = cache->options.sequences;
+    if (count > MOST_SEQUENCES - before)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "count: found %zu more than %zu sequences, expected at most %zu", count,
+                       before, MOST_SEQUENCES);
+    MH_TRY(mh_kv_cache_reserve(context, cache, before + count));
+    for (size_t b = before; b < before + count; b++) {
+        cache->sequences[b] = (mh_kv_sequence){0};
+        cache->lengths[b] = 0;
+    }
+    cache->options.sequences = before + count;
+    return MH_OK;
 }
 
 // ---- appending -------------------------------------------------------------------------------
@@ -87,11 +132,14 @@ typedef struct append_job {
     mh_kv_cache *cache;
     const mh_kernels *kernels;
     const int64_t *counts; // or NULL: T each
+    const int64_t *starts; // or NULL: not packed
     const mh_tensor *k, *v;
 } append_job;
 
 static size_t kv_cache_count_of(const append_job *job, size_t b)
 {
+    if (job->starts)
+        return (size_t)(job->starts[b + 1] - job->starts[b]);
     return job->counts ? (size_t)job->counts[b] : job->k->shape[2];
 }
 
@@ -101,9 +149,10 @@ static void append_head(void *arg, size_t index, size_t worker)
     mh_kv_cache *cache = job->cache;
     const size_t b = index / cache->options.heads, head = index % cache->options.heads;
     const size_t length = (size_t)cache->lengths[b], count = kv_cache_count_of(job, b);
+    const size_t batch = job->starts ? 0 : b, first = job->starts ? (size_t)job->starts[b] : 0;
     (void)worker;
     for (size_t t = 0, run; t < count; t += run) {
-        const size_t position = length + t, at[3] = {b, head, t};
+        const size_t position = length + t, at[3] = {batch, head, first + t};
         mh_kv_block *block = cache->sequences[b].blocks[position / MH_KV_BLOCK];
         run = mh_smaller(MH_KV_BLOCK - position % MH_KV_BLOCK, count - t);
         block->finite[head] &=
@@ -113,7 +162,8 @@ static void append_head(void *arg, size_t index, size_t worker)
     }
 }
 
-static mh_status check_append(mh_context *context, const mh_kv_cache *cache, const int64_t *counts,
+// k (batch, G, tokens, E) and v alike.
+static mh_status check_append(mh_context *context, const mh_kv_cache *cache, size_t batch,
                               const mh_tensor *k, const mh_tensor *v)
 {
     const mh_kv_cache_options *o = &cache->options;
@@ -128,32 +178,25 @@ static mh_status check_append(mh_context *context, const mh_kv_cache *cache, con
         mh_status status = mh_check_float(context, both[i].name, t, 4);
         if (status)
             return status;
-        if (t->shape[0] != o->sequences || t->shape[1] != o->heads || t->shape[2] != k->shape[2] ||
+        if (t->shape[0] != batch || t->shape[1] != o->heads || t->shape[2] != k->shape[2] ||
             t->shape[3] != both[i].width)
             return mh_fail(
                 context, MH_ERROR_ARGUMENT,
                 "%s: found %s, expected (%zu, %zu, tokens, %zu) as the cache was created",
-                both[i].name, mh_tensor_describe(t, text, sizeof text), o->sequences, o->heads,
+                both[i].name, mh_tensor_describe(t, text, sizeof text), batch, o->heads,
                 both[i].width);
     }
-    for (size_t b = 0; counts && b < o->sequences; b++)
-        if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])
-            return mh_fail(context, MH_ERROR_ARGUMENT, "counts[%zu]: found %lld, expected 0 to %zu",
-                           b, (long long)counts[b], k->shape[2]);
     return MH_OK;
 }
 
-mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
-                             const mh_tensor *k, const mh_tensor *v)
+static mh_status append_tokens(mh_context *context, const append_job *job)
 {
-    MH_TRY(MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v}));
-    MH_TRY(check_append(context, cache, counts, k, v));
-    append_job job = {cache, context->kernels, counts, k, v};
+    mh_kv_cache *cache = job->cache;
     const size_t sequences = cache->options.sequences;
     for (size_t b = 0; b < sequences; b++) {
-        if (mh_kv_make_room(cache, b, kv_cache_count_of(&job, b)))
+        if (mh_kv_make_room(cache, b, kv_cache_count_of(job, b)))
             continue;
-        const size_t missing = kv_cache_count_of(&job, b);
+        const size_t missing = kv_cache_count_of(job, b);
         for (size_t made = 0; made <= b; made++) // release the room made so far
             mh_kv_cut(cache, &cache->sequences[made],
                       mh_round_up((size_t)cache->lengths[made], MH_KV_BLOCK) / MH_KV_BLOCK);
@@ -162,10 +205,37 @@ mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int6
     }
     for (size_t b = 0; b < sequences; b++)
         mh_kv_forget(cache, b);
-    mh_parallel_for(context, sequences * cache->options.heads, append_head, &job);
+    mh_parallel_for(context, sequences * cache->options.heads, append_head, (void *)job);
     for (size_t b = 0; b < sequences; b++)
-        cache->lengths[b] += (int64_t)kv_cache_count_of(&job, b);
+        cache->lengths[b] += (int64_t)kv_cache_count_of(job, b);
     return MH_OK;
+}
+
+mh_status mh_kv_cache_append(mh_context *context, mh_kv_cache *cache, const int64_t *counts,
+                             const mh_tensor *k, const mh_tensor *v)
+{
+    MH_TRY(MH_NEED(context, {"cache", cache}, {"k", k}, {"v", v}));
+    MH_TRY(check_append(context, cache, cache->options.sequences, k, v));
+    for (size_t b = 0; counts && b < cache->options.sequences; b++)
+        if (counts[b] < 0 || (uint64_t)counts[b] > k->shape[2])
+            return mh_fail(context, MH_ERROR_ARGUMENT, "counts[%zu]: found %lld, expected 0 to %zu",
+                           b, (long long)counts[b], k->shape[2]);
+    const append_job job = {cache, context->kernels, counts, NULL, k, v};
+    return append_tokens(context, &job);
+}
+
+mh_status mh_kv_cache_append_packed(mh_context *context, mh_kv_cache *cache, const int64_t *starts,
+                                    const mh_tensor *k, const mh_tensor *v)
+{
+    MH_TRY(MH_NEED(context, {"cache", cache}, {"starts", starts}, {"k", k}, {"v", v}));
+    MH_TRY(check_append(context, cache, 1, k, v));
+    for (size_t b = 0; b < cache->options.sequences; b++)
+        if (starts[b] < 0 || starts[b + 1] < starts[b] || (uint64_t)starts[b + 1] > k->shape[2])
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "starts[%zu]: found %lld after %lld, expected no less and at most %zu",
+                           b + 1, (long long)starts[b + 1], (long long)starts[b], k->shape[2]);
+    const append_job job = {cache, context->kernels, NULL, starts, k, v};
+    return append_tokens(context, &job);
 }
 
 // ---- sharing and forgetting ------------------------------------------------------------------
@@ -174,8 +244,9 @@ static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, co
                                size_t count)
 {
     const size_t sequences = cache->options.sequences;
-    if (count < 1 || count > SIZE_MAX / 64)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "count: found %zu, expected at least 1", count);
+    if (count > MOST_SEQUENCES)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "count: found %zu, expected at most %zu", count,
+                       MOST_SEQUENCES);
     for (size_t b = 0; b < count; b++)
         if (parents[b] >= sequences)
             return mh_fail(context, MH_ERROR_ARGUMENT,
@@ -184,13 +255,33 @@ static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, co
     return MH_OK;
 }
 
-mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
-                             size_t count)
+static bool is_ascending(const size_t *parents, size_t count)
 {
-    if (MH_NEED(context, {"cache", cache}, {"parents", parents}))
-        return MH_ERROR_ARGUMENT;
-    const size_t before = cache->options.sequences;
-    MH_TRY(check_parents(context, cache, parents, count));
+    for (size_t b = 1; b < count; b++)
+        if (parents[b] <= parents[b - 1])
+            return false;
+    return true;
+}
+
+// Drops the sequences that are not among the parents, which are in ascending order: in place, so
+// that it cannot fail.
+static void keep_in_order(mh_kv_cache *cache, const size_t *parents, size_t count)
+{
+    size_t kept = 0;
+    for (size_t b = 0; b < cache->options.sequences; b++) {
+        if (kept == count || parents[kept] != b) {
+            mh_kv_empty(cache, &cache->sequences[b]);
+            continue;
+        }
+        cache->sequences[kept] = cache->sequences[b];
+        cache->lengths[kept++] = cache->lengths[b];
+    }
+    cache->options.sequences = count;
+}
+
+// New lists of the parents' blocks, then the old ones are released.
+static bool select_copies(mh_kv_cache *cache, const size_t *parents, size_t count)
+{
     mh_kv_sequence *lists = mh_kv_allocate(cache, count * sizeof *lists);
     int64_t *lengths = lists ? mh_kv_allocate(cache, count * sizeof *lengths) : NULL;
     size_t made = 0;
@@ -201,19 +292,31 @@ mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size
     }
     const bool done = lengths && made == count;
     mh_kv_sequence *unwanted = done ? cache->sequences : lists;
-    const size_t unwanted_count = done ? before : made;
+    const size_t unwanted_count = done ? cache->options.sequences : made;
     for (size_t b = 0; b < unwanted_count; b++)
         mh_kv_empty(cache, &unwanted[b]);
-    mh_kv_release(cache, unwanted, (done ? before : count) * sizeof *unwanted);
-    if (!done) {
+    if (done) {
+        replace_arrays(cache, lists, lengths, count);
+        cache->options.sequences = count;
+    } else {
+        mh_kv_release(cache, lists, count * sizeof *lists);
         mh_kv_release(cache, lengths, count * sizeof *lengths);
+    }
+    return done;
+}
+
+mh_status mh_kv_cache_select(mh_context *context, mh_kv_cache *cache, const size_t *parents,
+                             size_t count)
+{
+    MH_TRY(mh_need(context, cache, "cache"));
+    if (count > 0)
+        MH_TRY(mh_need(context, parents, "parents"));
+    MH_TRY(check_parents(context, cache, parents, count));
+    if (is_ascending(parents, count))
+        keep_in_order(cache, parents, count);
+    else if (!select_copies(cache, parents, count))
         return mh_fail(context, MH_ERROR_MEMORY,
                        "kv_cache: out of memory while reordering %zu sequences", count);
-    }
-    mh_kv_release(cache, cache->lengths, before * sizeof *lengths);
-    cache->sequences = lists;
-    cache->lengths = lengths;
-    cache->options.sequences = count;
     return MH_OK;
 }
 

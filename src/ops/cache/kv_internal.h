@@ -96,6 +96,10 @@ typedef struct mh_kv_shape {
 
 mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 
+// Room for `sequences` sequences, so that mh_kv_cache_extend up to that number cannot fail. Error:
+// MH_ERROR_MEMORY; the cache is then unchanged.
+mh_status mh_kv_cache_reserve(mh_context *context, mh_kv_cache *cache, size_t sequences);
+
 // The first key of a sequence that is not forgotten.
 size_t mh_kv_cache_first(const mh_kv_cache *cache, size_t b);
 
@@ -199,9 +203,10 @@ struct mh_kv_cache {
     mh_kv_block *spare[MH_KV_BLOCK_SIZES]; // released, for reuse: beams diverge and end at every
                                            // step
     mh_kv_slab *slabs;
-    size_t slab_bytes; // total
-    mh_kv_sequence *sequences;
-    int64_t *lengths;
+    size_t slab_bytes;         // total
+    mh_kv_sequence *sequences; // (capacity)
+    int64_t *lengths;          // (capacity)
+    size_t capacity;           // at least options.sequences
 };
 
 // Memory from the cache's own allocator, independent of the calling context.
