@@ -20,7 +20,8 @@ static void list_abilities(unsigned abilities, char words[64])
     } names[] = {{MH_CAN_EMBED, "embed"},
                  {MH_CAN_FILL, "fill"},
                  {MH_CAN_CLASSIFY, "classify"},
-                 {MH_CAN_GENERATE, "generate"}};
+                 {MH_CAN_GENERATE, "generate"},
+                 {MH_CAN_TRANSLATE, "translate"}};
     words[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (abilities & names[i].ability) {
@@ -99,12 +100,16 @@ static void report_labels(report *r, const mh_model *model)
 static void report_sizes(report *r, const mh_model_info *info)
 {
     report_count(r, "layers", "layers", info->layers, "");
+    if (info->decoder_layers)
+        report_count(r, "decoder_layers", "decoder layers", info->decoder_layers, "");
     report_count(r, "d_model", "d_model", info->d_model, "");
     report_count(r, "heads", "heads", info->heads, "");
     report_count(r, "kv_heads", "KV heads", info->kv_heads, "");
     report_count(r, "head_dim", "head width", info->head_dim, "");
     report_count(r, "dim_feedforward", "feed-forward", info->dim_feedforward, "");
     report_count(r, "vocabulary", "vocabulary", info->vocabulary, "");
+    if (info->target_vocabulary != info->vocabulary)
+        report_count(r, "target_vocabulary", "of targets", info->target_vocabulary, "");
     report_count(r, "max_length", "longest input", info->max_length, "tokens");
     report_count(r, "parameters", "parameters", info->parameters, "");
 }

@@ -6,7 +6,8 @@
 //     mh_model_embed_texts(context, model, NULL, texts, count, &embeddings);   // (count, D)
 //     mh_model_free(model);
 //
-// Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert, gpt2.
+// Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert, gpt2; and
+// encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5.
 //
 // A model is immutable once loaded: any number of threads and contexts of the same level may use
 // it. Batches are packed, never padded, and results of a text do not depend on the others.
@@ -54,10 +55,11 @@ MH_API void mh_model_free(mh_model *model); // NULL is allowed
 
 // Abilities, which follow from the tensors that are there.
 enum {
-    MH_CAN_EMBED = 1,    // hidden states; all encoders
-    MH_CAN_FILL = 2,     // a masked language model's head
-    MH_CAN_CLASSIFY = 4, // a sequence classifier
-    MH_CAN_GENERATE = 8, // a causal language model
+    MH_CAN_EMBED = 1,      // hidden states; all encoders
+    MH_CAN_FILL = 2,       // a masked language model's head
+    MH_CAN_CLASSIFY = 4,   // a sequence classifier
+    MH_CAN_GENERATE = 8,   // a causal language model
+    MH_CAN_TRANSLATE = 16, // an encoder-decoder's language model head: text to text
 };
 
 // How token vectors become one vector of a text.
@@ -82,6 +84,8 @@ typedef struct mh_model_info {
     mh_pooling pooling; // of its embeddings: MEAN, or as 1_Pooling/config.json says
     bool normalize;     // its embeddings have length 1
     bool causal;
+    size_t decoder_layers;    // of an encoder-decoder, whose `layers` are the encoder's; else 0
+    size_t target_vocabulary; // rows of the language model head: of the decoder's tokens
 } mh_model_info;
 
 MH_API const mh_model_info *mh_model_describe(const mh_model *model);
@@ -97,17 +101,22 @@ MH_API const mh_transformer *mh_model_transformer(const mh_model *model);
 
 // ---- tokens in, vectors out -------------------------------------------------------------------
 
-// Sequences of token ids, back to back: sequence b is ids[starts[b]] to ids[starts[b + 1] - 1].
+// Sequences of token ids, back to back: sequence b is ids[starts[b]] to ids[starts[b + 1] - 1]. An
+// encoder-decoder reads these with its encoder, and the targets with its decoder.
 typedef struct mh_model_input {
     size_t struct_size; // sizeof(mh_model_input)
     size_t sequences;   // 0
     const int64_t *starts;
     const int32_t *ids;
-    const int32_t *types;       // NULL: all 0; token type ids
-    const mh_tap *taps;         // NULL; of the blocks, MH_TAP_ENCODER
-    size_t tap_count;           // 0
-    const bool *disabled_heads; // NULL; (layers, heads)
+    const int32_t *types; // NULL: all 0; token type ids
+    const mh_tap *taps;   // NULL; of the blocks, MH_TAP_ENCODER; with targets, also the others
+    size_t tap_count;     // 0
+    const bool *disabled_heads; // NULL; (layers, heads); of an encoder-decoder (layers + 2
+                                // decoder_layers, heads) as in mh_transformer_options
     mh_tape *tape;              // NULL; needed for backward, of a trainable model
+
+    const int64_t *target_starts; // NULL; (sequences + 1): of an encoder-decoder's targets, which
+    const int32_t *target_ids;    // begin with the decoder's start token
 } mh_model_input;
 
 static inline mh_model_input mh_model_input_default(void)
@@ -118,7 +127,9 @@ static inline mh_model_input mh_model_input_default(void)
     return input;
 }
 
-// hidden (rows, D) f32: the last layer's output for every token.
+// hidden (rows, D) f32: the last layer's output for every token; of an encoder-decoder the
+// decoder's for every target token, or without targets the encoder's (the memory of
+// mh_decoding_create, of mh_model_transformer).
 // Errors: MH_ERROR_ARGUMENT (an id outside the vocabulary, a sequence longer than max_length), ...
 MH_API MH_MUST_CHECK mh_status mh_model_hidden(mh_context *context, const mh_model *model,
                                                const mh_model_input *input, mh_tensor *hidden);

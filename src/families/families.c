@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const mh_family *const families[] = {
-    &mh_family_bert,       &mh_family_roberta, &mh_family_xlm_roberta,
-    &mh_family_distilbert, &mh_family_gpt2,
+    &mh_family_bert, &mh_family_roberta, &mh_family_xlm_roberta, &mh_family_distilbert,
+    &mh_family_gpt2, &mh_family_marian,  &mh_family_bart,        &mh_family_mbart,
+    &mh_family_t5,   &mh_family_mt5,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -17,4 +18,7 @@ const mh_family *mh_family_find(const char *model_type)
     return NULL;
 }
 
-const char *mh_family_names(void) { return "bert, distilbert, gpt2, roberta, xlm-roberta"; }
+const char *mh_family_names(void)
+{
+    return "bart, bert, distilbert, gpt2, marian, mbart, mt5, roberta, t5, xlm-roberta";
+}

@@ -21,11 +21,14 @@ typedef struct mh_rotary {
 
 // A whole model: embeddings, blocks, and what comes after them.
 typedef struct mh_description {
-    mh_block_config block; // of every layer; mh_family.layer changes what differs between them
+    mh_block_config block; // of every layer of the encoder, or of the only stack; mh_family.layer
+                           // changes what differs between them
     size_t layers;
-    bool final_norm;
-    bool norm_plus_one; // files have w - 1 for norms' weights w
-    bool causal;
+    mh_block_config decoder;          // of an encoder-decoder's second stack
+    size_t decoder_layers;            // 0: there is one stack
+    bool final_norm;                  // of both
+    bool norm_plus_one;               // files have w - 1 for norms' weights w
+    bool causal;                      // the only stack is
     mh_rotary rotary[MH_LAYER_KINDS]; // if block.rope
     bool rotary_by_kind;              // older keys are those of full layers
 
@@ -38,21 +41,40 @@ typedef struct mh_description {
 
     // x = scale * token[id] + position[offset + i] + type[type], then a norm
     size_t vocabulary;
-    size_t positions;       // rows of the table of learned positions; 0: none
-    size_t position_offset; // of a sequence's first token in that table
-    size_t types;           // 0: none
-    size_t longest;         // input of a model without such a table; 0: any
-    bool scale_embedding;   // by sqrt(d_model)
-    bool round_scale;       // that root is rounded to the table's type
-    float embedding_scale;  // from these
-    bool embedding_norm;
+    size_t target_vocabulary; // of the decoder's own token table
+    bool shared;              // the decoder has none, but the encoder's
+    size_t positions;         // rows of the table of positions; 0: none
+    size_t position_offset;   // of a sequence's first token in that table
+    bool sinusoidal;          // that table is computed: sines, then as many cosines
+    size_t types;             // 0: none
+    size_t longest;           // input of a model without such a table; 0: any
+    bool scale_embedding;     // by sqrt(d_model)
+    bool round_scale;         // that root is rounded to the table's type
+    float embedding_scale;    // from these
+    bool embedding_norm;      // of both stacks
 
     mh_activation pool_activation; // of the pooler, or the classifier's first layer
     mh_activation lm_activation;   // of the masked language model's transform
-    bool tied;                     // the language model head is the token table
+    bool tied;                     // the language model head is the (decoder's) token table
+    bool lm_scaled;                // a key's value: lm_scale is 1 / sqrt(d_model)
+    float lm_scale;                // of hidden states before the language model head
     float logits_softcap;          // 0: none; logits are softcap * tanh(logits / softcap)
     size_t labels;                 // of the classifier; 0: none
+    size_t decoder_start;          // the token before a target's first
+    size_t frozen_token;           // its embedding gets no gradient; SIZE_MAX: none
 } mh_description;
+
+// Whether the decoder has a token table of its own.
+static inline bool mh_has_target_tokens(const mh_description *d)
+{
+    return d->decoder_layers && !d->shared;
+}
+
+// The rows of the language model head.
+static inline size_t mh_description_target_vocabulary(const mh_description *d)
+{
+    return mh_has_target_tokens(d) && d->target_vocabulary ? d->target_vocabulary : d->vocabulary;
+}
 
 typedef enum mh_key_kind {
     MH_KEY_SIZE,         // an integer of at least 1
@@ -60,7 +82,9 @@ typedef enum mh_key_kind {
     MH_KEY_FLOAT,        // null is 0
     MH_KEY_INVERSE_ROOT, // a number x > 0, of which 1 / sqrt(x) is a float
     MH_KEY_BOOL,         //
+    MH_KEY_TOKEN,        // a token's id; null leaves the default
     MH_KEY_ACTIVATION,   // a name such as "gelu_new"
+    MH_KEY_FEED_FORWARD, // of a block: an activation, or "gated-" and one
     MH_KEY_IS, // must have the value `text` if it is there, else the model is not supported; null
                // is false
 } mh_key_kind;
@@ -85,11 +109,15 @@ typedef enum mh_part {
 } mh_part;
 
 // A tensor's name and the parameter it is, both without ".weight" or ".bias", which the rule covers
-// together (LayerNorm's old "gamma" and "beta", too). "%" stands for the number of a layer. A
-// source that begins with "/" has no prefix before it; names separated by "|" are alternatives.
+// together (LayerNorm's old "gamma" and "beta", too), or both with it. "%" stands for the number of
+// a layer. A source that begins with "/" has no prefix before it; names separated by "|" are
+// alternatives. A parameter that has rules for the whole and for parts is whole where the file has
+// that tensor.
 typedef struct mh_tensor_rule {
     const char *source; // in the file
-    const char *target; // one of the Transformer's parameters, or of the model's own (model_ends.c)
+    const char
+        *target; // one of the Transformer's parameters, or of the model's own (model_ends.c);
+                 // an encoder-decoder's encoder has "encoder." before it even if it is alone
     mh_part part;
     bool transposed; // the file has (in, out), as GPT-2's Conv1D
 } mh_tensor_rule;
@@ -105,6 +133,7 @@ typedef struct mh_family {
     // Changes the common block to that of a layer; NULL: all are the same.
     void (*layer)(const mh_description *description, size_t layer, mh_block_config *block);
     const char *section; // the member of config.json that has the keys; NULL: config.json itself
+    void (*finish)(mh_description *description); // NULL, or what follows from several keys
 } mh_family;
 
 // mh_family.layer of families with rotary positions: those of the layer's kind, and its window.
@@ -118,6 +147,7 @@ const mh_family *mh_family_find(const char *model_type);
 const char *mh_family_names(void);
 
 extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
-    mh_family_distilbert, mh_family_gpt2;
+    mh_family_distilbert, mh_family_gpt2, mh_family_marian, mh_family_bart, mh_family_mbart,
+    mh_family_t5, mh_family_mt5;
 
 #endif

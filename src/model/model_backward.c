@@ -22,7 +22,8 @@ static mh_status check_trainable(mh_context *context, const mh_model *model,
 static mh_tensor gradient_of(const mh_model *model, const mh_model_gradients *gradients, mh_end end)
 {
     mh_tensor t = model->ends[end];
-    if (gradients->ends && t.rank)
+    const bool computed = model->sinusoids && end == MH_END_POSITION;
+    if (gradients->ends && t.rank && !computed)
         t.data = gradients->ends + ((float *)t.data - model->values);
     else
         t.data = NULL;
@@ -98,8 +99,10 @@ static mh_status logits_backward(mh_context *context, const mh_model *model,
     mh_tensor dy = mh_tensor_2d(memory + (3 * D + 2) * n, MH_F32, n, D);
     mh_tensor dx = mh_tensor_2d(memory + (4 * D + 2) * n, MH_F32, n, D);
     if (!model->ends[MH_END_TRANSFORM].rank) {
-        MH_TRY(linear_backward(context, model, gradients, MH_END_LM_HEAD, MH_END_LM_BIAS, hidden,
-                               dlogits, &dx));
+        MH_TRY(mh_model_scale_hidden(context, model, hidden, &r.y));
+        MH_TRY(linear_backward(context, model, gradients, MH_END_LM_HEAD, MH_END_LM_BIAS, &r.y,
+                               dlogits, &dy));
+        MH_TRY(mh_model_scale_hidden(context, model, &dy, &dx));
         return mh_add(context, dhidden, &dx, dhidden);
     }
     MH_TRY(run_transform(context, model, hidden, &r));
@@ -197,19 +200,20 @@ static mh_status run_head_backward(mh_context *context, const mh_model *model,
                                    bool classify, const mh_tensor *doutput, mh_tensor *dhidden,
                                    const mh_model_gradients *gradients)
 {
+    mh_model_input own;
     MH_TRY(check_trainable(context, model, gradients));
-    MH_TRY(mh_model_check_input(context, model, input));
+    MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {classify ? "dlogits" : "dpooled", doutput},
                    {"dhidden", dhidden}));
     if (!model->ends[classify ? MH_END_CLASSIFIER : MH_END_POOLER].rank)
         return mh_fail(context, MH_ERROR_UNSUPPORTED, "this model has no %s",
                        classify ? "sequence classifier" : "pooler");
-    const size_t bytes = POOL_FLOATS * input->sequences * hidden->shape[1] * sizeof(float);
+    const size_t bytes = POOL_FLOATS * own.sequences * hidden->shape[1] * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
     mh_status status =
-        head_backward(context, model, input, hidden, classify, doutput, memory, dhidden, gradients);
+        head_backward(context, model, &own, hidden, classify, doutput, memory, dhidden, gradients);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -235,24 +239,32 @@ mh_status mh_model_classify_backward(mh_context *context, const mh_model *model,
 
 static mh_status table_backward(mh_context *context, const mh_model *model,
                                 const mh_model_gradients *gradients, mh_end end,
-                                const int32_t *indices, float scale, const mh_tensor *dx)
+                                const int32_t *indices, float scale, size_t frozen,
+                                const mh_tensor *dx)
 {
     mh_tensor dtable = gradient_of(model, gradients, end);
     const mh_tensor ids = mh_tensor_1d((int32_t *)indices, MH_I32, dx->shape[0]);
-    return dtable.data ? mh_embedding_backward(context, &ids, scale, -1, dx, &dtable) : MH_OK;
+    const int64_t skipped = frozen == SIZE_MAX ? -1 : (int64_t)frozen;
+    return dtable.data ? mh_embedding_backward(context, &ids, scale, skipped, dx, &dtable) : MH_OK;
 }
 
+// One stack's embeddings.
 typedef struct embedding_run {
+    mh_model_tokens tokens;
     mh_tensor sum, x, dx; // (rows, D): before and after the norm, and the gradient
     mh_tensor mean, rstd; // (rows)
     float *scratch;       // (rows, D)
     int32_t *types, *positions;
 } embedding_run;
 
-static embedding_run lay_out_embedding(float *memory, size_t rows, size_t D)
+static size_t embedding_run_floats(size_t rows, size_t D) { return rows * (4 * D + 4); }
+
+static embedding_run lay_out_embedding(float *memory, const mh_model_tokens *tokens, size_t D)
 {
+    const size_t rows = mh_model_token_rows(tokens);
     float *after = memory + 4 * rows * D;
-    return (embedding_run){.sum = mh_tensor_2d(memory, MH_F32, rows, D),
+    return (embedding_run){.tokens = *tokens,
+                           .sum = mh_tensor_2d(memory, MH_F32, rows, D),
                            .x = mh_tensor_2d(memory + rows * D, MH_F32, rows, D),
                            .dx = mh_tensor_2d(memory + 2 * rows * D, MH_F32, rows, D),
                            .scratch = memory + 3 * rows * D,
@@ -263,63 +275,76 @@ static embedding_run lay_out_embedding(float *memory, size_t rows, size_t D)
 }
 
 // Recomputes the embeddings as forward did.
-static mh_status run_embedding(mh_context *context, const mh_model *model,
-                               const mh_model_input *input, embedding_run *r)
+static mh_status run_embedding(mh_context *context, const mh_model *model, embedding_run *r)
 {
-    mh_model_indices(model, input, r->types, r->positions);
-    MH_TRY(mh_model_sum_tables(context, model, input, r->types, r->positions, r->scratch, &r->sum));
+    const mh_model_tokens *t = &r->tokens;
+    mh_model_indices(model, t, r->types, r->positions);
+    MH_TRY(mh_model_sum_tables(context, model, t, r->types, r->positions, r->scratch, &r->sum));
     if (!model->description.embedding_norm) {
         r->x = r->sum;
         return MH_OK;
     }
-    return mh_layer_norm(context, &r->sum, &model->ends[MH_END_NORM],
-                         &model->ends[MH_END_NORM_BIAS], model->description.block.norm_eps, &r->x,
-                         &r->mean, &r->rstd);
+    return mh_layer_norm(context, &r->sum, &model->ends[t->norm], &model->ends[t->norm_bias],
+                         model->description.block.norm_eps, &r->x, &r->mean, &r->rstd);
 }
 
-static mh_status embedding_backward(mh_context *context, const mh_model *model,
-                                    const mh_model_input *input, embedding_run *r,
+static mh_status embedding_backward(mh_context *context, const mh_model *model, embedding_run *r,
                                     const mh_model_gradients *gradients)
 {
     const mh_description *d = &model->description;
+    const mh_model_tokens *t = &r->tokens;
     if (d->embedding_norm) {
-        mh_tensor dw = gradient_of(model, gradients, MH_END_NORM);
-        mh_tensor db = gradient_of(model, gradients, MH_END_NORM_BIAS);
-        MH_TRY(mh_layer_norm_backward(context, &r->sum, &model->ends[MH_END_NORM], &r->mean,
-                                      &r->rstd, &r->dx, &r->dx, if_given(&dw), if_given(&db),
-                                      true));
+        mh_tensor dw = gradient_of(model, gradients, t->norm);
+        mh_tensor db = gradient_of(model, gradients, t->norm_bias);
+        MH_TRY(mh_layer_norm_backward(context, &r->sum, &model->ends[t->norm], &r->mean, &r->rstd,
+                                      &r->dx, &r->dx, if_given(&dw), if_given(&db), true));
     }
-    MH_TRY(table_backward(context, model, gradients, MH_END_TOKEN, input->ids, d->embedding_scale,
-                          &r->dx));
-    MH_TRY(table_backward(context, model, gradients, MH_END_TYPE, r->types, 1, &r->dx));
-    return table_backward(context, model, gradients, MH_END_POSITION, r->positions, 1, &r->dx);
+    MH_TRY(table_backward(context, model, gradients, t->token, t->ids, d->embedding_scale,
+                          d->frozen_token, &r->dx));
+    MH_TRY(table_backward(context, model, gradients, MH_END_TYPE, r->types, 1, SIZE_MAX, &r->dx));
+    return table_backward(context, model, gradients, t->position, r->positions, 1, SIZE_MAX,
+                          &r->dx);
 }
 
+// `target` NULL: there is one stack.
 static mh_status hidden_backward(mh_context *context, const mh_model *model,
-                                 const mh_model_input *input, embedding_run *r,
-                                 const mh_tensor *dhidden, const mh_model_gradients *gradients)
+                                 const mh_model_input *input, embedding_run *source,
+                                 embedding_run *target, const mh_tensor *dhidden,
+                                 const mh_model_gradients *gradients)
 {
     const mh_transformer_options o = mh_model_block_options(model, input);
-    MH_TRY(run_embedding(context, model, input, r));
-    MH_TRY(mh_transformer_backward(context, model->transformer, &o, &r->x, NULL, dhidden,
-                                   gradients->blocks, &r->dx, NULL));
-    return embedding_backward(context, model, input, r, gradients);
+    MH_TRY(run_embedding(context, model, source));
+    if (target)
+        MH_TRY(run_embedding(context, model, target));
+    MH_TRY(mh_transformer_backward(context, model->transformer, &o, &source->x,
+                                   target ? &target->x : NULL, dhidden, gradients->blocks,
+                                   &source->dx, target ? &target->dx : NULL));
+    MH_TRY(embedding_backward(context, model, source, gradients));
+    return target ? embedding_backward(context, model, target, gradients) : MH_OK;
 }
 
 mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
                                    const mh_model_input *input, const mh_tensor *dhidden,
                                    const mh_model_gradients *gradients)
 {
+    mh_model_input own;
     MH_TRY(check_trainable(context, model, gradients));
-    MH_TRY(mh_model_check_input(context, model, input));
+    MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"dhidden", dhidden}));
-    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
-    const size_t bytes = rows * (4 * D + 4) * sizeof(float);
+    const size_t D = model->description.block.d_model, B = own.sequences;
+    const bool targets = own.target_starts != NULL;
+    const size_t rows = (size_t)own.starts[B], more = targets ? (size_t)own.target_starts[B] : 0;
+    const size_t bytes = embedding_run_floats(rows + more, D) * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    embedding_run r = lay_out_embedding(memory, rows, D);
-    mh_status status = hidden_backward(context, model, input, &r, dhidden, gradients);
+    const mh_model_tokens sources = mh_model_source_tokens(&own);
+    const mh_model_tokens targets_of = mh_model_target_tokens(model, &own);
+    embedding_run r = lay_out_embedding(memory, &sources, D), t;
+    if (targets)
+        t = lay_out_embedding(memory + embedding_run_floats(rows, D), &targets_of, D);
+    mh_status status =
+        hidden_backward(context, model, &own, &r, targets ? &t : NULL, dhidden, gradients);
     mh_free(context, memory, bytes);
     return status;
 }

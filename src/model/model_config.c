@@ -90,7 +90,7 @@ static mh_status read_size(const mh_source *source, const mh_key *key, const jso
                            size_t *to)
 {
     const json_int_t number = json_integer_value(value);
-    const bool count = key->kind == MH_KEY_COUNT, none = count && json_is_null(value);
+    const bool count = key->kind != MH_KEY_SIZE, none = count && json_is_null(value);
     if (!none && (!json_is_integer(value) || number < (count ? 0 : 1) || number > SIZE_VALUE_MAX))
         return mh_config_bad_value(source, key->name, value,
                                    count ? "an integer from 0 to 16777216"
@@ -99,8 +99,7 @@ static mh_status read_size(const mh_source *source, const mh_key *key, const jso
     return MH_OK;
 }
 
-static mh_status model_config_read_activation(const mh_source *source, const mh_key *key,
-                                              const json_t *value, mh_activation *to)
+static bool find_activation(const char *name, mh_activation *to)
 {
     static const struct {
         const char *name;
@@ -113,12 +112,19 @@ static mh_status model_config_read_activation(const mh_source *source, const mh_
                  {"silu", MH_SILU},
                  {"swish", MH_SILU},
                  {"tanh", MH_TANH}};
-    const char *name = json_string_value(value);
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i].name) == 0) {
             *to = names[i].kind;
-            return MH_OK;
+            return true;
         }
+    return false;
+}
+
+static mh_status model_config_read_activation(const mh_source *source, const mh_key *key,
+                                              const json_t *value, mh_activation *to)
+{
+    if (find_activation(json_string_value(value), to))
+        return MH_OK;
     return mh_config_bad_value(source, key->name, value,
                                "gelu, gelu_new, gelu_pytorch_tanh, relu, silu or tanh");
 }
@@ -134,6 +140,20 @@ static mh_status read_float(const mh_source *source, const mh_key *key, const js
                                    inverse ? "a number above 0" : "a number");
     *to = (float)(inverse ? 1 / sqrt(number) : number);
     return MH_OK;
+}
+
+// T5's "gated-gelu" has meant the approximation by tanh since before there were names for both.
+static mh_status read_feed_forward(const mh_source *source, const mh_key *key, const json_t *value,
+                                   mh_block_config *to)
+{
+    static const char prefix[] = "gated-";
+    const char *name = json_string_value(value);
+    to->gated = name && strncmp(name, prefix, sizeof prefix - 1) == 0;
+    if (to->gated && strcmp(name, "gated-gelu") == 0)
+        name = "gated-gelu_new";
+    if (find_activation(to->gated ? name + sizeof prefix - 1 : name, &to->activation))
+        return MH_OK;
+    return mh_config_bad_value(source, key->name, value, "relu, gated-gelu or another activation");
 }
 
 // A setting that only exists in one value here.
@@ -165,6 +185,8 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
     case MH_KEY_SIZE:
     case MH_KEY_COUNT:
         return read_size(source, key, value, to);
+    case MH_KEY_TOKEN:
+        return json_is_null(value) ? MH_OK : read_size(source, key, value, to);
     case MH_KEY_FLOAT:
     case MH_KEY_INVERSE_ROOT:
         return read_float(source, key, value, to);
@@ -175,6 +197,8 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
         return MH_OK;
     case MH_KEY_ACTIVATION:
         return model_config_read_activation(source, key, value, to);
+    case MH_KEY_FEED_FORWARD:
+        return read_feed_forward(source, key, value, to);
     case MH_KEY_IS:
         return check_is(source, key, value);
     }
@@ -231,6 +255,9 @@ static void set_defaults(mh_description *d)
     *d = (mh_description){.block = mh_block_config_default(),
                           .windowed = true,
                           .rotary = {{.base = 10000, .part = 1}, {.base = 10000, .part = 1}},
+                          .decoder = mh_block_config_default(),
+                          .lm_scale = 1,
+                          .frozen_token = SIZE_MAX,
                           .pool_activation = MH_TANH,
                           .lm_activation = MH_GELU};
 }
@@ -253,13 +280,19 @@ static mh_status read_family(const mh_source *source, const json_t *root, mh_mod
 
 static mh_status check_description(const mh_source *source, const mh_description *d)
 {
-    if (d->layers > MH_MOST_LAYERS)
+    const size_t most = d->layers > d->decoder_layers ? d->layers : d->decoder_layers;
+    if (most > MH_MOST_LAYERS)
         return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu layers, expected at most %d",
-                              d->layers, MH_MOST_LAYERS);
+                              most, MH_MOST_LAYERS);
     if (d->block.d_model % d->block.num_heads && !d->block.head_dim)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found %zu heads for a width of %zu, expected a divisor",
                               d->block.num_heads, d->block.d_model);
+    if (d->decoder_layers && d->decoder.num_heads != d->block.num_heads)
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "found %zu heads in the encoder and %zu in the decoder, and only as "
+                              "many in both are supported",
+                              d->block.num_heads, d->decoder.num_heads);
     if (d->positions && d->positions <= d->position_offset)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found %zu positions, expected more than %zu", d->positions,
@@ -277,6 +310,8 @@ static mh_status read_description(const mh_source *source, const json_t *root, m
     model->family->defaults(d);
     for (const mh_key *key = model->family->keys; key->name; key++)
         MH_TRY(read_key(source, keys, key, d));
+    if (model->family->finish)
+        model->family->finish(d);
     if (!d->block.dim_feedforward)
         d->block.dim_feedforward = 4 * d->block.d_model;
     d->embedding_scale = d->scale_embedding ? (float)sqrt((double)d->block.d_model) : 1;

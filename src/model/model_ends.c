@@ -19,6 +19,10 @@ static const struct {
     [MH_END_TYPE] = {"type_embedding.weight", TABLE, true},
     [MH_END_NORM] = {"embedding_norm.weight", VECTOR, true},
     [MH_END_NORM_BIAS] = {"embedding_norm.bias", VECTOR, true},
+    [MH_END_TARGET_TOKEN] = {"target_token_embedding.weight", TABLE, true},
+    [MH_END_TARGET_POSITION] = {"target_position_embedding.weight", TABLE, true},
+    [MH_END_TARGET_NORM] = {"target_embedding_norm.weight", VECTOR, true},
+    [MH_END_TARGET_NORM_BIAS] = {"target_embedding_norm.bias", VECTOR, true},
     [MH_END_POOLER] = {"pooler.weight", MATRIX, false},
     [MH_END_POOLER_BIAS] = {"pooler.bias", VECTOR, false},
     [MH_END_CLASSIFIER] = {"classifier.weight", MATRIX, false},
@@ -36,18 +40,28 @@ static const struct {
 static mh_tensor shape_of(const mh_description *d, mh_end end)
 {
     const size_t D = d->block.d_model;
+    const size_t targets = mh_description_target_vocabulary(d);
+    const bool positions = d->positions && !d->sinusoidal;
     const mh_tensor none = {.rank = 0};
     switch (end) {
     case MH_END_TOKEN:
-    case MH_END_LM_HEAD:
         return mh_tensor_2d(NULL, MH_F32, d->vocabulary, D);
+    case MH_END_TARGET_TOKEN:
+        return mh_has_target_tokens(d) ? mh_tensor_2d(NULL, MH_F32, targets, D) : none;
+    case MH_END_LM_HEAD:
+        return mh_tensor_2d(NULL, MH_F32, targets, D);
     case MH_END_POSITION:
-        return d->positions ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;
+        return positions ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;
+    case MH_END_TARGET_POSITION:
+        return positions && d->decoder_layers ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;
     case MH_END_TYPE:
         return d->types ? mh_tensor_2d(NULL, MH_F32, d->types, D) : none;
     case MH_END_NORM:
     case MH_END_NORM_BIAS:
         return d->embedding_norm ? mh_tensor_1d(NULL, MH_F32, D) : none;
+    case MH_END_TARGET_NORM:
+    case MH_END_TARGET_NORM_BIAS:
+        return d->embedding_norm && d->decoder_layers ? mh_tensor_1d(NULL, MH_F32, D) : none;
     case MH_END_POOLER:
     case MH_END_TRANSFORM:
         return mh_tensor_2d(NULL, MH_F32, D, D);
@@ -56,7 +70,7 @@ static mh_tensor shape_of(const mh_description *d, mh_end end)
     case MH_END_CLASSIFIER_BIAS:
         return mh_tensor_1d(NULL, MH_F32, d->labels);
     case MH_END_LM_BIAS:
-        return mh_tensor_1d(NULL, MH_F32, d->vocabulary);
+        return mh_tensor_1d(NULL, MH_F32, targets);
     case MH_END_POOLER_BIAS:
     case MH_END_TRANSFORM_BIAS:
     case MH_END_LM_NORM:
@@ -153,6 +167,48 @@ static void list_parameters(mh_model *model)
     model->parameters.values = model->values;
 }
 
+// Marian's positions: sines in the first half of a row, cosines of the same angles in the second.
+static mh_status compute_positions(mh_context *context, mh_model *model)
+{
+    const mh_description *d = &model->description;
+    const size_t D = d->block.d_model, half = D / 2, rows = d->positions;
+    if (D % 2)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "sinusoidal positions: found a width of %zu, expected an even one", D);
+    float *row = mh_alloc(context, D * sizeof *row);
+    model->sinusoids = row ? mh_alloc(context, rows * D * sizeof *row) : NULL;
+    mh_status status = model->sinusoids ? MH_OK : MH_ERROR_MEMORY;
+    mh_tensor interleaved = mh_tensor_2d(row, MH_F32, 1, D);
+    for (size_t p = 0; p < rows && !status; p++) {
+        status = mh_positions_sinusoidal(context, (int64_t)p, 1, &interleaved);
+        for (size_t i = 0; i < half && !status; i++) {
+            model->sinusoids[p * D + i] = row[2 * i];
+            model->sinusoids[p * D + half + i] = row[2 * i + 1];
+        }
+    }
+    mh_free(context, row, D * sizeof *row);
+    model->ends[MH_END_POSITION] = mh_tensor_2d(model->sinusoids, MH_F32, rows, D);
+    return status;
+}
+
+// A tied head is the token table, packed as well where logits are wanted. So is the head of an
+// encoder-decoder whose file has none.
+static mh_status tie_head(mh_context *context, mh_model *model)
+{
+    mh_description *d = &model->description;
+    const bool head = d->causal || d->decoder_layers || model->ends[MH_END_TRANSFORM].rank;
+    if (d->decoder_layers && !model->ends[MH_END_LM_HEAD].rank)
+        d->tied = true;
+    if (!d->tied || !head)
+        return MH_OK;
+    const mh_end table = mh_has_target_tokens(d) ? MH_END_TARGET_TOKEN : MH_END_TOKEN;
+    model->ends[MH_END_LM_HEAD] = model->ends[table];
+    if (model->trainable)
+        return MH_OK;
+    return model_ends_pack(context, &model->ends[table], model->precision,
+                           &model->packed[MH_END_LM_HEAD]);
+}
+
 mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model)
 {
     find_ends(source, model);
@@ -161,20 +217,17 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
     for (int i = 0; i < MH_ENDS; i++)
         MH_TRY(load_end(context, source, model, i, &next));
     list_parameters(model);
-    // A tied head is the token table, packed as well where logits are wanted.
-    const bool head = model->description.causal || model->ends[MH_END_TRANSFORM].rank;
-    if (model->description.tied && head) {
-        model->ends[MH_END_LM_HEAD] = model->ends[MH_END_TOKEN];
-        if (!model->trainable)
-            MH_TRY(model_ends_pack(context, &model->ends[MH_END_TOKEN], model->precision,
-                                   &model->packed[MH_END_LM_HEAD]));
-    }
-    return MH_OK;
+    if (model->description.sinusoidal)
+        MH_TRY(compute_positions(context, model));
+    return tie_head(context, model);
 }
 
 void mh_model_free_ends(mh_model *model)
 {
+    const mh_description *d = &model->description;
     for (int i = 0; i < MH_ENDS; i++)
         mh_packed_matrix_free(model->packed[i]);
     mh_release(&model->allocator, model->values, model->floats * sizeof(float));
+    mh_release(&model->allocator, model->sinusoids,
+               d->positions * d->block.d_model * sizeof(float));
 }

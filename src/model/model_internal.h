@@ -19,6 +19,10 @@ typedef enum mh_end {
     MH_END_TYPE,     // (types, D)
     MH_END_NORM,     // (D): of the embeddings
     MH_END_NORM_BIAS,
+    MH_END_TARGET_TOKEN,    // (V', D): the decoder's, where they are its own
+    MH_END_TARGET_POSITION, // (positions, D)
+    MH_END_TARGET_NORM,     // (D)
+    MH_END_TARGET_NORM_BIAS,
     MH_END_POOLER, // (D, D)
     MH_END_POOLER_BIAS,
     MH_END_CLASSIFIER, // (labels, D)
@@ -27,7 +31,7 @@ typedef enum mh_end {
     MH_END_TRANSFORM_BIAS,
     MH_END_LM_NORM,
     MH_END_LM_NORM_BIAS,
-    MH_END_LM_HEAD, // (V, D)
+    MH_END_LM_HEAD, // (V, D), (V', D) with a decoder
     MH_END_LM_BIAS, // (V)
     MH_ENDS,
 } mh_end;
@@ -44,11 +48,13 @@ struct mh_model {
     mh_precision precision;
     mh_tensor_file *file;
     mh_transformer *transformer;
+    const char *stack; // before its parameters' names in the rules' targets: "", or "encoder."
     mh_tokenizer *tokenizer;
     mh_tensor ends[MH_ENDS];           // data NULL: the model has none
     mh_packed_matrix *packed[MH_ENDS]; // of those that are multiplied
     float *values;                     // of ends that are not views of the file
     size_t floats;
+    float *sinusoids;           // (positions, D), which are no parameters, or NULL
     mh_parameter list[MH_ENDS]; // of a trainable model's ends
     mh_parameters parameters;
 };
@@ -79,10 +85,10 @@ typedef struct mh_weight_source {
     const char *path;   // for messages
     const char *root;   // before all names of this file, "" as a rule
     const char *prefix; // and before those that are not absolute
+    const char *stack;  // before the names of the Transformer's parameters in rules' targets
     const mh_block_config *block;
     bool norm_plus_one; // as in mh_description
-    size_t layers;
-    float *staging; // for matrices that several tensors make up
+    float *staging;     // for matrices that several tensors make up
     size_t staging_floats;
 } mh_weight_source;
 
@@ -111,27 +117,57 @@ void mh_weights_report_surplus(const mh_weight_source *source);
 mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model);
 void mh_model_free_ends(mh_model *model);
 
-// Checks the input, and that the model can be trained if there is a tape.
-mh_status mh_model_check_input(mh_context *context, const mh_model *model,
-                               const mh_model_input *input);
+// Reads the input into `own`, checks it, and that the model can be trained if there is a tape.
+mh_status mh_model_read_input(mh_context *context, const mh_model *model,
+                              const mh_model_input *input, mh_model_input *own);
 
 // Error: MH_ERROR_UNSUPPORTED if the model has no tokenizer.
 mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model);
 
-// The rows of an input.
-static inline size_t mh_model_rows(const mh_model_input *input)
+// ---- embeddings
+// ----------------------------------------------------------------------------------
+
+// The tokens that a stack reads, and the tables that embed them.
+typedef struct mh_model_tokens {
+    size_t sequences;
+    const int64_t *starts;
+    const int32_t *ids, *types; // types may be NULL
+    mh_end token, position, norm, norm_bias;
+} mh_model_tokens;
+
+mh_model_tokens mh_model_source_tokens(const mh_model_input *input);
+mh_model_tokens mh_model_target_tokens(const mh_model *model, const mh_model_input *input);
+
+static inline size_t mh_model_token_rows(const mh_model_tokens *tokens)
 {
-    return (size_t)input->starts[input->sequences];
+    return (size_t)tokens->starts[tokens->sequences];
 }
 
-// What the embeddings of an input are made of: token type ids and positions (rows).
-void mh_model_indices(const mh_model *model, const mh_model_input *input, int32_t *types,
+// The rows of an input's hidden states.
+static inline size_t mh_model_rows(const mh_model_input *input)
+{
+    return (size_t)(input->target_starts ? input->target_starts : input->starts)[input->sequences];
+}
+
+// What embeddings are made of besides ids: token type ids and positions (rows).
+void mh_model_indices(const mh_model *model, const mh_model_tokens *tokens, int32_t *types,
                       int32_t *positions);
 
 // x (rows, D) f32 = the sum of the tables' rows, before the norm; `scratch` is as large.
 mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
-                              const mh_model_input *input, const int32_t *types,
+                              const mh_model_tokens *tokens, const int32_t *types,
                               const int32_t *positions, float *scratch, mh_tensor *x);
+
+// x (rows, D) = the embeddings; memory for as many floats and two indices per row.
+mh_status mh_model_embed_tokens(mh_context *context, const mh_model *model,
+                                const mh_model_tokens *tokens, float *scratch, int32_t *indices,
+                                mh_tensor *x);
+
+// x (rows, D) = embeddings of an encoder-decoder's target tokens at these positions: the input of
+// mh_decoding_step, whose output mh_model_logits takes. The memory of mh_decoding_create is
+// mh_model_hidden of the sources alone.
+mh_status mh_model_embed_targets(mh_context *context, const mh_model *model, const int32_t *ids,
+                                 const int64_t *positions, mh_tensor *x);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);
@@ -139,6 +175,10 @@ mh_transformer_options mh_model_block_options(const mh_model *model, const mh_mo
 // y = activation(x W^T + b); activation NULL: none. The bias may be missing.
 mh_status mh_model_apply(mh_context *context, const mh_model *model, mh_end weight, mh_end bias,
                          const mh_activation *activation, const mh_tensor *x, mh_tensor *y);
+
+// y (n, D) = lm_scale * hidden, what the language model head multiplies.
+mh_status mh_model_scale_hidden(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                                mh_tensor *y);
 
 // The first tokens' rows of all sequences into `first` (sequences, D).
 mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,

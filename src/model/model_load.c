@@ -36,35 +36,69 @@ static mh_status open_weights(mh_context *context, const char *directory, mh_mod
 // ---- blocks
 // --------------------------------------------------------------------------------------
 
-static mh_status create_stack(mh_context *context, mh_model *model, mh_block_config *layers,
-                              const mh_block_config **blocks)
+// A stack of `count` layers: the block, as the family's hook changes it.
+static mh_stack_config make_stack(const mh_model *model, const mh_block_config *block, size_t count,
+                                  mh_block_config *layers, const mh_block_config **blocks)
 {
     const mh_description *d = &model->description;
-    for (size_t i = 0; i < d->layers; i++) {
-        layers[i] = d->block;
+    mh_stack_config stack = mh_stack_config_default();
+    for (size_t i = 0; i < count; i++) {
+        layers[i] = *block;
         if (model->family->layer)
             model->family->layer(d, i, &layers[i]);
         blocks[i] = &layers[i];
     }
-    mh_stack_config stack = mh_stack_config_default();
-    stack.layers = d->layers;
+    stack.layers = count;
     stack.blocks = blocks;
     stack.final_norm = d->final_norm;
-    return mh_transformer_create_blocks(context, &stack, NULL, model->trainable,
-                                        &model->transformer);
+    return stack;
+}
+
+static mh_status create_stacks(mh_context *context, mh_model *model, mh_block_config *layers,
+                               const mh_block_config **blocks)
+{
+    const mh_description *d = &model->description;
+    const size_t count = d->layers;
+    const mh_stack_config encoder = make_stack(model, &d->block, count, layers, blocks);
+    const mh_stack_config decoder =
+        make_stack(model, &d->decoder, d->decoder_layers, layers + count, blocks + count);
+    return mh_transformer_create_blocks(context, &encoder, d->decoder_layers ? &decoder : NULL,
+                                        model->trainable, &model->transformer);
 }
 
 static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
 {
-    const size_t count = model->description.layers; // at most MH_MOST_LAYERS
+    const mh_description *d = &model->description;
+    const size_t count = d->layers + d->decoder_layers; // at most MH_MOST_LAYERS each
     mh_block_config *layers = mh_alloc(context, count * sizeof *layers);
     const mh_block_config **blocks = mh_alloc(context, count * sizeof *blocks);
     mh_status status = layers && blocks ? MH_OK : MH_ERROR_MEMORY;
     if (!status)
-        status = create_stack(context, model, layers, blocks);
+        status = create_stacks(context, model, layers, blocks);
     mh_free(context, blocks, count * sizeof *blocks);
     mh_free(context, layers, count * sizeof *layers);
     return status;
+}
+
+// An encoder-decoder family's encoder may be published alone.
+static void find_stacks(mh_weight_source *source, mh_model *model)
+{
+    mh_description *d = &model->description;
+    const bool alone =
+        d->decoder_layers && !mh_weights_have(source, "decoder.layers.0.norm1.weight");
+    if (alone)
+        d->decoder_layers = 0;
+    source->stack = model->stack = alone ? "encoder." : "";
+}
+
+static mh_status load_from(mh_weight_source *source, mh_model *model)
+{
+    find_stacks(source, model);
+    MH_TRY(model_load_create_blocks(source->context, model));
+    MH_TRY(mh_weights_load_blocks(source, model->transformer));
+    MH_TRY(mh_model_load_ends(source->context, source, model));
+    mh_weights_report_surplus(source);
+    return MH_OK;
 }
 
 static mh_status model_load_load_weights(mh_context *context, const char *path, mh_model *model)
@@ -74,15 +108,11 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
                                .file = model->file,
                                .path = path,
                                .root = "",
+                               .stack = "",
                                .block = &model->description.block,
-                               .norm_plus_one = model->description.norm_plus_one,
-                               .layers = model->description.layers};
+                               .norm_plus_one = model->description.norm_plus_one};
     MH_TRY(mh_weights_begin(&source));
-    mh_status status = mh_weights_load_blocks(&source, model->transformer);
-    if (!status)
-        status = mh_model_load_ends(context, &source, model);
-    if (!status)
-        mh_weights_report_surplus(&source);
+    mh_status status = load_from(&source, model);
     mh_weights_end(&source);
     return status;
 }
@@ -104,7 +134,8 @@ static size_t count_parameters(const mh_model *model)
     for (size_t i = 0; i < parameters->count; i++)
         count += parameters->list[i].count;
     for (int i = 0; i < MH_ENDS; i++)
-        if (model->ends[i].rank && !(i == MH_END_LM_HEAD && model->description.tied))
+        if (model->ends[i].rank && !(i == MH_END_LM_HEAD && model->description.tied) &&
+            !(model->sinusoids && i == MH_END_POSITION))
             count += mh_tensor_count(&model->ends[i]);
     return count;
 }
@@ -118,7 +149,9 @@ static void set_info(mh_model *model)
     info->architecture = model->architecture;
     info->abilities = MH_CAN_EMBED;
     if (model->ends[MH_END_LM_HEAD].rank)
-        info->abilities |= d->causal ? MH_CAN_GENERATE : MH_CAN_FILL;
+        info->abilities |= d->decoder_layers ? MH_CAN_TRANSLATE
+                           : d->causal       ? MH_CAN_GENERATE
+                                             : MH_CAN_FILL;
     if (is_sequence_classifier(model)) {
         info->abilities |= MH_CAN_CLASSIFY;
         info->labels = d->labels;
@@ -131,6 +164,8 @@ static void set_info(mh_model *model)
     info->dim_feedforward = b->dim_feedforward;
     info->vocabulary = d->vocabulary;
     info->causal = d->causal;
+    info->decoder_layers = d->decoder_layers;
+    info->target_vocabulary = mh_description_target_vocabulary(d);
     info->parameters = count_parameters(model);
     for (size_t i = 0; i < mh_tensor_file_count(model->file); i++) {
         mh_tensor t;
@@ -138,6 +173,8 @@ static void set_info(mh_model *model)
         info->file_bytes += mh_tensor_count(&t) * mh_dtype_size(t.dtype);
     }
     info->memory_bytes = mh_transformer_bytes(model->transformer) + model->floats * sizeof(float);
+    if (model->sinusoids)
+        info->memory_bytes += d->positions * b->d_model * sizeof(float);
     for (int i = 0; i < MH_ENDS; i++)
         info->memory_bytes += mh_packed_matrix_bytes(model->packed[i]);
 }
@@ -173,10 +210,9 @@ static mh_status model_load_load(mh_context *context, const char *directory, mh_
 {
     char path[MH_PATH_BYTES];
     MH_TRY(mh_model_read_config(context, directory, model));
-    model->description.block.precision = model->precision;
+    model->description.block.precision = model->description.decoder.precision = model->precision;
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
-    MH_TRY(model_load_create_blocks(context, model));
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
     return load_tokenizer(context, directory, model);

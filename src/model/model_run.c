@@ -10,88 +10,47 @@
 // ---- input
 // ---------------------------------------------------------------------------------------
 
-mh_status mh_model_check_input(mh_context *context, const mh_model *model,
-                               const mh_model_input *input)
+static mh_status check_starts(mh_context *context, const char *name, const int64_t *starts,
+                              size_t sequences, size_t most)
 {
-    mh_model_input own;
-    MH_TRY(MH_NEED(context, {"model", model}, {"input", input}));
-    MH_TRY(MH_READ_STRUCT(context, mh_model_input, input, &own));
-    if (input->struct_size < sizeof own) // of the first version
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "mh_model_input.struct_size: found %zu, expected %zu as "
-                       "mh_model_input_default() sets it",
-                       input->struct_size, sizeof own);
-    MH_TRY(MH_NEED(context, {"starts", input->starts}, {"ids", input->ids}));
-    const size_t most = mh_model_longest(&model->description);
-    for (size_t b = 0; b < input->sequences; b++) {
-        const int64_t length = input->starts[b + 1] - input->starts[b];
-        if (input->starts[0] != 0 || length < 0)
+    for (size_t b = 0; b < sequences; b++) {
+        const int64_t length = starts[b + 1] - starts[b];
+        if (starts[0] != 0 || length < 0)
             return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "starts[%zu]: found %lld, expected 0, ... in order", b,
-                           (long long)input->starts[b]);
+                           "%s[%zu]: found %lld, expected 0, ... in order", name, b,
+                           (long long)starts[b]);
         if ((size_t)length > most)
             return mh_fail(context, MH_ERROR_ARGUMENT,
                            "sequence %zu: found %lld tokens, expected at most %zu, the model's "
                            "positions",
                            b, (long long)length, most);
     }
-    if (input->tape && !model->trainable)
+    return MH_OK;
+}
+
+mh_status mh_model_read_input(mh_context *context, const mh_model *model,
+                              const mh_model_input *input, mh_model_input *own)
+{
+    *own = mh_model_input_default();
+    MH_TRY(MH_NEED(context, {"model", model}, {"input", input}));
+    MH_TRY(MH_READ_STRUCT(context, mh_model_input, input, own));
+    MH_TRY(MH_NEED(context, {"starts", own->starts}, {"ids", own->ids}));
+    const mh_description *d = &model->description;
+    const size_t most = mh_model_longest(d);
+    MH_TRY(check_starts(context, "starts", own->starts, own->sequences, most));
+    if (own->target_starts) {
+        if (!d->decoder_layers)
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "target_starts: found targets, expected NULL: this model (%s) has no "
+                           "decoder",
+                           model->info.family);
+        MH_TRY(MH_NEED(context, {"target_ids", own->target_ids}));
+        MH_TRY(check_starts(context, "target_starts", own->target_starts, own->sequences, most));
+    }
+    if (own->tape && !model->trainable)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: found one, expected NULL: this model is for inference");
     return MH_OK;
-}
-
-// ---- embeddings
-// ----------------------------------------------------------------------------------
-
-void mh_model_indices(const mh_model *model, const mh_model_input *input, int32_t *types,
-                      int32_t *positions)
-{
-    const size_t rows = mh_model_rows(input), offset = model->description.position_offset;
-    memset(types, 0, rows * sizeof *types);
-    if (input->types)
-        memcpy(types, input->types, rows * sizeof *types);
-    for (size_t b = 0; b < input->sequences; b++)
-        for (int64_t i = input->starts[b]; i < input->starts[b + 1]; i++)
-            positions[i] = (int32_t)(offset + (size_t)(i - input->starts[b]));
-}
-
-// x += table[indices], through `rows` (rows, D).
-static mh_status add_table(mh_context *context, const mh_tensor *table, const int32_t *indices,
-                           float *rows, mh_tensor *x)
-{
-    const mh_tensor ids = mh_tensor_1d((int32_t *)indices, MH_I32, x->shape[0]);
-    mh_tensor y = mh_tensor_2d(rows, MH_F32, x->shape[0], x->shape[1]);
-    MH_TRY(mh_embedding(context, table, &ids, 1, &y));
-    return mh_add(context, x, &y, x);
-}
-
-mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
-                              const mh_model_input *input, const int32_t *types,
-                              const int32_t *positions, float *scratch, mh_tensor *x)
-{
-    const mh_description *d = &model->description;
-    const mh_tensor ids = mh_tensor_1d((int32_t *)input->ids, MH_I32, x->shape[0]);
-    MH_TRY(mh_embedding(context, &model->ends[MH_END_TOKEN], &ids, d->embedding_scale, x));
-    if (d->types) // first, as BERT adds them
-        MH_TRY(add_table(context, &model->ends[MH_END_TYPE], types, scratch, x));
-    if (d->positions)
-        MH_TRY(add_table(context, &model->ends[MH_END_POSITION], positions, scratch, x));
-    return MH_OK;
-}
-
-// x (rows, D) = the embeddings; memory for as many floats and two indices per row.
-static mh_status embed_tokens(mh_context *context, const mh_model *model,
-                              const mh_model_input *input, float *scratch, int32_t *indices,
-                              mh_tensor *x)
-{
-    int32_t *types = indices, *positions = indices + x->shape[0];
-    mh_model_indices(model, input, types, positions);
-    MH_TRY(mh_model_sum_tables(context, model, input, types, positions, scratch, x));
-    if (!model->description.embedding_norm)
-        return MH_OK;
-    return mh_layer_norm(context, x, &model->ends[MH_END_NORM], &model->ends[MH_END_NORM_BIAS],
-                         model->description.block.norm_eps, x, NULL, NULL);
 }
 
 // ---- hidden states
@@ -101,8 +60,10 @@ mh_transformer_options mh_model_block_options(const mh_model *model, const mh_mo
 {
     mh_transformer_options o = mh_transformer_options_default();
     o.src_causal = model->description.causal;
+    o.tgt_causal = true;
     o.sequences = input->sequences;
     o.src_starts = input->starts;
+    o.tgt_starts = input->target_starts;
     o.taps = input->taps;
     o.tap_count = input->tap_count;
     o.disabled_heads = input->disabled_heads;
@@ -110,33 +71,54 @@ mh_transformer_options mh_model_block_options(const mh_model *model, const mh_mo
     return o;
 }
 
+// Floats for the embeddings of so many rows.
+static size_t embedding_floats(size_t rows, size_t D) { return (2 * D + 2) * rows; }
+
+static mh_status embed_rows(mh_context *context, const mh_model *model,
+                            const mh_model_tokens *tokens, float *memory, mh_tensor *x)
+{
+    const size_t rows = mh_model_token_rows(tokens), D = model->description.block.d_model;
+    *x = mh_tensor_2d(memory, MH_F32, rows, D);
+    return mh_model_embed_tokens(context, model, tokens, memory + rows * D,
+                                 (int32_t *)(memory + 2 * rows * D), x);
+}
+
 static mh_status hidden_with(mh_context *context, const mh_model *model,
                              const mh_model_input *input, float *memory, mh_tensor *hidden)
 {
-    const size_t rows = hidden->shape[0], D = hidden->shape[1];
-    mh_tensor x = mh_tensor_2d(memory, MH_F32, rows, D);
+    const size_t D = model->description.block.d_model;
     const mh_transformer_options o = mh_model_block_options(model, input);
-    MH_TRY(embed_tokens(context, model, input, memory + rows * D,
-                        (int32_t *)(memory + 2 * rows * D), &x));
-    return mh_transformer_forward(context, model->transformer, &o, &x, NULL, hidden);
+    const mh_model_tokens source = mh_model_source_tokens(input);
+    mh_tensor x, y;
+    MH_TRY(embed_rows(context, model, &source, memory, &x));
+    if (!model->description.decoder_layers)
+        return mh_transformer_forward(context, model->transformer, &o, &x, NULL, hidden);
+    if (!input->target_starts)
+        return mh_transformer_encode(context, model->transformer, &o, &x, hidden);
+    const mh_model_tokens target = mh_model_target_tokens(model, input);
+    memory += embedding_floats(mh_model_token_rows(&source), D);
+    MH_TRY(embed_rows(context, model, &target, memory, &y));
+    return mh_transformer_forward(context, model->transformer, &o, &x, &y, hidden);
 }
 
 mh_status mh_model_hidden(mh_context *context, const mh_model *model, const mh_model_input *input,
                           mh_tensor *hidden)
 {
-    MH_TRY(mh_model_check_input(context, model, input));
-    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    mh_model_input own;
+    MH_TRY(mh_model_read_input(context, model, input, &own));
+    const size_t rows = mh_model_rows(&own), D = model->description.block.d_model;
     char found[128];
     if (!hidden || hidden->rank != 2 || hidden->shape[0] != rows || hidden->shape[1] != D)
         return mh_fail(context, MH_ERROR_ARGUMENT, "hidden: found %s, expected (%zu, %zu)",
                        hidden ? mh_tensor_describe(hidden, found, sizeof found) : "NULL", rows, D);
     if (rows == 0)
         return MH_OK;
-    const size_t bytes = (2 * D + 2) * rows * sizeof(float);
+    const size_t sources = own.target_starts ? (size_t)own.starts[own.sequences] : 0;
+    const size_t bytes = embedding_floats(rows + sources, D) * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_status status = hidden_with(context, model, input, memory, hidden);
+    mh_status status = hidden_with(context, model, &own, memory, hidden);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -175,12 +157,22 @@ static mh_status transform(mh_context *context, const mh_model *model, const mh_
                          &model->ends[MH_END_LM_NORM_BIAS], d->block.norm_eps, y, NULL, NULL);
 }
 
+mh_status mh_model_scale_hidden(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                                mh_tensor *y)
+{
+    MH_TRY(mh_tensor_copy(context, hidden, y));
+    for (size_t i = 0; i < mh_tensor_count(y); i++)
+        ((float *)y->data)[i] *= model->description.lm_scale;
+    return MH_OK;
+}
+
 mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_tensor *hidden,
                           mh_tensor *logits)
 {
     MH_TRY(need_head(context, model, MH_END_LM_HEAD, "language model head"));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
-    if (!model->ends[MH_END_TRANSFORM].rank)
+    const bool transformed = model->ends[MH_END_TRANSFORM].rank;
+    if (!transformed && model->description.lm_scale == 1)
         return mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, hidden, logits);
     const size_t bytes = mh_tensor_count(hidden) * sizeof(float);
     float *memory = hidden->rank == 2 ? mh_alloc(context, bytes) : NULL;
@@ -188,7 +180,8 @@ mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_t
         return hidden->rank == 2 ? MH_ERROR_MEMORY
                                  : mh_fail(context, MH_ERROR_ARGUMENT, "hidden: expected (n, D)");
     mh_tensor y = mh_tensor_2d(memory, MH_F32, hidden->shape[0], hidden->shape[1]);
-    mh_status status = transform(context, model, hidden, &y);
+    mh_status status = transformed ? transform(context, model, hidden, &y)
+                                   : mh_model_scale_hidden(context, model, hidden, &y);
     if (!status)
         status = mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, &y, logits);
     mh_free(context, memory, bytes);
@@ -221,14 +214,15 @@ static mh_status pool_with(mh_context *context, const mh_model *model, const mh_
 mh_status mh_model_pool(mh_context *context, const mh_model *model, const mh_model_input *input,
                         const mh_tensor *hidden, mh_tensor *pooled)
 {
+    mh_model_input own;
     MH_TRY(need_head(context, model, MH_END_POOLER, "pooler"));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"pooled", pooled}));
-    MH_TRY(mh_model_check_input(context, model, input));
-    const size_t bytes = input->sequences * model->description.block.d_model * sizeof(float);
+    MH_TRY(mh_model_read_input(context, model, input, &own));
+    const size_t bytes = own.sequences * model->description.block.d_model * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_status status = pool_with(context, model, input, hidden, memory, pooled);
+    mh_status status = pool_with(context, model, &own, hidden, memory, pooled);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -236,22 +230,23 @@ mh_status mh_model_pool(mh_context *context, const mh_model *model, const mh_mod
 mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh_model_input *input,
                             const mh_tensor *hidden, mh_tensor *logits)
 {
+    mh_model_input own;
     MH_TRY(MH_NEED(context, {"model", model}));
     if (!(model->info.abilities & MH_CAN_CLASSIFY))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "this model (%s%s%s) has no sequence classifier", model->info.family,
                        *model->architecture ? ", " : "", model->architecture);
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
-    MH_TRY(mh_model_check_input(context, model, input));
+    MH_TRY(mh_model_read_input(context, model, input, &own));
     const size_t D = model->description.block.d_model;
-    const size_t bytes = 2 * input->sequences * D * sizeof(float);
+    const size_t bytes = 2 * own.sequences * D * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_tensor pooled = mh_tensor_2d(memory + input->sequences * D, MH_F32, input->sequences, D);
+    mh_tensor pooled = mh_tensor_2d(memory + own.sequences * D, MH_F32, own.sequences, D);
     mh_status status = model->ends[MH_END_POOLER].rank
-                           ? pool_with(context, model, input, hidden, memory, &pooled)
-                           : mh_model_first_tokens(context, input, hidden, &pooled);
+                           ? pool_with(context, model, &own, hidden, memory, &pooled)
+                           : mh_model_first_tokens(context, &own, hidden, &pooled);
     if (!status)
         status = mh_model_apply(context, model, MH_END_CLASSIFIER, MH_END_CLASSIFIER_BIAS, NULL,
                                 &pooled, logits);
@@ -325,18 +320,20 @@ static mh_status check_embeddings(mh_context *context, const mh_model *model, mh
 mh_status mh_model_embed(mh_context *context, const mh_model *model, mh_pooling pooling,
                          bool normalize, const mh_model_input *input, mh_tensor *embeddings)
 {
-    MH_TRY(mh_model_check_input(context, model, input));
+    mh_model_input own;
+    MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"embeddings", embeddings}));
-    MH_TRY(check_embeddings(context, model, pooling, input, embeddings));
-    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    MH_TRY(check_embeddings(context, model, pooling, &own, embeddings));
+    own.target_starts = NULL; // embeddings are the encoder's
+    const size_t rows = mh_model_rows(&own), D = model->description.block.d_model;
     float *memory = mh_alloc(context, rows * D * sizeof(float));
     if (!memory)
         return MH_ERROR_MEMORY;
     mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, D);
-    mh_status status = mh_model_hidden(context, model, input, &hidden);
-    const pool_job job = {pooling, normalize, input, memory, embeddings};
+    mh_status status = mh_model_hidden(context, model, &own, &hidden);
+    const pool_job job = {pooling, normalize, &own, memory, embeddings};
     if (!status)
-        mh_parallel_for(context, input->sequences, pool_one, (void *)&job);
+        mh_parallel_for(context, own.sequences, pool_one, (void *)&job);
     mh_free(context, memory, rows * D * sizeof(float));
     return status;
 }

@@ -149,6 +149,11 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
 {
     if (rule->transposed && from.rank == 2)
         from = mh_tensor_swap(from, 0, 1);
+    if (from.rank == 2 && to->rank == 1 && from.shape[0] == 1) { // final_logits_bias is (1, V)
+        from.rank = 1;
+        from.shape[0] = from.shape[1];
+        from.stride[0] = from.stride[1];
+    }
     if (!weight_rules_is_float(from.dtype) || from.rank != to->rank ||
         !mh_tensor_same_shape(&from, to))
         return wrong_shape(source, name, &from, to);
@@ -160,33 +165,67 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
 // ---- parameters
 // ----------------------------------------------------------------------------------
 
-// The next rule from `rule` on whose target is this stem, or NULL.
-static const mh_tensor_rule *next_rule(const mh_tensor_rule *rule, const char *stem, size_t *layer)
+// A parameter's name as rules have it.
+typedef struct rule_name {
+    char whole[NAME_MAX_BYTES], stem[NAME_MAX_BYTES];
+    const char *suffix;
+    size_t layer;
+} rule_name;
+
+static rule_name name_for_rules(const char *name)
 {
-    for (; rule->source; rule++)
-        if (weight_rules_matches(rule->target, strlen(rule->target), stem, layer))
+    rule_name n = {.layer = 0};
+    snprintf(n.whole, sizeof n.whole, "%s", name);
+    n.suffix = split_name(name, n.stem);
+    return n;
+}
+
+// The next rule from `rule` on for this parameter, or NULL; `suffix` is what its source lacks.
+static const mh_tensor_rule *next_rule(const mh_tensor_rule *rule, rule_name *n,
+                                       const char **suffix)
+{
+    for (; rule->source; rule++) {
+        const size_t size = strlen(rule->target);
+        const bool stem = weight_rules_matches(rule->target, size, n->stem, &n->layer);
+        *suffix = stem ? n->suffix : "";
+        if (stem || weight_rules_matches(rule->target, size, n->whole, &n->layer))
             return rule;
+    }
     return NULL;
 }
 
 bool mh_weights_have(const mh_weight_source *source, const char *name)
 {
-    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
-    const char *suffix = split_name(name, stem);
-    size_t layer = 0;
+    char tried[NAME_MAX_BYTES];
+    const char *suffix;
+    rule_name n = name_for_rules(name);
     mh_tensor tensor;
-    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
-    return rule && weight_rules_find(source, source->prefix, rule, layer, suffix, tried, &tensor);
+    for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, &n, &suffix));
+         rule++)
+        if (weight_rules_find(source, source->prefix, rule, n.layer, suffix, tried, &tensor))
+            return true;
+    return false;
+}
+
+// The rule for the whole parameter whose tensor the file has, or NULL; `tried` is its name.
+static const mh_tensor_rule *find_whole(const mh_weight_source *source, rule_name *n,
+                                        char tried[NAME_MAX_BYTES], mh_tensor *tensor)
+{
+    const char *suffix;
+    for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, n, &suffix));
+         rule++)
+        if (rule->part == MH_PART_ALL &&
+            weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, tensor))
+            return rule;
+    return NULL;
 }
 
 bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view)
 {
-    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
-    const char *suffix = split_name(name, stem);
-    size_t layer = 0;
-    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
-    if (!rule || rule->part != MH_PART_ALL ||
-        !weight_rules_find(source, source->prefix, rule, layer, suffix, tried, view))
+    char tried[NAME_MAX_BYTES];
+    rule_name n = name_for_rules(name);
+    const mh_tensor_rule *rule = find_whole(source, &n, tried, view);
+    if (!rule)
         return false;
     if (rule->transposed && view->rank == 2)
         *view = mh_tensor_swap(*view, 0, 1);
@@ -200,28 +239,44 @@ static bool may_be_missing(const mh_weight_source *source, mh_part part, const c
     return strcmp(suffix, ".bias") == 0 && (source->block->missing_bias & bits[part]);
 }
 
+static mh_status copy_parts(const mh_weight_source *source, rule_name *n, mh_tensor *to)
+{
+    char tried[NAME_MAX_BYTES];
+    const char *suffix;
+    size_t first, count, found = 0;
+    *tried = '\0';
+    for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, n, &suffix));
+         rule++) {
+        mh_tensor tensor;
+        if (weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, &tensor)) {
+            part_rows(source->block, rule->part, to->shape[0], &first, &count);
+            mh_tensor part = mh_tensor_slice(*to, 0, first, count);
+            MH_TRY(load_part(source, rule, tried, tensor, &part));
+            found++;
+        } else if (rule->part != MH_PART_ALL && !may_be_missing(source, rule->part, suffix)) {
+            found = 0;
+            break;
+        }
+    }
+    if (found)
+        return MH_OK;
+    return mh_fail(source->context, MH_ERROR_FORMAT,
+                   "%s: tensor \"%s\" is missing; a model of type %s needs it", source->path, tried,
+                   source->family->model_type);
+}
+
 mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to)
 {
-    char stem[NAME_MAX_BYTES], tried[NAME_MAX_BYTES];
-    const char *suffix = split_name(name, stem);
-    size_t layer = 0, first, count;
-    const mh_tensor_rule *rule = next_rule(source->family->rules, stem, &layer);
-    if (!rule)
+    char tried[NAME_MAX_BYTES];
+    const char *suffix;
+    rule_name n = name_for_rules(name);
+    mh_tensor tensor;
+    if (!next_rule(source->family->rules, &n, &suffix))
         return mh_fail(source->context, MH_ERROR_FORMAT,
                        "%s: family %s has no rule for the parameter \"%s\"", source->path,
                        source->family->model_type, name);
-    for (; rule; rule = next_rule(rule + 1, stem, &layer)) {
-        mh_tensor tensor;
-        part_rows(source->block, rule->part, to->shape[0], &first, &count);
-        mh_tensor part = mh_tensor_slice(*to, 0, first, count);
-        if (weight_rules_find(source, source->prefix, rule, layer, suffix, tried, &tensor))
-            MH_TRY(load_part(source, rule, tried, tensor, &part));
-        else if (!may_be_missing(source, rule->part, suffix))
-            return mh_fail(source->context, MH_ERROR_FORMAT,
-                           "%s: tensor \"%s\" is missing; a model of type %s needs it",
-                           source->path, tried, source->family->model_type);
-    }
-    return MH_OK;
+    const mh_tensor_rule *whole = find_whole(source, &n, tried, &tensor);
+    return whole ? load_part(source, whole, tried, tensor, to) : copy_parts(source, &n, to);
 }
 
 // ---- the Transformer
@@ -237,15 +292,16 @@ static mh_status reserve_staging(mh_weight_source *source, size_t floats)
     return source->staging ? MH_OK : MH_ERROR_MEMORY;
 }
 
-static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p)
+static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p,
+                             const char *name)
 {
     mh_tensor view;
-    if (mh_weights_view(source, p->name, &view) && view.rank == 2 && view.shape[0] == p->shape[0] &&
+    if (mh_weights_view(source, name, &view) && view.rank == 2 && view.shape[0] == p->shape[0] &&
         view.shape[1] == p->shape[1])
         return mh_transformer_pack(source->context, t, p->name, &view);
     MH_TRY(reserve_staging(source, p->count));
     mh_tensor whole = mh_tensor_2d(source->staging, MH_F32, p->shape[0], p->shape[1]);
-    MH_TRY(mh_weights_copy(source, p->name, &whole));
+    MH_TRY(mh_weights_copy(source, name, &whole));
     return mh_transformer_pack(source->context, t, p->name, &whole);
 }
 
@@ -259,14 +315,16 @@ static bool is_norm_weight(const char *name)
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer)
 {
     const mh_parameters *parameters = mh_transformer_parameters(transformer);
+    char name[NAME_MAX_BYTES];
     for (size_t i = 0; i < parameters->count; i++) {
         const mh_parameter *p = &parameters->list[i];
+        snprintf(name, sizeof name, "%s%s", source->stack, p->name);
         if (p->offset >= parameters->floats) {
-            MH_TRY(load_matrix(source, transformer, p));
+            MH_TRY(load_matrix(source, transformer, p, name));
             continue;
         }
         mh_tensor to = mh_parameter_view(p, parameters->values);
-        MH_TRY(mh_weights_copy(source, p->name, &to));
+        MH_TRY(mh_weights_copy(source, name, &to));
         if (source->norm_plus_one && is_norm_weight(p->name))
             for (size_t j = 0; j < p->count; j++)
                 ((float *)to.data)[j] += 1;
@@ -300,7 +358,7 @@ void mh_weights_end(mh_weight_source *source)
     source->staging_floats = 0;
 }
 
-// Whether the name is one of a pattern's alternatives, with a suffix or, if `whole`, without.
+// Whether the name is one of a pattern's alternatives, with a suffix or, if `whole`, only without.
 static bool is_source(const mh_weight_source *source, const char *pattern, bool whole,
                       const char *name)
 {
@@ -308,7 +366,7 @@ static bool is_source(const mh_weight_source *source, const char *pattern, bool 
     char full[NAME_MAX_BYTES];
     for (const char *at = pattern; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
         const size_t size = strcspn(at, "|");
-        for (size_t i = whole ? 4 : 0; i < (whole ? 5 : 4); i++) {
+        for (size_t i = whole ? 4 : 0; i < 5; i++) {
             const bool absolute = *at == '/';
             snprintf(full, sizeof full, "%s%.*s%s", absolute ? "" : source->prefix,
                      (int)(size - absolute), at + absolute, suffixes[i]);

@@ -12,6 +12,7 @@ expected.safetensors: inputs and results of the same parameters in float64, stor
     out.attention.I (B, H, T, S)     softmax weights of layer I
     out.encoder.hidden.I ... out.cross.I     in place of these for encoder-decoder models
     out.logits, out.pooled
+    greedy.ids (B, N)           the likeliest tokens, one after the other, of encoder-decoder models   I64
     loss.logits, loss.hidden, loss.pooled    weights w of the loss, sum(w * output); 0 at padding
     grad.NAME       its gradient with respect to the tensor NAME of model.safetensors
 
@@ -56,6 +57,7 @@ QK_DISTIL = r"\.[qk]_lin\."
 #   embedding  standard deviation of embeddings, 0.5
 #   offset     norm weights are offset + w
 #   softcap    options of the config that turn soft caps off
+#   untied     True: the head has values of its own, though the class ties it to the token table
 MODELS = {
     "bert-mlm": dict(cls="BertForMaskedLM", config=BERT, kind="encoder", scaled=QK_BERT),
     "bert": dict(cls="BertModel", config=dict(BERT, num_hidden_layers=1, hidden_act="gelu_new"), kind="encoder",
@@ -110,6 +112,8 @@ def build(model, dtype, **changes):
     torch.set_default_dtype(dtype)
     with Watch(double=dtype == torch.float64):
         net = cls(config).to(dtype).eval()
+    if model.get("untied"):
+        net.lm_head.weight = torch.nn.Parameter(net.lm_head.weight.detach().clone())
     torch.set_default_dtype(torch.float32)
     return net
 
@@ -214,6 +218,7 @@ def loss_weights(named):
     """Fixed weights for the outputs that the loss adds up: logits, or hidden and pooled."""
     generator = torch.Generator().manual_seed(30)
     names = {"logits": "out.logits"} if "out.logits" in named else {"hidden": last_hidden(named), "pooled": "out.pooled"}
+    names = {kind: name for kind, name in names.items() if name in named}
     weights = {}
     for kind, name in names.items():
         w = torch.randn(named[name].shape, generator=generator)
@@ -240,6 +245,21 @@ def run(net, inputs, weights, **watch):
 
 def rms(values):
     return values.double().pow(2).mean().sqrt().item()
+
+
+def greedy(net, inputs, steps=10):
+    """The likeliest tokens (B, steps) after the decoder's start token, and the smallest lead of one over the next."""
+    ids, lead = inputs["decoder_input_ids"][:, :1], math.inf
+    for _ in range(steps):
+        with torch.no_grad(), Watch(double=True):
+            logits = net(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"],
+                         decoder_input_ids=ids).logits[:, -1]
+        best = logits.topk(2)
+        lead = min(lead, (best.values[:, 0] - best.values[:, 1]).min().item())
+        ids = torch.cat([ids, best.indices[:, :1]], 1)
+    if lead < 1e-3:
+        raise SystemExit(f"greedy tokens lead by {lead}, expected more than any float32 error")
+    return ids[:, 1:]
 
 
 def sabotage(model, state, inputs, expected):
@@ -318,6 +338,8 @@ def make(name, model):
     tensors = {"in." + k: v for k, v in inputs.items()}
     tensors |= {k: w for k, (w, _) in weights.items()}
     tensors |= {k: v.float() for k, v in expected.items()}
+    if model["kind"] == "both":
+        tensors["greedy.ids"] = greedy(double, inputs)
     metadata = {"family": single.config.model_type, "class": model["cls"], "scores": " ".join(f"{s:.3g}" for s in scores)}
     metadata |= {f"sabotage.{k}": f"{v:.3e}" for k, v in moved.items()}
     metadata |= {f"error.{k}": f"{e['max']:.3e} {e['rms']:.3e} {e['size']:.3e}" for k, e in errors.items()}

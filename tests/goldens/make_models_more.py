@@ -43,10 +43,17 @@ MORE = {
     "marian": dict(cls="MarianMTModel", kind="both", scaled=QK, embedding=0.15,
                    config=dict(SEQ2SEQ, pad_token_id=98, decoder_start_token_id=98, eos_token_id=0,
                                activation_function="swish", scale_embedding=True)),
+    "marian-separate": dict(cls="MarianMTModel", kind="both", scaled=QK, embedding=0.4,
+                            config=dict(SEQ2SEQ, encoder_layers=1, decoder_vocab_size=V + 12, pad_token_id=98,
+                                        decoder_start_token_id=98, eos_token_id=0, activation_function="relu",
+                                        encoder_ffn_dim=48, share_encoder_decoder_embeddings=False)),
     "bart": dict(cls="BartForConditionalGeneration", config=SEQ2SEQ, kind="both", scaled=QK),
+    "mbart": dict(cls="MBartForConditionalGeneration", kind="both", scaled=QK, embedding=0.15,
+                  config=dict(SEQ2SEQ, decoder_start_token_id=2, scale_embedding=True)),
     "t5": dict(cls="T5ForConditionalGeneration", config=T5, kind="both", scaled=QK_T5),
-    "t5-gated": dict(cls="T5ForConditionalGeneration", kind="both", scaled=QK_T5,
+    "t5-gated": dict(cls="T5ForConditionalGeneration", kind="both", scaled=QK_T5, untied=True,
                      config=dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "t5-encoder": dict(cls="T5EncoderModel", kind="encoder", scaled=QK_T5, config=dict(T5, num_decoder_layers=None)),
 }
 
 if __name__ == "__main__":
