@@ -1,76 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Pretrained encoder-decoders against transformers in float64, as test_pretrained.c does for models
 // of one stack: hidden states and attention of every layer of both stacks, logits, gradients of all
-// parameters. Besides: incremental decoding is bitwise the full forward pass, its greedy tokens are
-// those of transformers, and what would be wrong (a scale, heads, masks, the relative bias) is
-// noticed.
-#include "pretrained_golden.h"
-
-// The targets are a second set of tokens of the same model.
-typedef struct encdec {
-    golden source, target;
-} encdec;
-
-static encdec open_encdec(const char *name, bool trainable)
-{
-    encdec e = {.source = open_golden(name, trainable)};
-    golden *s = &e.source, *t = &e.target;
-    *t = (golden){.name = name,
-                  .context = s->context,
-                  .model = s->model,
-                  .expected = s->expected,
-                  .D = s->D,
-                  .H = s->H,
-                  .layers = mh_model_describe(s->model)->decoder_layers};
-    assert_true(t->layers > 0);
-    find_sequences(t, "in.decoder_input_ids", "in.decoder_attention_mask");
-    t->hidden = calloc(t->rows * t->D, sizeof *t->hidden);
-    return e;
-}
-
-static void close_encdec(encdec *e)
-{
-    free(e->target.hidden);
-    close_golden(&e->source);
-}
-
-static mh_model_input input_of(const encdec *e)
-{
-    mh_model_input input = mh_model_input_default();
-    input.sequences = e->source.B;
-    input.starts = e->source.starts;
-    input.ids = e->source.ids;
-    input.target_starts = e->target.starts;
-    input.target_ids = e->target.ids;
-    return input;
-}
-
-static void run_hidden(const golden *g, const mh_model_input *input)
-{
-    mh_tensor hidden = mh_tensor_2d(g->hidden, MH_F32, g->rows, g->D);
-    if (mh_model_hidden(g->context, g->model, input, &hidden))
-        fail_msg("%s: %s", g->name, mh_error_message(g->context));
-}
-
-static float *logits_of(const golden *g)
-{
-    const size_t V = mh_model_describe(g->model)->target_vocabulary;
-    float *out = calloc(g->rows * V, sizeof *out);
-    mh_tensor hidden = mh_tensor_2d(g->hidden, MH_F32, g->rows, g->D);
-    mh_tensor logits = mh_tensor_2d(out, MH_F32, g->rows, V);
-    assert_int_equal(mh_model_logits(g->context, g->model, &hidden, &logits), MH_OK);
-    return out;
-}
+// parameters.
+#include "encdec_golden.h"
 
 // ---- forward ------------------------------------------------------------------------------------
-
-static size_t longest_of(const golden *g)
-{
-    size_t longest = 0;
-    for (size_t b = 0; b < g->B; b++)
-        longest = g->length[b] > longest ? g->length[b] : longest;
-    return longest;
-}
 
 // One kind of attention: its taps, and what they read.
 typedef struct tapped {
@@ -244,15 +178,11 @@ static void check_gradients(const char *name)
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static const char *const models[] = {"marian", "marian-separate", "bart", "mbart",
-                                     "t5",     "t5-gated"};
-enum { MODELS = sizeof models / sizeof *models };
-
 static void equal_transformers(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MODELS; i++) {
-        encdec e = open_encdec(models[i], false);
+    for (size_t i = 0; i < ENCDEC_MODELS; i++) {
+        encdec e = open_encdec(encdec_models[i], false);
         check_embeddings(&e);
         check_layers(&e);
         check_logits(&e);
@@ -263,8 +193,8 @@ static void equal_transformers(void **state)
 static void gradients_equal_transformers(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MODELS; i++)
-        check_gradients(models[i]);
+    for (size_t i = 0; i < ENCDEC_MODELS; i++)
+        check_gradients(encdec_models[i]);
 }
 
 int main(void)
