@@ -114,6 +114,18 @@ static void report_sizes(report *r, const mh_model_info *info)
     report_count(r, "parameters", "parameters", info->parameters, "");
 }
 
+static void report_positions(report *r, const mh_model_info *info)
+{
+    if (info->rope_base > 0)
+        report_number(r, "rope_base", "rotary base", info->rope_base, 0, "");
+    if (*info->rope_scaling)
+        report_text(r, "rope_scaling", "rotary scaling", info->rope_scaling);
+    if (info->window_layers) {
+        report_count(r, "window", "window", info->window, "tokens");
+        report_count(r, "window_layers", "sliding layers", info->window_layers, "");
+    }
+}
+
 static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
 {
     const mh_model_info *info = mh_model_describe(model);
@@ -124,6 +136,7 @@ static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
         report_text(r, "architecture", "architecture", info->architecture);
     report_words(r, "can", "can", abilities);
     report_sizes(r, info);
+    report_positions(r, info);
     report_count(r, "file_bytes", "on disk", info->file_bytes, "bytes");
     report_count(r, "memory_bytes_f32", "memory, f32", info->memory_bytes, "bytes");
     report_count(r, "memory_bytes_bf16", "memory, bf16", bf16_bytes, "bytes");

@@ -6,7 +6,8 @@
 //     mh_model_embed_texts(context, model, NULL, texts, count, &embeddings);   // (count, D)
 //     mh_model_free(model);
 //
-// Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert, gpt2; and
+// Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert; gpt2, llama
+// (SmolLM, TinyLlama), mistral, qwen2, qwen3, gemma2, gemma3, gpt_neox (Pythia); and
 // encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5.
 //
 // A model is immutable once loaded: any number of threads and contexts of the same level may use
@@ -86,6 +87,10 @@ typedef struct mh_model_info {
     bool causal;
     size_t decoder_layers;    // of an encoder-decoder, whose `layers` are the encoder's; else 0
     size_t target_vocabulary; // rows of the language model head: of the decoder's tokens
+    size_t window;            // keys that a query of sliding layers sees, with its own; 0: all
+    size_t window_layers;     // how many layers are sliding
+    double rope_base;         // of rotary positions, in layers without a window; 0: there are none
+    const char *rope_scaling; // "linear", "llama3", "yarn", or ""
 } mh_model_info;
 
 MH_API const mh_model_info *mh_model_describe(const mh_model *model);

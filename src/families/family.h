@@ -147,7 +147,8 @@ const mh_family *mh_family_find(const char *model_type);
 const char *mh_family_names(void);
 
 extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
-    mh_family_distilbert, mh_family_gpt2, mh_family_marian, mh_family_bart, mh_family_mbart,
-    mh_family_t5, mh_family_mt5;
+    mh_family_distilbert, mh_family_gpt2, mh_family_llama, mh_family_mistral, mh_family_qwen2,
+    mh_family_qwen3, mh_family_gemma2, mh_family_gemma3, mh_family_gemma3_text, mh_family_gpt_neox,
+    mh_family_marian, mh_family_bart, mh_family_mbart, mh_family_t5, mh_family_mt5;
 
 #endif

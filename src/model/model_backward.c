@@ -112,17 +112,37 @@ static mh_status logits_backward(mh_context *context, const mh_model *model,
     return mh_add(context, dhidden, &dx, dhidden);
 }
 
+// The gradient of logits before their soft cap, which needs the logits again, in `memory` (2 n V).
+static mh_status uncap_gradient(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                                const mh_tensor *dlogits, float *memory, mh_tensor *dx)
+{
+    const size_t n = dlogits->shape[0], V = dlogits->shape[1];
+    mh_tensor capped = mh_tensor_2d(memory, MH_F32, n, V);
+    *dx = mh_tensor_2d(memory + n * V, MH_F32, n, V);
+    MH_TRY(mh_model_logits(context, model, hidden, &capped));
+    MH_TRY(mh_tensor_copy(context, dlogits, dx));
+    mh_model_cap_logits_backward(context, model->description.logits_softcap, &capped, dx);
+    return MH_OK;
+}
+
 mh_status mh_model_logits_backward(mh_context *context, const mh_model *model,
                                    const mh_tensor *hidden, const mh_tensor *dlogits,
                                    mh_tensor *dhidden, const mh_model_gradients *gradients)
 {
     MH_TRY(check_trainable(context, model, gradients));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"dlogits", dlogits}, {"dhidden", dhidden}));
-    const size_t bytes = hidden->shape[0] * (5 * hidden->shape[1] + 2) * sizeof(float);
+    const size_t head = hidden->shape[0] * (5 * hidden->shape[1] + 2);
+    const bool capped = model->description.logits_softcap > 0;
+    const size_t bytes = (head + (capped ? 2 * mh_tensor_count(dlogits) : 0)) * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_status status = logits_backward(context, model, hidden, dlogits, memory, dhidden, gradients);
+    mh_tensor dx = *dlogits;
+    mh_status status = MH_OK;
+    if (capped)
+        status = uncap_gradient(context, model, hidden, dlogits, memory + head, &dx);
+    if (!status)
+        status = logits_backward(context, model, hidden, &dx, memory, dhidden, gradients);
     mh_free(context, memory, bytes);
     return status;
 }

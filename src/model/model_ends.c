@@ -3,6 +3,7 @@
 // head.
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "base/half.h"
 #include "base/release.h"
 #include "model/model_internal.h"
 #include <stdio.h>
@@ -209,6 +210,18 @@ static mh_status tie_head(mh_context *context, mh_model *model)
                            &model->packed[MH_END_LM_HEAD]);
 }
 
+// Gemma multiplies by a root of the weights' type: with bf16, by 55.5 where sqrt(3072) is 55.43.
+static void round_embedding_scale(const mh_weight_source *source, mh_description *d)
+{
+    mh_tensor view;
+    if (!d->round_scale || !mh_weights_view(source, ends[MH_END_TOKEN].name, &view))
+        return;
+    if (view.dtype == MH_BF16)
+        d->embedding_scale = mh_bf16_to_float(mh_float_to_bf16(d->embedding_scale));
+    else if (view.dtype == MH_F16)
+        d->embedding_scale = mh_f16_to_float(mh_float_to_f16(d->embedding_scale));
+}
+
 mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model)
 {
     find_ends(source, model);
@@ -217,6 +230,7 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
     for (int i = 0; i < MH_ENDS; i++)
         MH_TRY(load_end(context, source, model, i, &next));
     list_parameters(model);
+    round_embedding_scale(source, &model->description);
     if (model->description.sinusoidal)
         MH_TRY(compute_positions(context, model));
     return tie_head(context, model);

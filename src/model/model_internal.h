@@ -69,6 +69,12 @@ static inline size_t mh_model_longest(const mh_description *d)
                         : MH_MOST_TOKENS;
 }
 
+// mh_model_load with a description that `change` (NULL: nobody) alters once config.json is read:
+// for tests that a wrong setting is noticed.
+mh_status mh_model_load_changed(mh_context *context, const char *directory,
+                                const mh_model_options *options, void (*change)(mh_description *),
+                                mh_model **model);
+
 // config.json: the family, description, labels and architecture.
 mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model);
 
@@ -179,6 +185,12 @@ mh_status mh_model_apply(mh_context *context, const mh_model *model, mh_end weig
 // y (n, D) = lm_scale * hidden, what the language model head multiplies.
 mh_status mh_model_scale_hidden(mh_context *context, const mh_model *model, const mh_tensor *hidden,
                                 mh_tensor *y);
+
+// logits (n, V) = cap tanh(logits / cap); and from the gradient of the capped ones to that of the
+// others, in place.
+mh_status mh_model_cap_logits(mh_context *context, float cap, mh_tensor *logits);
+void mh_model_cap_logits_backward(mh_context *context, float cap, const mh_tensor *capped,
+                                  mh_tensor *dlogits);
 
 // The first tokens' rows of all sequences into `first` (sequences, D).
 mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,

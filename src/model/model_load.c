@@ -140,6 +140,17 @@ static size_t count_parameters(const mh_model *model)
     return count;
 }
 
+static void set_position_info(const mh_description *d, mh_model_info *info)
+{
+    static const char *const rules[] = {"linear", "llama3", "yarn"}; // by mh_rope_rule
+    const mh_rotary *rotary = &d->rotary[MH_LAYER_FULL];
+    for (size_t i = 0; i < d->layers; i++)
+        info->window_layers += d->sliding[i / 64] >> i % 64 & 1;
+    info->window = info->window_layers ? d->window : 0;
+    info->rope_base = d->block.rope ? rotary->base : 0;
+    info->rope_scaling = d->block.rope && rotary->scaled ? rules[rotary->scaling.rule] : "";
+}
+
 static void set_info(mh_model *model)
 {
     const mh_description *d = &model->description;
@@ -166,6 +177,7 @@ static void set_info(mh_model *model)
     info->causal = d->causal;
     info->decoder_layers = d->decoder_layers;
     info->target_vocabulary = mh_description_target_vocabulary(d);
+    set_position_info(d, info);
     info->parameters = count_parameters(model);
     for (size_t i = 0; i < mh_tensor_file_count(model->file); i++) {
         mh_tensor t;
@@ -206,10 +218,13 @@ static mh_status load_tokenizer(mh_context *context, const char *directory, mh_m
     return MH_OK;
 }
 
-static mh_status model_load_load(mh_context *context, const char *directory, mh_model *model)
+static mh_status model_load_load(mh_context *context, const char *directory,
+                                 void (*change)(mh_description *), mh_model *model)
 {
     char path[MH_PATH_BYTES];
     MH_TRY(mh_model_read_config(context, directory, model));
+    if (change)
+        change(&model->description);
     model->description.block.precision = model->description.decoder.precision = model->precision;
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
@@ -218,8 +233,9 @@ static mh_status model_load_load(mh_context *context, const char *directory, mh_
     return load_tokenizer(context, directory, model);
 }
 
-mh_status mh_model_load(mh_context *context, const char *directory, const mh_model_options *options,
-                        mh_model **model)
+mh_status mh_model_load_changed(mh_context *context, const char *directory,
+                                const mh_model_options *options, void (*change)(mh_description *),
+                                mh_model **model)
 {
     mh_model_options own = mh_model_options_default();
     MH_TRY(MH_NEED(context, {"directory", directory}, {"model", model}));
@@ -231,12 +247,18 @@ mh_status mh_model_load(mh_context *context, const char *directory, const mh_mod
     *m = (mh_model){.allocator = mh_context_allocator(context),
                     .trainable = own.trainable,
                     .precision = own.precision};
-    mh_status status = model_load_load(context, directory, m);
+    mh_status status = model_load_load(context, directory, change, m);
     if (status)
         mh_model_free(m);
     else
         *model = m;
     return status;
+}
+
+mh_status mh_model_load(mh_context *context, const char *directory, const mh_model_options *options,
+                        mh_model **model)
+{
+    return mh_model_load_changed(context, directory, options, NULL, model);
 }
 
 void mh_model_free(mh_model *model)

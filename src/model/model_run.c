@@ -166,11 +166,10 @@ mh_status mh_model_scale_hidden(mh_context *context, const mh_model *model, cons
     return MH_OK;
 }
 
-mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_tensor *hidden,
-                          mh_tensor *logits)
+// hidden, or what the masked language model's head makes of it, times the vocabulary.
+static mh_status model_run_head(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                                mh_tensor *logits)
 {
-    MH_TRY(need_head(context, model, MH_END_LM_HEAD, "language model head"));
-    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
     const bool transformed = model->ends[MH_END_TRANSFORM].rank;
     if (!transformed && model->description.lm_scale == 1)
         return mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, hidden, logits);
@@ -186,6 +185,16 @@ mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_t
         status = mh_model_apply(context, model, MH_END_LM_HEAD, MH_END_LM_BIAS, NULL, &y, logits);
     mh_free(context, memory, bytes);
     return status;
+}
+
+mh_status mh_model_logits(mh_context *context, const mh_model *model, const mh_tensor *hidden,
+                          mh_tensor *logits)
+{
+    MH_TRY(need_head(context, model, MH_END_LM_HEAD, "language model head"));
+    MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
+    MH_TRY(model_run_head(context, model, hidden, logits));
+    const float cap = model->description.logits_softcap;
+    return cap > 0 ? mh_model_cap_logits(context, cap, logits) : MH_OK;
 }
 
 mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,

@@ -127,11 +127,20 @@ static mh_status take_trace_tensor(const model_pass *p, int rank, const size_t *
     return MH_OK;
 }
 
-// Which keys a query of a causal model sees.
+// Whether layers differ in the keys that a query sees: sliding layers, in a text beyond their
+// window.
+static bool has_mixed_windows(const model_pass *p)
+{
+    const mh_model_info *info = &p->model->info;
+    return info->window_layers && info->window_layers < info->layers && p->T > info->window;
+}
+
+// Which keys a query of a causal model sees, in its full layers if there are two kinds.
 static mh_status take_causal_mask(const model_pass *p, mh_tensor *mask)
 {
     const size_t T = p->T;
-    const int64_t window = p->model->description.block.window;
+    const mh_model_info *info = &p->model->info;
+    const size_t window = info->window_layers == info->layers ? info->window : T;
     size_t count;
     if (!mh_multiply_sizes(T, T, &count))
         return mh_fail(p->context, MH_ERROR_MEMORY, "out of memory for %zu tokens' mask", T);
@@ -140,15 +149,17 @@ static mh_status take_causal_mask(const model_pass *p, mh_tensor *mask)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < T; i++)
         for (size_t j = 0; j < T; j++)
-            sees[i * T + j] = j <= i && (window < 0 || i - j <= (size_t)window);
+            sees[i * T + j] = j <= i && i - j < window;
     *mask = mh_tensor_2d(sees, MH_BOOL, T, T);
     return MH_OK;
 }
 
-// Whether the weights are softmax(scale q k^T): the views show the steps only then.
-static bool has_plain_scores(const mh_block_config *b)
+// Whether the weights are softmax(scale q k^T) under one mask: the views show the steps only then.
+static bool has_plain_scores(const model_pass *p)
 {
-    return !(b->softcap > 0) && !b->sinks && !b->alibi && b->relative_buckets == 0;
+    const mh_block_config *b = &p->model->description.block;
+    return !has_mixed_windows(p) && !(b->softcap > 0) && !b->sinks && !b->alibi &&
+           b->relative_buckets == 0;
 }
 
 static mh_status take_model_group(const model_pass *p, mh_trace_group *g)
@@ -159,7 +170,7 @@ static mh_status take_model_group(const model_pass *p, mh_trace_group *g)
     const size_t E = info->head_dim, Ev = b->value_dim ? b->value_dim : E;
     MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, H, T, T}, &g->weights));
     MH_TRY(take_trace_tensor(p, 3, (size_t[]){L, T, info->d_model}, &g->out));
-    if (has_plain_scores(b)) {
+    if (has_plain_scores(p)) {
         MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, H, T, E}, &g->q));
         MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, G, T, E}, &g->k));
         MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, G, T, Ev}, &g->v));

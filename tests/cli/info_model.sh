@@ -8,6 +8,8 @@ show "$goldens/bert-classifier"
 show "$goldens/roberta-mlm"
 show "$goldens/gpt2"
 show "$goldens/marian"
+show "$goldens/llama-scaled" | grep -E 'family|can|longest|rotary|window|sliding'
+show "$goldens/gemma3" | grep -E 'family|can|longest|rotary|window|sliding'
 multihead info --json -m "$goldens/bert-classifier" |
     check_json family architecture can layers d_model heads kv_heads head_dim dim_feedforward \
         vocabulary max_length parameters file_bytes memory_bytes_f32 memory_bytes_bf16 causal \

@@ -16,6 +16,8 @@ QK_NORM = r"[qk]_norm\."
 MIXED = ["sliding_attention", "full_attention"]
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", rope_theta=500.0, factor=4.0, original_max_position_embeddings=10)
+WIDE = dict(window=dict(sliding_window=40))
 CAPS = dict(attn_logit_softcapping=2.0, final_logit_softcapping=2.0)
 SEQ2SEQ = dict(vocab_size=V, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=4, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=40)
@@ -28,18 +30,27 @@ MORE = {
     "llama": dict(cls="LlamaForCausalLM", config=LLAMA, kind="decoder", scaled=QK),
     "llama-scaled": dict(cls="LlamaForCausalLM", kind="decoder", scaled=QK,
                          config=dict(LLAMA, rope_parameters=LLAMA3, tie_word_embeddings=True, head_dim=12,
-                                     attention_bias=True, mlp_bias=True)),
-    "mistral": dict(cls="MistralForCausalLM", config=dict(LLAMA, sliding_window=4), kind="decoder", scaled=QK),
+                                     attention_bias=True, mlp_bias=True),
+                         wrong=dict(rope=dict(rope_parameters=dict(rope_type="default", rope_theta=500.0)))),
+    "mistral": dict(cls="MistralForCausalLM", config=dict(LLAMA, sliding_window=4), kind="decoder", scaled=QK,
+                    wrong=WIDE),
     "qwen2": dict(cls="Qwen2ForCausalLM", config=LLAMA, kind="decoder", scaled=QK),
+    "qwen2-yarn": dict(cls="Qwen2ForCausalLM", kind="decoder", scaled=QK,
+                       config=dict(LLAMA, rope_parameters=YARN, use_sliding_window=True, sliding_window=4,
+                                   max_window_layers=1),
+                       wrong=dict(WIDE, rope=dict(rope_parameters=dict(rope_type="default", rope_theta=500.0)))),
     "qwen3": dict(cls="Qwen3ForCausalLM", config=dict(LLAMA, head_dim=12), kind="decoder", scaled=QK_NORM),
     "gemma2": dict(cls="Gemma2ForCausalLM", kind="decoder", scaled=QK, offset=1,
                    config=dict(LLAMA, head_dim=12, sliding_window=4, query_pre_attn_scalar=20, layer_types=MIXED, **CAPS),
-                   softcap=dict(attn_logit_softcapping=None)),
+                   softcap=dict(attn_logit_softcapping=None), wrong=WIDE),
     "gemma3": dict(cls="Gemma3ForCausalLM", kind="decoder", scaled=QK_NORM, offset=1,
-                   config=dict(LLAMA, head_dim=12, sliding_window=4, query_pre_attn_scalar=20, layer_types=MIXED)),
+                   config=dict(LLAMA, head_dim=12, sliding_window=4, query_pre_attn_scalar=20, layer_types=MIXED),
+                   wrong=dict(WIDE, rope=dict(rope_parameters={k: dict(rope_type="default", rope_theta=1e4) for k in MIXED}))),
     "gpt_neox": dict(cls="GPTNeoXForCausalLM", kind="decoder", scaled=r"query_key_value",
                      config=dict(vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                 intermediate_size=40, max_position_embeddings=40, bos_token_id=1, eos_token_id=2)),
+                                 intermediate_size=40, max_position_embeddings=40, bos_token_id=1, eos_token_id=2),
+                     wrong=dict(rope=dict(rope_parameters=dict(rope_type="default", rope_theta=1e4,
+                                                               partial_rotary_factor=1.0)))),
     "marian": dict(cls="MarianMTModel", kind="both", scaled=QK, embedding=0.15,
                    config=dict(SEQ2SEQ, pad_token_id=98, decoder_start_token_id=98, eos_token_id=0,
                                activation_function="swish", scale_embedding=True)),

@@ -89,7 +89,9 @@ static inline void find_sequences(golden *g, const char *name, const char *mask_
     }
 }
 
-static inline golden open_golden(const char *name, bool trainable)
+// Opens a golden model, whose description `change` may alter first.
+static inline golden open_changed_golden(const char *name, bool trainable,
+                                         void (*change)(mh_description *))
 {
     golden g = {.name = name};
     char path[512];
@@ -97,7 +99,7 @@ static inline golden open_golden(const char *name, bool trainable)
     o.trainable = trainable;
     assert_int_equal(mh_context_create(NULL, &g.context, NULL, 0), MH_OK);
     snprintf(path, sizeof path, MH_GOLDENS "/models/%s", name);
-    if (mh_model_load(g.context, path, &o, &g.model))
+    if (mh_model_load_changed(g.context, path, &o, change, &g.model))
         fail_msg("%s", mh_error_message(g.context));
     snprintf(path, sizeof path, MH_GOLDENS "/models/%s/expected.safetensors", name);
     assert_int_equal(mh_tensor_file_open(g.context, path, &g.expected), MH_OK);
@@ -106,6 +108,11 @@ static inline golden open_golden(const char *name, bool trainable)
     find_sequences(&g, "in.input_ids", "in.attention_mask");
     g.hidden = calloc(g.rows * g.D, sizeof *g.hidden);
     return g;
+}
+
+static inline golden open_golden(const char *name, bool trainable)
+{
+    return open_changed_golden(name, trainable, NULL);
 }
 
 static inline void set_input(golden *g)
