@@ -26,7 +26,8 @@
 // Stability: every header says whether it is "stable" or "experimental". Between versions with the
 // same major number a stable header keeps source and binary compatibility: functions, enum values
 // and the layout of structs stay, new ones may be added. An experimental header may change in any
-// version; the change log says how. Version 0 promises neither yet. This header is stable.
+// version; the change log says how. So may a declaration of a stable header whose comment begins
+// with "Experimental". Version 0 promises neither yet. This header is stable.
 #ifndef MULTIHEAD_BASE_H
 #define MULTIHEAD_BASE_H
 

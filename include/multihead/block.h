@@ -19,6 +19,8 @@
 //
 // Scaled branches (layer scale, residual multipliers) are folded into out_proj and linear2, and RMS
 // weights stored as 1 + w into w, by whoever loads them.
+//
+// Stability: stable (base.h).
 #ifndef MULTIHEAD_BLOCK_H
 #define MULTIHEAD_BLOCK_H
 

@@ -31,8 +31,8 @@
 // (translation), train.h (training translators) and view.h (visualising attention). Every call that
 // can fail returns an mh_status; mh_error_message(context) has the details.
 //
-// base.h, tensor.h, attention.h, kv_cache.h, ops.h, layers.h and optimiser.h are stable, the other
-// headers experimental; base.h says what that means.
+// The headers of libmultihead are stable, those of libmultihead-model experimental; base.h says
+// what that means.
 #ifndef MULTIHEAD_MULTIHEAD_H
 #define MULTIHEAD_MULTIHEAD_H
 

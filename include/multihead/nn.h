@@ -14,7 +14,7 @@
 // They may be shared by any number of threads as long as none writes them; a context and a tape
 // belong to one thread at a time. Outputs must not overlap other tensors.
 //
-// Stability: experimental (base.h).
+// Stability: stable (base.h), but for what is marked experimental.
 #ifndef MULTIHEAD_NN_H
 #define MULTIHEAD_NN_H
 
@@ -462,17 +462,18 @@ MH_API MH_MUST_CHECK mh_status mh_decoding_extend(mh_context *context, mh_decodi
 // identical. It is a copy of the parameters' values at the time, immutable: any thread may read it.
 typedef struct mh_packed_weights mh_packed_weights;
 
-// Packs the weights of a decoding step, of the decoder or of an encoder alone; with `whole`, also
-// those that encode and project the memory. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// Experimental: packs the weights of a decoding step, of the decoder or of an encoder alone; with
+// `whole`, also those that encode and project the memory. Errors: MH_ERROR_ARGUMENT,
+// MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_packed_weights_create(mh_context *context,
                                                         const mh_transformer *transformer,
                                                         bool whole, mh_packed_weights **packed);
 MH_API void mh_packed_weights_free(mh_packed_weights *packed); // NULL is allowed
 
-// mh_transformer_encode and mh_decoding_create with `packed` of this Transformer, or else
-// MH_ERROR_ARGUMENT; borrowed until the decoding is freed. NULL: weights are not packed at all,
-// which is best for a single step of many rows. Those packed for another level than the context's
-// are not used.
+// Experimental: mh_transformer_encode and mh_decoding_create with `packed` of this Transformer, or
+// else MH_ERROR_ARGUMENT; borrowed until the decoding is freed. NULL: weights are not packed at
+// all, which is best for a single step of many rows. Those packed for another level than the
+// context's are not used.
 MH_API MH_MUST_CHECK mh_status mh_transformer_encode_packed(
     mh_context *context, const mh_transformer *transformer, const mh_packed_weights *packed,
     const mh_transformer_options *options, const mh_tensor *src, mh_tensor *memory);

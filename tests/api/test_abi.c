@@ -5,6 +5,7 @@
 // with zeros, and rejected with a message that names it when it is longer and not zero there.
 #include "api_objects.h"
 
+#include <math.h>
 #include <multihead/multihead.h>
 #include <multihead/train.h>
 
@@ -142,6 +143,15 @@ static mh_status mha_create(mh_context *c, const void *config)
     return status;
 }
 
+static mh_status rope_scaling(mh_context *c, const void *scaling)
+{
+    mh_mha_config config = mh_mha_config_default();
+    config.embed_dim = W, config.num_heads = API_HEADS;
+    config.rope = true;
+    config.rope_scaling = scaling;
+    return mha_create(c, &config);
+}
+
 static mh_status mha(mh_context *c, const void *options)
 {
     mh_tensor x = mh_tensor_3d(data[0], MH_F32, N, 1, W),
@@ -162,6 +172,31 @@ static mh_status transformer(mh_context *c, const void *options)
     mh_tensor x = mh_tensor_3d(data[0], MH_F32, 1, N, W),
               y = mh_tensor_3d(data[1], MH_F32, 1, N, W);
     return mh_transformer_forward(c, o.transformer, options, &x, &x, &y);
+}
+
+static mh_status taps(mh_context *c, const void *tap)
+{
+    mh_transformer_options options = mh_transformer_options_default();
+    options.taps = tap;
+    options.tap_count = 1;
+    return transformer(c, &options);
+}
+
+static mh_status stack(mh_context *c, const void *config)
+{
+    mh_transformer *made = NULL;
+    const mh_status status = mh_transformer_create_blocks(c, config, NULL, true, &made);
+    mh_transformer_free(made);
+    return status;
+}
+
+static mh_status block(mh_context *c, const void *config)
+{
+    const mh_block_config *const blocks[] = {config};
+    mh_stack_config whole = mh_stack_config_default();
+    whole.layers = 1;
+    whole.blocks = blocks;
+    return stack(c, &whole);
 }
 
 static mh_status parameters(mh_context *c, const void *options)
@@ -241,6 +276,10 @@ static mh_status view(mh_context *c, const void *options)
     INPUT(mh_sgd_options, 8, sgd)                                                                  \
     INPUT(mh_mha_config, offsetof(mh_mha_config, kv_heads), mha_create)                            \
     INPUT(mh_mha_options, 8, mha)                                                                  \
+    INPUT(mh_rope_scaling, 8, rope_scaling)                                                        \
+    INPUT(mh_tap, sizeof(mh_tap), taps)                                                            \
+    INPUT(mh_stack_config, offsetof(mh_stack_config, final_norm), stack)                           \
+    INPUT(mh_block_config, sizeof(mh_block_config), block)                                         \
     INPUT(mh_transformer_config, 8, transformer_create)                                            \
     INPUT(mh_transformer_options, 8, transformer)                                                  \
     INPUT(mh_parameters_options, 8, parameters)                                                    \
@@ -253,6 +292,14 @@ static mh_status view(mh_context *c, const void *options)
     OUTPUT(mh_limits, 8, limits)                                                                   \
     OUTPUT(mh_bleu_score, 8, bleu)
 
+static mh_block_config small_block(void)
+{
+    mh_block_config config = mh_block_config_default();
+    config.d_model = config.dim_feedforward = W;
+    config.num_heads = API_HEADS;
+    return config;
+}
+
 // The fields without a default; the others stay.
 static void fill(const char *type, void *options)
 {
@@ -262,6 +309,14 @@ static void fill(const char *type, void *options)
     } else if (strcmp(type, "mh_mha_config") == 0) {
         mh_mha_config *config = options;
         config->embed_dim = W, config->num_heads = API_HEADS;
+    } else if (strcmp(type, "mh_block_config") == 0) {
+        *(mh_block_config *)options = small_block();
+    } else if (strcmp(type, "mh_stack_config") == 0) {
+        static mh_block_config config;
+        static const mh_block_config *const blocks[] = {&config};
+        config = small_block();
+        ((mh_stack_config *)options)->layers = 1;
+        ((mh_stack_config *)options)->blocks = blocks;
     } else if (strcmp(type, "mh_mask") == 0) {
         *(mh_mask *)options = mh_mask_make(MH_MASK_ADD, mh_tensor_1d(array[0], MH_F32, 1));
     }
@@ -318,6 +373,26 @@ static void strides_of_other_versions(void **state)
     test_refused(*state, attention(*state, &options), MH_ERROR_ARGUMENT, "element 1");
 }
 
+static void strides_of_taps(void **state)
+{
+    struct {
+        mh_tap tap;
+        char tail[TAIL];
+    } tapped[2] = {{.tap = mh_tap_default()}, {.tap = mh_tap_make(MH_TAP_CROSS, 0)}};
+    tapped[0].tap.struct_size = tapped[1].tap.struct_size = sizeof *tapped;
+    tapped[1].tap.out = mh_tensor_3d(data[2], MH_F32, 1, N, W);
+    data[2][0] = NAN;
+    mh_transformer_options options = mh_transformer_options_default();
+    options.taps = &tapped[0].tap;
+    options.tap_count = 2;
+    test_ok(*state, transformer(*state, &options));
+    if (isnan((double)data[2][0]))
+        fail_msg("the second tap was not read where it is");
+    tapped[1].tap.struct_size = sizeof(mh_tap);
+    test_refused(*state, transformer(*state, &options), MH_ERROR_ARGUMENT, "element 1");
+    data[2][0] = 0;
+}
+
 static int set_up(void **state)
 {
     mh_context *context = test_context(NULL, 1);
@@ -343,6 +418,7 @@ int main(void)
         cmocka_unit_test(versions),
         cmocka_unit_test(sizes_of_other_versions),
         cmocka_unit_test(strides_of_other_versions),
+        cmocka_unit_test(strides_of_taps),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
