@@ -21,6 +21,8 @@ enum {
     KEY_PRESET = 0x300,
     KEY_PRESETS,
     KEY_PREFIX,
+    KEY_LAYER,
+    KEY_STACK,
     KEY_NO_VERIFY,
     KEY_EMBED_DIM,
     KEY_HEADS,
@@ -54,6 +56,15 @@ static const struct argp_option option_table[] = {
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
      "prefix of their names in the file of a larger model: encoder.layers.0.self_attn.", 0},
+    {"layer", KEY_LAYER, "N", 0,
+     "attention layer N, from 0, of a whole model: BERT, RoBERTa, DistilBERT, GPT-2, Llama and its "
+     "kin, GPT-NeoX, T5, BART, Marian, Whisper, ViT, CLIP, timm's; with the model's rotary "
+     "positions, scale, window and causal rule",
+     0},
+    {"stack", KEY_STACK, "NAME", 0,
+     "which layer N, where a model has several: encoder, decoder, cross (attention of the decoder "
+     "to the encoder), vision, text",
+     0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
      "load the model even if its checksums do not match: it was changed after saving", 0},
     {"preset", KEY_PRESET, "NAME", 0,
@@ -133,71 +144,10 @@ static const struct argp_option option_table[] = {
 
 static const choice qkv_choices[] = {
     {"stacked", MH_QKV_STACKED}, {"interleaved", MH_QKV_INTERLEAVED}, {NULL, 0}};
+static const choice stack_choices[] = {{"encoder", 0}, {"decoder", 1}, {"cross", 2},
+                                       {"vision", 3},  {"text", 4},    {NULL, 0}};
+static const char *const stack_names[] = {"encoder", "decoder", "cross", "vision", "text"};
 static const choice rope_choices[] = {{"half", false}, {"interleaved", true}, {NULL, 0}};
-
-static void check_module(struct argp_state *state, const mha *m)
-{
-    const mh_mha_config *c = &m->config;
-    if (m->prefix && !m->model)
-        argp_error(state, "--prefix is for --model, which is missing");
-    if (m->no_verify && !m->model)
-        argp_error(state, "--no-verify is for --model, which is missing");
-    if (m->preset && (m->model || c->embed_dim || c->num_heads))
-        argp_error(
-            state,
-            "--preset sets all sizes and cannot be combined with --model, --embed-dim or --heads");
-    if (!m->preset && !m->model && !c->embed_dim)
-        argp_error(state, "--embed-dim is missing (or --preset, or --model)");
-    if (!m->preset && !m->model && !c->num_heads)
-        argp_error(state, "--heads is missing: it cannot be inferred from widths");
-    if (c->embed_dim && c->num_heads && c->embed_dim % c->num_heads)
-        argp_error(state, "--heads: found %zu, expected a divisor of --embed-dim %zu", c->num_heads,
-                   c->embed_dim);
-    if (m->preset && c->kv_heads)
-        argp_error(state, "--preset sets all sizes and cannot be combined with --kv-heads");
-    if (c->kv_heads && m->heads_given && c->num_heads % c->kv_heads)
-        argp_error(state, "--kv-heads: found %zu, expected a divisor of --heads %zu", c->kv_heads,
-                   c->num_heads);
-    if (m->rope_base && !c->rope)
-        argp_error(state, "--rope-base is for --rope, which is missing");
-}
-
-static void mha_check_given_inputs(struct argp_state *state, mha *m)
-{
-    const array *in = m->inputs;
-    if (m->random[0] && (in[INPUT_QUERY].spec || in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
-        argp_error(state, "--random replaces --query, --key and --value");
-    if (!in[INPUT_QUERY].spec && (in[INPUT_KEY].spec || in[INPUT_VALUE].spec))
-        argp_error(state, "--query is missing");
-    if (!in[INPUT_QUERY].spec && !m->random[0]) {
-        if (!m->preset)
-            argp_error(state, "--query FILE or --random BxT is missing");
-        m->random[0] = 1;
-        m->random[1] = 128;
-    }
-    if (m->seeded && m->model && !m->random[0])
-        argp_error(state, "--seed is for random parameters or inputs; both come from files");
-}
-
-static void mha_check_outputs(struct argp_state *state, mha *m)
-{
-    m->shapes = !m->trace && !outputs_wanted(m->outputs, 0, OUTPUT_COUNT);
-    if (m->per_head && !m->outputs[OUTPUT_WEIGHTS].path && !m->shapes)
-        argp_error(state, "--per-head is for --weights, which is missing");
-    if ((m->values || m->json || m->no_times) && !m->trace)
-        argp_error(state, "--values, --no-times and --json are for --trace, which is missing");
-    outputs_check_npy(state, m->outputs, OUTPUT_COUNT);
-    outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
-}
-
-static void mha_check_options(struct argp_state *state, mha *m)
-{
-    if (m->list_presets)
-        return;
-    check_module(state, m);
-    mha_check_given_inputs(state, m);
-    mha_check_outputs(state, m);
-}
 
 // "30x5", or as a shape "30,5": the batch and the length.
 static void parse_random(struct argp_state *state, char *text, int64_t random[2])
@@ -271,6 +221,13 @@ static error_t mha_parse_setting(int key, char *argument, struct argp_state *sta
         return 0;
     case KEY_PREFIX:
         m->prefix = argument;
+        return 0;
+    case KEY_LAYER:
+        m->whole_model = true;
+        m->layer = (size_t)parse_integer(state, "--layer", argument, 0, 1 << 20);
+        return 0;
+    case KEY_STACK:
+        m->stack = stack_names[parse_choice(state, "--stack", argument, stack_choices)];
         return 0;
     case KEY_PRESET:
         m->preset = find_layer_preset(state, argument);
@@ -361,6 +318,8 @@ static const struct argp mha_argp = {
         "      --out o.npy --weights w.npy\n"
         "  multihead mha --embed-dim 512 --heads 8 --kv-heads 2 --rope half --causal \\\n"
         "      --random 2x16 --trace\n"
+        "  multihead mha -m bert-base-uncased --layer 3 --random 1x8 --trace\n"
+        "  multihead mha -m whisper-tiny --layer 0 --stack cross --query x.npy --key memory.npy\n"
         "  multihead mha --presets\n"
         "  multihead mha --preset gpt3 --trace\n",
 };
@@ -428,6 +387,7 @@ static int run_mha(int argc, char **argv)
     if (m.context)
         outputs_free(m.context, m.outputs, OUTPUT_COUNT);
     mh_mha_free(m.module);
+    free(m.bias_table);
     free(m.model_file);
     mh_context_free(m.context);
     return code;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // State of `multihead mha`, shared by its files: the options and the control flow are in cmd_mha.c,
-// the files of a model in mha_files.c, the layer in them in mha_layer.c, the module's sizes and
-// parameters in mha_module.c, presets in mha_presets.c, the input arrays in mha_inputs.c, the
-// computation step by step in mha_trace.c, and the printing of its steps in mha_show.c.
+// their checks in mha_checks.c, the files of a model in mha_files.c, the layer in them in
+// mha_layer.c or, with --layer, in layer.c, the module's sizes and parameters in mha_module.c,
+// presets in mha_presets.c, the input arrays in mha_inputs.c, the computation step by step in
+// mha_trace.c, and the printing of its steps in mha_show.c.
 //
 // Letters: B batch, T queries, S keys, N width of the input, D of the model, H heads, G key/value
 // heads, E = D/H.
@@ -32,7 +33,16 @@ typedef struct mha {
     const char *model;  // a file or a directory; NULL: random parameters
     char *model_file;   // the file with the parameters, once it is found; for free()
     const char *prefix; // of their names, or NULL
-    bool no_verify;     // checksums are not checked
+    bool whole_model;   // --layer: one layer of a model, with the model's settings
+    size_t layer;
+    const char *stack; // of that layer; NULL: the only one
+    bool gemma;        // norms are stored as w, of 1 + w
+    bool relative_bias;
+    double relative_distance;
+    float *bias_table; // (buckets, H), or NULL; for free()
+    size_t buckets;
+    mh_rope_scaling scaling; // config.rope_scaling
+    bool no_verify;          // checksums are not checked
     const model_preset *preset;
     mh_mha_config config; // as given; complete once the module is made
     int64_t random[2];    // B, T; 0: from files
@@ -59,6 +69,11 @@ static inline void set_size(size_t *size, size_t found) // unless it is given
     if (*size == 0)
         *size = found;
 }
+
+// ---- mha_checks.c ---------------------------------------------------------------------------
+
+// Which options go together; argp_error() if they do not.
+void mha_check_options(struct argp_state *state, mha *m);
 
 // ---- mha_presets.c --------------------------------------------------------------------------
 

@@ -5,12 +5,11 @@
 //                 model.safetensors               the parameters, or
 //                 model.safetensors.index.json    which file has which of them, or
 //                 pytorch_model.bin ...           the same as PyTorch checkpoints
+#include "layer.h"
 #include "messages.h"
-#include "mha.h"
 #include "whole_file.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -139,7 +138,7 @@ static int read_heads(mha *m, const char *path)
     return code;
 }
 
-// config.json next to the file of the parameters.
+// Its path next to the file of the parameters.
 static char *config_path(const char *file)
 {
     const char *slash = strrchr(file, '/');
@@ -147,6 +146,17 @@ static char *config_path(const char *file)
     char *path = directory ? join_path(directory, "config.json") : NULL;
     free(directory);
     return path;
+}
+
+json_t *mha_read_config(const mha *m, int *code)
+{
+    char *path = config_path(m->model_file);
+    json_t *root = NULL;
+    *code = path ? EXIT_DONE : EXIT_MEMORY;
+    if (path && mha_is_file(path))
+        root = read_json(path, CONFIG_LIMIT, code);
+    free(path);
+    return root;
 }
 
 static int find_heads(mha *m)
@@ -175,7 +185,7 @@ int mha_find_files(mha *m)
             code = EXIT_MEMORY;
         }
     }
-    if (code != EXIT_DONE || m->config.num_heads)
+    if (code != EXIT_DONE || m->config.num_heads || m->whole_model)
         return code;
     if (access(m->model_file, F_OK) != 0) { // reported before a missing --heads
         complain("--model: %s: cannot be opened: %s", m->model_file, strerror(errno));

@@ -3,8 +3,8 @@
 // random, checked against the module and each other. The library checks shapes too; here the
 // messages can name the option and the file. All become f32 in C order.
 #include "attend/masked_queries.h"
+#include "layer.h"
 #include "messages.h"
-#include "mha.h"
 
 static const char *layout_words(const mha *m)
 {
@@ -223,6 +223,8 @@ int mha_read_inputs(mha *m)
                              &m->options.key_padding_mask);
     if (code == EXIT_DONE)
         code = mha_take_mask(m, &m->inputs[INPUT_MASK], check_attn_mask, &m->options.attn_mask);
+    if (code == EXIT_DONE)
+        code = layer_add_bias(m);
     m->attention.causal = m->causal;
     m->options.attention = &m->attention;
     m->options.per_head_weights = m->per_head;

@@ -177,7 +177,7 @@ static int refuse_layer(const mha *m, const mh_tensor_file *file)
     else
         complain("--model %s: no attention layer%s%s by these names; expected in_proj_weight and "
                  "out_proj.weight as in PyTorch, or W_q, W_k, W_v, W_o or the like "
-                 "(docs/guide/mha.md); found %s%s",
+                 "(docs/guide/mha.md), or --layer for one of a whole model; found %s%s",
                  m->model_file, behind, prefix, l.count ? l.text : "no tensors", more);
     return EXIT_INPUT;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The module of `multihead mha`: its sizes come from a preset, from options, or from the files of a
 // model; its parameters from there or from a seed.
+#include "layer.h"
 #include "messages.h"
-#include "mha.h"
 #include "progress.h"
 
 #include <multihead/model.h>
@@ -20,6 +20,8 @@ static int fill_parameters(mha *m)
         progress_clear();
         return EXIT_DONE;
     }
+    if (m->whole_model)
+        return layer_load(m);
     mh_parameters_options options = mh_parameters_options_default();
     options.prefix = m->prefix;
     options.verify = !m->no_verify;
@@ -36,14 +38,14 @@ int mha_make_module(mha *m)
         set_preset_sizes(m->preset, c);
     int code = m->model ? mha_find_files(m) : EXIT_DONE;
     if (code == EXIT_DONE && m->model)
-        code = mha_read_sizes(m);
+        code = m->whole_model ? layer_find(m) : mha_read_sizes(m);
     if (code != EXIT_DONE)
         return code;
     set_size(&c->input_dim, c->embed_dim);
     set_size(&c->kdim, c->input_dim);
     set_size(&c->vdim, c->input_dim);
     set_size(&c->kv_heads, c->num_heads);
-    if (c->embed_dim % c->num_heads) {
+    if (!m->whole_model && c->embed_dim % c->num_heads) {
         complain("%s: found %zu, expected a divisor of %zu, the width in --model %s",
                  m->heads_given ? "--heads" : "number of heads in config.json", c->num_heads,
                  c->embed_dim, m->model_file);

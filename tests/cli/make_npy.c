@@ -5,8 +5,13 @@
 //     make_npy FILE.safetensors NAME DTYPE SHAPE NUMBER... [+ NAME DTYPE SHAPE NUMBER...]...
 //     make_npy [--deflate] FILE.npz FILE.npy...             as numpy.savez and savez_compressed do
 //     make_npy --show FILE                                  type, shape, numbers by rows
+//     make_npy --close FILE FILE.safetensors NAME BOUND     whether the shapes are equal and no
+//     number differs by more
+//                                                           than BOUND times the largest one of
+//                                                           NAME
 #include "zip_support.h"
 
+#include <math.h>
 #include <multihead/io.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +125,41 @@ static void show(const char *path)
     mh_tensor_file_free(file);
 }
 
+static double *to_doubles(const mh_tensor *t)
+{
+    mh_tensor wide =
+        mh_tensor_view(calloc(mh_tensor_count(t) + 1, sizeof(double)), MH_F64, t->rank, t->shape);
+    if (!wide.data)
+        die("no memory");
+    must(mh_tensor_copy(context, t, &wide));
+    return wide.data;
+}
+
+static void compare(const char *path, const char *expected_path, const char *name, double bound)
+{
+    mh_tensor_file *file, *expected_file;
+    mh_tensor t, expected;
+    must(mh_tensor_file_open(context, path, &file));
+    must(mh_tensor_file_open(context, expected_path, &expected_file));
+    if (!mh_tensor_file_at(file, 0, &t) || !mh_tensor_file_find(expected_file, name, &expected))
+        die("no tensor");
+    if (!mh_tensor_same_shape(&t, &expected))
+        die("another shape");
+    double *a = to_doubles(&t), *b = to_doubles(&expected), largest = 0, error = 0;
+    for (size_t i = 0; i < mh_tensor_count(&t); i++) {
+        largest = fmax(largest, fabs(b[i]));
+        error = fabs(a[i] - b[i]) <= error ? error : fabs(a[i] - b[i]);
+    }
+    if (error <= bound * largest)
+        printf("within %g\n", bound);
+    else
+        printf("differs by %.2g of %.2g\n", error, largest);
+    free(a);
+    free(b);
+    mh_tensor_file_free(file);
+    mh_tensor_file_free(expected_file);
+}
+
 int main(int argc, char **argv)
 {
     mh_context_options options = mh_context_options_default();
@@ -132,6 +172,8 @@ int main(int argc, char **argv)
     const char *path = argv[1], *dot = strrchr(path, '.');
     if (strcmp(path, "--show") == 0) {
         show(argv[2]);
+    } else if (strcmp(path, "--close") == 0 && argc == 6) {
+        compare(argv[2], argv[3], argv[4], strtod(argv[5], NULL));
     } else if (dot && strcmp(dot, ".safetensors") == 0) {
         make_safetensors(path, argc - 2, argv + 2);
     } else if (dot && strcmp(dot, ".npz") == 0) {

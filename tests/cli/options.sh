@@ -15,7 +15,7 @@ run multihead attend $qkv --out o.npy --quux
 run multihead mha --embed-dim 4 --head 2 --random 1x3 --mask m.npy
 run multihead mha --embed-dim 4 --heads 2 --rnadom=1x3
 run multihead translate --beams 3
-run multihead mha --s
+run multihead mha --see
 run multihead mha --n
 run multihead mha --trace=yes
 run multihead mha -heads 8
