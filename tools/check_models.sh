@@ -57,6 +57,12 @@ check_ruaccent() {
     echo "check_models: ruaccent-predictor, an nn.Transformer: the package's stresses"
 }
 
+check_stories15m() {
+    run_test test_stories15m MH_STORIES15M
+    echo "check_models: stories15M, a Llama: $(sed -n 's/^story: //p' "$tmp/log")"
+}
+
 if fetch minilm; then check_minilm; fi
 if fetch nano-gpt; then check_nano_gpt; fi
 if fetch ruaccent; then check_ruaccent; fi
+if fetch stories15m; then check_stories15m; fi

