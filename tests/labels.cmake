@@ -38,8 +38,8 @@ endfunction()
 mh_label(golden check_kernels test_golden test_levels test_modules_torch test_onnx test_onnx_layers
                 test_torch)
 # equal bits for any number of threads, batch, padding, chunks
-mh_label(bits test_batch_invariance test_bits test_bits_decoding test_bits_grad test_bits_nn test_bits_training
-              test_linear_bits)
+mh_label(bits test_batch_invariance test_bits test_bits_decoding test_decoding_packed test_kv_packed
+              test_bits_grad test_bits_nn test_bits_training test_linear_bits)
 # gradients against central differences
 mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradcheck)
 # files and their readers

@@ -199,6 +199,14 @@ static mh_status block(mh_context *c, const void *config)
     return stack(c, &whole);
 }
 
+static mh_status decoding(mh_context *c, const void *options)
+{
+    mh_decoding *made = NULL;
+    const mh_status status = mh_decoding_create_empty(c, o.language_model, options, &made);
+    mh_decoding_free(made);
+    return status;
+}
+
 static mh_status parameters(mh_context *c, const void *options)
 {
     const char *path = api_path(&o, "abi.safetensors");
@@ -282,6 +290,7 @@ static mh_status view(mh_context *c, const void *options)
     INPUT(mh_block_config, sizeof(mh_block_config), block)                                         \
     INPUT(mh_transformer_config, 8, transformer_create)                                            \
     INPUT(mh_transformer_options, 8, transformer)                                                  \
+    INPUT(mh_decoding_options, 8, decoding)                                                        \
     INPUT(mh_parameters_options, 8, parameters)                                                    \
     INPUT(mh_tokenizer_options, 8, tokenizer)                                                      \
     INPUT(mh_translator_config, 8, translator)                                                     \

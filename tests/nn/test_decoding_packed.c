@@ -303,7 +303,7 @@ static void begin(simulation *s)
 static void simulate(simulation *s)
 {
     begin(s);
-    for (size_t rounds = 0; rounds < 60; rounds++) {
+    for (size_t rounds = 0; rounds < 40; rounds++) {
         join(s);
         take_step(s);
         if (test_chance(&s->rng, 0.4))
