@@ -427,7 +427,7 @@ MH_API MH_MUST_CHECK mh_status mh_decoding_create_causal(mh_context *context,
                                                          const mh_transformer *transformer,
                                                          size_t sequences, mh_decoding **decoding);
 
-// For serving: sequences that begin, end and branch at different times.
+// Experimental, for serving: sequences that begin, end and branch at different times.
 typedef struct mh_decoding_options {
     size_t struct_size;   // sizeof(mh_decoding_options)
     size_t sequences;     // 1; 0: none yet, mh_decoding_extend adds them
@@ -443,16 +443,17 @@ static inline mh_decoding_options mh_decoding_options_default(void)
     return options;
 }
 
-// mh_decoding_create_causal with options (NULL: the defaults). With a cache_dtype other than f32,
-// outputs differ from mh_transformer_forward by its rounding, and are still bitwise identical for
-// any division of the tokens into steps and any other sequences. Errors: as mh_decoding_create.
+// Experimental: mh_decoding_create_causal with options (NULL: the defaults). With a cache_dtype
+// other than f32, outputs differ from mh_transformer_forward by its rounding, and are still bitwise
+// identical for any division of the tokens into steps and any other sequences. Errors: as
+// mh_decoding_create.
 MH_API MH_MUST_CHECK mh_status mh_decoding_create_empty(mh_context *context,
                                                         const mh_transformer *transformer,
                                                         const mh_decoding_options *options,
                                                         mh_decoding **decoding);
 
-// Appends `count` empty sequences to those of a decoding without memory; the others do not change.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; the state is then as before.
+// Experimental: appends `count` empty sequences to those of a decoding without memory; the others
+// do not change. Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY; the state is then as before.
 MH_API MH_MUST_CHECK mh_status mh_decoding_extend(mh_context *context, mh_decoding *decoding,
                                                   size_t count);
 
@@ -490,19 +491,20 @@ MH_API MH_MUST_CHECK mh_status mh_decoding_step(mh_context *context, mh_decoding
                                                 const mh_tap *taps, size_t tap_count,
                                                 const mh_tensor *tgt, mh_tensor *output);
 
-// The same for sequences that get different numbers of tokens: tgt and output (rows, D), sequence b
-// is rows starts[b] to starts[b + 1] - 1; starts (sequences + 1), from 0 to rows. A sequence
-// without rows does not change. Prompts, segments of them and single tokens of other sequences may
-// share a step: the bits of a sequence do not depend on it. Taps: q, out and hidden have B = 1 and
-// all rows, weights are (sequences, heads, most rows of a sequence, most tokens so far of one).
+// Experimental: the same for sequences that get different numbers of tokens: tgt and output (rows,
+// D), sequence b is rows starts[b] to starts[b + 1] - 1; starts (sequences + 1), from 0 to rows. A
+// sequence without rows does not change. Prompts, segments of them and single tokens of other
+// sequences may share a step: the bits of a sequence do not depend on it. Taps: q, out and hidden
+// have B = 1 and all rows, weights are (sequences, heads, most rows of a sequence, most tokens so
+// far of one).
 MH_API MH_MUST_CHECK mh_status mh_decoding_step_packed(mh_context *context, mh_decoding *decoding,
                                                        const int64_t *starts, const mh_tap *taps,
                                                        size_t tap_count, const mh_tensor *tgt,
                                                        mh_tensor *output);
 
-// The number of sequences; the tokens so far of sequence b, 0 if there is none; and the bytes of
-// all keys and values held and of the workspace, which is that of the step with the most rows so
-// far.
+// Experimental: the number of sequences; the tokens so far of sequence b, 0 if there is none; and
+// the bytes of all keys and values held and of the workspace, which is that of the step with the
+// most rows so far.
 MH_API size_t mh_decoding_sequences(const mh_decoding *decoding);
 MH_API size_t mh_decoding_length(const mh_decoding *decoding, size_t b);
 MH_API size_t mh_decoding_bytes(const mh_decoding *decoding);
