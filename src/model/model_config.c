@@ -107,6 +107,8 @@ static bool find_activation(const char *name, mh_activation *to)
     } names[] = {{"gelu", MH_GELU},
                  {"gelu_new", MH_GELU_TANH},
                  {"gelu_pytorch_tanh", MH_GELU_TANH},
+                 // 0.5 x (1 + tanh(0.7978845608 x (1 + 0.044715 x^2))), which is the tanh form:
+                 // that constant and sqrt(2 / pi) are the same float
                  {"gelu_fast", MH_GELU_TANH},
                  {"relu", MH_RELU},
                  {"silu", MH_SILU},
