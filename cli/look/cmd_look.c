@@ -113,7 +113,7 @@ static error_t look_parse_option(int key, char *argument, struct argp_state *sta
     }
 }
 
-static const struct argp_child children[] = {{&text_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&whole_text_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 static const struct argp look_argp = {
     .options = option_table,

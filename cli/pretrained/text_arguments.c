@@ -15,22 +15,32 @@ enum {
     KEY_NO_TRUNCATE,
 };
 
+// The options are in two tables, of commands that truncate long texts and of those that do not.
+// clang-format off
+#define MODEL_OPTIONS                                                                              \
+    {NULL, 0, NULL, 0, "Model and texts", 80},                                                     \
+    {"model", 'm', "MODEL", 0,                                                                     \
+     "a directory as Hugging Face publishes it, with config.json, weights and a tokenizer; or the " \
+     "name of one in $MULTIHEAD_MODELS, ./models or where models are installed; or ORG/NAME in "   \
+     "Hugging Face's cache. Nothing is downloaded",                                                \
+     0},                                                                                           \
+    {"input", KEY_INPUT, "FILE", 0,                                                                \
+     "the texts are the lines of a file; - is standard input, which is the default", 0}
+#define TYPE_OPTIONS                                                                               \
+    {"dtype", KEY_DTYPE, "NAME", 0,                                                                \
+     "type of weights and of the operands of products, f32 or bf16. Default: f32", 0},             \
+    {"json", KEY_TEXTS_JSON, NULL, 0, "print one JSON object per text", 0},                        \
+    {NULL, 0, NULL, 0, NULL, 0}
+// clang-format on
+
 static const struct argp_option text_table[] = {
-    {NULL, 0, NULL, 0, "Model and texts", 80},
-    {"model", 'm', "MODEL", 0,
-     "a directory as Hugging Face publishes it, with config.json, weights and a tokenizer; or the "
-     "name of one in $MULTIHEAD_MODELS, ./models or where models are installed; or ORG/NAME in "
-     "Hugging Face's cache. Nothing is downloaded",
-     0},
-    {"input", KEY_INPUT, "FILE", 0,
-     "the texts are the lines of a file; - is standard input, which is the default", 0},
+    MODEL_OPTIONS,
     {"no-truncate", KEY_NO_TRUNCATE, NULL, 0,
      "a text that is too long for the model is an error; default: its end is cut off", 0},
-    {"dtype", KEY_DTYPE, "NAME", 0,
-     "type of weights and of the operands of products, f32 or bf16. Default: f32", 0},
-    {"json", KEY_TEXTS_JSON, NULL, 0, "print one JSON object per text", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+    TYPE_OPTIONS,
 };
+
+static const struct argp_option whole_text_table[] = {MODEL_OPTIONS, TYPE_OPTIONS};
 
 static void add_text(struct argp_state *state, text_arguments *t, const char *text)
 {
@@ -87,6 +97,12 @@ static const struct argp_child text_children[] = {{&common_argp, 0, NULL, 0}, {N
 
 const struct argp text_argp = {
     .options = text_table,
+    .parser = parse_text_argument,
+    .children = text_children,
+};
+
+const struct argp whole_text_argp = {
+    .options = whole_text_table,
     .parser = parse_text_argument,
     .children = text_children,
 };

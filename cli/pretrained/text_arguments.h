@@ -34,7 +34,8 @@ typedef struct text_arguments {
     mh_text *given_texts; // of the command line
 } text_arguments;
 
-extern const struct argp text_argp; // its input is a text_arguments
+extern const struct argp text_argp;       // its input is a text_arguments
+extern const struct argp whole_text_argp; // without --no-truncate: long texts are errors anyway
 
 text_arguments text_arguments_default(const command *c);
 
