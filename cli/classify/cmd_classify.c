@@ -8,11 +8,12 @@
 #include <multihead/layers.h>
 #include <stdlib.h>
 
-enum { KEY_TOP = 0x100 };
+enum { KEY_TOP = 0x100, KEY_PAIR };
 
 typedef struct classify {
     text_arguments arguments;
     size_t top;            // 0: all labels
+    const char *pair;      // the second text of every pair, or NULL
     size_t labels;         // of the model
     float *logits;         // (labels)
     int32_t *ids;          // (top)
@@ -24,6 +25,11 @@ typedef struct classify {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to print", 1},
     {"top", KEY_TOP, "N", 0, "the N likeliest labels. Default: all", 0},
+    {NULL, 0, NULL, 0, "Pairs of texts", 2},
+    {"pair", KEY_PAIR, "TEXT", 0,
+     "a second text, which the model reads together with each of the others: the hypothesis of "
+     "natural language inference, for instance",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -36,6 +42,11 @@ static error_t classify_parse_option(int key, char *argument, struct argp_state 
         return 0;
     case KEY_TOP:
         c->top = (size_t)parse_integer(state, "--top", argument, 1, INT32_MAX);
+        return 0;
+    case KEY_PAIR:
+        c->pair = argument;
+        if (mh_utf8_valid(argument, strlen(argument)) < strlen(argument))
+            argp_error(state, "--pair: the text is not valid UTF-8");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -55,7 +66,8 @@ static const struct argp classify_argp = {
         "its logit.\v"
         "Examples:\n"
         "  multihead classify -m distilbert-base-uncased-finetuned-sst-2-english \"I like it.\"\n"
-        "  multihead classify -m MODEL --top 1 --json <texts.txt\n",
+        "  multihead classify -m MODEL --top 1 --json <texts.txt\n"
+        "  multihead classify -m nli-MODEL \"A man is eating.\" --pair \"Someone eats.\"\n",
 };
 
 // ---- one text ---------------------------------------------------------------------------
@@ -96,6 +108,10 @@ static void print_labels_json(const classify *c, mh_text text)
 {
     printf("{\"input\": ");
     put_json_string(stdout, text.bytes, text.size);
+    if (c->pair) {
+        printf(", \"pair\": ");
+        put_json_string(stdout, c->pair, strlen(c->pair));
+    }
     printf(", \"labels\": [");
     for (size_t i = 0; i < c->top && c->ids[i] >= 0; i++) {
         const char *label = mh_model_label(c->arguments.model, (size_t)c->ids[i]);
@@ -122,16 +138,58 @@ static void print_labels(const classify *c, mh_text text)
 
 // ---- control flow -----------------------------------------------------------------------
 
-static int classify_text(const classify *c, size_t number)
+static mh_status classify_one(const classify *c, mh_text text)
 {
     const text_arguments *a = &c->arguments;
     mh_model_texts *encoded;
-    mh_status status =
-        mh_model_encode(a->context, a->model, a->truncate, &a->texts[number - 1], 1, &encoded);
-    if (!status) {
-        status = classify_input(c, mh_model_texts_input(encoded));
-        mh_model_texts_free(a->context, encoded);
-    }
+    mh_status status = mh_model_encode(a->context, a->model, a->truncate, &text, 1, &encoded);
+    if (status)
+        return status;
+    status = classify_input(c, mh_model_texts_input(encoded));
+    mh_model_texts_free(a->context, encoded);
+    return status;
+}
+
+// The tokens of a pair, with token types.
+static mh_status classify_encoding(const classify *c, const mh_encoding *encoding)
+{
+    mh_context *context = c->arguments.context;
+    const int64_t starts[2] = {0, (int64_t)encoding->count};
+    const size_t bytes = (encoding->count + 1) * sizeof(int32_t);
+    int32_t *types = mh_alloc(context, bytes);
+    if (!types)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < encoding->count; i++)
+        types[i] = encoding->types[i];
+    mh_model_input input = mh_model_input_default();
+    input.sequences = 1;
+    input.starts = starts;
+    input.ids = encoding->ids;
+    input.types = types;
+    mh_status status = classify_input(c, &input);
+    mh_free(context, types, bytes);
+    return status;
+}
+
+static mh_status classify_pair(const classify *c, mh_text text)
+{
+    const text_arguments *a = &c->arguments;
+    const mh_text pair = {c->pair, strlen(c->pair)};
+    mh_encode_options o = mh_encode_options_default();
+    mh_encoding encoding = {0};
+    o.max_length = a->truncate ? mh_model_describe(a->model)->max_length : 0;
+    mh_status status = mh_tokenizer_encode_text(a->context, mh_model_tokenizer(a->model), &o, text,
+                                                &pair, &encoding);
+    if (!status)
+        status = classify_encoding(c, &encoding);
+    mh_encoding_free(a->context, &encoding);
+    return status;
+}
+
+static int classify_text(const classify *c, size_t number)
+{
+    const text_arguments *a = &c->arguments;
+    const mh_status status = (c->pair ? classify_pair : classify_one)(c, a->texts[number - 1]);
     if (status)
         return complain_text(a, status, number);
     (a->json ? print_labels_json : print_labels)(c, a->texts[number - 1]);

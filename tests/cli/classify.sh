@@ -22,6 +22,15 @@ run multihead classify -m bert $scalar --top 1 ""
 run multihead classify -m bert $scalar --top 100 "the"
 printf 'the cat\nthe mat\n' | multihead classify -m bert $scalar --top 1
 
+# Pairs, whose tokens have types in BERT: transformers computes the same
+run multihead classify -m bert $scalar "The cat" --pair "sat."
+run multihead classify -m distilbert $scalar "The cat" --pair "sat."
+run multihead classify -m bert $scalar --json --top 1 "The cat" --pair "sat." | sed 's/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
+multihead classify -m bert --pair "$(printf '\377')" "The cat"
+long=$(printf 'cat %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40)
+multihead classify -m bert --top 1 "$long" --pair sat >/dev/null && echo "truncated"
+multihead classify -m bert --top 1 --no-truncate "$long" --pair sat
+
 # JSON
 run multihead classify -m bert $scalar --json "The \"cat\"" | sed 's/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
 multihead classify -m bert --json "The cat" | check_json input labels
