@@ -196,6 +196,23 @@ const char *mh_tensor_file_name(const mh_tensor_file *file, size_t i)
     return i < mh_tensor_file_count(file) ? file->entries[i].name : NULL;
 }
 
+bool mh_tensor_file_in_place(const mh_tensor_file *file, size_t i)
+{
+    return i < mh_tensor_file_count(file) && !file->entries[i].copy;
+}
+
+size_t mh_tensor_file_bytes(const mh_tensor_file *file)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < mh_tensor_file_count(file); i++) {
+        bool again = false;
+        for (size_t j = 0; j < i && !again; j++)
+            again = file->entries[j].bytes == file->entries[i].bytes;
+        bytes += again ? 0 : file->entries[i].size;
+    }
+    return bytes;
+}
+
 bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
 {
     if (i >= mh_tensor_file_count(file) || tensor == NULL)

@@ -72,6 +72,12 @@ mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_tensor_file_parse_in(const mh_source *source, const char *directory,
                                   mh_mapping mapping, mh_tensor_file **file);
 
+// Whether a view of tensor i is of the file itself, rather than of a copy that is made for it.
+bool mh_tensor_file_in_place(const mh_tensor_file *file, size_t i);
+
+// The bytes of all tensors in the file; those of tensors with several names count once.
+size_t mh_tensor_file_bytes(const mh_tensor_file *file);
+
 // mh_tensor_file_open() for a file that must not be an index itself.
 mh_status mh_tensor_file_open_shard(mh_context *context, const char *path, mh_tensor_file **file);
 

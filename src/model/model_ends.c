@@ -140,8 +140,7 @@ static mh_status load_end(mh_context *context, mh_weight_source *source, mh_mode
     }
     if (ends[i].use == MATRIX && !model->trainable) {
         if (!mh_weights_view(source, ends[i].name, &view) || !mh_tensor_same_shape(&view, end))
-            return mh_weights_copy(source, ends[i].name, end); // which says what is wrong
-        *end = view;
+            MH_TRY(mh_weights_matrix(source, ends[i].name, end->shape, &view));
         return model_ends_pack(context, &view, model->precision, &model->packed[i]);
     }
     end->data = *next;

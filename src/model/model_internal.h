@@ -106,12 +106,16 @@ void mh_weights_end(mh_weight_source *source);
 bool mh_weights_have(const mh_weight_source *source, const char *name);
 
 // A view of the one tensor that is this parameter, oriented as the parameter. False if there is
-// none, or if several make it up.
+// none, if several make it up, or if the file would have to make a copy of it.
 bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view);
 
 // Copies a parameter of this shape to `to`, converting it. Errors: MH_ERROR_FORMAT, naming the
 // tensor that is missing or has another shape or type.
 mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to);
+
+// A matrix as f32 in memory that the next call uses again.
+mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
+                            mh_tensor *whole);
 
 // All parameters of the Transformer: copied, or packed one by one.
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer);

@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/release.h"
 #include "base/sized_struct.h"
+#include "io/tensor_file.h"
 #include "model/model_internal.h"
 #include "support/directory.h"
 #include "support/file.h"
@@ -179,11 +180,7 @@ static void set_info(mh_model *model)
     info->target_vocabulary = mh_description_target_vocabulary(d);
     set_position_info(d, info);
     info->parameters = count_parameters(model);
-    for (size_t i = 0; i < mh_tensor_file_count(model->file); i++) {
-        mh_tensor t;
-        mh_tensor_file_at(model->file, i, &t);
-        info->file_bytes += mh_tensor_count(&t) * mh_dtype_size(t.dtype);
-    }
+    info->file_bytes = mh_tensor_file_bytes(model->file);
     info->memory_bytes = mh_transformer_bytes(model->transformer) + model->floats * sizeof(float);
     if (model->sinusoids)
         info->memory_bytes += d->positions * b->d_model * sizeof(float);

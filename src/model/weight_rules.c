@@ -8,6 +8,7 @@
 //       prefix + "encoder.layer.3.attention.self.query" + ".weight", ...
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "io/tensor_file.h"
 #include "model/model_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static const char *old_suffix(const char *suffix)
 // Finds the tensor of a rule; `name` is then its name, or the first one that was tried.
 static bool weight_rules_find(const mh_weight_source *source, const char *prefix,
                               const mh_tensor_rule *rule, size_t layer, const char *suffix,
-                              char name[NAME_MAX_BYTES], mh_tensor *tensor)
+                              char name[NAME_MAX_BYTES], size_t *index)
 {
     char first[NAME_MAX_BYTES] = "";
     for (const char *at = rule->source; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
@@ -89,10 +90,10 @@ static bool weight_rules_find(const mh_weight_source *source, const char *prefix
         make_name(source->root, prefix, at, size, layer, suffix, name);
         if (!*first)
             memcpy(first, name, NAME_MAX_BYTES);
-        if (mh_tensor_file_find(source->file, name, tensor))
+        if (mh_tensor_file_index(source->file, name, index))
             return true;
         make_name(source->root, prefix, at, size, layer, old_suffix(suffix), name);
-        if (mh_tensor_file_find(source->file, name, tensor))
+        if (mh_tensor_file_index(source->file, name, index))
             return true;
     }
     memcpy(name, first, NAME_MAX_BYTES);
@@ -115,12 +116,13 @@ static void part_rows(const mh_block_config *b, mh_part part, size_t rows, size_
     *count = counts[part];
 }
 
-static mh_status wrong_shape(const mh_weight_source *source, const char *name,
+static mh_status wrong_shape(const mh_weight_source *source, const char *name, bool transposed,
                              const mh_tensor *found, const mh_tensor *expected)
 {
     char a[128], b[128];
+    const mh_tensor oriented = transposed ? mh_tensor_swap(*found, 0, 1) : *found;
     return mh_fail(source->context, MH_ERROR_FORMAT, "%s: tensor \"%s\": found %s, expected %s",
-                   source->path, name, mh_tensor_describe(found, a, sizeof a),
+                   source->path, name, mh_tensor_describe(&oriented, a, sizeof a),
                    mh_tensor_describe(expected, b, sizeof b) + strlen("f32 "));
 }
 
@@ -145,21 +147,20 @@ static mh_status copy_by_head(const mh_weight_source *source, const mh_tensor *f
 
 // One part, as the parameter has it: checked against `to`.
 static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule *rule,
-                           const char *name, mh_tensor from, mh_tensor *to)
+                           const char *name, size_t index, mh_tensor *to)
 {
+    mh_tensor from, oriented = *to; // `to` as the file has it
+    mh_tensor_file_describe(source->file, index, &from);
     if (rule->transposed && from.rank == 2)
-        from = mh_tensor_swap(from, 0, 1);
-    if (from.rank == 2 && to->rank == 1 && from.shape[0] == 1) { // final_logits_bias is (1, V)
-        from.rank = 1;
-        from.shape[0] = from.shape[1];
-        from.stride[0] = from.stride[1];
-    }
-    if (!weight_rules_is_float(from.dtype) || from.rank != to->rank ||
-        !mh_tensor_same_shape(&from, to))
-        return wrong_shape(source, name, &from, to);
-    if (rule->part == MH_PART_QKV_BY_HEAD)
+        oriented = mh_tensor_swap(*to, 0, 1);
+    if (from.rank == 2 && to->rank == 1 && from.shape[0] == 1) // final_logits_bias is (1, V)
+        oriented = mh_tensor_split(*to, 0, 1);
+    if (!weight_rules_is_float(from.dtype) || from.rank != oriented.rank ||
+        !mh_tensor_same_shape(&from, &oriented))
+        return wrong_shape(source, name, rule->transposed && from.rank == 2, &from, to);
+    if (rule->part == MH_PART_QKV_BY_HEAD && mh_tensor_file_at(source->file, index, &from))
         return copy_by_head(source, &from, to);
-    return mh_tensor_copy(source->context, &from, to);
+    return mh_tensor_file_read(source->context, source->file, index, &oriented);
 }
 
 // ---- parameters
@@ -199,23 +200,23 @@ bool mh_weights_have(const mh_weight_source *source, const char *name)
     char tried[NAME_MAX_BYTES];
     const char *suffix;
     rule_name n = name_for_rules(name);
-    mh_tensor tensor;
+    size_t index;
     for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, &n, &suffix));
          rule++)
-        if (weight_rules_find(source, source->prefix, rule, n.layer, suffix, tried, &tensor))
+        if (weight_rules_find(source, source->prefix, rule, n.layer, suffix, tried, &index))
             return true;
     return false;
 }
 
 // The rule for the whole parameter whose tensor the file has, or NULL; `tried` is its name.
 static const mh_tensor_rule *find_whole(const mh_weight_source *source, rule_name *n,
-                                        char tried[NAME_MAX_BYTES], mh_tensor *tensor)
+                                        char tried[NAME_MAX_BYTES], size_t *index)
 {
     const char *suffix;
     for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, n, &suffix));
          rule++)
         if (rule->part == MH_PART_ALL &&
-            weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, tensor))
+            weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, index))
             return rule;
     return NULL;
 }
@@ -224,8 +225,10 @@ bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor
 {
     char tried[NAME_MAX_BYTES];
     rule_name n = name_for_rules(name);
-    const mh_tensor_rule *rule = find_whole(source, &n, tried, view);
-    if (!rule)
+    size_t index;
+    const mh_tensor_rule *rule = find_whole(source, &n, tried, &index);
+    if (!rule || !mh_tensor_file_in_place(source->file, index) ||
+        !mh_tensor_file_at(source->file, index, view))
         return false;
     if (rule->transposed && view->rank == 2)
         *view = mh_tensor_swap(*view, 0, 1);
@@ -247,11 +250,11 @@ static mh_status copy_parts(const mh_weight_source *source, rule_name *n, mh_ten
     *tried = '\0';
     for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, n, &suffix));
          rule++) {
-        mh_tensor tensor;
-        if (weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, &tensor)) {
+        size_t index;
+        if (weight_rules_find(source, source->prefix, rule, n->layer, suffix, tried, &index)) {
             part_rows(source->block, rule->part, to->shape[0], &first, &count);
             mh_tensor part = mh_tensor_slice(*to, 0, first, count);
-            MH_TRY(load_part(source, rule, tried, tensor, &part));
+            MH_TRY(load_part(source, rule, tried, index, &part));
             found++;
         } else if (rule->part != MH_PART_ALL && !may_be_missing(source, rule->part, suffix)) {
             found = 0;
@@ -270,13 +273,13 @@ mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_t
     char tried[NAME_MAX_BYTES];
     const char *suffix;
     rule_name n = name_for_rules(name);
-    mh_tensor tensor;
+    size_t index;
     if (!next_rule(source->family->rules, &n, &suffix))
         return mh_fail(source->context, MH_ERROR_FORMAT,
                        "%s: family %s has no rule for the parameter \"%s\"", source->path,
                        source->family->model_type, name);
-    const mh_tensor_rule *whole = find_whole(source, &n, tried, &tensor);
-    return whole ? load_part(source, whole, tried, tensor, to) : copy_parts(source, &n, to);
+    const mh_tensor_rule *whole = find_whole(source, &n, tried, &index);
+    return whole ? load_part(source, whole, tried, index, to) : copy_parts(source, &n, to);
 }
 
 // ---- the Transformer
@@ -292,6 +295,14 @@ static mh_status reserve_staging(mh_weight_source *source, size_t floats)
     return source->staging ? MH_OK : MH_ERROR_MEMORY;
 }
 
+mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
+                            mh_tensor *whole)
+{
+    MH_TRY(reserve_staging(source, shape[0] * shape[1])); // as large as the model's own
+    *whole = mh_tensor_2d(source->staging, MH_F32, shape[0], shape[1]);
+    return mh_weights_copy(source, name, whole);
+}
+
 static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p,
                              const char *name)
 {
@@ -299,10 +310,8 @@ static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const 
     if (mh_weights_view(source, name, &view) && view.rank == 2 && view.shape[0] == p->shape[0] &&
         view.shape[1] == p->shape[1])
         return mh_transformer_pack(source->context, t, p->name, &view);
-    MH_TRY(reserve_staging(source, p->count));
-    mh_tensor whole = mh_tensor_2d(source->staging, MH_F32, p->shape[0], p->shape[1]);
-    MH_TRY(mh_weights_copy(source, name, &whole));
-    return mh_transformer_pack(source->context, t, p->name, &whole);
+    MH_TRY(mh_weights_matrix(source, name, p->shape, &view));
+    return mh_transformer_pack(source->context, t, p->name, &view);
 }
 
 // norm1.weight, norm1_post.weight, norm.weight, self_attn.q_norm.weight.
@@ -339,10 +348,10 @@ mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *trans
 mh_status mh_weights_begin(mh_weight_source *source)
 {
     char tried[NAME_MAX_BYTES];
-    mh_tensor tensor;
+    size_t index;
     for (const char *const *prefix = source->family->prefixes; *prefix; prefix++)
         if (weight_rules_find(source, *prefix, source->family->rules, 0, ".weight", tried,
-                              &tensor)) {
+                              &index)) {
             source->prefix = *prefix;
             return MH_OK;
         }
