@@ -62,7 +62,13 @@ check_stories15m() {
     echo "check_models: stories15M, a Llama: $(sed -n 's/^story: //p' "$tmp/log")"
 }
 
+check_opus_mt() {
+    run_test test_opus_mt MH_OPUS_MT
+    echo "check_models: opus-mt-fr-en, a Marian: $(grep within "$tmp/log") of transformers'"
+}
+
 if fetch minilm; then check_minilm; fi
 if fetch nano-gpt; then check_nano_gpt; fi
 if fetch ruaccent; then check_ruaccent; fi
 if fetch stories15m; then check_stories15m; fi
+if fetch opus-mt-fr-en; then check_opus_mt; fi
