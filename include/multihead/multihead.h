@@ -27,9 +27,10 @@
 // block.h has the general Transformer block, of which BERT, GPT-2 and others are settings.
 //
 // The second library, libmultihead-model, has io.h (tensors in files), text.h (tokenizers and
-// scores), pretrained.h (published models), model.h (loading and saving parameters), translator.h
-// (translation), train.h (training translators) and view.h (visualising attention). Every call that
-// can fail returns an mh_status; mh_error_message(context) has the details.
+// scores), pretrained.h (published models), generate.h (text generation), model.h (loading and
+// saving parameters), translator.h (translation), train.h (training translators) and view.h
+// (visualising attention). Every call that can fail returns an mh_status; mh_error_message(context)
+// has the details.
 //
 // The headers of libmultihead are stable, those of libmultihead-model experimental; base.h says
 // what that means.

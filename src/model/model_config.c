@@ -4,70 +4,21 @@
 #include "model/model_config.h"
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "model/json_file.h"
 #include "model/model_internal.h"
-#include "support/directory.h"
-#include "support/file.h"
-#include "support/json_load.h"
 #include "text/tokenizer_rules.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    FILE_MAX = 1 << 22,
-    NESTING_MAX = 32,
-    SIZE_VALUE_MAX = MH_MOST_TOKENS,
-    LABELS_MAX = 1 << 16
-};
+enum { SIZE_VALUE_MAX = MH_MOST_TOKENS, LABELS_MAX = 1 << 16 };
 
-// ---- files
-// ---------------------------------------------------------------------------------------
-
-typedef struct json_file {
-    mh_source source;
-    mh_mapping mapping;
-    json_t *root;
-} json_file;
-
-static mh_status parse(json_file *file, mh_json_scan *scan)
-{
-    const mh_source *source = &file->source;
-    const char *text = file->mapping.data ? file->mapping.data : "";
-    if (file->mapping.size > FILE_MAX)
-        return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu bytes, expected at most %d",
-                              file->mapping.size, FILE_MAX);
-    MH_TRY(mh_json_scan_text(source, "", text, file->mapping.size, NESTING_MAX, scan));
-    return mh_json_load(source, "", text, file->mapping.size, scan, &file->root);
-}
-
-static mh_status need_object(const json_file *file)
+static mh_status need_object(const mh_json_file *file)
 {
     if (json_is_object(file->root))
         return MH_OK;
     return mh_source_fail(&file->source, MH_ERROR_FORMAT, "found %s, expected an object",
                           mh_json_describe(file->root).text);
-}
-
-static void close_json(json_file *file)
-{
-    json_decref(file->root);
-    mh_file_unmap(&file->mapping);
-    *file = (json_file){0};
-}
-
-// Opens directory/name, whose full path goes to `path`.
-static mh_status open_json(mh_context *context, const char *directory, const char *name,
-                           char path[MH_PATH_BYTES], json_file *file)
-{
-    mh_json_scan scan = {0};
-    *file = (json_file){0};
-    MH_TRY(mh_path_join(context, directory, name, path));
-    MH_TRY(mh_file_map(context, path, &file->mapping));
-    file->source = (mh_source){context, path, file->mapping.data, file->mapping.size};
-    mh_status status = parse(file, &scan);
-    if (status)
-        close_json(file);
-    return status;
 }
 
 // ---- keys
@@ -327,28 +278,17 @@ static mh_status read_description(const mh_source *source, const json_t *root, m
 mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model)
 {
     char path[MH_PATH_BYTES];
-    json_file file;
-    MH_TRY(open_json(context, directory, "config.json", path, &file));
+    mh_json_file file;
+    MH_TRY(mh_json_file_open(context, directory, "config.json", path, &file));
     mh_status status = need_object(&file);
     if (!status)
         status = read_description(&file.source, file.root, model);
-    close_json(&file);
+    mh_json_file_close(&file);
     return status;
 }
 
 // ---- sentence-transformers' files, and the tokenizer's limit
 // ---------------------------------------
-
-// Opens a file that may be missing: file->root is then NULL.
-static mh_status open_optional(mh_context *context, const char *directory, const char *name,
-                               char path[MH_PATH_BYTES], json_file *file)
-{
-    *file = (json_file){0};
-    MH_TRY(mh_path_join(context, directory, name, path));
-    if (!mh_file_exists(path))
-        return MH_OK;
-    return open_json(context, directory, name, path, file);
-}
 
 static void read_pooling(const json_t *root, mh_model_info *info)
 {
@@ -391,24 +331,25 @@ mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_
     const mh_description *d = &model->description;
     mh_model_info *info = &model->info;
     char path[MH_PATH_BYTES];
-    json_file file;
+    mh_json_file file;
     info->max_length = mh_model_longest(d);
     info->pooling = d->causal ? MH_POOLING_LAST : MH_POOLING_MEAN;
-    MH_TRY(open_optional(context, directory, "1_Pooling/config.json", path, &file));
+    MH_TRY(mh_json_file_open_optional(context, directory, "1_Pooling/config.json", path, &file));
     if (file.root)
         read_pooling(file.root, info);
-    close_json(&file);
-    MH_TRY(open_optional(context, directory, "modules.json", path, &file));
+    mh_json_file_close(&file);
+    MH_TRY(mh_json_file_open_optional(context, directory, "modules.json", path, &file));
     info->normalize = has_normalize_module(file.root);
-    close_json(&file);
-    MH_TRY(open_optional(context, directory, "sentence_bert_config.json", path, &file));
+    mh_json_file_close(&file);
+    MH_TRY(
+        mh_json_file_open_optional(context, directory, "sentence_bert_config.json", path, &file));
     const bool limited = file.root && json_object_get(file.root, "max_seq_length");
     if (limited)
         limit_length(json_object_get(file.root, "max_seq_length"), &info->max_length);
-    close_json(&file);
-    MH_TRY(open_optional(context, directory, "tokenizer_config.json", path, &file));
+    mh_json_file_close(&file);
+    MH_TRY(mh_json_file_open_optional(context, directory, "tokenizer_config.json", path, &file));
     if (file.root && !limited)
         limit_length(json_object_get(file.root, "model_max_length"), &info->max_length);
-    close_json(&file);
+    mh_json_file_close(&file);
     return MH_OK;
 }

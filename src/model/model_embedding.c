@@ -72,9 +72,9 @@ mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
     return MH_OK;
 }
 
-static mh_status embed_at(mh_context *context, const mh_model *model, const mh_model_tokens *tokens,
-                          const int32_t *types, const int32_t *positions, float *scratch,
-                          mh_tensor *x)
+mh_status mh_model_embed_at(mh_context *context, const mh_model *model,
+                            const mh_model_tokens *tokens, const int32_t *types,
+                            const int32_t *positions, float *scratch, mh_tensor *x)
 {
     MH_TRY(mh_model_sum_tables(context, model, tokens, types, positions, scratch, x));
     if (!model->description.embedding_norm)
@@ -89,7 +89,7 @@ mh_status mh_model_embed_tokens(mh_context *context, const mh_model *model,
 {
     int32_t *types = indices, *positions = indices + x->shape[0];
     mh_model_indices(model, tokens, types, positions);
-    return embed_at(context, model, tokens, types, positions, scratch, x);
+    return mh_model_embed_at(context, model, tokens, types, positions, scratch, x);
 }
 
 // ---- incremental decoding
@@ -117,7 +117,7 @@ mh_status mh_model_embed_targets(mh_context *context, const mh_model *model, con
                              i, (long long)positions[i], d->positions - d->position_offset);
     }
     if (!status)
-        status = embed_at(context, model, &tokens, NULL, at, memory, x);
+        status = mh_model_embed_at(context, model, &tokens, NULL, at, memory, x);
     mh_free(context, memory, bytes);
     return status;
 }

@@ -9,6 +9,7 @@
 #define MH_MODEL_MODEL_INTERNAL_H
 
 #include "families/family.h"
+#include "model/token_rules.h"
 #include <multihead/io.h>
 #include <multihead/ops.h>
 #include <multihead/pretrained.h>
@@ -50,6 +51,10 @@ struct mh_model {
     mh_transformer *transformer;
     const char *stack; // before its parameters' names in the rules' targets: "", or "encoder."
     mh_tokenizer *tokenizer;
+    mh_token_rules rules;
+    char *chat_template; // as published, terminated; NULL: none
+    size_t chat_template_bytes;
+    const char *chat_name;             // of a template that is known
     mh_tensor ends[MH_ENDS];           // data NULL: the model has none
     mh_packed_matrix *packed[MH_ENDS]; // of those that are multiplied
     float *values;                     // of ends that are not views of the file
@@ -178,6 +183,11 @@ mh_status mh_model_embed_tokens(mh_context *context, const mh_model *model,
 // mh_model_hidden of the sources alone.
 mh_status mh_model_embed_targets(mh_context *context, const mh_model *model, const int32_t *ids,
                                  const int64_t *positions, mh_tensor *x);
+
+// The same at any positions; types may be NULL if the model has none.
+mh_status mh_model_embed_at(mh_context *context, const mh_model *model,
+                            const mh_model_tokens *tokens, const int32_t *types,
+                            const int32_t *positions, float *scratch, mh_tensor *x);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);

@@ -5,6 +5,7 @@
 #include "base/release.h"
 #include "base/sized_struct.h"
 #include "io/tensor_file.h"
+#include "model/chat_template.h"
 #include "model/model_internal.h"
 #include "support/directory.h"
 #include "support/file.h"
@@ -227,7 +228,10 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(open_weights(context, directory, model, path));
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
-    return load_tokenizer(context, directory, model);
+    MH_TRY(load_tokenizer(context, directory, model));
+    MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->description.vocabulary,
+                               &model->rules));
+    return mh_model_read_chat_template(context, directory, model);
 }
 
 mh_status mh_model_load_changed(mh_context *context, const char *directory,
@@ -242,6 +246,7 @@ mh_status mh_model_load_changed(mh_context *context, const char *directory,
     if (!m)
         return MH_ERROR_MEMORY;
     *m = (mh_model){.allocator = mh_context_allocator(context),
+                    .rules = mh_token_rules_none(),
                     .trainable = own.trainable,
                     .precision = own.precision};
     mh_status status = model_load_load(context, directory, change, m);
@@ -266,6 +271,8 @@ void mh_model_free(mh_model *model)
     mh_model_free_ends(model);
     mh_transformer_free(model->transformer);
     mh_tokenizer_free(model->tokenizer);
+    mh_token_rules_free(&allocator, &model->rules);
+    mh_release(&allocator, model->chat_template, model->chat_template_bytes);
     mh_tensor_file_free(model->file);
     mh_release(&allocator, model->labels, model->label_bytes);
     allocator.release(allocator.user, model, sizeof *model);

@@ -4,6 +4,7 @@
 // the call works. The list is checked against the headers: each function, with the names of its
 // pointer parameters in order. Functions that cannot fail are listed apart.
 #include "api_objects.h"
+#include "generate_support.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -95,6 +96,12 @@ static mh_model *made_model;
 static mh_model_texts *made_texts;
 static mh_model_trace *made_model_trace;
 static bool no_heads_off[256];
+
+static causal_directory causal_files;
+static mh_model *causal;
+static mh_generate_options generate_options;
+static mh_generations *made_generations;
+static mh_chat_message chat_message = {MH_CHAT_USER, {"un", 2}};
 
 // Pretrained models of tests/goldens, trainable: an encoder with a pooler and a tokenizer that
 // make_pretrained() writes, a masked language model, a sequence classifier.
@@ -440,6 +447,17 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              ARGS(encoder, no_heads_off, few_ids, &made_model_trace),                              \
              mh_model_trace_ids(c, p[0], p[1], p[2], 2, p[3]),                                     \
              mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_generate, "model options? starts ids generations",                                 \
+             ARGS(causal, &generate_options, model_starts, ids, &made_generations),                \
+             mh_generate(c, p[0], p[1], p[2], p[3], 1, p[4]),                                      \
+             mh_generations_free(made_generations))                                                \
+    FUNCTION(mh_generate_texts, "model options? texts generations",                                \
+             ARGS(causal, &generate_options, &text, &made_generations),                            \
+             mh_generate_texts(c, p[0], p[1], p[2], 1, p[3]),                                      \
+             mh_generations_free(made_generations))                                                \
+    FUNCTION(mh_model_chat, "model name? messages text",                                           \
+             ARGS(causal, constant("chatml"), &chat_message, &buffer),                             \
+             mh_model_chat(c, p[0], p[1], p[2], 1, p[3]), )                                        \
     FUNCTION(mh_model_embed_texts, "model texts user? embeddings",                                 \
              ARGS(encoder, &text, bytes, &pooled[0]),                                              \
              mh_model_embed_texts(c, p[0], MH_POOLING_MEAN, true, true, 0, p[1], 1, NULL, p[2],    \
@@ -497,7 +515,7 @@ static void forget_results(void)
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
     made_packed_weights = NULL;
-    made_model = NULL, made_texts = NULL, made_model_trace = NULL;
+    made_model = NULL, made_texts = NULL, made_model_trace = NULL, made_generations = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -681,6 +699,15 @@ static void make_pretrained_files(void)
 static void make_pretrained(mh_context *context)
 {
     make_pretrained_files();
+    causal_files = causal_directory_make();
+    causal_directory_write(
+        &causal_files, "chat_template.jinja",
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' "
+        "+ message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if "
+        "add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}");
+    causal = causal_directory_load(context, &causal_files);
+    generate_options = mh_generate_options_default();
+    generate_options.max_tokens = 2;
     model_options = mh_model_options_default();
     model_options.trainable = true;
     test_ok(context, mh_model_load(context, pretrained, &model_options, &encoder));
@@ -710,6 +737,8 @@ static void free_pretrained(void)
     mh_model_free(filler);
     mh_model_free(classifier);
     mh_tape_free(model_tape);
+    mh_model_free(causal);
+    causal_directory_remove(&causal_files);
     remove(pretrained_file("config.json"));
     remove(pretrained_file("model.safetensors"));
     remove(pretrained_file("vocab.txt"));
@@ -953,6 +982,10 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_model_trace_view",
                                      "mh_model_texts_encoding",
                                      "mh_model_parameters",
+                                     "mh_model_generation_defaults",
+                                     "mh_model_chat_template",
+                                     "mh_generations_at",
+                                     "mh_generations_free",
                                      "mh_duration_parse",
                                      "mh_translator_free",
                                      "mh_translator_configuration",
@@ -985,6 +1018,7 @@ static void freeing_null(void **state)
     mh_model_free(NULL);
     mh_model_texts_free(context, NULL);
     mh_model_trace_free(NULL);
+    mh_generations_free(NULL);
     assert_int_equal(mh_packed_matrix_bytes(NULL), 0);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+// Sampling; see sampling.h.
+#include "model/sampling.h"
+#include "base/philox.h"
+#include "base/pow.h"
+#include <math.h>
+#include <string.h>
+
+// ---- arithmetic
+// -----------------------------------------------------------------------------------
+
+// e^x for x <= 0, 0 below -708: x = n ln 2 + r, |r| <= 0.35, a polynomial of degree 13 and 2^n. The
+// series of base/pow.h divides in every term, which is too slow for a vocabulary.
+static double exp_negative(double x)
+{
+    static const double c[] = {1.0 / 6227020800,
+                               1.0 / 479001600,
+                               1.0 / 39916800,
+                               1.0 / 3628800,
+                               1.0 / 362880,
+                               1.0 / 40320,
+                               1.0 / 5040,
+                               1.0 / 720,
+                               1.0 / 120,
+                               1.0 / 24,
+                               1.0 / 6,
+                               0.5,
+                               1.0,
+                               1.0};
+    const double magic = 0x1.8p52;
+    if (!(x > -708))
+        return 0;
+    const double n = (x * 0x1.71547652b82fep0 + magic) - magic;
+    const double r = (x - n * mh_ln2_high) - n * mh_ln2_low;
+    double sum = c[0];
+    for (size_t i = 1; i < sizeof c / sizeof *c; i++)
+        sum = sum * r + c[i];
+    const uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return sum * scale;
+}
+
+double mh_log_sum_exp(const float *logits, size_t V)
+{
+    float most = -INFINITY;
+    bool damaged = false;
+    for (size_t i = 0; i < V; i++) {
+        damaged = damaged || !(logits[i] < INFINITY);
+        most = logits[i] > most ? logits[i] : most;
+    }
+    if (damaged || most == -INFINITY)
+        return NAN;
+    double sum = 0;
+    for (size_t i = 0; i < V; i++)
+        sum += exp_negative((double)logits[i] - (double)most);
+    return (double)most + mh_natural_log(sum);
+}
+
+void mh_top_scores(const float *logits, size_t V, double lse, size_t count, mh_token_score *top)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < V && count > 0; i++) {
+        const double score = logits[i];
+        if (found == count && score <= top[count - 1].logprob)
+            continue;
+        size_t place = found < count ? found++ : count - 1;
+        for (; place > 0 && top[place - 1].logprob < score; place--)
+            top[place] = top[place - 1];
+        top[place] = (mh_token_score){(int32_t)i, score};
+    }
+    for (size_t i = 0; i < count; i++)
+        top[i] = i < found ? (mh_token_score){top[i].id, top[i].logprob - lse}
+                           : (mh_token_score){-1, -INFINITY};
+}
+
+void mh_penalise_repetition(double penalty, const float *logits, const int32_t *ids, size_t count,
+                            float *scores)
+{
+    if (penalty == 1)
+        return;
+    const float p = (float)penalty;
+    for (size_t i = 0; i < count; i++) {
+        const float x = logits[ids[i]];
+        scores[ids[i]] = x < 0 ? x * p : x / p;
+    }
+}
+
+// ---- sorted candidates
+// ----------------------------------------------------------------------------
+
+// A candidate is (key, id), whose key ascends as the score descends.
+static uint64_t make_candidate(float score, size_t id)
+{
+    uint32_t bits;
+    score += 0.0f; // -0 is 0
+    memcpy(&bits, &score, sizeof bits);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7FFFFFFFu;
+    return (uint64_t)bits << 32 | id;
+}
+
+static float candidate_score(uint64_t candidate)
+{
+    uint32_t bits = (uint32_t)(candidate >> 32);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7FFFFFFFu;
+    float score;
+    memcpy(&score, &bits, sizeof score);
+    return score;
+}
+
+// A stable radix sort of the keys, 11 bits at a time; candidates come in the order of their ids.
+static void sort_candidates(size_t count, uint64_t *candidates, uint64_t *other)
+{
+    enum { BITS = 11, BUCKETS = 1 << BITS };
+    for (int shift = 32; shift < 64; shift += BITS) {
+        size_t places[BUCKETS + 1] = {0};
+        for (size_t i = 0; i < count; i++)
+            places[(candidates[i] >> shift & (BUCKETS - 1)) + 1]++;
+        for (size_t i = 0; i < BUCKETS; i++)
+            places[i + 1] += places[i];
+        for (size_t i = 0; i < count; i++)
+            other[places[candidates[i] >> shift & (BUCKETS - 1)]++] = candidates[i];
+        uint64_t *from = candidates;
+        candidates = other;
+        other = from;
+    }
+}
+
+// Scores above -infinity, sorted, in scratch->sorted: three passes end in the other array.
+static size_t list_candidates(const float *scores, size_t V, const mh_sampling_scratch *scratch)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < V; i++)
+        if (scores[i] > -INFINITY)
+            scratch->candidates[count++] = make_candidate(scores[i], i);
+    sort_candidates(count, scratch->candidates, scratch->sorted);
+    return count;
+}
+
+// ---- filters
+// --------------------------------------------------------------------------------------
+
+// The k best and those that are as good as the k-th.
+static size_t keep_top_k(const uint64_t *sorted, size_t count, size_t k)
+{
+    if (k == 0 || k >= count)
+        return count;
+    while (k < count && sorted[k] >> 32 == sorted[k - 1] >> 32)
+        k++;
+    return k;
+}
+
+// Those before which the probabilities of better ones sum to less than p.
+static size_t keep_top_p(const double *weights, size_t count, double p)
+{
+    double total = 0, before = 0;
+    for (size_t i = 0; i < count; i++)
+        total += weights[i];
+    size_t kept = 0;
+    while (kept < count && (kept == 0 || before < p * total))
+        before += weights[kept++];
+    return kept;
+}
+
+// Those whose weight, relative to the best of 1, is at least min_p.
+static size_t keep_min_p(const double *weights, size_t count, double min_p)
+{
+    size_t kept = 1;
+    while (kept < count && weights[kept] >= min_p)
+        kept++;
+    return kept;
+}
+
+size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
+                            const mh_sampling_scratch *scratch)
+{
+    size_t count = list_candidates(scores, V, scratch);
+    if (count == 0)
+        return 0;
+    count = keep_top_k(scratch->sorted, count, s->top_k);
+    const double best = candidate_score(scratch->sorted[0]);
+    for (size_t i = 0; i < count; i++)
+        scratch->weights[i] =
+            exp_negative(((double)candidate_score(scratch->sorted[i]) - best) / s->temperature);
+    if (s->top_p < 1)
+        count = keep_top_p(scratch->weights, count, s->top_p);
+    if (s->min_p > 0)
+        count = keep_min_p(scratch->weights, count, s->min_p);
+    return count;
+}
+
+// ---- the choice
+// -----------------------------------------------------------------------------------
+
+static int32_t find_likeliest(const float *scores, size_t V)
+{
+    int32_t best = -1;
+    for (size_t i = 0; i < V; i++)
+        if (scores[i] > (best < 0 ? -INFINITY : scores[best]))
+            best = (int32_t)i;
+    return best;
+}
+
+// Uniform in [0, 1), 53 bits.
+static double random_number(uint64_t seed, uint64_t sequence, uint64_t position)
+{
+    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), (uint32_t)sequence,
+                                 (uint32_t)(sequence >> 32)};
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t out[4];
+    mh_philox(counter, key, out);
+    return (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) * 0x1p-53;
+}
+
+int32_t mh_sample_token(const mh_sampling *s, uint64_t sequence, uint64_t position,
+                        const float *scores, size_t V, const mh_sampling_scratch *scratch)
+{
+    if (s->temperature == 0)
+        return find_likeliest(scores, V);
+    const size_t count = mh_filter_candidates(s, scores, V, scratch);
+    if (count == 0)
+        return -1;
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        total += scratch->weights[i];
+    const double wanted = random_number(s->seed, sequence, position) * total;
+    size_t i = 0;
+    for (; i + 1 < count; i++) {
+        sum += scratch->weights[i];
+        if (sum > wanted)
+            break;
+    }
+    return mh_candidate_id(scratch->sorted[i]);
+}

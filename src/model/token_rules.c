@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+// generation_config.json; see token_rules.h.
+#include "model/token_rules.h"
+#include "base/compiler.h"
+#include "base/release.h"
+#include "model/json_file.h"
+#include "model/model_config.h"
+#include "support/grow.h"
+#include <math.h>
+
+mh_token_rules mh_token_rules_none(void)
+{
+    return (mh_token_rules){.bos = -1, .pad = -1, .decoder_start = -1, .forced_bos = -1};
+}
+
+void mh_token_rules_free(const mh_allocator *allocator, mh_token_rules *rules)
+{
+    mh_token_list *lists[] = {&rules->eos, &rules->suppressed, &rules->suppressed_first,
+                              &rules->bad_words, &rules->forced_eos};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        mh_release(allocator, lists[i]->ids, lists[i]->capacity * sizeof *lists[i]->ids);
+    *rules = mh_token_rules_none();
+}
+
+// ---- values -------------------------------------------------------------------------------------
+
+typedef struct rules_reader {
+    const mh_source *source;
+    const json_t *root;
+    size_t V;
+} rules_reader;
+
+static mh_status add_token(mh_context *context, mh_token_list *list, int32_t id)
+{
+    if (!mh_grow(context, &list->ids, &list->capacity, list->count + 1, sizeof *list->ids))
+        return MH_ERROR_MEMORY;
+    list->ids[list->count++] = id;
+    return MH_OK;
+}
+
+static bool is_token(const rules_reader *r, const json_t *value)
+{
+    return json_is_integer(value) && json_integer_value(value) >= 0 &&
+           (size_t)json_integer_value(value) < r->V;
+}
+
+// One id; null and ids that the vocabulary does not have, such as -1, are none.
+static mh_status read_token(const rules_reader *r, const char *name, int32_t *id)
+{
+    const json_t *value = json_object_get(r->root, name);
+    if (value && !json_is_null(value) && !json_is_integer(value))
+        return mh_config_bad_value(r->source, name, value, "a token id");
+    if (is_token(r, value))
+        *id = (int32_t)json_integer_value(value);
+    return MH_OK;
+}
+
+// One id or a list of them.
+static mh_status read_tokens(const rules_reader *r, const char *name, mh_token_list *list)
+{
+    const json_t *value = json_object_get(r->root, name);
+    const size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    for (size_t i = 0; i < count && value && !json_is_null(value); i++) {
+        const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(id))
+            return mh_config_bad_value(r->source, name, id, "a token id, or a list of them");
+        if (is_token(r, id))
+            MH_TRY(add_token(r->source->context, list, (int32_t)json_integer_value(id)));
+    }
+    return MH_OK;
+}
+
+// A word with an id that cannot be generated is never complete, and left out.
+static mh_status add_bad_word(const rules_reader *r, const json_t *word, mh_token_list *list)
+{
+    const size_t count = json_array_size(word);
+    for (size_t i = 0; i < count; i++) {
+        if (!json_is_integer(json_array_get(word, i)))
+            return mh_config_bad_value(r->source, "bad_words_ids", json_array_get(word, i),
+                                       "token ids");
+        if (!is_token(r, json_array_get(word, i)))
+            return MH_OK;
+    }
+    if (count == 0)
+        return MH_OK;
+    MH_TRY(add_token(r->source->context, list, (int32_t)count));
+    for (size_t i = 0; i < count; i++)
+        MH_TRY(add_token(r->source->context, list,
+                         (int32_t)json_integer_value(json_array_get(word, i))));
+    return MH_OK;
+}
+
+static mh_status read_bad_words(const rules_reader *r, mh_token_list *list)
+{
+    const json_t *words = json_object_get(r->root, "bad_words_ids");
+    if (words && !json_is_null(words) && !json_is_array(words))
+        return mh_config_bad_value(r->source, "bad_words_ids", words,
+                                   "a list of lists of token ids");
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        if (!json_is_array(json_array_get(words, i)))
+            return mh_config_bad_value(r->source, "bad_words_ids", json_array_get(words, i),
+                                       "a list of token ids");
+        MH_TRY(add_bad_word(r, json_array_get(words, i), list));
+    }
+    return MH_OK;
+}
+
+static mh_status read_count(const rules_reader *r, const char *name, size_t *to)
+{
+    const json_t *value = json_object_get(r->root, name);
+    if (!value || json_is_null(value))
+        return MH_OK;
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return mh_config_bad_value(r->source, name, value, "an integer of at least 0");
+    *to = (size_t)json_integer_value(value);
+    return MH_OK;
+}
+
+static mh_status read_number(const rules_reader *r, const char *name, double *to)
+{
+    const json_t *value = json_object_get(r->root, name);
+    if (!value || json_is_null(value))
+        return MH_OK;
+    if (!json_is_number(value))
+        return mh_config_bad_value(r->source, name, value, "a number");
+    *to = json_number_value(value);
+    return MH_OK;
+}
+
+// ---- files --------------------------------------------------------------------------------------
+
+static mh_status read_defaults(const rules_reader *r, mh_generation_defaults *d)
+{
+    const json_t *sample = json_object_get(r->root, "do_sample");
+    if (sample && !json_is_boolean(sample) && !json_is_null(sample))
+        return mh_config_bad_value(r->source, "do_sample", sample, "true or false");
+    d->sample = json_is_true(sample);
+    MH_TRY(read_number(r, "temperature", &d->temperature));
+    MH_TRY(read_number(r, "top_p", &d->top_p));
+    MH_TRY(read_number(r, "min_p", &d->min_p));
+    MH_TRY(read_number(r, "repetition_penalty", &d->repetition_penalty));
+    MH_TRY(read_number(r, "length_penalty", &d->length_penalty));
+    MH_TRY(read_count(r, "top_k", &d->top_k));
+    MH_TRY(read_count(r, "num_beams", &d->beam));
+    MH_TRY(read_count(r, "max_length", &d->max_length));
+    return read_count(r, "max_new_tokens", &d->max_new_tokens);
+}
+
+static mh_status read_rules(const rules_reader *r, mh_token_rules *rules)
+{
+    if (!json_is_object(r->root))
+        return mh_source_fail(r->source, MH_ERROR_FORMAT, "expected an object");
+    MH_TRY(read_tokens(r, "eos_token_id", &rules->eos));
+    MH_TRY(read_token(r, "bos_token_id", &rules->bos));
+    MH_TRY(read_token(r, "pad_token_id", &rules->pad));
+    MH_TRY(read_token(r, "decoder_start_token_id", &rules->decoder_start));
+    MH_TRY(read_token(r, "forced_bos_token_id", &rules->forced_bos));
+    MH_TRY(read_tokens(r, "forced_eos_token_id", &rules->forced_eos));
+    MH_TRY(read_tokens(r, "suppress_tokens", &rules->suppressed));
+    MH_TRY(read_tokens(r, "begin_suppress_tokens", &rules->suppressed_first));
+    MH_TRY(read_bad_words(r, &rules->bad_words));
+    MH_TRY(read_count(r, "min_length", &rules->min_length));
+    MH_TRY(read_count(r, "min_new_tokens", &rules->min_new_tokens));
+    return read_defaults(r, &rules->defaults);
+}
+
+mh_status mh_token_rules_parse(mh_context *context, const char *name, const char *text, size_t size,
+                               size_t V, mh_token_rules *rules)
+{
+    enum { NESTING = 32 };
+    const mh_source source = {context, name, (const unsigned char *)text, size};
+    mh_json_scan scan = {0};
+    json_t *root = NULL;
+    MH_TRY(mh_json_scan_text(&source, "", text, size, NESTING, &scan));
+    MH_TRY(mh_json_load(&source, "", text, size, &scan, &root));
+    const rules_reader reader = {&source, root, V};
+    mh_status status = read_rules(&reader, rules);
+    json_decref(root);
+    return status;
+}
+
+// config.json has these tokens in older directories. It is that of the whole model, so that only
+// what is certainly meant is taken from it.
+static mh_status read_config_tokens(mh_context *context, const char *directory, size_t V,
+                                    mh_token_rules *rules)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    MH_TRY(mh_json_file_open_optional(context, directory, "config.json", path, &file));
+    const rules_reader r = {&file.source, file.root, V};
+    mh_status status = MH_OK;
+    if (file.root && rules->eos.count == 0)
+        status = read_tokens(&r, "eos_token_id", &rules->eos);
+    if (!status && file.root && rules->bos < 0)
+        status = read_token(&r, "bos_token_id", &rules->bos);
+    if (!status && file.root && rules->pad < 0)
+        status = read_token(&r, "pad_token_id", &rules->pad);
+    if (!status && file.root && rules->decoder_start < 0)
+        status = read_token(&r, "decoder_start_token_id", &rules->decoder_start);
+    mh_json_file_close(&file);
+    return status;
+}
+
+mh_status mh_token_rules_complete(mh_context *context, const mh_tokenizer *tokenizer,
+                                  mh_token_rules *rules)
+{
+    if (!tokenizer)
+        return MH_OK;
+    if (rules->bos < 0)
+        rules->bos = mh_tokenizer_bos(tokenizer);
+    if (rules->pad < 0)
+        rules->pad = mh_tokenizer_pad(tokenizer);
+    if (rules->eos.count == 0 && mh_tokenizer_eos(tokenizer) >= 0)
+        return add_token(context, &rules->eos, mh_tokenizer_eos(tokenizer));
+    return MH_OK;
+}
+
+mh_status mh_token_rules_load(mh_context *context, const char *directory,
+                              const mh_tokenizer *tokenizer, size_t V, mh_token_rules *rules)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    MH_TRY(mh_json_file_open_optional(context, directory, "generation_config.json", path, &file));
+    const rules_reader reader = {&file.source, file.root, V};
+    mh_status status = file.root ? read_rules(&reader, rules) : MH_OK;
+    mh_json_file_close(&file);
+    if (!status)
+        status = read_config_tokens(context, directory, V, rules);
+    return status ? status : mh_token_rules_complete(context, tokenizer, rules);
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+bool mh_token_rules_ends(const mh_token_rules *rules, int32_t id)
+{
+    for (size_t i = 0; i < rules->eos.count; i++)
+        if (rules->eos.ids[i] == id)
+            return true;
+    return false;
+}
+
+static void forbid(const mh_token_list *list, float *scores)
+{
+    for (size_t i = 0; i < list->count; i++)
+        scores[list->ids[i]] = -INFINITY;
+}
+
+static void force(const int32_t *ids, size_t count, float *scores, size_t V)
+{
+    for (size_t i = 0; i < V; i++)
+        scores[i] = -INFINITY;
+    for (size_t i = 0; i < count; i++)
+        scores[ids[i]] = 0;
+}
+
+// The last token of a bad word is forbidden where its others have come; words that are an
+// end-of-text token are allowed.
+static void forbid_bad_words(const mh_token_rules *rules, const mh_rule_state *s, float *scores)
+{
+    const int32_t *words = rules->bad_words.ids;
+    for (size_t i = 0; i < rules->bad_words.count;) {
+        const size_t before = (size_t)words[i] - 1;
+        const int32_t *word = words + i + 1, last = word[before];
+        if (before <= s->count && !(before == 0 && mh_token_rules_ends(rules, last)) &&
+            (before == 0 || memcmp(s->ids + s->count - before, word, before * sizeof *word) == 0))
+            scores[last] = -INFINITY;
+        i += before + 2;
+    }
+}
+
+void mh_token_rules_apply(const mh_token_rules *rules, const mh_rule_state *s, float *scores,
+                          size_t V)
+{
+    forbid_bad_words(rules, s, scores);
+    if (s->count < rules->min_length || s->count - s->prompt < rules->min_new_tokens)
+        forbid(&rules->eos, scores);
+    if (rules->forced_bos >= 0 && s->count == 1)
+        force(&rules->forced_bos, 1, scores, V);
+    if (rules->forced_eos.count && s->count + 1 == s->most)
+        force(rules->forced_eos.ids, rules->forced_eos.count, scores, V);
+    forbid(&rules->suppressed, scores);
+    // A forced first token comes before the first free one.
+    const size_t first = s->prompt + (s->prompt <= 1 && rules->forced_bos >= 0);
+    if (s->count == first)
+        forbid(&rules->suppressed_first, scores);
+}
