@@ -28,9 +28,9 @@ typedef struct command {
 
 // The commands a user sees, in the order of `multihead --help`. Command(name) is expanded for each.
 #define COMMANDS(Command)                                                                          \
-    Command(attend) Command(bench) Command(classify) Command(embed) Command(fill) Command(info)    \
-        Command(look) Command(mha) Command(score) Command(serve) Command(train) Command(translate) \
-            Command(view)
+    Command(attend) Command(bench) Command(classify) Command(embed) Command(fill)                  \
+        Command(generate) Command(info) Command(look) Command(mha) Command(score) Command(serve)   \
+            Command(train) Command(translate) Command(view)
 
 #define DECLARE_COMMAND(name) extern const command name##_command;
 COMMANDS(DECLARE_COMMAND)

@@ -5,6 +5,7 @@
 #include "pretrained/text_arguments.h"
 #include "report.h"
 
+#include <multihead/generate.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,39 @@ static void report_labels(report *r, const mh_model *model)
         report_text(r, "", "", "...");
 }
 
+// ---- generation ---------------------------------------------------------------------------
+
+static void report_if(report *r, const char *key, const char *label, double value)
+{
+    if (value > 0)
+        report_number(r, key, label, value, 3, "");
+}
+
+// What generation_config.json asks for, which `generate --model-defaults` follows.
+static void report_generation(report *r, const mh_model *model)
+{
+    const mh_generation_defaults *d = mh_model_generation_defaults(model);
+    const char *template = mh_model_chat_template(model);
+    if (!(mh_model_describe(model)->abilities & MH_CAN_GENERATE))
+        return;
+    if (template)
+        report_text(r, "chat_template", "chat template", template);
+    if (d->sample)
+        report_flag(r, "do_sample", "samples", d->sample);
+    report_if(r, "temperature", "temperature", d->temperature);
+    if (d->top_k)
+        report_count(r, "top_k", "top-k", d->top_k, "");
+    report_if(r, "top_p", "top-p", d->top_p);
+    report_if(r, "min_p", "min-p", d->min_p);
+    report_if(r, "repetition_penalty", "penalty", d->repetition_penalty);
+    if (d->beam)
+        report_count(r, "num_beams", "beam", d->beam, "");
+    if (d->max_length)
+        report_count(r, "max_length_generated", "longest text", d->max_length, "tokens");
+    if (d->max_new_tokens)
+        report_count(r, "max_new_tokens", "new tokens", d->max_new_tokens, "");
+}
+
 // ---- all of it ----------------------------------------------------------------------------
 
 static void report_sizes(report *r, const mh_model_info *info)
@@ -144,6 +178,7 @@ static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
     report_text(r, "pooling", "pooling", pooling_name(info->pooling));
     report_flag(r, "normalize", "normalised", info->normalize);
     report_tokenizer(r, model);
+    report_generation(r, model);
     report_labels(r, model);
 }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// Conversations, and the prompt to type at.
+#include "generate_parts.h"
+#include "messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- chat templates ---------------------------------------------------------------------
+
+static int render(const generate *g, const mh_chat_message *messages, size_t count, mh_buffer *text)
+{
+    const text_arguments *a = &g->arguments;
+    mh_status status = mh_model_chat(a->context, a->model, g->template, messages, count, text);
+    if (status == MH_OK)
+        return EXIT_DONE;
+    const bool unknown = !g->template && !mh_model_chat_template(a->model);
+    complain("%s: %s%s", a->directory, mh_error_message(a->context),
+             unknown ? ": --template NAME" : "");
+    return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
+}
+
+int make_prompt(const generate *g, mh_text message, mh_buffer *text)
+{
+    mh_chat_message messages[2];
+    size_t count = 0;
+    if (g->system)
+        messages[count++] = (mh_chat_message){MH_CHAT_SYSTEM, {g->system, strlen(g->system)}};
+    messages[count++] = (mh_chat_message){MH_CHAT_USER, message};
+    return render(g, messages, count, text);
+}
+
+// ---- what is typed ----------------------------------------------------------------------
+
+typedef struct conversation {
+    mh_chat_message *messages; // contents are to be freed, but for the system message
+    size_t count;
+} conversation;
+
+static bool add_message(conversation *c, mh_chat_role role, char *text, size_t size)
+{
+    mh_chat_message *bigger = realloc(c->messages, (c->count + 1) * sizeof *bigger);
+    if (!bigger || !text) {
+        c->messages = bigger ? bigger : c->messages;
+        free(text);
+        complain("out of memory for the conversation");
+        return false;
+    }
+    c->messages = bigger;
+    c->messages[c->count++] = (mh_chat_message){role, {text, size}};
+    return true;
+}
+
+static void free_conversation(conversation *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free((char *)c->messages[i].content.bytes);
+    free(c->messages);
+}
+
+// Continues a prompt while it is printed; its text is in *answer, to be freed, if that is wanted.
+static int answer_prompt(const generate *g, mh_text prompt, bool special, char **answer,
+                         size_t *size)
+{
+    const text_arguments *a = &g->arguments;
+    mh_generate_options o = g->options;
+    ordered_text printed;
+    mh_generations *made;
+    int code = ordered_text_open(g, 1, &printed);
+    if (code != EXIT_DONE)
+        return code;
+    printed.keeps = answer != NULL;
+    o.on_token = ordered_text_add;
+    o.user = &printed;
+    o.add_special_tokens = special;
+    mh_status status = mh_generate_texts(a->context, a->model, &o, &prompt, 1, &made);
+    if (status)
+        code = complain_texts(a, status);
+    const int closed = ordered_text_close(&printed, status == MH_OK);
+    if (answer) {
+        *answer = printed.kept ? printed.kept : calloc(1, 1);
+        *size = printed.kept_size;
+    } else {
+        free(printed.kept);
+    }
+    mh_generations_free(made);
+    return code != EXIT_DONE ? code : closed;
+}
+
+static int answer_message(const generate *g, conversation *c)
+{
+    mh_buffer text = {0};
+    char *answer = NULL;
+    size_t size = 0;
+    int code = render(g, c->messages, c->count, &text);
+    if (code == EXIT_DONE)
+        code = answer_prompt(g, (mh_text){text.data, text.size}, false, &answer, &size);
+    mh_buffer_free(g->arguments.context, &text);
+    if (code != EXIT_DONE) {
+        free(answer);
+        return code;
+    }
+    return add_message(c, MH_CHAT_ASSISTANT, answer, size) ? EXIT_DONE : EXIT_MEMORY;
+}
+
+// One line from the terminal, in *line of *size bytes; false at the end.
+static bool read_prompt_line(char **line, size_t *capacity, size_t *size)
+{
+    if (isatty(STDERR_FILENO) && !is_quiet())
+        fputs("> ", stderr);
+    const ssize_t got = getline(line, capacity, stdin);
+    if (got < 0)
+        return false;
+    *size = (size_t)got;
+    if (*size && (*line)[*size - 1] == '\n')
+        --*size;
+    return true;
+}
+
+static int take_line(const generate *g, conversation *c, size_t number, mh_text line)
+{
+    int code = check_line("standard input", number, line);
+    if (code != EXIT_DONE || line.size == 0)
+        return code;
+    if (!g->chat)
+        return answer_prompt(g, line, true, NULL, NULL);
+    if (!add_message(c, MH_CHAT_USER, strndup(line.bytes, line.size), line.size))
+        return EXIT_MEMORY;
+    return answer_message(g, c);
+}
+
+int run_prompts(const generate *g)
+{
+    conversation c = {0};
+    char *line = NULL;
+    size_t capacity = 0, size, number = 0;
+    int code = EXIT_DONE;
+    if (g->system && !add_message(&c, MH_CHAT_SYSTEM, strdup(g->system), strlen(g->system)))
+        code = EXIT_MEMORY;
+    if (code == EXIT_DONE)
+        note("type %s, Ctrl-D ends", g->chat ? "a message" : "the beginning of a text");
+    while (code == EXIT_DONE && read_prompt_line(&line, &capacity, &size))
+        code = take_line(g, &c, ++number, (mh_text){line, size});
+    free(line);
+    free_conversation(&c);
+    return code;
+}

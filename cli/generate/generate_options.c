@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+// The options of `multihead generate`.
+#include "generate_parts.h"
+#include "messages.h"
+#include "view/view_files.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_MAX_TOKENS = 'n',
+    KEY_TEMPERATURE = 0x100,
+    KEY_TOP_K,
+    KEY_TOP_P,
+    KEY_MIN_P,
+    KEY_PENALTY,
+    KEY_SEED,
+    KEY_STOP,
+    KEY_BEAM,
+    KEY_BATCH,
+    KEY_DEFAULTS,
+    KEY_ECHO,
+    KEY_TOP_LOGPROBS,
+    KEY_CHAT,
+    KEY_SYSTEM,
+    KEY_TEMPLATE,
+    KEY_OFF,
+    KEY_SHOW,
+    KEY_PAGE,
+    KEY_TRACE_OUT,
+    KEY_LAYER,
+    KEY_HEAD,
+};
+
+static const struct argp_option option_table[] = {
+    {NULL, 0, NULL, 0, "How tokens are chosen", 1},
+    {"max-tokens", KEY_MAX_TOKENS, "N", 0, "generate at most N tokens. Default: 128", 0},
+    ALIAS("max-new-tokens"),
+    {"temperature", KEY_TEMPERATURE, "X", 0,
+     "sample from softmax(logits / X). Default: 0, always the likeliest token", 0},
+    {"top-k", KEY_TOP_K, "N", 0, "sample among the N likeliest tokens. Default: all", 0},
+    {"top-p", KEY_TOP_P, "X", 0,
+     "sample among the fewest likeliest tokens whose probabilities reach X. Default: 1, all", 0},
+    {"min-p", KEY_MIN_P, "X", 0,
+     "sample among tokens with at least X times the highest probability. Default: 0, all", 0},
+    {"repetition-penalty", KEY_PENALTY, "X", 0,
+     "divide positive logits of tokens that have occurred by X, multiply negative ones. Default: 1",
+     0},
+    {"seed", KEY_SEED, "N", 0, "of the samples: the same seed gives the same text. Default: 0", 0},
+    {"beam", KEY_BEAM, "N", 0, "beam search with N hypotheses. Default: 1, none", 0},
+    ALIAS("num-beams"),
+    {"stop", KEY_STOP, "TEXT", 0, "end before this text; may be given several times", 0},
+    {"model-defaults", KEY_DEFAULTS, NULL, 0,
+     "take sampling, beam and length from the model's generation_config.json where no option says "
+     "otherwise; 'multihead info -m MODEL' shows them",
+     0},
+    {"batch", KEY_BATCH, "N", 0,
+     "texts that are continued at a time; results do not depend on it. Default: 16", 0},
+    {NULL, 0, NULL, 0, "Conversations", 2},
+    {"chat", KEY_CHAT, NULL, 0,
+     "a text is a message to the assistant, written with the model's chat template", 0},
+    {"system", KEY_SYSTEM, "TEXT", 0, "system message. Default: the template's own, if any", 0},
+    {"template", KEY_TEMPLATE, "NAME", 0,
+     "chatml, llama3, gemma, mistral or zephyr, for a model without a template, or with one that "
+     "is not known",
+     0},
+    {NULL, 0, NULL, 0, "What to print", 3},
+    {"echo", KEY_ECHO, NULL, 0, "the prompt before its continuation", 0},
+    {"top-logprobs", KEY_TOP_LOGPROBS, "N", 0,
+     "with --json: the N likeliest tokens of each step, too", 0},
+    {NULL, 0, NULL, 0, "Attention, in one pass over prompt and continuation", 4},
+    {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads after the texts", 0},
+    {"attention", KEY_PAGE, "FILE", 0,
+     "write one HTML page with every view of every head; for one text", 0},
+    {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace, for 'multihead view'; for one text", 0},
+    {"layer", KEY_LAYER, "N", 0, "from 0. Default: the last in heatmaps, an overview in the page",
+     0},
+    {"head", KEY_HEAD, "N", 0, "from 0. Default: all", 0},
+    {"disable-head", KEY_OFF, "L:H", 0,
+     "switch a head off, layer and head from 0; L is all heads of a layer; may be given several "
+     "times",
+     0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static double parse_in(struct argp_state *state, const char *option, const char *text, double low,
+                       bool low_allowed, double high, const char *expected)
+{
+    const double x = parse_number(state, option, text);
+    if (!(x > low || (low_allowed && x == low)) || !(x <= high))
+        argp_error(state, "%s: found '%s', expected %s", option, text, expected);
+    return x;
+}
+
+static void add_stop(struct argp_state *state, generate *g, const char *text)
+{
+    if (!*text)
+        argp_error(state, "--stop: found an empty text");
+    if (mh_utf8_valid(text, strlen(text)) < strlen(text))
+        argp_error(state, "--stop: the text is not valid UTF-8");
+    mh_text *stops = realloc(g->stops, (g->stop_count + 1) * sizeof *stops);
+    if (!stops) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
+    g->stops = stops;
+    g->stops[g->stop_count++] = (mh_text){text, strlen(text)};
+}
+
+// ---- what does not go together ----------------------------------------------------------
+
+static void check_sampling_options(struct argp_state *state, const generate *g)
+{
+    static const struct {
+        unsigned given;
+        const char *option;
+    } filters[] = {{GIVEN_TOP_K, "--top-k"}, {GIVEN_TOP_P, "--top-p"}, {GIVEN_MIN_P, "--min-p"}};
+    const bool samples = g->options.temperature > 0 || g->model_defaults;
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (g->given & filters[i].given && !samples)
+            argp_error(state, "%s is for sampling, expected --temperature above 0, too",
+                       filters[i].option);
+    if (g->options.beam > 1 && g->options.temperature > 0)
+        argp_error(state, "--beam and --temperature: expected one of them, beam search does not "
+                          "sample");
+}
+
+static void check_chat_options(struct argp_state *state, const generate *g)
+{
+    static const char *const names[] = {"chatml", "llama3", "gemma", "mistral", "zephyr"};
+    bool known = !g->template;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !known; i++)
+        known = strcmp(names[i], g->template) == 0;
+    if ((g->system || g->template) && !g->chat)
+        argp_error(state, "%s is for --chat, which is missing",
+                   g->system ? "--system" : "--template");
+    if (!known)
+        argp_error(state,
+                   "--template: found '%s', expected chatml, llama3, gemma, mistral or zephyr",
+                   g->template);
+    if (g->system && mh_utf8_valid(g->system, strlen(g->system)) < strlen(g->system))
+        argp_error(state, "--system: the text is not valid UTF-8");
+}
+
+static void check_output_options(struct argp_state *state, const generate *g)
+{
+    const text_arguments *a = &g->arguments;
+    const output files[] = {g->page, g->trace};
+    if (g->options.top_logprobs && !a->json)
+        argp_error(state, "--top-logprobs is for --json, which is missing");
+    if (g->echo && a->json)
+        argp_error(state, "--echo cannot be combined with --json, which has the prompt");
+    if (g->shows_attention && a->json)
+        argp_error(state, "--show-attention cannot be combined with --json");
+    if ((g->view.layer >= 0 || g->view.head >= 0) && !g->shows_attention && !g->page.path)
+        argp_error(state, "--layer and --head are for --show-attention or --attention");
+    if ((g->page.path || g->trace.path) && a->count != 1)
+        argp_error(state, "%s: found %zu texts on the command line, expected one",
+                   g->page.path ? "--attention" : "--trace-out", a->count);
+    view_files_check(state, &g->page);
+    outputs_check(state, files, 2, "the text");
+}
+
+// ---- the table's parser -----------------------------------------------------------------
+
+static bool parse_choosing(int key, char *argument, struct argp_state *state, generate *g)
+{
+    mh_generate_options *o = &g->options;
+    switch (key) {
+    case KEY_MAX_TOKENS:
+        o->max_tokens = (size_t)parse_integer(state, "--max-tokens", argument, 1, INT32_MAX);
+        g->given |= GIVEN_TOKENS;
+        return true;
+    case KEY_TEMPERATURE:
+        o->temperature = parse_in(state, "--temperature", argument, 0, true, 1e6, "0 to 1000000");
+        g->given |= GIVEN_TEMPERATURE;
+        return true;
+    case KEY_TOP_K:
+        o->top_k = (size_t)parse_integer(state, "--top-k", argument, 1, INT32_MAX);
+        g->given |= GIVEN_TOP_K;
+        return true;
+    case KEY_TOP_P:
+        o->top_p = parse_in(state, "--top-p", argument, 0, false, 1, "more than 0, up to 1");
+        g->given |= GIVEN_TOP_P;
+        return true;
+    case KEY_MIN_P:
+        o->min_p = parse_in(state, "--min-p", argument, 0, true, 1, "0 to 1");
+        g->given |= GIVEN_MIN_P;
+        return true;
+    case KEY_PENALTY:
+        o->repetition_penalty = parse_in(state, "--repetition-penalty", argument, 0, false, 1e6,
+                                         "more than 0, up to 1000000");
+        g->given |= GIVEN_PENALTY;
+        return true;
+    case KEY_BEAM:
+        o->beam = (size_t)parse_integer(state, "--beam", argument, 1, 1024);
+        g->given |= GIVEN_BEAM;
+        return true;
+    case KEY_SEED:
+        o->seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
+        return true;
+    case KEY_BATCH:
+        o->batch = (size_t)parse_integer(state, "--batch", argument, 1, 65536);
+        return true;
+    case KEY_STOP:
+        add_stop(state, g, argument);
+        return true;
+    case KEY_DEFAULTS:
+        g->model_defaults = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static error_t parse_showing(int key, char *argument, struct argp_state *state, generate *g)
+{
+    switch (key) {
+    case KEY_CHAT:
+        g->chat = true;
+        return 0;
+    case KEY_SYSTEM:
+        g->system = argument;
+        return 0;
+    case KEY_TEMPLATE:
+        g->template = argument;
+        return 0;
+    case KEY_ECHO:
+        g->echo = true;
+        return 0;
+    case KEY_TOP_LOGPROBS:
+        g->options.top_logprobs = (size_t)parse_integer(state, "--top-logprobs", argument, 1, 1024);
+        return 0;
+    case KEY_OFF:
+        off_add(state, &g->off, argument);
+        return 0;
+    case KEY_SHOW:
+        g->shows_attention = true;
+        return 0;
+    case KEY_PAGE:
+        g->page.path = output_path(argument);
+        return 0;
+    case KEY_TRACE_OUT:
+        g->trace.path = output_path(argument);
+        return 0;
+    case KEY_LAYER:
+        g->view.layer = (ptrdiff_t)parse_integer(state, "--layer", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_HEAD:
+        g->view.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t generate_parse_option(int key, char *argument, struct argp_state *state)
+{
+    generate *g = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &g->arguments;
+        return 0;
+    case ARGP_KEY_END:
+        check_sampling_options(state, g);
+        check_chat_options(state, g);
+        check_output_options(state, g);
+        return 0;
+    default:
+        return parse_choosing(key, argument, state, g) ? 0 : parse_showing(key, argument, state, g);
+    }
+}
+
+static const struct argp_child children[] = {{&whole_text_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+const struct argp generate_argp = {
+    .options = option_table,
+    .parser = generate_parse_option,
+    .children = children,
+    .args_doc = "-m MODEL [TEXT...] [OPTION...]",
+    .doc = "Continues texts with a causal language model. The continuation appears as it is "
+           "generated, and ends with the model's end-of-text token, before a --stop text, or after "
+           "--max-tokens. Without texts, on a terminal, there is a prompt to type at; with --chat "
+           "that is a conversation.\v"
+           "Examples:\n"
+           "  multihead generate -m SmolLM2-135M \"Gravity is\"\n"
+           "  multihead generate -m SmolLM2-135M -n 40 --temperature 0.8 --top-p 0.95 --seed 7 "
+           "\"Once upon a time\"\n"
+           "  multihead generate -m SmolLM2-135M-Instruct --chat \"What is the capital of "
+           "France?\"\n"
+           "  multihead generate -m gpt2 --json --top-logprobs 3 <prompts.txt\n",
+};
+
+// ---- the model's own --------------------------------------------------------------------
+
+static void set_default(const generate *g, unsigned given, double found, double *to)
+{
+    if (!(g->given & given) && found > 0)
+        *to = found;
+}
+
+void use_model_defaults(generate *g)
+{
+    enum { USUAL_TOP_K = 50 }; // of transformers, where the file has none
+    const mh_generation_defaults *d = mh_model_generation_defaults(g->arguments.model);
+    mh_generate_options *o = &g->options;
+    if (d->sample && !(g->given & GIVEN_TEMPERATURE))
+        o->temperature = d->temperature > 0 ? d->temperature : 1;
+    if (o->temperature > 0 && !(g->given & GIVEN_TOP_K))
+        o->top_k = d->top_k ? d->top_k : USUAL_TOP_K;
+    set_default(g, GIVEN_TOP_P, d->top_p, &o->top_p);
+    set_default(g, GIVEN_MIN_P, d->min_p, &o->min_p);
+    set_default(g, GIVEN_PENALTY, d->repetition_penalty, &o->repetition_penalty);
+    set_default(g, 0, d->length_penalty, &o->length_penalty);
+    if (!(g->given & GIVEN_BEAM) && d->beam)
+        o->beam = d->beam;
+    if (g->given & GIVEN_TOKENS)
+        return;
+    if (d->max_new_tokens) {
+        o->max_tokens = d->max_new_tokens < INT32_MAX ? d->max_new_tokens : INT32_MAX;
+    } else if (d->max_length) {
+        o->max_tokens = INT32_MAX;
+        o->max_length = d->max_length;
+    }
+}
