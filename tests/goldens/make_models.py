@@ -12,10 +12,9 @@ expected.safetensors: inputs and results of the same parameters in float64, stor
     out.attention.I (B, H, T, S)     softmax weights of layer I
     out.encoder.hidden.I ... out.cross.I     in place of these for encoder-decoder models
     out.logits, out.pooled
-    greedy.ids (B, N)           the likeliest tokens, one after the other, of encoder-decoder models   I64
+    greedy.ids (B, N)           the likeliest tokens, one after the other; of decoders, those after the input   I64
     loss.logits, loss.hidden, loss.pooled    weights w of the loss, sum(w * output); 0 at padding
     grad.NAME       its gradient with respect to the tensor NAME of model.safetensors
-    out.greedy (B, GREEDY)   the likeliest token after each sequence, and after these; decoders, I64
 
 Rows of padding are 0 in all of them. Encoders are padded on the right, decoders on the left, with
 position_ids that start at 0 at the first token. A model at default initialisation has scores near 0
@@ -262,7 +261,7 @@ def rms(values):
     return values.double().pow(2).mean().sqrt().item()
 
 
-def greedy_target(net, inputs, steps=10):
+def greedy(net, inputs, steps=10):
     """The likeliest tokens (B, steps) after the decoder's start token, and the smallest lead of one over the next."""
     ids, lead = inputs["decoder_input_ids"][:, :1], math.inf
     for _ in range(steps):
@@ -316,7 +315,7 @@ def sabotage(model, state, inputs, expected):
     return found
 
 
-def greedy(net, inputs):
+def continuation(net, inputs):
     """The likeliest continuation of each sequence by itself; ties within f32's error are refused."""
     rows = []
     for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"]):
@@ -383,9 +382,9 @@ def make(name, model):
     tensors |= {k: w for k, (w, _) in weights.items()}
     tensors |= {k: v.float() for k, v in expected.items()}
     if model["kind"] == "both":
-        tensors["greedy.ids"] = greedy_target(double, inputs)
+        tensors["greedy.ids"] = greedy(double, inputs)
     if model["kind"] == "decoder":
-        tensors["out.greedy"] = greedy(double, inputs)
+        tensors["greedy.ids"] = continuation(double, inputs)
     metadata = {"family": single.config.model_type, "class": model["cls"], "scores": " ".join(f"{s:.3g}" for s in scores)}
     metadata |= {f"sabotage.{k}": f"{v:.3e}" for k, v in moved.items()}
     metadata |= {f"error.{k}": f"{e['max']:.3e} {e['rms']:.3e} {e['size']:.3e}" for k, e in errors.items()}
