@@ -9,6 +9,7 @@
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
+#   make compare-models        ... ONNX Runtime, OpenVINO and sentence-transformers running MiniLM
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make install     PREFIX=/usr/local DESTDIR=
@@ -66,6 +67,10 @@ compare-training compare-translating: build
 	@sh tools/build.sh $(BUILD) $(JOBS) turns
 	@sh bench/compare.sh $(@:compare-%=%) --build $(BUILD) $(OPTIONS)
 
+compare-models: build
+	@model=$$(python3 tools/fetch_models.py minilm) && \
+	    sh bench/compare.sh models --build $(BUILD) --model "$$model" $(OPTIONS)
+
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
@@ -93,4 +98,4 @@ clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        prove-minilm prove-tokenizers install uninstall check-neon format setup-dev clean
+        compare-models prove-minilm prove-tokenizers install uninstall check-neon format setup-dev clean

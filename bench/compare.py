@@ -13,9 +13,7 @@ import json
 import math
 import os
 import platform
-import resource
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +27,7 @@ import compare_operations
 import multihead_ctypes as mh
 from compare_operations import DTYPES, OURS, Case, Unsupported, onnxruntime
 from compare_run import cpu_model, say, tame_onednn, thread_counts, write_whole
+from compare_timing import FULL, QUICK, interleave, time_calls
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = {**compare_operations.OPERATIONS, **compare_modules.MODULES}
@@ -42,69 +41,7 @@ class Job(NamedTuple):
     threads: int
 
 
-class Effort(NamedTuple):
-    """How much is measured; seconds."""
-    rounds: int
-    turn: float        # how long a contender's turn takes at least
-    repetition: float  # calls shorter than this are timed several at once
-    pause: float       # before a turn: the previous contender's threads stop spinning
-
-
-FULL = Effort(5, 0.1, 0.005, 0.02)
-QUICK = Effort(3, 0.03, 0.002, 0.01)
-LONG = 10.0  # seconds; what a first call has to set up is little beside that
-
-
 # ---- measuring -------------------------------------------------------------------------------
-
-def preemptions():
-    """How often the system took a CPU away from a thread of ours, so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-class Timing(NamedTuple):
-    """A call's mean time over a few calls; disturbed if they did not have their CPUs alone."""
-    seconds: float
-    disturbed: bool
-
-
-def time_calls(run, count=1):
-    """The Timing of `count` calls in a row."""
-    before, start = preemptions(), time.perf_counter()
-    for _ in range(count):
-        run()
-    seconds = (time.perf_counter() - start) / count
-    return Timing(seconds, preemptions() > before)
-
-
-def take_turn(run, guess, effort):
-    """The best Timing of a call in one turn; `guess` is the best one so far."""
-    time.sleep(effort.pause)
-    if guess.seconds < effort.turn:
-        run()  # caches, threads that slept
-    best, end, first = guess, time.perf_counter() + effort.turn, True
-    while first or time.perf_counter() < end:
-        best = min(best, time_calls(run, 1 + int(effort.repetition / best.seconds)))
-        first = False
-    return best
-
-
-def interleave(calls, best, effort):
-    """The best Timing of each call, over rounds in which all take their turns; `best` so far.
-
-    A short call that never had its CPUs alone gets some more rounds; one that takes so long that
-    its first time is good enough gets none."""
-    start, enough = time.perf_counter(), 2 * effort.rounds * effort.turn * len(calls)
-    for turn in range(3 * effort.rounds):
-        hope = any(t.disturbed and t.seconds < effort.turn for t in best.values())
-        late = turn >= effort.rounds or time.perf_counter() - start > enough
-        if turn > 0 and late and not hope:
-            break
-        for name, run in calls.items():
-            if best[name].seconds < LONG:
-                best[name] = take_turn(run, best[name], effort)
-    return best
-
 
 def prepare(job, x, context, library):
     """The contenders that can do the job: (name, way or None) -> (call, results)."""

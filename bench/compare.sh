@@ -2,15 +2,23 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training` or `translating`, the others go to compare_training.py or compare_translating.py.
+# `training`, `translating` or `models`, the others go to compare_training.py, ... The peers of
+# `models` have an environment of their own, bench/venv-models, as they bring many packages.
 set -eu
 
 here=$(dirname "$0")
 venv=$here/venv
 script=compare.py
+packages="threadpoolctl onnx onnxruntime ctranslate2 tokenizers safetensors"
 case ${1-} in
 training | translating)
     script=compare_$1.py
+    shift
+    ;;
+models)
+    script=compare_$1.py
+    venv=$here/venv-models
+    packages="onnx onnxscript onnxruntime openvino sentence-transformers"
     shift
     ;;
 esac
@@ -26,22 +34,22 @@ if [ ! -x "$venv/bin/pip" ]; then
 fi
 
 # Looked for without the network and without importing them.
-"$venv/bin/python" - <<'PYTHON' || {
+"$venv/bin/python" - numpy $packages <<'PYTHON' || {
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
 try:
-    for name in ("numpy", "onnx", "onnxruntime", "threadpoolctl", "ctranslate2", "tokenizers",
-                 "safetensors"):
+    for name in sys.argv[1:]:
         version(name)
     found = version("torch").split("+")[0] == "2.13.0"
 except PackageNotFoundError:
     found = False
 sys.exit(not found)
 PYTHON
-    echo "compare: installing PyTorch, ONNX Runtime and CTranslate2 into $venv" >&2
-    "$venv/bin/pip" install --quiet --disable-pip-version-check \
-        torch==2.13.0 numpy threadpoolctl onnx onnxruntime ctranslate2 tokenizers safetensors >&2
+    echo "compare: installing PyTorch, $packages into $venv" >&2
+    "$venv/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 >&2
+    # shellcheck disable=SC2086 # a list of words
+    "$venv/bin/pip" install --quiet --disable-pip-version-check numpy $packages >&2
 }
 
 # PyTorch allocates its results. Its makers advise an allocator that keeps memory instead of
