@@ -25,9 +25,9 @@ MH_API MH_MUST_CHECK mh_status mh_matmul(mh_context *context, const mh_tensor *a
 typedef struct mh_packed_matrix mh_packed_matrix;
 
 // Returns a new packed copy of b (K, N), for products in this precision; MH_PRECISION_WEIGHTS or
-// _AUTO: bf16 if b is bf16, else f32. f32 weights packed for bf16 take half the memory where the
-// level has native bf16 products. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype),
-// MH_ERROR_MEMORY.
+// _AUTO: bf16 if b is bf16, else f32. A bf16 b takes half the memory of an f32 one, at every level;
+// an f32 b packed for bf16 does where the level has native bf16 products. Errors:
+// MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (dtype), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_matrix_pack(mh_context *context, mh_precision precision,
                                               const mh_tensor *b, mh_packed_matrix **packed);
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
@@ -100,8 +100,8 @@ typedef struct mh_limits {
     size_t struct_size; // sizeof(mh_limits)
     double fma_gflops;  // f32 FMAs from registers, all threads
     double bf16_gflops; // bf16 FMAs as in the matrix product, all threads
-    double read_gbps;   // read bandwidth of a buffer of `footprint` bytes, all threads; 0 if
-                        // footprint is 0
+    double read_gbps;   // read bandwidth of a buffer of `footprint` bytes, all threads, by the
+                        // fastest of several ways; 0 if footprint is 0
     size_t footprint;
 } mh_limits;
 

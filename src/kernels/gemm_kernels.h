@@ -6,7 +6,7 @@
 #include "kernels/kernel_types.h"
 
 // The most rows of a GEMV.
-enum { MH_GEMV_ROWS = 3 };
+enum { MH_GEMV_ROWS = 4 };
 
 // What a gemm prefetches: mh_gemm.prefetch_bytes * k bytes of the next panel into the L2, so that
 // successive row blocks bring all of it; and the part of C that the sums go to.
@@ -29,6 +29,7 @@ typedef struct mh_gemm_args {
     ptrdiff_t ldc;
     bool accumulate;                  // C += A B
     mh_row_type b_type;               // of an unpacked B; other than f32 for gemv and gemm_stream
+    bool from_memory;                 // gemv: B is too large for a cache, rows are prefetched
     const mh_gemm_prefetch *prefetch; // gemm: what is needed next, or NULL
 } mh_gemm_args;
 

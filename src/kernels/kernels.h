@@ -26,6 +26,10 @@ typedef struct mh_peak_kernels {
     // bf16 products summed in f32, on the unit that the bf16 GEMM uses: fma itself at levels that
     // widen to f32.
     double (*bf16)(size_t iterations, float *sink);
+
+    // The sum of n floats in memory, each cache line read once: in `streams` parts side by side,
+    // with prefetch `ahead` bytes ahead in each (0: none). Which is fastest depends on the machine.
+    float (*read)(size_t n, const float *x, size_t streams, size_t ahead);
 } mh_peak_kernels;
 
 typedef struct mh_kernels {

@@ -122,6 +122,8 @@ check_result check_limits(const check_run *run)
         for (size_t j = 0; j < n; j++)
             sum += (double)x[j];
         result.ok &= run->kernels->rowwise.sum(n, x) == (float)sum; // small integers: exact
+        for (size_t streams = 1; streams <= 8; streams *= 2)
+            result.ok &= run->kernels->peak.read(n, x, streams, streams % 4 * 1024) == (float)sum;
         check_release();
     }
     if (run->bench) {

@@ -79,7 +79,8 @@ static void check_gemv_unpacked(const mh_kernels *kernels, mh_row_type type, siz
                                       .ldb = (ptrdiff_t)b.ld,
                                       .c = found,
                                       .ldc = (ptrdiff_t)n,
-                                      .accumulate = accumulate});
+                                      .accumulate = accumulate,
+                                      .from_memory = k % 2 == 0});
     result->ok &= equal_rows(m, n, found, n, expected, b.columns);
     check_release();
 }

@@ -40,6 +40,19 @@ static inline vf vf_load_bf16(const uint16_t *p)
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
+// Even and odd elements of 2 VL; and the inverse for f32.
+static inline void vf_load_bf16_pair(const uint16_t *p, vf pair[2])
+{
+    const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    pair[0] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    pair[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xFFFF0000)));
+}
+static inline void vf_store_pair(float *p, vf even, vf odd)
+{
+    const __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(p, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(p + VL, _mm256_permute2f128_ps(low, high, 0x31));
+}
 static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));

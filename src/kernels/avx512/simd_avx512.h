@@ -29,6 +29,20 @@ static inline vf vf_load_bf16(const uint16_t *p)
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
+// Even and odd elements of 2 VL; and the inverse for f32.
+static inline void vf_load_bf16_pair(const uint16_t *p, vf pair[2])
+{
+    const __m512i both = _mm512_loadu_si512(p);
+    pair[0] = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    pair[1] = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xFFFF0000)));
+}
+static inline void vf_store_pair(float *p, vf even, vf odd)
+{
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    _mm512_storeu_ps(p, _mm512_permutex2var_ps(even, first, odd));
+    _mm512_storeu_ps(p + VL, _mm512_permutex2var_ps(even, second, odd));
+}
 static inline vf vf_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));

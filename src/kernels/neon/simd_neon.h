@@ -36,6 +36,17 @@ static inline vf vf_load_bf16(const uint16_t *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
+// Even and odd elements of 2 VL; and the inverse for f32.
+static inline void vf_load_bf16_pair(const uint16_t *p, vf pair[2])
+{
+    const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
+    pair[0] = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
+    pair[1] = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xFFFF0000u)));
+}
+static inline void vf_store_pair(float *p, vf even, vf odd)
+{
+    vst2q_f32(p, (float32x4x2_t){{even, odd}});
+}
 static inline vf vf_load_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));

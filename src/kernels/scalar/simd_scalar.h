@@ -24,6 +24,17 @@ static inline void vf_store_n(float *p, size_t n, vf v)
         *p = v;
 }
 static inline vf vf_load_bf16(const uint16_t *p) { return mh_bf16_to_float(*p); }
+// Even and odd elements of 2 VL; and the inverse for f32.
+static inline void vf_load_bf16_pair(const uint16_t *p, vf pair[2])
+{
+    pair[0] = mh_bf16_to_float(p[0]);
+    pair[1] = mh_bf16_to_float(p[1]);
+}
+static inline void vf_store_pair(float *p, vf even, vf odd)
+{
+    p[0] = even;
+    p[1] = odd;
+}
 static inline vf vf_load_f16(const uint16_t *p) { return mh_f16_to_float(*p); }
 static inline void vf_store_f16(uint16_t *p, vf v) { *p = mh_float_to_f16(v); }
 

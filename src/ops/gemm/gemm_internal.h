@@ -36,7 +36,8 @@ struct mh_packed_matrix {
     const char *isa; // the level whose GEMM it was packed for
     bool bf16;       // and the precision
     size_t K, N;
-    char *panels; // (ceil(N / 64), K rounded up, 64), the last one padded with 0
+    char *panels;     // (ceil(N / 64), K rounded up, 64), the last one padded with 0
+    mh_row_type type; // of rows of a panel where the GEMM does not pack B: f32, or bf16 if B is
 };
 
 // Workspace of a worker.
@@ -89,6 +90,19 @@ static inline size_t mh_panel_bytes(const mh_gemm *gemm, size_t K)
     return K < PTRDIFF_MAX / row ? mh_round_up(K, gemm->step) * row : SIZE_MAX;
 }
 
+// Whether b's panels are bf16 rows: a GEMM without a layout of its own widens them as it reads.
+static inline bool mh_packs_bf16_rows(const mh_gemm *gemm, const mh_tensor *b)
+{
+    return !gemm->pack_b && b->dtype == MH_BF16;
+}
+
+// Bytes of a panel of a packed matrix.
+static inline size_t mh_packed_panel_bytes(const mh_gemm *gemm, mh_row_type type, size_t K)
+{
+    const size_t bytes = mh_panel_bytes(gemm, K);
+    return bytes != SIZE_MAX && type == MH_ROW_BF16 ? bytes / 2 : bytes;
+}
+
 // Multiplies, with a, b or packed, c and options checked and set. Error: MH_ERROR_MEMORY.
 mh_status mh_gemm_run(mh_context *context, mh_gemm_job *job);
 
@@ -132,6 +146,7 @@ mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_
 // A panel of B, or a kc block of one.
 typedef struct mh_b_operand {
     const char *data;
+    mh_row_type type;
     size_t columns;
     const char *next; // prefetched part by part by its row blocks: the panel that replaces it, or
                       // data
@@ -155,7 +170,15 @@ size_t mh_gemm_at_once(const mh_gemm_job *job);
 mh_b_operand mh_gemm_find_panel(const mh_gemm_job *job, size_t panel, size_t k, size_t depth,
                                 const mh_gemm_scratch *scratch);
 
-// A task that packs panel number `panel` of job->b into job->packed_b.
+// A task that packs panel number `panel` of job->b into job->packed_b; and one that packs it as
+// bf16 rows.
 void mh_gemm_pack_panel(void *job, size_t panel, size_t worker);
+void mh_gemm_pack_panel_bf16(void *job, size_t panel, size_t worker);
+
+// Few rows times prepacked panels of plain rows, which are read once: limited by memory.
+static inline bool mh_gemm_streams(const mh_gemm_job *job)
+{
+    return job->packed && !job->gemm->pack_b && job->a.shape[0] <= job->gemm->rows;
+}
 
 #endif

@@ -111,6 +111,22 @@ void mh_gemm_pack_panel(void *arg, size_t panel, size_t worker)
                       to + k * MH_PANEL * job->gemm->b_size);
 }
 
+// Values come from bf16, so nothing is rounded.
+void mh_gemm_pack_panel_bf16(void *arg, size_t panel, size_t worker)
+{
+    const mh_gemm_job *job = arg;
+    const mh_gemm_scratch *scratch = &job->scratch[worker];
+    const size_t K = job->b.shape[0];
+    uint16_t *to = (uint16_t *)(void *)(job->packed_b +
+                                        panel * mh_packed_panel_bytes(job->gemm, MH_ROW_BF16, K));
+    for (size_t k = 0; k < K; k += MH_GEMM_DEPTH) {
+        const size_t depth = mh_smaller(K - k, MH_GEMM_DEPTH);
+        pack_kc_block(job, panel, k, depth, scratch, scratch->transposed);
+        job->kernels->elementwise.narrow_bf16(depth * MH_PANEL, scratch->transposed,
+                                              to + k * MH_PANEL);
+    }
+}
+
 // With few rows of A, f32 rows of B are read in place, as packing them would be more work than the
 // product; whole panels only, as a product reads whole vectors.
 static bool takes_rows(const mh_gemm_job *job, size_t column)
@@ -130,22 +146,37 @@ size_t mh_gemm_at_once(const mh_gemm_job *job)
     return packed && gemm->rows * depth * gemm->a_size <= ROW_BLOCK_BYTES ? MH_GEMM_AT_ONCE : 1;
 }
 
+// A kc block of a prepacked panel of bf16 rows: as it is for few rows of A, else widened once.
+static mh_b_operand find_bf16_panel(const mh_gemm_job *job, size_t panel, size_t k, size_t depth,
+                                    const mh_gemm_scratch *scratch)
+{
+    const size_t bytes = mh_packed_panel_bytes(job->gemm, MH_ROW_BF16, job->a.shape[1]);
+    const char *rows = job->packed->panels + panel * bytes + k * MH_PANEL * sizeof(uint16_t);
+    if (mh_gemm_streams(job))
+        return (mh_b_operand){rows, MH_ROW_BF16, MH_PANEL, rows};
+    job->kernels->elementwise.widen_bf16(depth * MH_PANEL, (const uint16_t *)(const void *)rows,
+                                         scratch->panel);
+    return (mh_b_operand){scratch->panel, MH_ROW_F32, MH_PANEL, scratch->panel};
+}
+
 mh_b_operand mh_gemm_find_panel(const mh_gemm_job *job, size_t panel, size_t k, size_t depth,
                                 const mh_gemm_scratch *scratch)
 {
     const char *packed = job->packed ? job->packed->panels : job->packed_b;
     const size_t column = panel * MH_PANEL;
+    if (job->packed && job->packed->type == MH_ROW_BF16)
+        return find_bf16_panel(job, panel, k, depth, scratch);
     if (packed) {
         const size_t bytes = mh_panel_bytes(job->gemm, job->a.shape[1]);
         const size_t further = mh_gemm_at_once(job);
         packed += panel * bytes + k * MH_PANEL * job->gemm->b_size;
         const bool more = column + further * MH_PANEL < job->c.shape[1];
-        return (mh_b_operand){packed, MH_PANEL, packed + (more ? further * bytes : 0)};
+        return (mh_b_operand){packed, MH_ROW_F32, MH_PANEL, packed + (more ? further * bytes : 0)};
     }
     if (takes_rows(job, column)) {
         const char *rows = mh_element(&job->b, 2, (size_t[]){k, column});
-        return (mh_b_operand){rows, (size_t)job->b.stride[0], rows};
+        return (mh_b_operand){rows, MH_ROW_F32, (size_t)job->b.stride[0], rows};
     }
     pack_kc_block(job, panel, k, depth, scratch, scratch->panel);
-    return (mh_b_operand){scratch->panel, MH_PANEL, scratch->panel};
+    return (mh_b_operand){scratch->panel, MH_ROW_F32, MH_PANEL, scratch->panel};
 }

@@ -73,11 +73,12 @@ static void layout_staging(mh_gemm_job *job, mh_arena *arena)
 }
 
 // The matrix and its panels in one allocation.
-static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_gemm_job *job, char **panels)
+static mh_packed_matrix *layout_matrix(mh_arena *arena, const mh_gemm_job *job, mh_row_type type,
+                                       char **panels)
 {
     mh_packed_matrix *matrix = mh_arena_take(arena, 1, sizeof *matrix);
     *panels = mh_arena_take(arena, mh_panels_of(job->b.shape[1]),
-                            mh_panel_bytes(job->gemm, job->b.shape[0]));
+                            mh_packed_panel_bytes(job->gemm, type, job->b.shape[0]));
     return matrix;
 }
 
@@ -88,8 +89,10 @@ static mh_status matmul_pack(mh_context *context, const mh_tensor *b, bool bf16,
                        .gemm = choose_gemm(context, bf16),
                        .b = *b,
                        .workers = context->threads};
+    const bool rows = mh_packs_bf16_rows(job.gemm, b);
+    const mh_row_type type = rows ? MH_ROW_BF16 : MH_ROW_F32;
     mh_arena size = {0}, staging_size = {0};
-    layout_matrix(&size, &job, &job.packed_b);
+    layout_matrix(&size, &job, type, &job.packed_b);
     layout_staging(&job, &staging_size);
     if (size.overflow || staging_size.overflow)
         return mh_fail(context, MH_ERROR_MEMORY, "b: its packed size does not fit in memory");
@@ -101,10 +104,17 @@ static mh_status matmul_pack(mh_context *context, const mh_tensor *b, bool bf16,
     mh_arena arena = {.base = staging, .size = staging_size.used};
     layout_staging(&job, &arena);
     arena = (mh_arena){.base = memory, .size = size.used};
-    mh_packed_matrix *matrix = layout_matrix(&arena, &job, &job.packed_b);
-    *matrix = (mh_packed_matrix){context->allocator, size.used,   context->isa, bf16,
-                                 b->shape[0],        b->shape[1], job.packed_b};
-    mh_parallel_for(context, mh_panels_of(matrix->N), mh_gemm_pack_panel, &job);
+    mh_packed_matrix *matrix = layout_matrix(&arena, &job, type, &job.packed_b);
+    *matrix = (mh_packed_matrix){.allocator = context->allocator,
+                                 .bytes = size.used,
+                                 .isa = context->isa,
+                                 .bf16 = bf16,
+                                 .K = b->shape[0],
+                                 .N = b->shape[1],
+                                 .panels = job.packed_b,
+                                 .type = type};
+    mh_parallel_for(context, mh_panels_of(matrix->N),
+                    rows ? mh_gemm_pack_panel_bf16 : mh_gemm_pack_panel, &job);
     *packed = matrix;
     return MH_OK;
 }
