@@ -31,10 +31,10 @@ static void beam_layout(mh_beam *b, mh_arena *arena)
 }
 
 bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most, double penalty,
-                    int32_t end, mh_beam *beam)
+                    const mh_search_rules *rules, mh_beam *beam)
 {
     *beam = (mh_beam){
-        .width = width, .keep = keep, .most = most, .penalty = penalty, .end = end, .live = 1};
+        .width = width, .keep = keep, .most = most, .penalty = penalty, .rules = rules, .live = 1};
     mh_arena arena = {0};
     beam_layout(beam, &arena);
     beam->size = arena.used;
@@ -92,9 +92,13 @@ static bool is_done(const mh_beam *b)
         return false;
     if (b->finished == b->width && b->width == 1) // greedy: the first </s> ends the search
         return true;
+    const double best = b->hypotheses[0].log_probability;
+    if (b->rules->transformers)
+        return b->finished == b->width &&
+               normalise(b, best, b->length) <= b->best[b->width - 1].score;
     const size_t tokens =
         b->finished == b->width ? mh_smaller(b->length + LOOKAHEAD, b->most) : b->most;
-    return normalise(b, b->hypotheses[0].log_probability, tokens) <= b->best[b->keep - 1].score;
+    return normalise(b, best, tokens) <= b->best[b->keep - 1].score;
 }
 
 // ---- one step -----------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ static size_t gather_options(mh_beam *b, const mh_candidates *c)
     const bool last = b->length + 1 == b->most;
     size_t count = 0;
     for (size_t i = 0; i < b->live; i++) {
-        add_option(b, &count, i, b->end, c->end[i]);
+        add_option(b, &count, i, b->rules->end, last && b->rules->certain_end ? 0 : c->end[i]);
         for (size_t j = i * b->width; j < (i + 1) * b->width && c->ids[j] >= 0 && !last; j++)
             add_option(b, &count, i, c->ids[j], c->log_probabilities[j]);
     }
@@ -143,7 +147,7 @@ void mh_beam_advance(mh_beam *b, const mh_candidates *candidates, size_t *parent
     size_t live = 0;
     for (size_t i = 0; i < count && live < b->width; i++) {
         const mh_beam_option *o = &b->options[i];
-        if (o->id != b->end) {
+        if (o->id != b->rules->end) {
             go_on(b, o, &b->next[live]);
             parents[live++] = o->parent;
         } else if (i < b->width) {

@@ -15,11 +15,15 @@
 //     with n = most, the longest translation allowed: no other result is possible;
 //     with n = length + 2, one more token and </s>, once `width` hypotheses are finished;
 //
-// and, with a width of 1, at the first </s>.
+// and, with a width of 1, at the first </s>. For published models the search ends as that of
+// Hugging Face's transformers does (early_stopping false): once `width` hypotheses are finished and
+// the best live one, at its present length, scores no better than the worst of them. They also may
+// say that
+// </s> is certain at the maximum length; its log-probability is then 0.
 #ifndef MH_MODEL_BEAM_H
 #define MH_MODEL_BEAM_H
 
-#include <multihead/translator.h>
+#include "model/translator_internal.h"
 
 // Candidates for the next token of each live hypothesis: the likeliest text tokens, best first, and
 // </s>.
@@ -41,7 +45,7 @@ typedef struct mh_beam {
     size_t width, keep;
     size_t most; // tokens, </s> included
     double penalty;
-    int32_t end;                      // the id of </s>
+    const mh_search_rules *rules;
     size_t length;                    // of all live hypotheses
     size_t live;                      // 0: done
     mh_hypothesis *hypotheses, *next; // (width): live ones, before and after the step
@@ -52,9 +56,9 @@ typedef struct mh_beam {
     size_t size;
 } mh_beam;
 
-// Starts with one empty hypothesis. False with a message if out of memory.
+// Starts with one empty hypothesis; the rules are borrowed. False with a message if out of memory.
 bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most, double penalty,
-                    int32_t end, mh_beam *beam);
+                    const mh_search_rules *rules, mh_beam *beam);
 void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is allowed
 
 // One step with the candidates of the live hypotheses. Afterwards live hypothesis i continues the

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { END = -1 }; // any of the end-of-text tokens, for mh_beam
+static const mh_search_rules any_end = {.end = -1}; // any of the end-of-text tokens, for mh_beam
 
 typedef struct beam_search {
     mh_generate_job *job;
@@ -277,7 +277,7 @@ static mh_status beam_search_start(mh_context *context, beam_search *s)
     arena = (mh_arena){.base = s->block, .size = s->size};
     beam_search_layout(s, &arena);
     memcpy(s->history, s->prompt->prompt, s->prompt->prompt_count * sizeof *s->history);
-    if (!mh_beam_create(context, s->width, 1, s->most + 1, o->length_penalty, END, &s->beam))
+    if (!mh_beam_create(context, s->width, 1, s->most + 1, o->length_penalty, &any_end, &s->beam))
         return MH_ERROR_MEMORY;
     return mh_token_decoder_create(context, s->job->model, o->cache_dtype, o->disabled_heads,
                                    &s->decoder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Joins segments to translations: decodes tokens, and concatenates the segments of a text.
 // Translation r of a text consists of translation r of its segments, or the last that they have.
+#include "base/compiler.h"
 #include "base/size_math.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
@@ -9,10 +10,10 @@
 
 typedef struct joiner {
     mh_context *context;
-    const mh_tokenizer *tokenizer;
+    const mh_translator *translator;
     mh_result_arena *store;
-    mh_buffer raw, repaired; // of a segment
-    mh_buffer text;          // of all
+    mh_buffer segment; // its text
+    mh_buffer text;    // of all
 } joiner;
 
 static size_t rank_of(const mh_segment *segment, size_t rank)
@@ -22,41 +23,18 @@ static size_t rank_of(const mh_segment *segment, size_t rank)
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// Maps token ends to the repaired text: each is the length of the repaired prefix up to it.
-static mh_status repaired_ends(joiner *j, size_t base, size_t *ends, size_t count)
-{
-    mh_buffer prefix = {0};
-    mh_status status = MH_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        status = mh_utf8_repair(j->context, j->raw.data, ends[i] - base, &prefix);
-        ends[i] = base + mh_smaller(prefix.size, j->repaired.size);
-    }
-    mh_buffer_free(j->context, &prefix);
-    return status;
-}
-
 // Appends a segment's text, and its token ends in the whole text.
 static mh_status translate_assemble_add_text(joiner *j, const mh_hypothesis *h, size_t *ends)
 {
     if (j->text.size > 0 && !mh_buffer_append(j->context, &j->text, " ", 1))
         return MH_ERROR_MEMORY;
-    const size_t base = j->text.size;
-    mh_status status = mh_tokenizer_decode(j->context, j->tokenizer, h->ids, h->count, &j->raw);
-    size_t end = base;
-    for (size_t i = 0; i < h->count && !status; i++) {
-        mh_text token;
-        mh_token_kind kind = MH_TOKEN_SPECIAL;
-        if (mh_tokenizer_token(j->tokenizer, h->ids[i], &token, &kind) && kind == MH_TOKEN_TEXT)
-            end += token.size;
-        ends[i] = end;
-    }
-    if (!status)
-        status = mh_utf8_repair(j->context, j->raw.data, j->raw.size, &j->repaired);
-    if (!status && mh_utf8_valid(j->raw.data, j->raw.size) != j->raw.size)
-        status = repaired_ends(j, base, ends, h->count);
-    if (!status && !mh_buffer_append(j->context, &j->text, j->repaired.data, j->repaired.size))
-        status = MH_ERROR_MEMORY;
-    return status;
+    MH_TRY(
+        mh_translator_detokenize(j->context, j->translator, h->ids, h->count, &j->segment, ends));
+    for (size_t i = 0; i < h->count; i++)
+        ends[i] += j->text.size;
+    return mh_buffer_append(j->context, &j->text, j->segment.data, j->segment.size)
+               ? MH_OK
+               : MH_ERROR_MEMORY;
 }
 
 // ---- all parts ----------------------------------------------------------------------------------
@@ -132,7 +110,7 @@ static mh_status join_text(joiner *j, const mh_segment *segments, size_t count, 
 mh_status mh_translate_assemble(mh_context *context, const mh_translator *translator,
                                 const mh_segment_list *segments, mh_translations *t)
 {
-    joiner j = {.context = context, .tokenizer = translator->tokenizer, .store = &t->store};
+    joiner j = {.context = context, .translator = translator, .store = &t->store};
     mh_status status = MH_OK;
     size_t first = 0;
     for (size_t i = 0; i < t->count && !status; i++) {
@@ -145,8 +123,7 @@ mh_status mh_translate_assemble(mh_context *context, const mh_translator *transl
                            &t->found[i]);
         first = end;
     }
-    mh_buffer_free(context, &j.raw);
-    mh_buffer_free(context, &j.repaired);
+    mh_buffer_free(context, &j.segment);
     mh_buffer_free(context, &j.text);
     return status;
 }

@@ -14,8 +14,8 @@ typedef struct pass {
     size_t count, rank;
     size_t T, S;
     size_t layers;            // layers averaged
-    int32_t *ids, *positions; // (T, count)
-    float *x, *y;             // (T, count, D)
+    int32_t *ids, *positions; // (count, T)
+    float *x, *y;             // (count, T, D)
     mh_tap *taps;             // (layers)
     float *weights;           // (layers, count, H, T, S)
 } pass;
@@ -37,18 +37,18 @@ static void translate_attention_layout(pass *p, mh_arena *arena)
     p->weights = mh_arena_take(arena, rows * p->S, p->layers * H * sizeof *p->weights);
 }
 
-// Token t is chosen where the decoder's input is token t - 1, <s> for the first.
+// Token t is chosen where the decoder's input is token t - 1, the start for the first.
 static void translate_attention_load(pass *p)
 {
-    for (size_t t = 0; t < p->T; t++)
-        for (size_t b = 0; b < p->count; b++) {
-            const mh_hypothesis *h = hypothesis(p, b);
-            const size_t at = t * p->count + b;
+    const mh_search_rules *rules = &p->t->rules;
+    for (size_t b = 0; b < p->count; b++) {
+        const mh_hypothesis *h = hypothesis(p, b);
+        for (size_t t = 0; t < p->T; t++) {
+            const size_t at = b * p->T + t;
             p->positions[at] = (int32_t)t;
-            p->ids[at] = mh_tokenizer_bos(p->t->tokenizer);
-            if (t > 0)
-                p->ids[at] = h && t < h->count ? h->ids[t - 1] : mh_tokenizer_pad(p->t->tokenizer);
+            p->ids[at] = t == 0 ? rules->start : h && t < h->count ? h->ids[t - 1] : rules->pad;
         }
+    }
     const size_t H = p->t->config.nhead, each = p->count * H * p->T * p->S;
     for (size_t i = 0; i < p->layers; i++)
         p->taps[i] = (mh_tap){
@@ -62,10 +62,10 @@ static mh_status decode(mh_context *context, const pass *p, const mh_memory *mem
 {
     const size_t rows = p->T * p->count, D = p->t->config.d_model;
     mh_tensor x = mh_tensor_2d(p->x, MH_F32, rows, D);
-    const mh_tensor tgt = mh_tensor_3d(p->x, MH_F32, p->T, p->count, D);
-    mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->T, p->count, D);
+    const mh_tensor tgt = mh_tensor_3d(p->x, MH_F32, p->count, p->T, D);
+    mh_tensor out = mh_tensor_3d(p->y, MH_F32, p->count, p->T, D);
     mh_decoding *decoding = NULL;
-    mh_status status = mh_translator_embed(context, p->t, p->ids, p->positions, &x, p->y);
+    mh_status status = p->t->run->embed(context, p->t, p->ids, p->positions, &x, p->y);
     if (!status)
         status = mh_decoding_create_packed(context, p->t->transformer, NULL, &memory->rows,
                                            memory->lengths, 1, &decoding); // a single step
@@ -77,16 +77,17 @@ static mh_status decode(mh_context *context, const pass *p, const mh_memory *mem
     return status;
 }
 
-// One row: the mean over layers and heads, without </s>, normalised to sum to 1.
+// One row: the mean over layers and heads, without the template's tokens, normalised to sum to 1.
 static void average(const pass *p, size_t b, size_t t, float *row)
 {
     const size_t H = p->t->config.nhead, S = p->segments[b]->count;
+    const float *weights = p->weights + p->t->source.before_count;
     double sum = 0;
     for (size_t s = 0; s < S; s++) {
         double mean = 0;
         for (size_t i = 0; i < p->layers * H; i++) {
             const size_t head = i / H * p->count * H + b * H + i % H;
-            mean += (double)p->weights[(head * p->T + t) * p->S + s];
+            mean += (double)weights[(head * p->T + t) * p->S + s];
         }
         row[s] = (float)mean;
         sum += (double)row[s];
@@ -147,7 +148,7 @@ mh_status mh_translate_attend(mh_context *context, const mh_translator *translat
               .options = options,
               .segments = segments,
               .count = count,
-              .S = memory->rows.shape[0],
+              .S = memory->rows.shape[1],
               .layers = options->alignment_layer < 0 ? translator->config.num_decoder_layers : 1};
     for (size_t b = 0; b < count; b++) {
         segments[b]->attention =

@@ -36,7 +36,7 @@ static void translate_search_layout(search *s, mh_arena *arena)
     s->parents = mh_arena_take(arena, rows, sizeof *s->parents);
     s->x = mh_arena_take(arena, rows * D, sizeof *s->x);
     s->y = mh_arena_take(arena, rows * D, sizeof *s->y);
-    s->logits = mh_arena_take(arena, rows, mh_tokenizer_size(s->t->tokenizer) * sizeof *s->logits);
+    s->logits = mh_arena_take(arena, rows, s->t->vocabulary * sizeof *s->logits);
     mh_candidates *c = &s->candidates;
     c->ids = mh_arena_take(arena, rows * width, sizeof *c->ids);
     c->log_probabilities = mh_arena_take(arena, rows * width, sizeof *c->log_probabilities);
@@ -49,7 +49,7 @@ static size_t longest_translation(const search *s, size_t tokens)
 {
     const double wanted = floor(s->options->max_length_factor * (double)tokens) +
                           (double)s->options->max_length_constant + 1; // and </s>
-    const size_t most = s->t->config.max_length;
+    const size_t most = s->t->target_limit;
     return wanted < (double)most ? (size_t)wanted : most;
 }
 
@@ -57,13 +57,13 @@ static mh_status translate_search_start(mh_context *context, search *s, mh_segme
                                         const mh_memory *memory)
 {
     const mh_translate_options *o = s->options;
-    const int32_t end = mh_tokenizer_eos(s->t->tokenizer);
+    const mh_search_rules *rules = &s->t->rules;
     for (size_t b = 0; b < s->count; b++)
         if (!mh_beam_create(context, o->beam, o->n_best, longest_translation(s, segments[b]->count),
-                            o->length_penalty, end, &s->beams[b]))
+                            o->length_penalty, rules, &s->beams[b]))
             return MH_ERROR_MEMORY;
     for (size_t b = 0; b < s->count; b++)
-        s->tokens[b] = mh_tokenizer_bos(s->t->tokenizer);
+        s->tokens[b] = rules->start;
     s->rows = s->count;
     mh_status status = mh_decoding_create_packed(context, s->t->transformer, s->weights->layers,
                                                  &memory->rows, memory->lengths, 1, &s->decoding);
@@ -79,15 +79,16 @@ static mh_status score_next_tokens(mh_context *context, search *s, size_t positi
 {
     const size_t rows = s->rows, D = s->t->config.d_model;
     mh_tensor x = mh_tensor_2d(s->x, MH_F32, rows, D), y = mh_tensor_2d(s->y, MH_F32, rows, D);
-    const mh_tensor tgt = mh_tensor_3d(s->x, MH_F32, 1, rows, D);
-    mh_tensor out = mh_tensor_3d(s->y, MH_F32, 1, rows, D);
-    mh_tensor logits = mh_tensor_2d(s->logits, MH_F32, rows, mh_tokenizer_size(s->t->tokenizer));
+    const mh_tensor tgt = mh_tensor_3d(s->x, MH_F32, rows, 1, D);
+    mh_tensor out = mh_tensor_3d(s->y, MH_F32, rows, 1, D);
+    mh_tensor logits = mh_tensor_2d(s->logits, MH_F32, rows, s->t->vocabulary);
     for (size_t i = 0; i < rows; i++)
         s->positions[i] = (int32_t)position;
-    MH_TRY(mh_translator_embed(context, s->t, s->tokens, s->positions, &x, s->y));
+    MH_TRY(s->t->run->embed(context, s->t, s->tokens, s->positions, &x, s->y));
     MH_TRY(mh_decoding_step(context, s->decoding, NULL, 0, &tgt, &out));
-    MH_TRY(mh_translator_logits(context, s->t, s->weights->embedding, &y, &logits));
-    return mh_candidates_find(context, s->t->tokenizer, &logits, s->options->beam, &s->candidates);
+    MH_TRY(s->t->run->logits(context, s->t, s->weights->embedding, &y, &logits));
+    return mh_candidates_find(context, &s->t->rules, position, &logits, s->options->beam,
+                              &s->candidates);
 }
 
 static mh_candidates candidates_from(const search *s, size_t row)

@@ -10,7 +10,7 @@
 // A segment: a text, or a part of one that is too long, with tokens first .. first + count - 1.
 typedef struct mh_segment {
     size_t text, first;
-    const int32_t *ids; // (count), without </s>
+    const int32_t *ids; // (count), without those of the template
     size_t count;
     mh_hypothesis *best;     // (found), best first
     const float **attention; // (found) of (best[i].count, count), or NULL
@@ -19,11 +19,17 @@ typedef struct mh_segment {
 
 // The encoder's output, which the decoder attends to.
 typedef struct mh_memory {
-    mh_tensor rows;   // (S, segments, D)
-    int64_t *lengths; // (segments), </s> included
+    mh_tensor rows;   // (segments, S, D)
+    int64_t *lengths; // (segments), with the template
     void *block;
     size_t size;
 } mh_memory;
+
+// The rows of a segment in the encoder.
+static inline size_t mh_segment_rows(const mh_translator *t, const mh_segment *segment)
+{
+    return t->source.before_count + segment->count + t->source.after_count;
+}
 
 mh_status mh_memory_create(mh_context *context, const mh_translator *translator,
                            const mh_translator_weights *weights,

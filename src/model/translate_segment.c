@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Splits texts into segments. A text is normalised (text/plain_text.h); one that fits the model is
+// Splits texts into segments. A text is normalised (translator_text.c); one that fits the model is
 // one segment; a longer one is split at sentence ends, a sentence that is too long as
 // mh_sentence_length does, and if that is not enough, between tokens. A text's tokens are those of
 // its segments, concatenated; whitespace between segments has no token of its own.
+#include "base/compiler.h"
 #include "base/size_math.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include "support/buffer.h"
 #include "support/grow.h"
-#include "text/plain_text.h"
 
 typedef struct cutter {
     mh_context *context;
-    const mh_tokenizer *tokenizer;
-    uint64_t foreign;     // to the tokenizer
-    mh_buffer plain;      // the normalised text
+    const mh_translator *translator;
+    mh_text_memory memory;
     size_t limit;         // tokens of a segment
     mh_tokens tokens;     // of one segment
     int32_t *ids;         // of the whole text
@@ -38,7 +37,8 @@ mh_text mh_trim_whitespace(mh_text text)
 
 static mh_status translate_segment_encode(cutter *c, mh_text text)
 {
-    return mh_tokenizer_encode(c->context, c->tokenizer, text.bytes, text.size, &c->tokens);
+    return mh_translator_tokenize(c->context, c->translator, MH_SIDE_SOURCE, text, &c->memory,
+                                  &c->tokens);
 }
 
 // ---- one segment --------------------------------------------------------------------------------
@@ -102,15 +102,13 @@ static mh_status cut_text(cutter *c, size_t i, mh_text text, mh_segment_list *li
     if (valid != text.size)
         return mh_fail(c->context, MH_ERROR_FORMAT, "texts[%zu]: byte %zu is not UTF-8", i, valid);
     c->count = c->text.size = 0;
-    mh_status status = mh_plain_text(c->context, c->foreign, text.bytes, text.size, &c->plain);
-    if (status)
-        return status;
-    text = mh_trim_whitespace((mh_text){c->plain.data, c->plain.size});
-    status = translate_segment_encode(c, text);
-    if (status)
-        return status;
+    if (mh_trim_whitespace(text).size == 0)
+        return MH_OK;
+    MH_TRY(mh_translator_normalize(c->context, c->translator, text, &c->memory, &text));
+    MH_TRY(translate_segment_encode(c, text));
     if (c->tokens.count <= c->limit)
         return translate_segment_add_tokens(c, i, list);
+    mh_status status = MH_OK;
     while (text.size > 0 && !status)
         status = take_sentence(c, i, &text, list);
     return status;
@@ -130,9 +128,8 @@ mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, con
                        mh_translations *t, mh_segment_list *segments)
 {
     cutter c = {.context = context,
-                .tokenizer = translator->tokenizer,
-                .foreign = translator->foreign,
-                .limit = translator->config.max_length - 1};
+                .translator = translator,
+                .limit = mh_translator_source_limit(translator)};
     mh_status status = MH_OK;
     for (size_t i = 0; i < t->count && !status; i++) {
         const size_t first = segments->count;
@@ -146,6 +143,6 @@ mh_status mh_cut_texts(mh_context *context, const mh_translator *translator, con
     mh_shrink(context, &c.ids, &c.ids_capacity, sizeof *c.ids);
     mh_shrink(context, &c.ends, &c.ends_capacity, sizeof *c.ends);
     mh_buffer_free(context, &c.text);
-    mh_buffer_free(context, &c.plain);
+    mh_text_memory_free(context, &c.memory);
     return status;
 }

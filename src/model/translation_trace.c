@@ -41,8 +41,11 @@ static const char *token_string(pass *p, int32_t id, bool *word_start, bool *spe
     mh_text bytes = {"", 0};
     mh_token_kind kind = MH_TOKEN_SPECIAL;
     mh_tokenizer_token(p->t->tokenizer, id, &bytes, &kind);
+    const size_t mark_size = sizeof word_mark - 1;
     const bool blank = kind == MH_TOKEN_TEXT && bytes.size > 0 && bytes.bytes[0] == ' ';
-    const size_t mark = blank ? sizeof word_mark - 1 : 0, rest = bytes.size - (blank ? 1 : 0);
+    const bool marked = kind == MH_TOKEN_TEXT && bytes.size >= mark_size &&
+                        memcmp(bytes.bytes, word_mark, mark_size) == 0; // as SentencePiece does
+    const size_t mark = blank ? mark_size : 0, rest = bytes.size - (blank ? 1 : 0);
     char *string = mh_result_take(p->context, p->store, mark + rest + 1, 1);
     if (!string)
         return NULL;
@@ -50,7 +53,7 @@ static const char *token_string(pass *p, int32_t id, bool *word_start, bool *spe
     memcpy(string + mark, bytes.bytes + (blank ? 1 : 0), rest);
     string[mark + rest] = 0;
     *special = kind == MH_TOKEN_SPECIAL;
-    *word_start = blank || *special;
+    *word_start = blank || marked || *special;
     return string;
 }
 
@@ -73,9 +76,8 @@ static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace
     return MH_OK;
 }
 
-static mh_status check_length(const pass *p, const char *name, size_t found)
+static mh_status check_length(const pass *p, const char *name, size_t found, size_t most)
 {
-    const size_t most = p->t->config.max_length - 1;
     return found <= most ? MH_OK
                          : mh_fail(p->context, MH_ERROR_ARGUMENT,
                                    "%s: found %zu tokens, expected at most %zu, the model's "
@@ -83,17 +85,20 @@ static mh_status check_length(const pass *p, const char *name, size_t found)
                                    name, found, most);
 }
 
-// The source's tokens and </s>, and the title.
+// The source's tokens with those of the template, and the title.
 static mh_status keep_source(pass *p, const mh_tokens *tokens)
 {
-    p->S = tokens->count + 1;
+    const mh_source_template *c = &p->t->source;
+    p->S = c->before_count + tokens->count + c->after_count;
     p->source = mh_result_take(p->context, p->store, p->S, sizeof *p->source);
     char *title = mh_result_take(p->context, p->store, tokens->text.size + 1, 1);
     if (!p->source || !title)
         return MH_ERROR_MEMORY;
+    memcpy(p->source, c->before, c->before_count * sizeof *p->source);
     for (size_t i = 0; i < tokens->count; i++)
-        p->source[i] = tokens->ids[i];
-    p->source[tokens->count] = mh_tokenizer_eos(p->t->tokenizer);
+        p->source[c->before_count + i] = tokens->ids[i];
+    memcpy(p->source + c->before_count + tokens->count, c->after,
+           c->after_count * sizeof *p->source);
     if (tokens->text.size > 0)
         memcpy(title, tokens->text.data, tokens->text.size);
     title[tokens->text.size] = 0;
@@ -106,7 +111,7 @@ static mh_status take_source(pass *p, mh_text source)
     mh_tokens tokens = {0};
     mh_status status = mh_translator_encode(p->context, p->t, source, &tokens);
     if (!status)
-        status = check_length(p, "source", tokens.count);
+        status = check_length(p, "source", tokens.count, mh_translator_source_limit(p->t));
     if (!status)
         status = keep_source(p, &tokens);
     mh_tokens_free(p->context, &tokens);
@@ -115,8 +120,8 @@ static mh_status take_source(pass *p, mh_text source)
 
 static mh_status take_target(pass *p, const int32_t *ids, size_t count)
 {
-    const size_t V = mh_tokenizer_size(p->t->tokenizer);
-    mh_status status = check_length(p, "target", count);
+    const size_t V = p->t->vocabulary;
+    mh_status status = check_length(p, "target", count, p->t->target_limit - 1);
     if (status)
         return status;
     for (size_t i = 0; i < count; i++)
@@ -127,10 +132,10 @@ static mh_status take_target(pass *p, const int32_t *ids, size_t count)
     int32_t *all = mh_result_take(p->context, p->store, count + 2, sizeof *all); // <s> ... </s>
     if (!all)
         return MH_ERROR_MEMORY;
-    all[0] = mh_tokenizer_bos(p->t->tokenizer);
+    all[0] = p->t->rules.start;
     for (size_t i = 0; i < count; i++)
         all[i + 1] = ids[i];
-    all[count + 1] = mh_tokenizer_eos(p->t->tokenizer);
+    all[count + 1] = p->t->rules.end;
     p->given = all;
     status = name_tokens(p, p->given, p->T, &p->trace->given);
     return status ? status : name_tokens(p, all + 1, p->T, &p->trace->target);
@@ -163,27 +168,33 @@ static bool take_tensor(pass *p, int rank, const size_t *shape, mh_tensor *t)
     return data != NULL;
 }
 
+static mh_tensor layer_of(const mh_tensor *t, size_t layer)
+{
+    return t->data ? mh_tensor_slice(*t, 0, layer, 1) : *t;
+}
+
 // One group of the trace and its taps, one per layer.
 static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t L, size_t T,
                             size_t S)
 {
-    const size_t D = p->t->config.d_model, H = p->t->config.nhead, E = D / H;
+    const size_t D = p->t->config.d_model, H = p->t->config.nhead, E = p->t->head_dim;
     mh_trace_group *g = &p->trace->groups[kind];
     if (!take_tensor(p, 4, (size_t[]){L, H, T, S}, &g->weights) ||
-        !take_tensor(p, 4, (size_t[]){L, H, T, E}, &g->q) ||
-        !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->k) ||
-        !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->v) ||
         !take_tensor(p, 3, (size_t[]){L, T, D}, &g->out))
+        return MH_ERROR_MEMORY;
+    if (p->t->plain_scores && (!take_tensor(p, 4, (size_t[]){L, H, T, E}, &g->q) ||
+                               !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->k) ||
+                               !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->v)))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < L; i++)
         p->taps[p->tap_count++] = (mh_tap){.struct_size = sizeof(mh_tap),
                                            .kind = tap,
                                            .layer = i,
-                                           .weights = mh_tensor_slice(g->weights, 0, i, 1),
-                                           .q = mh_tensor_slice(g->q, 0, i, 1),
-                                           .k = mh_tensor_slice(g->k, 0, i, 1),
-                                           .v = mh_tensor_slice(g->v, 0, i, 1),
-                                           .out = mh_tensor_slice(g->out, 0, i, 1)};
+                                           .weights = layer_of(&g->weights, i),
+                                           .q = layer_of(&g->q, i),
+                                           .k = layer_of(&g->k, i),
+                                           .v = layer_of(&g->v, i),
+                                           .out = layer_of(&g->out, i)};
     return MH_OK;
 }
 
@@ -214,49 +225,21 @@ static mh_status take_groups(pass *p)
 
 // ---- the pass -----------------------------------------------------------------------------------
 
-static mh_status translation_trace_run(const pass *p, const bool *disabled, float *memory,
-                                       int32_t *positions)
-{
-    const size_t D = p->t->config.d_model, most = mh_larger(p->S, p->T);
-    float *scratch = memory + (p->S + p->T) * D;
-    mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
-    mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
-    mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
-    for (size_t i = 0; i < most; i++)
-        positions[i] = (int32_t)i;
-    mh_status status = mh_translator_embed(p->context, p->t, p->source, positions, &src, scratch);
-    if (!status)
-        status = mh_translator_embed(p->context, p->t, p->given, positions, &tgt, scratch);
-    mh_transformer_options o = mh_transformer_options_default();
-    o.tgt_causal = true;
-    o.disabled_heads = disabled;
-    o.taps = p->taps;
-    o.tap_count = p->tap_count;
-    return status ? status
-                  : mh_transformer_forward(p->context, p->t->transformer, &o, &src, &tgt, &out);
-}
-
 static mh_status translation_trace_fill(pass *p, const bool *disabled, mh_text source,
                                         const int32_t *target, size_t count)
 {
-    mh_status status = take_source(p, source);
-    if (!status)
-        status = take_target(p, target, count);
-    if (!status)
-        status = describe_model(p);
-    if (!status)
-        status = take_groups(p);
-    if (status)
-        return status;
-    const size_t most = mh_larger(p->S, p->T), rows = p->S + p->T + most;
-    const size_t bytes = rows * p->t->config.d_model * sizeof(float) + most * sizeof(int32_t);
-    float *memory = mh_alloc(p->context, bytes);
-    if (!memory)
-        return MH_ERROR_MEMORY;
-    status = translation_trace_run(p, disabled, memory,
-                                   (int32_t *)(memory + rows * p->t->config.d_model));
-    mh_free(p->context, memory, bytes);
-    return status;
+    MH_TRY(take_source(p, source));
+    MH_TRY(take_target(p, target, count));
+    MH_TRY(describe_model(p));
+    MH_TRY(take_groups(p));
+    const mh_tapped_pass tapped = {.source = p->source,
+                                   .target = p->given,
+                                   .S = p->S,
+                                   .T = p->T,
+                                   .taps = p->taps,
+                                   .tap_count = p->tap_count,
+                                   .disabled_heads = disabled};
+    return p->t->run->tap(p->context, p->t, &tapped);
 }
 
 mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,

@@ -41,6 +41,7 @@ static mh_status make_transformer(mh_context *context, mh_translator *t)
     c.dropout = t->config.dropout;
     c.activation = t->config.activation;
     c.norm_first = t->config.norm_first;
+    c.batch_first = true;
     c.vocabulary = mh_tokenizer_size(t->tokenizer);
     c.precision = t->precision;
     return mh_transformer_create(context, &c, &t->transformer);
@@ -58,6 +59,24 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
         return MH_ERROR_MEMORY;
     mh_tensor table = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, t->config.d_model);
     return mh_positions_sinusoidal(context, 0, 1, &table);
+}
+
+// Sequences begin with <s> and end with </s>, which the encoder reads, too.
+static void set_rules(mh_translator *t)
+{
+    const int32_t pad = mh_tokenizer_pad(t->tokenizer), start = mh_tokenizer_bos(t->tokenizer);
+    const int32_t end = mh_tokenizer_eos(t->tokenizer);
+    t->head_dim = t->config.d_model / t->config.nhead;
+    t->plain_scores = true;
+    t->vocabulary = mh_tokenizer_size(t->tokenizer);
+    t->source_limit = t->target_limit = t->config.max_length;
+    t->source = (mh_source_template){.after = {end}, .after_count = 1};
+    t->rules = (mh_search_rules){.start = start,
+                                 .end = end,
+                                 .pad = pad,
+                                 .first = -1,
+                                 .excluded = {pad, start, end},
+                                 .excluded_count = 3};
 }
 
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision)
@@ -86,6 +105,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
         return status ? status : MH_ERROR_MEMORY;
     }
     *t = (mh_translator){.allocator = mh_context_allocator(context),
+                         .run = &mh_trained_model,
                          .config = own,
                          .precision = mh_translator_precision(context, precision),
                          .tokenizer = tokenizer,
@@ -93,6 +113,8 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
     status = make_transformer(context, t);
     if (!status)
         status = make_positions(context, t);
+    if (!status)
+        set_rules(t);
     if (status) {
         mh_translator_free(t);
         return status;
@@ -107,8 +129,12 @@ void mh_translator_free(mh_translator *t)
         return;
     if (t->positions)
         t->allocator.release(t->allocator.user, t->positions, position_bytes(t));
-    mh_transformer_free(t->transformer);
-    mh_tokenizer_free(t->tokenizer);
+    if (!t->model) {
+        mh_transformer_free(t->transformer);
+        mh_tokenizer_free(t->tokenizer);
+    }
+    mh_tokenizer_free(t->target_tokenizer);
+    mh_model_free(t->own_model);
     t->allocator.release(t->allocator.user, t, sizeof *t);
 }
 
@@ -162,11 +188,8 @@ mh_status mh_translator_logits(mh_context *context, const mh_translator *t,
 mh_status mh_translator_weights_create(mh_context *context, const mh_translator *t,
                                        mh_translator_weights *weights)
 {
-    const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
-    const mh_tensor transposed = mh_tensor_swap(table, 0, 1);
     *weights = (mh_translator_weights){0};
-    MH_TRY(mh_packed_weights_create(context, t->transformer, true, &weights->layers));
-    return mh_matrix_pack(context, t->precision, &transposed, &weights->embedding);
+    return t->run->pack ? t->run->pack(context, t, weights) : MH_OK;
 }
 
 void mh_translator_weights_free(mh_translator_weights *weights)

@@ -1,19 +1,103 @@
 // SPDX-License-Identifier: MIT
-// A translator's internals: embedding and logits. Between them is nn's Transformer.
+// A translator's internals: what a sequence-to-sequence model is to the search, to traces and to
+// scores.
+//
+//     text -> source ids -> embed -> encoder --------+
+//             target ids -> embed ------------- decoder (nn) -> logits
+//
+// Two kinds of models are behind it: parameters of our own, which can be trained, and a published
+// model (pretrained.h) of an encoder-decoder family. They differ in a table of functions and in the
+// rules of the search; the Transformer between embedding and logits is nn's.
 #ifndef MH_MODEL_TRANSLATOR_INTERNAL_H
 #define MH_MODEL_TRANSLATOR_INTERNAL_H
 
 #include <multihead/ops.h>
+#include <multihead/pretrained.h>
 #include <multihead/translator.h>
+
+typedef enum mh_side { MH_SIDE_SOURCE, MH_SIDE_TARGET } mh_side;
+
+enum { MH_EXCLUDED_MAX = 64, MH_TEMPLATE_MAX = 4 };
+
+// How a translation begins, goes on and ends.
+typedef struct mh_search_rules {
+    int32_t start;     // the decoder's first input
+    int32_t end;       // ends a translation
+    int32_t pad;       // the decoder's input in rows that nobody reads
+    int32_t first;     // -1; else every translation begins with this token, which is certain
+    bool certain_end;  // at the maximum length the end is certain; else it is charged for
+    bool renormalize;  // excluded tokens have no part in the probabilities
+    bool transformers; // the search ends as that of Hugging Face's transformers (beam.h)
+    int32_t excluded[MH_EXCLUDED_MAX]; // never chosen; the last is `end`, which is treated apart
+    size_t excluded_count;
+} mh_search_rules;
+
+// Tokens that the encoder reads before and after those of a text.
+typedef struct mh_source_template {
+    int32_t before[MH_TEMPLATE_MAX], after[MH_TEMPLATE_MAX];
+    size_t before_count, after_count;
+} mh_source_template;
+
+// All weights used in translation, packed; NULL where the model itself is.
+typedef struct mh_translator_weights {
+    mh_packed_weights *layers;
+    mh_packed_matrix *embedding;
+} mh_translator_weights;
+
+// Packed sequences of source ids: sequence b is ids[starts[b]] to ids[starts[b + 1] - 1].
+typedef struct mh_source_batch {
+    size_t sequences;
+    const int64_t *starts;      // (sequences + 1)
+    const int32_t *ids;         // (rows)
+    const bool *disabled_heads; // or NULL
+} mh_source_batch;
+
+// One source and one target, which begins with the start token, in a single pass with taps.
+typedef struct mh_tapped_pass {
+    const int32_t *source, *target; // (S), (T)
+    size_t S, T;
+    const mh_tap *taps;
+    size_t tap_count;
+    const bool *disabled_heads; // or NULL
+} mh_tapped_pass;
+
+// What differs between models.
+typedef struct mh_sequence_model {
+    // memory (rows, D) f32 = the encoder's output.
+    mh_status (*encode)(mh_context *context, const mh_translator *t,
+                        const mh_translator_weights *weights, const mh_source_batch *batch,
+                        mh_tensor *memory);
+    // x (rows, D) f32 of target ids and positions (rows); `scratch` has as many floats as x.
+    mh_status (*embed)(mh_context *context, const mh_translator *t, const int32_t *ids,
+                       const int32_t *positions, mh_tensor *x, float *scratch);
+    // logits (rows, V) of the decoder's output x (rows, D); `packed` NULL: not packed.
+    mh_status (*logits)(mh_context *context, const mh_translator *t, const mh_packed_matrix *packed,
+                        const mh_tensor *x, mh_tensor *logits);
+    mh_status (*tap)(mh_context *context, const mh_translator *t, const mh_tapped_pass *pass);
+    // NULL: the model is packed
+    mh_status (*pack)(mh_context *context, const mh_translator *t, mh_translator_weights *weights);
+} mh_sequence_model;
+
+extern const mh_sequence_model mh_trained_model;
 
 struct mh_translator {
     mh_allocator allocator;
-    mh_translator_config config;
+    const mh_sequence_model *run;
+    mh_translator_config config; // sizes; of a published model, too
     mh_precision precision;
-    mh_tokenizer *tokenizer;
-    mh_transformer *transformer;
-    float *positions; // (max_length, D)
-    uint64_t foreign; // characters that the tokenizer has not learnt, for mh_plain_text
+    size_t head_dim;                   // E
+    bool plain_scores;                 // weights are softmax(q k^T / sqrt(E))
+    size_t vocabulary;                 // V: columns of the logits
+    size_t source_limit, target_limit; // tokens, those of the template and </s> included
+    mh_source_template source;
+    mh_search_rules rules;
+    mh_tokenizer *tokenizer;        // of the source and, unless there is another, of the target
+    mh_tokenizer *target_tokenizer; // NULL; cuts target texts
+    mh_transformer *transformer;    // batch first
+    uint64_t foreign;      // characters that our own tokenizer has not learnt, for mh_plain_text
+    float *positions;      // (max_length, D): of our own model
+    const mh_model *model; // NULL: our own; else tokenizer and transformer are the model's
+    mh_model *own_model;   // the same, or NULL: it is borrowed
 };
 
 // What AUTO means for a translator: bf16 where that is much faster, at level amx, else f32. Never
@@ -26,8 +110,12 @@ mh_status mh_translator_save_settings(mh_context *context, const mh_translator *
 mh_status mh_translator_save_weights(mh_context *context, const mh_translator *translator,
                                      const char *directory, mh_dtype dtype);
 
-// x (rows, D) f32 = sqrt(D) embedding[ids] + position; ids and positions (rows). `scratch` has as
-// many floats as x.
+// Error: MH_ERROR_UNSUPPORTED for a published model, whose parameters are not ours to train or
+// save.
+mh_status mh_translator_need_own(mh_context *context, const mh_translator *translator,
+                                 const char *what);
+
+// Our own model: x = sqrt(D) embedding[ids] + position.
 mh_status mh_translator_embed(mh_context *context, const mh_translator *translator,
                               const int32_t *ids, const int32_t *positions, mh_tensor *x,
                               float *scratch);
@@ -35,20 +123,48 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *translat
 // (vocabulary, D): in the parameters, or in gradients laid out like them.
 mh_tensor mh_translator_embedding(const mh_translator *translator, float *values);
 
-// logits (rows, vocabulary) of the Transformer's output x (rows, D); `packed` is the embedding,
-// packed, or NULL.
+// Our own model: `packed` is the embedding, packed, or NULL.
 mh_status mh_translator_logits(mh_context *context, const mh_translator *translator,
                                const mh_packed_matrix *packed, const mh_tensor *x,
                                mh_tensor *logits);
 
-// All weights used in translation, packed. Error: MH_ERROR_MEMORY.
-typedef struct mh_translator_weights {
-    mh_packed_weights *layers;
-    mh_packed_matrix *embedding;
-} mh_translator_weights;
-
+// Error: MH_ERROR_MEMORY.
 mh_status mh_translator_weights_create(mh_context *context, const mh_translator *translator,
                                        mh_translator_weights *weights);
 void mh_translator_weights_free(mh_translator_weights *weights); // all NULL is allowed
+
+// The most tokens of a text that is translated as a whole, without the template's.
+static inline size_t mh_translator_source_limit(const mh_translator *t)
+{
+    return t->source_limit - t->source.before_count - t->source.after_count;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+// Whether texts are normalised and tokenised as our own translators are trained.
+bool mh_translator_has_own_text(const mh_translator *translator);
+
+// Memory for tokenising, from text to text.
+typedef struct mh_text_memory {
+    mh_buffer plain;
+    mh_encoding encoding;
+} mh_text_memory;
+
+void mh_text_memory_free(mh_context *context, mh_text_memory *memory);
+
+// The text as the model reads it: in `memory`, or `text` itself.
+// Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
+mh_status mh_translator_normalize(mh_context *context, const mh_translator *translator,
+                                  mh_text text, mh_text_memory *memory, mh_text *normal);
+
+// Replaces `tokens` by those of a normalised text, without the template's. Of a target, also those
+// that a translation begins with.
+mh_status mh_translator_tokenize(mh_context *context, const mh_translator *translator, mh_side side,
+                                 mh_text normal, mh_text_memory *memory, mh_tokens *tokens);
+
+// Replaces `text` by that of target tokens, valid UTF-8, and sets ends[i], where token i ends in
+// it.
+mh_status mh_translator_detokenize(mh_context *context, const mh_translator *translator,
+                                   const int32_t *ids, size_t count, mh_buffer *text, size_t *ends);
 
 #endif

@@ -113,6 +113,9 @@ static inline const char *mh_token_bytes(const mh_tokenizer *t, size_t id)
     return t->tokens[id].size > 0 ? t->bytes.data + t->tokens[id].begin : "";
 }
 
+// Room for more ids and ends. False with a message if out of memory.
+bool mh_tokens_reserve(mh_context *context, mh_tokens *tokens, size_t more);
+
 // Applies the merges to one word of bytes: tokenizer_bpe.h. `scratch` holds mh_word_scratch(size)
 // bytes. Returns the number of ids, written to `ids` (room for size).
 size_t mh_word_scratch(size_t size);

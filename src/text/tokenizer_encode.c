@@ -7,8 +7,8 @@
 
 // ---- a text -----------------------------------------------------------------------------------
 
-// Reserves room for more ids: both arrays grow together.
-static bool tokenizer_encode_reserve(mh_context *context, mh_tokens *tokens, size_t more)
+// Both arrays grow together.
+bool mh_tokens_reserve(mh_context *context, mh_tokens *tokens, size_t more)
 {
     size_t ids_capacity = tokens->capacity, ends_capacity = tokens->capacity;
     if (tokens->count + more <= tokens->capacity)
@@ -32,13 +32,13 @@ static bool add_word(mh_context *context, const mh_tokenizer *t, const char *wor
 {
     size_t id = mh_tokenizer_find(t, word, size);
     if (id != SIZE_MAX && t->tokens[id].whole) {
-        if (!tokenizer_encode_reserve(context, tokens, 1))
+        if (!mh_tokens_reserve(context, tokens, 1))
             return false;
         tokens->ids[tokens->count++] = (int32_t)id;
         return true;
     }
     char *scratch = tokens->scratch;
-    bool room = tokenizer_encode_reserve(context, tokens, size) &&
+    bool room = mh_tokens_reserve(context, tokens, size) &&
                 mh_grow(context, &scratch, &tokens->scratch_size, mh_word_scratch(size), 1);
     tokens->scratch = scratch;
     if (room)

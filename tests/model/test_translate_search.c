@@ -41,7 +41,7 @@ static mh_tensor embed(const forward *f, const int32_t *ids, size_t count, float
         positions[i] = (int32_t)i;
     mh_tensor x = mh_tensor_2d(memory, MH_F32, count, FIXTURE_D);
     test_ok(f->context, mh_translator_embed(f->context, f->t, ids, positions, &x, scratch));
-    return mh_tensor_3d(memory, MH_F32, count, 1, FIXTURE_D);
+    return mh_tensor_3d(memory, MH_F32, 1, count, FIXTURE_D);
 }
 
 static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
@@ -52,7 +52,7 @@ static void score_next_tokens(forward *f, const int32_t *ids, size_t count)
     memcpy(given + 1, ids, count * sizeof *ids);
     const mh_tensor src = embed(f, f->source, f->source_count, source);
     const mh_tensor tgt = embed(f, given, count + 1, target);
-    mh_tensor output = mh_tensor_3d(out, MH_F32, count + 1, 1, FIXTURE_D);
+    mh_tensor output = mh_tensor_3d(out, MH_F32, 1, count + 1, FIXTURE_D);
     mh_tap taps[FIXTURE_LAYERS];
     for (size_t i = 0; i < FIXTURE_LAYERS; i++)
         taps[i] = (mh_tap){.struct_size = sizeof(mh_tap),
@@ -238,7 +238,8 @@ static void wide_beam_finds_the_best(void **state)
 
 // ---- stopping -----------------------------------------------------------------------------------
 
-enum { END = 2, BEAM = 2, LONGEST = 40 };
+enum { BEAM = 2, LONGEST = 40 };
+static const mh_search_rules rules = {.end = 2};
 
 // Advances the beam's one likely hypothesis by a token at `step`; </s> costs `end` there. The other
 // token is so unlikely that it never matters.
@@ -257,7 +258,7 @@ static void stops_after_the_likely_one(void **state)
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
     mh_beam beam;
-    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, END, &beam));
+    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, &rules, &beam));
     advance_by(&beam, -0.1, -2.5);
     advance_by(&beam, -0.1, -2.5);
     assert_int_equal(beam.finished, BEAM);
@@ -279,7 +280,7 @@ static void stops_when_all_are_behind(void **state)
     (void)state;
     mh_context *context = test_context(test_level(0), 1);
     mh_beam beam;
-    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, END, &beam));
+    assert_true(mh_beam_create(context, BEAM, 1, LONGEST, 1, &rules, &beam));
     advance_by(&beam, -0.5, -0.4);
     advance_by(&beam, -2.5, -0.3);
     assert_int_equal(beam.finished, BEAM);

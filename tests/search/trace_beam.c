@@ -56,8 +56,8 @@ static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *
 {
     const size_t rows = b->live, D = tr->t->config.d_model;
     mh_tensor x = mh_tensor_2d(tr->x, MH_F32, rows, D), y = mh_tensor_2d(tr->y, MH_F32, rows, D);
-    const mh_tensor in = mh_tensor_3d(tr->x, MH_F32, 1, rows, D);
-    mh_tensor out = mh_tensor_3d(tr->y, MH_F32, 1, rows, D);
+    const mh_tensor in = mh_tensor_3d(tr->x, MH_F32, rows, 1, D);
+    mh_tensor out = mh_tensor_3d(tr->y, MH_F32, rows, 1, D);
     mh_tensor logits = mh_tensor_2d(tr->logits, MH_F32, rows, mh_tokenizer_size(tr->t->tokenizer));
     for (size_t i = 0; i < rows; i++) {
         tr->tokens[i] =
@@ -69,8 +69,8 @@ static void score_next_tokens(tracer *tr, mh_decoding *decoding, const mh_beam *
     check(tr->context, mh_decoding_step(tr->context, decoding, NULL, 0, &in, &out));
     check(tr->context,
           mh_translator_logits(tr->context, tr->t, tr->weights.embedding, &y, &logits));
-    check(tr->context,
-          mh_candidates_find(tr->context, tr->t->tokenizer, &logits, tr->beam, &tr->candidates));
+    check(tr->context, mh_candidates_find(tr->context, &tr->t->rules, b->length, &logits, tr->beam,
+                                          &tr->candidates));
     tr->steps++;
     tr->rows += rows;
 }
@@ -118,8 +118,8 @@ static void trace(tracer *tr, const mh_translation *greedy, const mh_translation
     check(tr->context,
           mh_decoding_create_packed(tr->context, tr->t->transformer, tr->weights.layers,
                                     &memory.rows, memory.lengths, 1, &decoding));
-    if (!mh_beam_create(tr->context, tr->beam, 1, most, tr->options.length_penalty,
-                        mh_tokenizer_eos(tr->t->tokenizer), &beam))
+    if (!mh_beam_create(tr->context, tr->beam, 1, most, tr->options.length_penalty, &tr->t->rules,
+                        &beam))
         check(tr->context, MH_ERROR_MEMORY);
     search(tr, decoding, &beam);
     const mh_hypothesis *best = &beam.best[0];
