@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead/translator.h: a translation model: an encoder-decoder Transformer and its tokenizer.
+// multihead/translator.h: a translation model: an encoder-decoder Transformer and its tokenizer,
+// trained by us (train.h) or published (pretrained.h): Marian (OPUS-MT), Bart, T5.
 //
 //     mh_translator *translator;
 //     mh_translator_load(context, "models/fr-en", MH_PRECISION_NATIVE, &translator);
@@ -10,16 +11,14 @@
 //     mh_translations_free(translations);
 //     mh_translator_free(translator);
 //
-// A model is a directory: config.json, tokenizer.json and model.safetensors. Part of
-// libmultihead-model.
+// A model of ours is a directory of config.json, tokenizer.json and model.safetensors; a published
+// one is as Hugging Face has it. Part of libmultihead-model.
 //
 // Stability: experimental (base.h).
 #ifndef MULTIHEAD_TRANSLATOR_H
 #define MULTIHEAD_TRANSLATOR_H
 
-#include <multihead/nn.h>
-#include <multihead/text.h>
-#include <multihead/view.h>
+#include <multihead/pretrained.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,8 +70,10 @@ MH_API MH_MUST_CHECK mh_status mh_translator_create(mh_context *context,
                                                     mh_translator **translator);
 MH_API void mh_translator_free(mh_translator *translator); // NULL is allowed
 
-// Reads a model directory. Errors: MH_ERROR_FILE; MH_ERROR_FORMAT for a model that is invalid, of
-// another version, or whose files do not match; MH_ERROR_MEMORY.
+// Reads a model directory, ours or a published encoder-decoder's, as mh_model_load does: the
+// translator owns that model. Its parameters cannot be trained or saved. Errors: MH_ERROR_FILE;
+// MH_ERROR_FORMAT for a model that is invalid, of another version, or whose files do not match;
+// MH_ERROR_UNSUPPORTED for a published model that does not translate; MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_translator_load(mh_context *context, const char *directory,
                                                   mh_precision precision,
                                                   mh_translator **translator);
@@ -80,7 +81,7 @@ MH_API MH_MUST_CHECK mh_status mh_translator_load(mh_context *context, const cha
 typedef struct mh_translator_load_options {
     size_t struct_size;     // sizeof(mh_translator_load_options)
     mh_precision precision; // MH_PRECISION_NATIVE
-    bool verify;            // true: checksums, if model.safetensors has any, must be right
+    bool verify;            // true: checksums, if our model.safetensors has any, must be right
 } mh_translator_load_options;
 
 static inline mh_translator_load_options mh_translator_load_options_default(void)
@@ -98,13 +99,25 @@ MH_API MH_MUST_CHECK mh_status mh_translator_load_with(mh_context *context, cons
                                                        const mh_translator_load_options *options,
                                                        mh_translator **translator);
 
+// A translator that runs a loaded encoder-decoder (pretrained.h), which is borrowed until the
+// translator is freed. Errors: MH_ERROR_ARGUMENT, MH_ERROR_UNSUPPORTED (a model of another kind, or
+// without a tokenizer), MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_translator_from_model(mh_context *context, const mh_model *model,
+                                                        mh_translator **translator);
+
+// The published model that a translator runs, borrowed; NULL if its parameters are our own.
+MH_API const mh_model *mh_translator_model(const mh_translator *translator);
+
 // Writes config.json, tokenizer.json and model.safetensors (f32 or bf16) to an existing directory,
 // each atomically, the weights last. The same model gives the same bytes.
-// Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_MEMORY.
+// Errors: MH_ERROR_FILE, MH_ERROR_ARGUMENT (dtype), MH_ERROR_UNSUPPORTED (a published model),
+// MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_translator_save(mh_context *context,
                                                   const mh_translator *translator,
                                                   const char *directory, mh_dtype dtype);
 
+// The sizes, of a published model, too: its max_length is the smaller of the limits of source and
+// target. The tokenizer is the source's. Parameters of a published model are those of its blocks.
 MH_API const mh_translator_config *mh_translator_configuration(const mh_translator *translator);
 MH_API const mh_tokenizer *mh_translator_tokenizer(const mh_translator *translator);
 MH_API const mh_parameters *mh_translator_parameters(const mh_translator *translator);
@@ -158,25 +171,40 @@ typedef struct mh_translation {
     const mh_tokens *source; // of the normalised text, see mh_translate
     const float *attention;  // NULL, or (T, S), S = source->count: cross-attention when each token
                              // was chosen, averaged over heads, without </s>, rows sum to 1
+    const double *token_log_probabilities; // NULL, or (T + 1), </s> the last: of a translation that
+                                           // was given (mh_score_translations)
 } mh_translation;
 
 // Owned by the caller; any thread may read it.
 typedef struct mh_translations mh_translations;
 
-// Translates `count` texts by beam search; `options` may be NULL. A text is normalised first:
+// Translates `count` texts by beam search; `options` may be NULL. A text for a model of ours is
+// normalised first:
 // spaces, tabs and line breaks are trimmed at its ends and runs of them become one space,
 // typographic quotes, dashes, spaces and so on that the tokenizer has no token for are replaced by
-// plain ones, and the result is in normalisation form C. A text with more tokens than the model's
-// max_length is split into segments at sentence ends (mh_sentence_length), whose translations are
-// joined by spaces; a text of whitespace only has an empty translation. Translations and scores are
-// bitwise independent of the batch size, of threads, and of the other texts. Errors:
-// MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model whose logits are not
-// finite; MH_ERROR_MEMORY.
+// plain ones, and the result is in normalisation form C. Published models get texts as they are;
+// their generation_config.json says with which tokens translations begin and end and which are
+// never chosen, and the search ends as that of Hugging Face's transformers. A text with more tokens
+// than the model's max_length is split into segments at sentence ends (mh_sentence_length), whose
+// translations are joined by spaces; a text of whitespace only has an empty translation.
+// Translations and scores are bitwise independent of the batch size, of threads, and of the other
+// texts. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT for a text that is not UTF-8, or a model whose
+// logits are not finite; MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_translate(mh_context *context, const mh_translator *translator,
                                             const mh_translate_options *options,
                                             const mh_text *texts, size_t count,
                                             mh_translations **translations);
 MH_API void mh_translations_free(mh_translations *translations); // NULL is allowed
+
+// The same for translations that are given: translation 0 of text i is targets[i], with the
+// log-probability of each of its tokens, the score that the search would give it and, if options
+// ask for it, attention. Nothing is searched, and a text is not split. Errors: also
+// MH_ERROR_ARGUMENT for a text or a target with more tokens than the model's limit.
+MH_API MH_MUST_CHECK mh_status mh_score_translations(mh_context *context,
+                                                     const mh_translator *translator,
+                                                     const mh_translate_options *options,
+                                                     const mh_text *texts, const mh_text *targets,
+                                                     size_t count, mh_translations **translations);
 
 // Replaces `tokens` by those of a text as mh_translate normalises it, without </s>: one with at
 // most max_length - 1 of them is translated as a whole. Errors: MH_ERROR_ARGUMENT; MH_ERROR_FORMAT
@@ -196,8 +224,9 @@ MH_API const mh_translation *mh_translations_at(const mh_translations *translati
 typedef struct mh_translation_trace mh_translation_trace;
 
 // Traces every attention of one forward pass over the source, and <s> and the `count` target
-// tokens: encoder.self, decoder.self and cross with weights, q, k, v and out. Source tokens are
-// those of the text as mh_translate normalises it, and </s>. Row t of the target is labelled with
+// tokens: encoder.self, decoder.self and cross with weights, out and, where weights are
+// softmax(q k^T / sqrt(E)), q, k and v. Source tokens are those of the text as mh_translate
+// normalises it, and those that the model adds, such as </s>. Row t of the target is labelled with
 // the token chosen there, target[t], the last with </s>; in decoder.self with the decoder's input
 // token, <s> first. A token that begins with a space begins a word, and is shown with U+2581
 // instead. Title: the text; model: its sizes. Disabled heads (`disabled_heads` as in

@@ -54,12 +54,16 @@ void mh_beam_free(mh_context *context, mh_beam *beam)
 
 // ---- finished hypotheses ------------------------------------------------------------------------
 
-// log-probability / tokens^penalty; the usual power, 1, exactly.
+double mh_beam_score(double log_probability, size_t tokens, double penalty)
+{
+    if (penalty == 1)
+        return log_probability / (double)tokens;
+    return log_probability * mh_exp_below_0(-penalty * mh_log_above_1((double)tokens));
+}
+
 static double normalise(const mh_beam *b, double log_probability, size_t tokens)
 {
-    if (b->penalty == 1)
-        return log_probability / (double)tokens;
-    return log_probability * mh_exp_below_0(-b->penalty * mh_log_above_1((double)tokens));
+    return mh_beam_score(log_probability, tokens, b->penalty);
 }
 
 // Sorted by score; ties keep their order of arrival.

@@ -61,6 +61,9 @@ bool mh_beam_create(mh_context *context, size_t width, size_t keep, size_t most,
                     const mh_search_rules *rules, mh_beam *beam);
 void mh_beam_free(mh_context *context, mh_beam *beam); // all zeros is allowed
 
+// log-probability / tokens^penalty; the usual power, 1, exactly.
+double mh_beam_score(double log_probability, size_t tokens, double penalty);
+
 // One step with the candidates of the live hypotheses. Afterwards live hypothesis i continues the
 // former parents[i], and its last token is hypotheses[i].ids[length - 1].
 void mh_beam_advance(mh_beam *beam, const mh_candidates *candidates, size_t *parents);

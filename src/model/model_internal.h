@@ -9,6 +9,7 @@
 #define MH_MODEL_MODEL_INTERNAL_H
 
 #include "families/family.h"
+#include "model/search_rules.h"
 #include "model/token_rules.h"
 #include <multihead/io.h>
 #include <multihead/ops.h>
@@ -55,6 +56,9 @@ struct mh_model {
     char *chat_template; // as published, terminated; NULL: none
     size_t chat_template_bytes;
     const char *chat_name;             // of a template that is known
+    mh_tokenizer *target_tokenizer;    // NULL: the same; of an encoder-decoder
+    mh_source_template source;         // what its encoder reads besides a text
+    mh_search_rules search;            // of its translations
     mh_tensor ends[MH_ENDS];           // data NULL: the model has none
     mh_packed_matrix *packed[MH_ENDS]; // of those that are multiplied
     float *values;                     // of ends that are not views of the file

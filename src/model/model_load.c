@@ -9,6 +9,7 @@
 #include "model/model_internal.h"
 #include "support/directory.h"
 #include "support/file.h"
+#include "text/tokenizer.h"
 #include <string.h>
 
 // ---- files
@@ -216,6 +217,26 @@ static mh_status load_tokenizer(mh_context *context, const char *directory, mh_m
     return MH_OK;
 }
 
+// What an encoder-decoder needs to translate.
+static mh_status load_search(mh_context *context, const char *directory, mh_model *model)
+{
+    if (!(model->info.abilities & MH_CAN_TRANSLATE))
+        return MH_OK;
+    const size_t V = model->info.target_vocabulary;
+    MH_TRY(mh_search_rules_set(context, &model->rules, &model->search));
+    if (!model->tokenizer)
+        return MH_OK;
+    MH_TRY(mh_source_template_find(context, model->tokenizer, &model->source));
+    MH_TRY(mh_tokenizer_load_target(context, directory, &model->target_tokenizer));
+    const size_t size =
+        mh_tokenizer_size(model->target_tokenizer ? model->target_tokenizer : model->tokenizer);
+    return size <= V ? MH_OK
+                     : mh_fail(context, MH_ERROR_FORMAT,
+                               "%s: the tokenizer has %zu target tokens, expected at most %zu, the "
+                               "rows of the model's head",
+                               directory, size, V);
+}
+
 static mh_status model_load_load(mh_context *context, const char *directory,
                                  void (*change)(mh_description *), mh_model *model)
 {
@@ -229,8 +250,9 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
     MH_TRY(load_tokenizer(context, directory, model));
-    MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->description.vocabulary,
+    MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->info.target_vocabulary,
                                &model->rules));
+    MH_TRY(load_search(context, directory, model));
     return mh_model_read_chat_template(context, directory, model);
 }
 
@@ -273,6 +295,7 @@ void mh_model_free(mh_model *model)
     mh_tokenizer_free(model->tokenizer);
     mh_token_rules_free(&allocator, &model->rules);
     mh_release(&allocator, model->chat_template, model->chat_template_bytes);
+    mh_tokenizer_free(model->target_tokenizer);
     mh_tensor_file_free(model->file);
     mh_release(&allocator, model->labels, model->label_bytes);
     allocator.release(allocator.user, model, sizeof *model);

@@ -159,6 +159,7 @@ static mh_status read_rules(const rules_reader *r, mh_token_rules *rules)
     MH_TRY(read_tokens(r, "suppress_tokens", &rules->suppressed));
     MH_TRY(read_tokens(r, "begin_suppress_tokens", &rules->suppressed_first));
     MH_TRY(read_bad_words(r, &rules->bad_words));
+    rules->renormalize = json_is_true(json_object_get(r->root, "renormalize_logits"));
     MH_TRY(read_count(r, "min_length", &rules->min_length));
     MH_TRY(read_count(r, "min_new_tokens", &rules->min_new_tokens));
     return read_defaults(r, &rules->defaults);
@@ -181,15 +182,15 @@ mh_status mh_token_rules_parse(mh_context *context, const char *name, const char
 
 // config.json has these tokens in older directories. It is that of the whole model, so that only
 // what is certainly meant is taken from it.
-static mh_status read_config_tokens(mh_context *context, const char *directory, size_t V,
+static mh_status read_config_tokens(mh_context *context, const char *directory, size_t V, bool all,
                                     mh_token_rules *rules)
 {
     char path[MH_PATH_BYTES];
     mh_json_file file;
     MH_TRY(mh_json_file_open_optional(context, directory, "config.json", path, &file));
     const rules_reader r = {&file.source, file.root, V};
-    mh_status status = MH_OK;
-    if (file.root && rules->eos.count == 0)
+    mh_status status = file.root && all ? read_rules(&r, rules) : MH_OK;
+    if (!status && file.root && rules->eos.count == 0)
         status = read_tokens(&r, "eos_token_id", &rules->eos);
     if (!status && file.root && rules->bos < 0)
         status = read_token(&r, "bos_token_id", &rules->bos);
@@ -223,9 +224,10 @@ mh_status mh_token_rules_load(mh_context *context, const char *directory,
     MH_TRY(mh_json_file_open_optional(context, directory, "generation_config.json", path, &file));
     const rules_reader reader = {&file.source, file.root, V};
     mh_status status = file.root ? read_rules(&reader, rules) : MH_OK;
+    const bool found = file.root != NULL;
     mh_json_file_close(&file);
     if (!status)
-        status = read_config_tokens(context, directory, V, rules);
+        status = read_config_tokens(context, directory, V, !found, rules);
     return status ? status : mh_token_rules_complete(context, tokenizer, rules);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rules for tokens, of generation_config.json: which end a text, and which may not or must come
-// next. Where that file says nothing of the end, config.json does, and then the tokenizer.
+// next. Without that file, config.json has them; and where it says nothing of the end, config.json
+// does, and then the tokenizer.
 #ifndef MH_MODEL_TOKEN_RULES_H
 #define MH_MODEL_TOKEN_RULES_H
 
@@ -19,6 +20,7 @@ typedef struct mh_token_rules {
     int32_t bos, pad, decoder_start, forced_bos; // -1: none
     mh_token_list forced_eos;
     size_t min_length, min_new_tokens;
+    bool renormalize; // probabilities are of the tokens that may come next; in beam search
     mh_generation_defaults defaults;
 } mh_token_rules;
 

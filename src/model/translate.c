@@ -46,9 +46,9 @@ static mh_status translate_check_options(mh_context *context, const mh_translato
     return MH_OK;
 }
 
-static mh_status translate_check(mh_context *context, const mh_translator *t,
-                                 const mh_translate_options *options, const mh_text *texts,
-                                 size_t count, mh_translate_options *own)
+mh_status mh_translate_check(mh_context *context, const mh_translator *t,
+                             const mh_translate_options *options, const mh_text *texts,
+                             size_t count, mh_translate_options *own)
 {
     *own = mh_translate_options_default();
     if (MH_NEED(context, {"translator", t}, {"texts", mh_array(texts, count)}))
@@ -62,7 +62,7 @@ static mh_status translate_check(mh_context *context, const mh_translator *t,
 
 // ---- results ------------------------------------------------------------------------------------
 
-static mh_translations *make_translations(mh_context *context, size_t count, size_t n_best)
+mh_translations *mh_translations_create(mh_context *context, size_t count, size_t n_best)
 {
     mh_translations *t = mh_alloc(context, sizeof *t);
     size_t entries;
@@ -127,8 +127,8 @@ mh_status mh_translate(mh_context *context, const mh_translator *translator,
     if (mh_need(context, translations, "translations"))
         return MH_ERROR_ARGUMENT;
     *translations = NULL;
-    mh_status status = translate_check(context, translator, options, texts, count, &own);
-    mh_translations *t = status ? NULL : make_translations(context, count, own.n_best);
+    mh_status status = mh_translate_check(context, translator, options, texts, count, &own);
+    mh_translations *t = status ? NULL : mh_translations_create(context, count, own.n_best);
     if (!t)
         return status ? status : MH_ERROR_MEMORY;
     mh_fpenv saved = mh_fpenv_enter();

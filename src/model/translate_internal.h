@@ -13,6 +13,14 @@ struct mh_translations {
     size_t *found;         // (count)
 };
 
+// Checks the arguments of mh_translate, and reads the options into `own`.
+mh_status mh_translate_check(mh_context *context, const mh_translator *translator,
+                             const mh_translate_options *options, const mh_text *texts,
+                             size_t count, mh_translate_options *own);
+
+// Results without any translation; NULL with a message if out of memory.
+mh_translations *mh_translations_create(mh_context *context, size_t count, size_t n_best);
+
 typedef struct mh_segment_list {
     mh_segment *items;
     size_t count, capacity;

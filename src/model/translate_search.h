@@ -15,6 +15,7 @@ typedef struct mh_segment {
     mh_hypothesis *best;     // (found), best first
     const float **attention; // (found) of (best[i].count, count), or NULL
     size_t found;            // 0: not translated yet
+    const double *steps;     // NULL, or (best[0].count + 1): log-probabilities, </s> the last
 } mh_segment;
 
 // The encoder's output, which the decoder attends to.

@@ -66,6 +66,7 @@ static void set_rules(mh_translator *t)
 {
     const int32_t pad = mh_tokenizer_pad(t->tokenizer), start = mh_tokenizer_bos(t->tokenizer);
     const int32_t end = mh_tokenizer_eos(t->tokenizer);
+    t->target_tokenizer = t->tokenizer;
     t->head_dim = t->config.d_model / t->config.nhead;
     t->plain_scores = true;
     t->vocabulary = mh_tokenizer_size(t->tokenizer);
@@ -133,7 +134,6 @@ void mh_translator_free(mh_translator *t)
         mh_transformer_free(t->transformer);
         mh_tokenizer_free(t->tokenizer);
     }
-    mh_tokenizer_free(t->target_tokenizer);
     mh_model_free(t->own_model);
     t->allocator.release(t->allocator.user, t, sizeof *t);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loads and saves a model directory:
+// Loads a model directory, one of ours or, if its config.json has a model_type, a published one
+// (pretrained.h); and saves ours:
 //
 //     config.json         the sizes, as mh_translator_config names them; every member is needed
 //     tokenizer.json      see mh_tokenizer_load
@@ -11,6 +12,7 @@
 #include "base/sized_struct.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
+#include "model/json_file.h"
 #include "model/parameters_file.h"
 #include "model/translator_internal.h"
 #include "support/directory.h"
@@ -87,6 +89,41 @@ static mh_status translator_directory_load_weights(mh_context *context, const ch
     return status;
 }
 
+// Takes ownership of the model.
+static mh_status translator_directory_adopt(mh_context *context, mh_model *model,
+                                            mh_translator **translator)
+{
+    mh_status status = mh_translator_from_model(context, model, translator);
+    if (status)
+        mh_model_free(model);
+    else
+        (*translator)->own_model = model;
+    return status;
+}
+
+static mh_status load_published(mh_context *context, const char *directory, mh_precision precision,
+                                mh_translator **translator)
+{
+    mh_model_options options = mh_model_options_default();
+    mh_model *model;
+    options.precision = mh_translator_precision(context, precision);
+    MH_TRY(mh_model_load(context, directory, &options, &model));
+    return translator_directory_adopt(context, model, translator);
+}
+
+// Whether config.json is that of a published model. An invalid one is left to the reader of ours.
+static bool is_published(mh_context *context, const char *directory)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    if (mh_json_file_open_optional(context, directory, "config.json", path, &file))
+        return false;
+    const bool published = json_is_string(json_object_get(file.root, "model_type")) &&
+                           !json_object_get(file.root, "format");
+    mh_json_file_close(&file);
+    return published;
+}
+
 mh_status mh_translator_load(mh_context *context, const char *directory, mh_precision precision,
                              mh_translator **translator)
 {
@@ -108,6 +145,8 @@ mh_status mh_translator_load_with(mh_context *context, const char *directory,
     *translator = NULL;
     memset(&config, 0, sizeof config); // padding, too: configurations are compared as bytes
     MH_TRY(MH_READ_STRUCT(context, mh_translator_load_options, options, &own));
+    if (is_published(context, directory))
+        return load_published(context, directory, own.precision, translator);
     MH_TRY(mh_path_join(context, directory, "config.json", path));
     MH_TRY(mh_config_load(context, path, &config));
     MH_TRY(mh_path_join(context, directory, "tokenizer.json", path));
@@ -140,6 +179,7 @@ mh_status mh_translator_save(mh_context *context, const mh_translator *t, const 
                              mh_dtype dtype)
 {
     MH_TRY(MH_NEED(context, {"translator", t}, {"directory", directory}));
+    MH_TRY(mh_translator_need_own(context, t, "saved"));
     if (dtype != MH_F32 && dtype != MH_BF16)
         return mh_fail(context, MH_ERROR_ARGUMENT, "dtype: found %s, expected f32 or bf16",
                        mh_dtype_name(dtype));

@@ -11,32 +11,12 @@
 #ifndef MH_MODEL_TRANSLATOR_INTERNAL_H
 #define MH_MODEL_TRANSLATOR_INTERNAL_H
 
+#include "model/search_rules.h"
 #include <multihead/ops.h>
 #include <multihead/pretrained.h>
 #include <multihead/translator.h>
 
 typedef enum mh_side { MH_SIDE_SOURCE, MH_SIDE_TARGET } mh_side;
-
-enum { MH_EXCLUDED_MAX = 64, MH_TEMPLATE_MAX = 4 };
-
-// How a translation begins, goes on and ends.
-typedef struct mh_search_rules {
-    int32_t start;     // the decoder's first input
-    int32_t end;       // ends a translation
-    int32_t pad;       // the decoder's input in rows that nobody reads
-    int32_t first;     // -1; else every translation begins with this token, which is certain
-    bool certain_end;  // at the maximum length the end is certain; else it is charged for
-    bool renormalize;  // excluded tokens have no part in the probabilities
-    bool transformers; // the search ends as that of Hugging Face's transformers (beam.h)
-    int32_t excluded[MH_EXCLUDED_MAX]; // never chosen; the last is `end`, which is treated apart
-    size_t excluded_count;
-} mh_search_rules;
-
-// Tokens that the encoder reads before and after those of a text.
-typedef struct mh_source_template {
-    int32_t before[MH_TEMPLATE_MAX], after[MH_TEMPLATE_MAX];
-    size_t before_count, after_count;
-} mh_source_template;
 
 // All weights used in translation, packed; NULL where the model itself is.
 typedef struct mh_translator_weights {
@@ -78,7 +58,7 @@ typedef struct mh_sequence_model {
     mh_status (*pack)(mh_context *context, const mh_translator *t, mh_translator_weights *weights);
 } mh_sequence_model;
 
-extern const mh_sequence_model mh_trained_model;
+extern const mh_sequence_model mh_trained_model, mh_published_model;
 
 struct mh_translator {
     mh_allocator allocator;
@@ -91,9 +71,9 @@ struct mh_translator {
     size_t source_limit, target_limit; // tokens, those of the template and </s> included
     mh_source_template source;
     mh_search_rules rules;
-    mh_tokenizer *tokenizer;        // of the source and, unless there is another, of the target
-    mh_tokenizer *target_tokenizer; // NULL; cuts target texts
-    mh_transformer *transformer;    // batch first
+    mh_tokenizer *tokenizer;
+    const mh_tokenizer *target_tokenizer; // as a rule the same
+    mh_transformer *transformer;          // batch first
     uint64_t foreign;      // characters that our own tokenizer has not learnt, for mh_plain_text
     float *positions;      // (max_length, D): of our own model
     const mh_model *model; // NULL: our own; else tokenizer and transformer are the model's

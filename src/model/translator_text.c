@@ -56,8 +56,7 @@ mh_status mh_translator_tokenize(mh_context *context, const mh_translator *t, mh
     if (mh_translator_has_own_text(t))
         return mh_tokenizer_encode(context, t->tokenizer, text.bytes, text.size, tokens);
     const bool target = side == MH_SIDE_TARGET;
-    const mh_tokenizer *tokenizer =
-        target && t->target_tokenizer ? t->target_tokenizer : t->tokenizer;
+    const mh_tokenizer *tokenizer = target ? t->target_tokenizer : t->tokenizer;
     mh_encode_options options = mh_encode_options_default();
     options.add_special_tokens = target; // Bart's translations begin with <s>
     mh_encoding *e = &memory->encoding;
@@ -144,7 +143,7 @@ mh_status mh_translator_detokenize(mh_context *context, const mh_translator *t, 
 {
     mh_buffer raw = {0};
     mh_status status = (mh_translator_has_own_text(t) ? detokenize_own : detokenize_published)(
-        context, t->tokenizer, ids, count, &raw, text, ends);
+        context, t->target_tokenizer, ids, count, &raw, text, ends);
     mh_buffer_free(context, &raw);
     return status;
 }

@@ -79,6 +79,12 @@ mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t);
 // mh_tokenizer_load, for a translator: MH_ERROR_FORMAT unless it has our components.
 mh_status mh_tokenizer_load_own(mh_context *context, const char *path, mh_tokenizer **tokenizer);
 
+// The tokenizer of Marian's translations: target.spm with target_vocab.json, or vocab.json.
+// *tokenizer is NULL if the directory has another format, whose source and target have the same.
+// Errors as mh_tokenizer_load_directory.
+mh_status mh_tokenizer_load_target(mh_context *context, const char *directory,
+                                   mh_tokenizer **tokenizer);
+
 // The merge of two neighbours, or NULL if they do not merge.
 const mh_merge *mh_tokenizer_merge(const mh_tokenizer *t, uint32_t left, uint32_t right);
 

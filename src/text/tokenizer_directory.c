@@ -144,14 +144,20 @@ static mh_status read_vocab_txt(const job *j, const char *name, mh_tokenizer *t)
     return status;
 }
 
-static mh_status read_marian(const job *j, const char *name, mh_tokenizer *t)
+static mh_status read_marian_pair(const job *j, const char *vocabulary, const char *name,
+                                  mh_tokenizer *t)
 {
     mh_status status =
-        tokenizer_directory_open_file(j->context, j->directory, "vocab.json", j->first);
+        tokenizer_directory_open_file(j->context, j->directory, vocabulary, j->first);
     CHECK(status, tokenizer_directory_open_file(j->context, j->directory, name, j->second));
     CHECK(status, mh_read_marian(&(mh_build){&j->first->source, t}, &j->second->source));
     CHECK(status, mh_build_finish(&(mh_build){&j->first->source, t}));
     return status;
+}
+
+static mh_status read_marian(const job *j, const char *name, mh_tokenizer *t)
+{
+    return read_marian_pair(j, "vocab.json", name, t);
 }
 
 static mh_status tokenizer_directory_read_merges(const job *j, const char *name, mh_tokenizer *t)
@@ -263,13 +269,11 @@ static mh_status tokenizer_directory_load(const job *j, mh_tokenizer **tokenizer
     return status;
 }
 
-mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
-                                      mh_tokenizer **tokenizer)
+// Loads the settings, then a tokenizer by `load`, and gives its special tokens their roles.
+static mh_status tokenizer_directory_run(mh_context *context, const char *path,
+                                         mh_status (*load)(const job *j, mh_tokenizer **tokenizer),
+                                         mh_tokenizer **tokenizer)
 {
-    if (tokenizer)
-        *tokenizer = NULL;
-    if (MH_NEED(context, {"path", path}, {"tokenizer", tokenizer}))
-        return MH_ERROR_ARGUMENT;
     opened *files = mh_alloc(context, 2 * sizeof *files);
     if (!files)
         return MH_ERROR_MEMORY;
@@ -279,7 +283,7 @@ mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
     mh_status status = load_settings(context, path, "tokenizer_config.json", files, &s->tokenizer);
     CHECK(status, load_settings(context, path, "special_tokens_map.json", files, &s->specials));
     CHECK(status, load_settings(context, path, "config.json", files, &s->model));
-    CHECK(status, tokenizer_directory_load(&j, tokenizer));
+    CHECK(status, load(&j, tokenizer));
     if (status == MH_OK && !(*tokenizer)->own) {
         set_roles(*tokenizer, s);
         mh_build_roles(*tokenizer);
@@ -291,4 +295,40 @@ mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
     json_decref(s->specials);
     json_decref(s->model);
     return status;
+}
+
+mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
+                                      mh_tokenizer **tokenizer)
+{
+    if (tokenizer)
+        *tokenizer = NULL;
+    if (MH_NEED(context, {"path", path}, {"tokenizer", tokenizer}))
+        return MH_ERROR_ARGUMENT;
+    return tokenizer_directory_run(context, path, tokenizer_directory_load, tokenizer);
+}
+
+// ---- Marian's targets -------------------------------------------------------------------------
+
+static mh_status load_marian_target(const job *j, mh_tokenizer **tokenizer)
+{
+    const bool separate = mh_has_file(j->directory, "target_vocab.json");
+    mh_tokenizer *t = mh_tokenizer_create(j->context);
+    mh_status status = t ? MH_OK : MH_ERROR_MEMORY;
+    CHECK(status,
+          read_marian_pair(j, separate ? "target_vocab.json" : "vocab.json", "target.spm", t));
+    if (status == MH_OK)
+        *tokenizer = t;
+    else
+        mh_tokenizer_free(t);
+    return status;
+}
+
+mh_status mh_tokenizer_load_target(mh_context *context, const char *directory,
+                                   mh_tokenizer **tokenizer)
+{
+    *tokenizer = NULL;
+    if (mh_has_file(directory, "tokenizer.json") || mh_has_file(directory, "vocab.txt") ||
+        !mh_has_file(directory, "target.spm") || !mh_has_file(directory, "vocab.json"))
+        return MH_OK;
+    return tokenizer_directory_run(context, directory, load_marian_target, tokenizer);
 }
