@@ -47,7 +47,8 @@ mh_label(io test_corpus test_file test_npy test_parameters_file test_safetensors
             test_safetensors_refused test_torch_file test_torch_refused test_trace)
 mh_label(text test_score test_text test_tokenizer test_tokenizers_files test_tokenizers_golden)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
-                     test_translator cli_translate cli_translate_attention cli_translate_errors
+                     test_translate_published test_translator cli_translate cli_translate_published
+                     cli_translate_attention cli_translate_errors
                      example_10_translate)
 mh_label(training test_batches test_bits_training test_curve test_numbers test_optimiser test_train
                   test_train_killed cli_train example_07_train)

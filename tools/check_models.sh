@@ -62,9 +62,22 @@ check_stories15m() {
     echo "check_models: stories15M, a Llama: $(sed -n 's/^story: //p' "$tmp/log")"
 }
 
+# Translations, greedy and with a beam of 4, and the scores of the latter, are those of transformers.
 check_opus_mt() {
     run_test test_opus_mt MH_OPUS_MT
-    echo "check_models: opus-mt-fr-en, a Marian: $(grep within "$tmp/log") of transformers'"
+    logits=$(grep within "$tmp/log")
+    golden=tests/goldens/opus_mt_cases.tsv
+    cut -f1 "$golden" >"$tmp/source"
+    "$build/multihead" translate -q -m "$model" --dtype f32 --beam 1 --input "$tmp/source" >"$tmp/greedy"
+    cut -f2 "$golden" | diff - "$tmp/greedy" || fail "opus-mt-fr-en: greedy translations differ"
+    "$build/multihead" translate -q -m "$model" --dtype f32 --scores --input "$tmp/source" >"$tmp/beam"
+    cut -f3 "$golden" >"$tmp/expected"
+    cut -f2 "$tmp/beam" | diff "$tmp/expected" - || fail "opus-mt-fr-en: translations differ"
+    paste "$golden" "$tmp/beam" | awk -F'\t' '{ d = $4 - $5; if (d > 0.00011 || d < -0.00011) bad = 1 } END { exit bad }' ||
+        fail "opus-mt-fr-en: scores differ"
+    answer=$("$build/multihead" translate -q -m "$model" "Où est la gare ?")
+    [ "$answer" = "Where's the station?" ] || fail "opus-mt-fr-en: found '$answer'"
+    echo "check_models: opus-mt-fr-en: $answer $(wc -l <"$golden") translations and $logits of transformers'"
 }
 
 if fetch minilm; then check_minilm; fi

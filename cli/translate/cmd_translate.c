@@ -27,14 +27,22 @@ static bool show_progress(void *user, size_t done, size_t total)
 static int translate_block(translate *t, const mh_text *texts, size_t count)
 {
     mh_translations *translations;
-    mh_status status =
-        mh_translate(t->context, t->translator, &t->options, texts, count, &translations);
+    const mh_text target = {t->target, t->target ? strlen(t->target) : 0};
+    mh_status status = t->target ? mh_score_translations(t->context, t->translator, &t->options,
+                                                         texts, &target, count, &translations)
+                                 : mh_translate(t->context, t->translator, &t->options, texts,
+                                                count, &translations);
     if (status)
         return complain_status(t->context, status, NULL);
     progress_clear();
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
-        code = print_translations(&t->printing, t->context, translations, i, ++t->number, texts[i]);
+        ++t->number;
+        code = t->target && !t->printing.json
+                   ? print_given(&t->printing, t->context, mh_translator_tokenizer(t->translator),
+                                 mh_translations_at(translations, i, 0))
+                   : print_translations(&t->printing, t->context, translations, i, t->number,
+                                        texts[i]);
         if (code == EXIT_DONE && attention_wanted(&t->attention))
             code =
                 attention_print(&t->attention, t->context, t->translator, t->disabled, texts[i],

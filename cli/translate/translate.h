@@ -72,6 +72,10 @@ typedef struct printing {
 int print_translations(const printing *p, mh_context *context, const mh_translations *translations,
                        size_t i, size_t number, mh_text source);
 
+// The log-probability of each token of a translation that was given, and of all of it.
+int print_given(const printing *p, mh_context *context, const mh_tokenizer *tokenizer,
+                const mh_translation *r);
+
 // ---- attention --------------------------------------------------------------------------
 
 typedef struct attention {
@@ -101,6 +105,7 @@ typedef struct translate {
     const char *model_name, *input_path, *output_path; // model_name NULL: the default
     char **texts;                                      // (text_count), of the command line
     size_t text_count;
+    const char *target; // NULL: search
     bool beam_given;
     mh_translator_load_options loading;
     mh_translate_options options;

@@ -24,12 +24,14 @@ enum {
     KEY_HEAD,
     KEY_WIDTH,
     KEY_NO_VERIFY,
+    KEY_TARGET,
 };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Model and texts", 1},
     {"model", 'm', "MODEL", 0,
-     "a directory with config.json, tokenizer.json and model.safetensors, or the name of one in "
+     "a directory with config.json, tokenizer.json and model.safetensors, or a published "
+     "encoder-decoder's (Marian, Bart, T5) as Hugging Face has it; or the name of one in "
      "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
@@ -42,6 +44,10 @@ static const struct argp_option option_table[] = {
      "score = log-probability / tokens^X, 0 to 10; larger prefers longer ones. Default: 1", 0},
     {"max-length-factor", KEY_FACTOR, "X", 0,
      "at most X * source tokens + 20 tokens, up to the model's limit. Default: 2", 0},
+    {"target", KEY_TARGET, "TEXT", 0,
+     "do not search: score this translation of the one text. Prints the log-probability of each of "
+     "its tokens and of all; with --json and for attention as of a translation that was found",
+     0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
      "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; enc.2 is all heads "
      "of "
@@ -91,6 +97,11 @@ static void translate_check_options(struct argp_state *state, translate *t)
     mh_translate_options *o = &t->options;
     if (t->input_path && t->text_count > 0)
         argp_error(state, "--input: there are texts on the command line already");
+    if (t->target && t->text_count != 1)
+        argp_error(state, "--target: found %zu texts on the command line, expected one",
+                   t->text_count);
+    if (t->target && (t->beam_given || o->n_best > 1))
+        argp_error(state, "--target: nothing is searched, --beam and --n-best do not apply");
     if (!t->beam_given && o->beam < o->n_best)
         o->beam = o->n_best;
     if (o->n_best > o->beam)
@@ -151,6 +162,9 @@ static error_t parse_search(int key, char *argument, struct argp_state *state, t
         return 0;
     case KEY_DISABLE:
         heads_add(state, &t->heads, argument);
+        return 0;
+    case KEY_TARGET:
+        t->target = argument;
         return 0;
     case KEY_NO_VERIFY:
         t->loading.verify = false;
@@ -245,6 +259,8 @@ const struct argp translate_argp = {
            "  multihead translate \"Il fait beau.\"\n"
            "  multihead translate -m fr-en --input fr.txt -o en.txt\n"
            "  multihead translate -m run --n-best 3 --scores < fr.txt\n"
+           "  multihead translate -m opus-mt-fr-en \"Où est la gare ?\"\n"
+           "  multihead translate --target \"The weather is fine.\" \"Il fait beau.\"\n"
            "  multihead translate --show-attention \"Il fait beau.\"\n"
            "  multihead translate --attention page.html \"Il fait beau.\"",
     .children = children,

@@ -8,6 +8,7 @@
 #include "report.h"
 #include "translate.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int print_no_memory(void)
@@ -58,6 +59,29 @@ static int translation_print_text(const printing *p, const mh_translation *r, si
         print_soft(p->to, &a);
     alignment_free(&a);
     return EXIT_DONE;
+}
+
+int print_given(const printing *p, mh_context *context, const mh_tokenizer *tokenizer,
+                const mh_translation *r)
+{
+    mh_buffer token = {0};
+    mh_status status = MH_OK;
+    mh_text end = {"</s>", 4};
+    for (size_t i = 0; i < r->count && !status; i++) {
+        const size_t begin = i ? r->ends[i - 1] : 0;
+        status = mh_utf8_repair(context, r->text.bytes + begin, r->ends[i] - begin, &token);
+        fprintf(p->to, "%.4f\t", r->token_log_probabilities[i]);
+        if (!status)
+            translation_print_line(p->to, (mh_text){token.data, token.size});
+        putc('\n', p->to);
+    }
+    mh_buffer_free(context, &token);
+    if (status)
+        return complain_status(context, status, NULL);
+    mh_tokenizer_name(tokenizer, mh_tokenizer_eos(tokenizer), &end);
+    fprintf(p->to, "%.4f\t%.*s\n", r->token_log_probabilities[r->count], (int)end.size, end.bytes);
+    fprintf(p->to, "%.4f\t", r->log_probability);
+    return translation_print_text(p, r, 1);
 }
 
 // ---- JSON -------------------------------------------------------------------------------
@@ -111,12 +135,33 @@ static int put_alignment(const printing *p, const mh_translation *r)
     return EXIT_DONE;
 }
 
+// JSON has no infinity: that of a token that the model never chooses.
+static void put_logarithm(FILE *to, const char *before, double value)
+{
+    fputs(before, to);
+    if (isfinite(value))
+        fprintf(to, "%.6f", value);
+    else
+        fputs("null", to);
+}
+
+static void put_token_scores(FILE *to, const mh_translation *r)
+{
+    fputs(", \"token_log_probabilities\": [", to);
+    for (size_t i = 0; i <= r->count; i++)
+        put_logarithm(to, i ? ", " : "", r->token_log_probabilities[i]);
+    putc(']', to);
+}
+
 static int put_object(const printing *p, mh_context *context, const mh_translation *r)
 {
     fputs("{\"text\": ", p->to);
     put_json_string(p->to, r->text.bytes, r->text.size);
-    fprintf(p->to, ", \"score\": %.6f, \"log_probability\": %.6f", r->score, r->log_probability);
+    put_logarithm(p->to, ", \"score\": ", r->score);
+    put_logarithm(p->to, ", \"log_probability\": ", r->log_probability);
     int code = put_tokens(p, context, r);
+    if (r->token_log_probabilities)
+        put_token_scores(p->to, r);
     if (code == EXIT_DONE && p->alignment)
         code = put_alignment(p, r);
     putc('}', p->to);

@@ -181,7 +181,8 @@ mh_status mh_token_rules_parse(mh_context *context, const char *name, const char
 }
 
 // config.json has these tokens in older directories. It is that of the whole model, so that only
-// what is certainly meant is taken from it.
+// what is certainly meant is taken from it: of an encoder-decoder, whose rules are for its
+// translations, `all`.
 static mh_status read_config_tokens(mh_context *context, const char *directory, size_t V, bool all,
                                     mh_token_rules *rules)
 {
@@ -189,7 +190,9 @@ static mh_status read_config_tokens(mh_context *context, const char *directory, 
     mh_json_file file;
     MH_TRY(mh_json_file_open_optional(context, directory, "config.json", path, &file));
     const rules_reader r = {&file.source, file.root, V};
-    mh_status status = file.root && all ? read_rules(&r, rules) : MH_OK;
+    mh_status status = MH_OK;
+    if (all && json_is_true(json_object_get(file.root, "is_encoder_decoder")))
+        status = read_rules(&r, rules);
     if (!status && file.root && rules->eos.count == 0)
         status = read_tokens(&r, "eos_token_id", &rules->eos);
     if (!status && file.root && rules->bos < 0)

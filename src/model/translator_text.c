@@ -62,7 +62,9 @@ mh_status mh_translator_tokenize(mh_context *context, const mh_translator *t, mh
     mh_encoding *e = &memory->encoding;
     tokens->count = 0;
     MH_TRY(mh_tokenizer_encode_text(context, tokenizer, &options, text, NULL, e));
-    const size_t ending = target && e->count && e->ids[e->count - 1] == t->rules.end ? 1 : 0;
+    size_t ending = 0; // what the template adds behind a text
+    while (target && ending < e->count && e->special[e->count - 1 - ending])
+        ending++;
     return keep_encoding(context, text, e, e->count - ending, tokens);
 }
 

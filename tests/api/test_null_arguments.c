@@ -106,7 +106,7 @@ static mh_chat_message chat_message = {MH_CHAT_USER, {"un", 2}};
 // Pretrained models of tests/goldens, trainable: an encoder with a pooler and a tokenizer that
 // make_pretrained() writes, a masked language model, a sequence classifier.
 enum { PRETRAINED_WIDTH = 32, PRETRAINED_VOCABULARY = 99, PRETRAINED_LABELS = 3 };
-static mh_model *encoder, *filler, *classifier;
+static mh_model *encoder, *seq2seq, *filler, *classifier;
 static char pretrained[96];
 static mh_model_options model_options;
 static mh_model_input model_input, classifier_input;
@@ -389,6 +389,12 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
     FUNCTION(mh_translate, "translator options? texts translations",                               \
              ARGS(o.translator, &translate_options, &text, &made_translations),                    \
              mh_translate(c, p[0], p[1], p[2], 1, p[3]), mh_translations_free(made_translations))  \
+    FUNCTION(mh_score_translations, "translator options? texts targets translations",              \
+             ARGS(o.translator, &translate_options, &text, &text, &made_translations),             \
+             mh_score_translations(c, p[0], p[1], p[2], p[3], 1, p[4]),                            \
+             mh_translations_free(made_translations))                                              \
+    FUNCTION(mh_translator_from_model, "model translator", ARGS(seq2seq, &made_translator),        \
+             mh_translator_from_model(c, p[0], p[1]), mh_translator_free(made_translator))         \
     FUNCTION(mh_translation_trace_create, "translator disabled_heads? target trace",               \
              ARGS(o.translator, heads_off, ids, &made_trace),                                      \
              mh_translation_trace_create(c, p[0], p[1], text, p[2], 2, p[3]),                      \
@@ -712,6 +718,8 @@ static void make_pretrained(mh_context *context)
     model_options.trainable = true;
     test_ok(context, mh_model_load(context, pretrained, &model_options, &encoder));
     test_ok(context,
+            mh_model_load(context, MH_GOLDENS "/translations/marian", &model_options, &seq2seq));
+    test_ok(context,
             mh_model_load(context, MH_GOLDENS "/models/bert-mlm", &model_options, &filler));
     test_ok(context, mh_model_load(context, MH_GOLDENS "/models/bert-classifier", &model_options,
                                    &classifier));
@@ -734,6 +742,7 @@ static void make_pretrained(mh_context *context)
 static void free_pretrained(void)
 {
     mh_model_free(encoder);
+    mh_model_free(seq2seq);
     mh_model_free(filler);
     mh_model_free(classifier);
     mh_tape_free(model_tape);
@@ -988,6 +997,7 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_generations_free",
                                      "mh_duration_parse",
                                      "mh_translator_free",
+                                     "mh_translator_model",
                                      "mh_translator_configuration",
                                      "mh_translator_tokenizer",
                                      "mh_translator_parameters",

@@ -18,6 +18,13 @@ run multihead translate -m model $scalar --json --alignment hard "le \"chat\""
 run multihead translate -m model $scalar --json --alignment soft --n-best 2 ""
 multihead translate -m model --json --n-best 2 --alignment soft "le chat" "beau" | check_json
 
+# A translation that is given is scored; the search's own has the score of the search.
+bars multihead translate -m model $scalar --target "the cat" "le chat"
+bars multihead translate -m model $scalar --target "the cat" --scores --alignment hard "le chat"
+run multihead translate -m model $scalar --target "" --json "le chat"
+run multihead translate -m model $scalar --target "the cat" "le" "chat"
+run multihead translate -m model $scalar --target "the cat" --beam 2 "le chat"
+
 # The same lines, whichever way they come, with any batch and any number of threads.
 printf 'le chat\n\nle tapis est beau\r\n  the mat \nil dort' >in.txt
 run multihead translate -m model $scalar --input in.txt
