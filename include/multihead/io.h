@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/io.h: tensors in files. Reads .npy, .npz, .safetensors, PyTorch checkpoints and
+// multihead/io.h: tensors in files. Reads .npy, .npz, .safetensors, PyTorch checkpoints, GGUF and
 // sharded models, writes .npy and .safetensors.
 //
 // Files are untrusted input: everything is validated, no allocation exceeds what the file's own
@@ -33,6 +33,9 @@ typedef struct mh_tensor_file mh_tensor_file;
 //                              before version 1.6. Names of nested dictionaries, lists and tuples
 //                              are joined by dots ("model.encoder.weight"), a tensor by itself is
 //                              named "", and whatever is not a tensor is ignored
+//     .gguf                    versions 2 and 3, little-endian. Elements may be quantised in blocks
+//                              (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K): such tensors are
+//                              described as f32, and dequantised when they are read
 //     *.index.json             tensors in several files next to it (weight_map), opened as one;
 //                              those that the index does not list are ignored
 //
@@ -63,18 +66,51 @@ MH_API bool mh_tensor_file_index(const mh_tensor_file *file, const char *name, s
 // dtype, shape and strides of tensor i, without data (NULL); false if there is none.
 MH_API bool mh_tensor_file_describe(const mh_tensor_file *file, size_t i, mh_tensor *tensor);
 
-// A view of tensor i or of the tensor called `name`; false if there is none. The view is
+// A view of tensor i or of the tensor called `name`; false if there is none, or if its elements are
+// quantised in blocks, which only mh_tensor_file_read and _read_rows convert. The view is
 // read-only: its memory is the file. Elements that are not aligned in the file, or have another
 // byte order, are copied once, when the first view of them is made; the memory is part of the file.
 MH_API bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor);
 MH_API bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor *tensor);
 
-// mh_tensor_copy() of tensor i to `to`, of the same shape and any dtype, without that copy.
+// mh_tensor_copy() of tensor i to `to`, of the same shape and any dtype, without that copy. Blocks
+// are dequantised on the context's threads, exactly as the `gguf` package does, in f32, and then
+// converted; `to` is then of a float dtype.
 MH_API MH_MUST_CHECK mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file,
                                                    size_t i, mh_tensor *to);
 
-// safetensors' __metadata__: the value for a key, borrowed, or NULL.
+// The same for some rows: to[r] = row rows[r] of tensor i, a matrix (any number of rows, columns);
+// `to` is (count, columns). This is how a table of embeddings is used without a copy of it.
+// Errors: MH_ERROR_ARGUMENT (a row that is not there, by its place in `rows`),
+// MH_ERROR_UNSUPPORTED.
+MH_API MH_MUST_CHECK mh_status mh_tensor_file_read_rows(mh_context *context,
+                                                        const mh_tensor_file *file, size_t i,
+                                                        const int32_t *rows, size_t count,
+                                                        mh_tensor *to);
+
+// How tensor i is stored, for programs that multiply blocks as they are. Borrowed from the file.
+typedef struct mh_stored_tensor {
+    const char *type; // "Q4_1", or the dtype's name, such as "f32"
+    const void *bytes;
+    size_t size;         // of all bytes; of strided tensors of a PyTorch checkpoint: those that
+                         // they span
+    size_t block_values; // 1 unless quantised: the values of a block, of a row's
+    size_t block_bytes;
+} mh_stored_tensor;
+
+// False if there is no such tensor.
+MH_API bool mh_tensor_file_stored(const mh_tensor_file *file, size_t i, mh_stored_tensor *stored);
+
+// Metadata of safetensors (__metadata__) and GGUF: the value for a key, borrowed, or NULL. GGUF's
+// numbers are given as text, arrays of more than three elements as their number and type
+// ("49152 strings").
 MH_API const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key);
+
+// Pair i of the metadata, sorted by key, borrowed; false if there is none.
+typedef struct mh_metadata {
+    const char *key, *value;
+} mh_metadata;
+MH_API bool mh_tensor_file_metadata_at(const mh_tensor_file *file, size_t i, mh_metadata *metadata);
 
 // ---- writing ------------------------------------------------------------------------
 
@@ -88,10 +124,6 @@ typedef struct mh_named_tensor {
     const char *name;
     mh_tensor tensor;
 } mh_named_tensor;
-
-typedef struct mh_metadata {
-    const char *key, *value;
-} mh_metadata;
 
 // Writes tensors of any strides as safetensors, in the given order within each element size
 // (widest first, so that all are aligned). Deterministic: the same input gives the same bytes.

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #define EXPECTED                                                                                   \
-    "expected .npy (numpy.save), .npz (numpy.savez), .safetensors (safetensors.torch.save_file) "  \
-    "or PyTorch (torch.save)"
+    "expected .npy (numpy.save), .npz (numpy.savez), .safetensors (safetensors.torch.save_file), " \
+    "PyTorch (torch.save) or GGUF"
 
 static const struct {
     const char *magic;
     size_t size;
     const char *kind;
 } kinds[] = {
-    {"GGUF", 4, "GGUF"},
     {"\x89HDF", 4, "HDF5"},
     {"\x1f\x8b", 2, "gzip"},
     {"BZh", 3, "bzip2"},

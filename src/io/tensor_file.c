@@ -13,6 +13,8 @@
 #include "base/argument_check.h"
 #include "base/overflow.h"
 #include "base/release.h"
+#include "io/gguf.h"
+#include "io/gguf_blocks.h"
 #include "io/shards.h"
 #include "io/tensor_place.h"
 #include "io/torch.h"
@@ -85,7 +87,7 @@ static mh_status read_source(const mh_source *source, const char *directory, mh_
     mh_status status;
     if (source->size == 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "the file is empty, expected .npy, .npz or .safetensors");
+                              "the file is empty, expected .npy, .npz, .safetensors or .gguf");
     if (mh_is_shard_index(source))
         return mh_shards_read(source, directory, file); // the tensors are those of other files
     if (mh_is_npy(source))
@@ -94,6 +96,8 @@ static mh_status read_source(const mh_source *source, const char *directory, mh_
         status = read_zip(source, file);
     else if (mh_is_torch_legacy(source))
         status = mh_torch_legacy_read(source, file);
+    else if (mh_is_gguf(source))
+        status = mh_gguf_read(source, file);
     else
         status = mh_safetensors_read(source, file);
     return status == MH_OK ? mh_tensor_file_place(source, file) : status;
@@ -176,6 +180,7 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_release(&allocator, file->entries, file->count * sizeof *file->entries);
     mh_release(&allocator, file->by_name, file->count * sizeof *file->by_name);
     mh_release(&allocator, file->metadata, file->metadata_count * sizeof *file->metadata);
+    mh_release(&allocator, file->pairs, file->pair_count * sizeof *file->pairs);
     mh_release(&allocator, file->text, file->text_size);
     mh_file_copies_free(&allocator, file->copies);
     mh_release(&allocator, file->inflated, file->inflated_size);
@@ -215,7 +220,7 @@ size_t mh_tensor_file_bytes(const mh_tensor_file *file)
 
 bool mh_tensor_file_at(const mh_tensor_file *file, size_t i, mh_tensor *tensor)
 {
-    if (i >= mh_tensor_file_count(file) || tensor == NULL)
+    if (i >= mh_tensor_file_count(file) || tensor == NULL || file->entries[i].blocks)
         return false;
     if (file->entries[i].copy)
         mh_file_copy_make(file->entries[i].copy);
@@ -250,6 +255,31 @@ bool mh_tensor_file_find(const mh_tensor_file *file, const char *name, mh_tensor
 {
     size_t i;
     return mh_tensor_file_index(file, name, &i) && mh_tensor_file_at(file, i, tensor);
+}
+
+bool mh_tensor_file_stored(const mh_tensor_file *file, size_t i, mh_stored_tensor *stored)
+{
+    if (i >= mh_tensor_file_count(file) || stored == NULL)
+        return false;
+    const mh_file_entry *entry = &file->entries[i];
+    const mh_block_format *blocks = entry->blocks;
+    const mh_dtype dtype = entry->tensor.dtype;
+    *stored = (mh_stored_tensor){
+        .type = blocks ? blocks->name : mh_dtype_name(dtype),
+        .bytes = entry->bytes,
+        .size = entry->size,
+        .block_values = blocks ? blocks->values : 1,
+        .block_bytes = blocks ? blocks->bytes : mh_dtype_size(dtype),
+    };
+    return true;
+}
+
+bool mh_tensor_file_metadata_at(const mh_tensor_file *file, size_t i, mh_metadata *metadata)
+{
+    if (file == NULL || i >= file->metadata_count || metadata == NULL)
+        return false;
+    *metadata = file->metadata[i];
+    return true;
 }
 
 const char *mh_tensor_file_metadata(const mh_tensor_file *file, const char *key)

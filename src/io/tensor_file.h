@@ -3,8 +3,10 @@
 //
 //     mh_tensor_file_parse_in              the one way in
 //       -> mh_npy_read | mh_npz_read | mh_safetensors_read | mh_torch_zip_read |
-//          mh_torch_legacy_read            bytes -> entries in the order of the file, metadata,
-//          text mh_shards_read                  an index -> the entries of other files
+//          mh_torch_legacy_read | mh_gguf_read
+//                                          bytes -> entries in the order of the file, metadata,
+//                                          text
+//          mh_shards_read                  an index -> the entries of other files
 //       -> mh_tensor_file_place            where they are read
 //       -> index by name
 //
@@ -27,8 +29,12 @@ typedef struct mh_file_entry {
     const unsigned char *whole; // the storage that the bytes are a part of, and maybe other
     size_t whole_size;          // tensors, too; NULL: it has one of its own
     struct mh_file_copy *copy;  // to be made before .tensor.data is read; NULL: none
-    mh_tensor tensor;           // .data is set last
+    const struct mh_block_format *blocks; // of quantised elements, which .tensor has as f32
+                                          // without data; NULL: they are not
+    mh_tensor tensor;                     // .data is set last
 } mh_file_entry;
+
+typedef struct mh_gguf_pair mh_gguf_pair;
 
 struct mh_tensor_file {
     mh_allocator allocator;
@@ -42,6 +48,9 @@ struct mh_tensor_file {
     mh_metadata *metadata; // (metadata_count), sorted by key
     const char *checksum;  // a metadata value, or NULL; see checksum.h
     bool header_changed;   // since the checksum was made
+
+    mh_gguf_pair *pairs; // (pair_count), sorted by key: GGUF's metadata with their types
+    size_t pair_count;
 
     char *text;
     size_t text_size;
@@ -66,6 +75,7 @@ mh_status mh_tensor_file_reserve(mh_context *context, mh_tensor_file *file, size
 mh_status mh_npy_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_npz_read(const mh_source *source, mh_tensor_file *file);
 mh_status mh_safetensors_read(const mh_source *source, mh_tensor_file *file);
+mh_status mh_gguf_read(const mh_source *source, mh_tensor_file *file);
 
 // Opens a source whose shards, if it is an index, are in `directory` ("" or ending in a slash);
 // NULL: an index is rejected. Takes the mapping, also on failure.

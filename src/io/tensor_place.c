@@ -77,6 +77,8 @@ static size_t list_copied(mh_tensor_file *file)
     for (size_t i = 0; i < file->count; i++) {
         mh_file_entry *entry = &file->entries[i];
         const void *data = entry->size == 0 ? (const void *)&nothing : entry->bytes;
+        if (entry->blocks)
+            continue;
         set_whole(entry);
         entry->tensor.data = (void *)(uintptr_t)data;
         if (!is_usable(entry))

@@ -127,6 +127,8 @@ static void *heads(int i) { return &tensors[HEADS + i]; }   // (1, H, N, E), 6
 static void *id(void) { return &tensors[IDS]; }             // (N) i32
 
 static int32_t few_ids[N * 2];
+static int32_t row_numbers[1];
+static mh_tensor row_read;
 static double few_values[N * 2];
 static mh_tensor top_ids, top_values; // (N, 2)
 static mh_tensor modules[12], lse;
@@ -168,6 +170,8 @@ static void *constant(const void *p) { return (void *)(uintptr_t)p; }
              mh_tensor_file_parse(c, p[0], p[1], npy_size, p[2]), mh_tensor_file_free(made_file))  \
     FUNCTION(mh_tensor_file_read, "file to", ARGS(tensor_file, &tensor_read),                      \
              mh_tensor_file_read(c, p[0], 0, p[1]), )                                              \
+    FUNCTION(mh_tensor_file_read_rows, "file rows to", ARGS(tensor_file, row_numbers, &row_read),  \
+             mh_tensor_file_read_rows(c, p[0], 0, p[1], 1, p[2]), )                                \
     FUNCTION(mh_npy_write, "path tensor", ARGS(paths[1], rows(0)), mh_npy_write(c, p[0], p[1]), )  \
     FUNCTION(mh_safetensors_write, "path tensors metadata", ARGS(paths[1], &named, &metadata),     \
              mh_safetensors_write(c, p[0], p[1], 1, p[2], 1), )                                    \
@@ -655,6 +659,7 @@ static void make_files(mh_context *context)
     test_ok(context, mh_tensor_file_open(context, paths[0], &tensor_file));
     assert_true(mh_tensor_file_describe(tensor_file, 0, &tensor_read));
     tensor_read.data = read_numbers;
+    row_read = mh_tensor_slice(tensor_read, 0, 0, 1);
     assert_true(mh_tensor_count(&tensor_read) <= sizeof read_numbers / sizeof *read_numbers);
     tokenizer_size = read_bytes(paths[3], tokenizer_bytes, sizeof tokenizer_bytes);
     trace_size = read_bytes(api_path(&o, "trace.safetensors"), trace_bytes, sizeof trace_bytes);
@@ -926,7 +931,9 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tensor_file_describe",
                                      "mh_tensor_file_at",
                                      "mh_tensor_file_find",
+                                     "mh_tensor_file_stored",
                                      "mh_tensor_file_metadata",
+                                     "mh_tensor_file_metadata_at",
                                      "mh_kv_cache_free",
                                      "mh_kv_cache_length",
                                      "mh_kv_cache_bytes",

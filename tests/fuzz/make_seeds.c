@@ -2,6 +2,7 @@
 // Writes the first inputs of the fuzzers, so that no binary files are kept in the repository:
 //
 //     make_seeds FOLDER       FOLDER/npy/0 ...  FOLDER/safetensors/0 ...  and so on
+#include "gguf_support.h"
 #include "torch_support.h"
 
 #include <sys/stat.h>
@@ -196,6 +197,20 @@ static const char *const shards[] = {
     "{\"weight_map\": {\"w\": \"../a.safetensors\", \"b\": \"c.safetensors\"}}",
 };
 
+// Samples, and a tensor of one row of every type.
+static void save_gguf(const char *directory)
+{
+    save(directory, "gguf", 0, gguf_sample(2));
+    save(directory, "gguf", 1, gguf_sample(3));
+    for (uint32_t type = 0; type < 31; type++) {
+        blob b = gguf_begin(3, 1, 1);
+        gguf_pair_u32(&b, "general.alignment", 8);
+        gguf_tensor(&b, "w", 256, 1, type, 0);
+        gguf_data(&b, 8, 1024);
+        save(directory, "gguf", 2 + type, b);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -207,6 +222,7 @@ int main(int argc, char **argv)
         save(argv[1], "npy", i, blob_npy(npy[i].major, npy[i].header, npy[i].data_size));
     save_npz(argv[1]);
     save_torch(argv[1]);
+    save_gguf(argv[1]);
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
         save(argv[1], "shards", i, blob_copy(shards[i], strlen(shards[i])));
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
