@@ -93,11 +93,26 @@ static void free_list(path_list *list)
 
 // ---- models in them ---------------------------------------------------------------------
 
-static bool is_model(const char *directory)
+static bool ends_in_gguf(const char *name)
+{
+    const size_t size = strlen(name);
+    return size > 5 && strcmp(name + size - 5, ".gguf") == 0;
+}
+
+// A directory with a config.json or a GGUF file, or such a file.
+static bool is_model(const char *path)
 {
     char config[PATH_BYTES];
-    const int size = snprintf(config, sizeof config, "%s/config.json", directory);
-    return size > 0 && size < PATH_BYTES && access(config, F_OK) == 0;
+    const int size = snprintf(config, sizeof config, "%s/config.json", path);
+    bool found = size > 0 && size < PATH_BYTES && access(config, F_OK) == 0;
+    DIR *entries = found ? NULL : opendir(path);
+    if (!found && !entries)
+        return ends_in_gguf(path) && access(path, F_OK) == 0;
+    for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
+        found = ends_in_gguf(entry->d_name);
+    if (entries)
+        closedir(entries);
+    return found;
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -282,7 +297,7 @@ int model_path_find(const char *name, char **directory)
         complain("-m %s: cannot be opened: %s", name, strerror(errno));
         return EXIT_INPUT;
     }
-    if (!S_ISDIR(status.st_mode))
+    if (!S_ISDIR(status.st_mode) && !ends_in_gguf(name))
         return refuse_file(name);
     *directory = strdup(name);
     if (*directory)

@@ -80,8 +80,14 @@ check_opus_mt() {
     echo "check_models: opus-mt-fr-en: $answer $(wc -l <"$golden") translations and $logits of transformers'"
 }
 
+check_smollm2() {
+    run_test test_smollm2 MH_SMOLLM2
+    echo "check_models: SmolLM2-135M-Instruct, GGUF: $(grep 'error of a logit' "$tmp/log"), the greedy answer of transformers"
+}
+
 if fetch minilm; then check_minilm; fi
 if fetch nano-gpt; then check_nano_gpt; fi
 if fetch ruaccent; then check_ruaccent; fi
 if fetch stories15m; then check_stories15m; fi
 if fetch opus-mt-fr-en; then check_opus_mt; fi
+if fetch smollm2; then check_smollm2; fi

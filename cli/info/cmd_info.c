@@ -17,7 +17,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {"model", 'm', "MODEL", 0,
-     "a pretrained model instead of this machine: its directory, the name of one in "
+     "a pretrained model instead of this machine: its directory or GGUF file, the name of one in "
      "$MULTIHEAD_MODELS, ./models or where models are installed, or ORG/NAME in Hugging Face's "
      "cache",
      0},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // multihead/pretrained.h: run models as Hugging Face publishes them: a directory with config.json,
-// weights (model.safetensors, sharded or not, or pytorch_model.bin) and a tokenizer.
+// weights (model.safetensors, sharded or not, or pytorch_model.bin) and a tokenizer; or a GGUF
+// file.
 //
 //     mh_model_load(context, "all-MiniLM-L6-v2", NULL, &model);
 //     mh_model_embed_texts(context, model, NULL, texts, count, &embeddings);   // (count, D)
@@ -48,6 +49,10 @@ static inline mh_model_options mh_model_options_default(void)
 // defaults. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (what is missing, or of another shape, by name),
 // MH_ERROR_UNSUPPORTED (an unknown family, with the list of known ones; a setting that is not
 // supported), MH_ERROR_MEMORY.
+//
+// `directory` may also be a GGUF file, or a directory with one such file and no config.json: its
+// metadata are then configuration and tokenizer. Quantised weights are dequantised and packed; the
+// token table stays in the file, whose rows are dequantised when they are needed.
 MH_API MH_MUST_CHECK mh_status mh_model_load(mh_context *context, const char *directory,
                                              const mh_model_options *options, mh_model **model);
 MH_API void mh_model_free(mh_model *model); // NULL is allowed

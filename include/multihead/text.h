@@ -105,6 +105,7 @@ MH_API MH_MUST_CHECK mh_status mh_tokenizer_load_directory(mh_context *context, 
 typedef enum mh_vocabulary_model {
     MH_VOCABULARY_BYTE_LEVEL, // "gpt2": byte-level BPE with merges
     MH_VOCABULARY_LLAMA,      // "llama": SentencePiece's BPE by scores, with byte fallback
+    MH_VOCABULARY_BERT,       // "bert": WordPiece; tokens that begin a word begin with U+2581
 } mh_vocabulary_model;
 
 typedef struct mh_vocabulary {
@@ -117,7 +118,8 @@ typedef struct mh_vocabulary {
     size_t count;
     const mh_text *merges; // (merge_count), "left right", for MH_VOCABULARY_BYTE_LEVEL
     size_t merge_count;
-    const char *pre_tokenizer;      // NULL: "gpt-2"; "llama-bpe", "qwen2", "smollm", "gpt-4o"
+    const char *pre_tokenizer;      // NULL: "gpt-2"; "llama-bpe", "qwen2", "smollm", "gpt-4o", and
+                                    // others that split text as one of these does
     bool add_bos, add_eos;          // false
     bool add_space_prefix;          // true, for MH_VOCABULARY_LLAMA
     int32_t bos, eos, unknown, pad; // -1: none

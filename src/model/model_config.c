@@ -253,7 +253,7 @@ static mh_status check_description(const mh_source *source, const mh_description
     return MH_OK;
 }
 
-static mh_status read_description(const mh_source *source, const json_t *root, mh_model *model)
+mh_status mh_config_read_description(const mh_source *source, const json_t *root, mh_model *model)
 {
     mh_description *d = &model->description;
     set_defaults(d);
@@ -282,7 +282,7 @@ mh_status mh_model_read_config(mh_context *context, const char *directory, mh_mo
     MH_TRY(mh_json_file_open(context, directory, "config.json", path, &file));
     mh_status status = need_object(&file);
     if (!status)
-        status = read_description(&file.source, file.root, model);
+        status = mh_config_read_description(&file.source, file.root, model);
     mh_json_file_close(&file);
     return status;
 }
@@ -334,6 +334,8 @@ mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_
     mh_json_file file;
     info->max_length = mh_model_longest(d);
     info->pooling = d->causal ? MH_POOLING_LAST : MH_POOLING_MEAN;
+    if (model->gguf)
+        return MH_OK;
     MH_TRY(mh_json_file_open_optional(context, directory, "1_Pooling/config.json", path, &file));
     if (file.root)
         read_pooling(file.root, info);

@@ -58,13 +58,29 @@ static mh_status add_table(mh_context *context, const mh_tensor *table, const in
     return mh_add(context, x, &y, x);
 }
 
+// x = scale * rows of the table of tokens.
+static mh_status token_rows(mh_context *context, const mh_model *model,
+                            const mh_model_tokens *tokens, mh_tensor *x)
+{
+    const float scale = model->description.embedding_scale;
+    if (!model->token_in_file || tokens->token != MH_END_TOKEN) {
+        const mh_tensor ids = mh_tensor_1d((int32_t *)tokens->ids, MH_I32, x->shape[0]);
+        return mh_embedding(context, &model->ends[tokens->token], &ids, scale, x);
+    }
+    MH_TRY(mh_tensor_file_read_rows(context, model->file, model->token_index, tokens->ids,
+                                    x->shape[0], x));
+    for (size_t i = 0; i < x->shape[0] && scale != 1; i++)
+        for (size_t d = 0; d < x->shape[1]; d++)
+            ((float *)x->data)[(ptrdiff_t)i * x->stride[0] + (ptrdiff_t)d * x->stride[1]] *= scale;
+    return MH_OK;
+}
+
 mh_status mh_model_sum_tables(mh_context *context, const mh_model *model,
                               const mh_model_tokens *tokens, const int32_t *types,
                               const int32_t *positions, float *scratch, mh_tensor *x)
 {
     const mh_description *d = &model->description;
-    const mh_tensor ids = mh_tensor_1d((int32_t *)tokens->ids, MH_I32, x->shape[0]);
-    MH_TRY(mh_embedding(context, &model->ends[tokens->token], &ids, d->embedding_scale, x));
+    MH_TRY(token_rows(context, model, tokens, x));
     if (d->types) // first, as BERT adds them
         MH_TRY(add_table(context, &model->ends[MH_END_TYPE], types, scratch, x));
     if (d->positions)

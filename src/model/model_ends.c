@@ -107,13 +107,29 @@ static bool stays_in_file(const mh_weight_source *source, const mh_model *model,
            mh_tensor_same_shape(view, &model->ends[end]);
 }
 
+// Whether rows of the token table are dequantised when they are needed: a copy of it would be
+// larger than the rest of the model in 4 bits.
+static bool rows_on_demand(const mh_weight_source *source, const mh_model *model, int end,
+                           size_t *index)
+{
+    mh_stored_tensor stored;
+    mh_tensor table;
+    return end == MH_END_TOKEN && !model->trainable &&
+           mh_weights_index(source, ends[end].name, index) &&
+           mh_tensor_file_stored(source->file, *index, &stored) && stored.block_values > 1 &&
+           mh_tensor_file_describe(source->file, *index, &table) &&
+           mh_tensor_same_shape(&table, &model->ends[end]);
+}
+
 // Memory for all ends that are copied.
 static mh_status model_ends_allocate(mh_context *context, const mh_weight_source *source,
                                      mh_model *model)
 {
     mh_tensor view;
+    size_t index;
     for (int i = 0; i < MH_ENDS; i++)
         if (model->ends[i].rank && !stays_in_file(source, model, i, &view) &&
+            !rows_on_demand(source, model, i, &index) &&
             (ends[i].use != MATRIX || model->trainable))
             model->floats += mh_tensor_count(&model->ends[i]);
     model->values = mh_alloc(context, model->floats * sizeof(float));
@@ -128,6 +144,15 @@ static mh_status model_ends_pack(mh_context *context, const mh_tensor *weight,
     return mh_matrix_pack(context, precision, &transposed, packed);
 }
 
+// The same for a matrix that the file has in another layout, or quantised.
+static mh_status pack_staged(mh_context *context, mh_weight_source *source, mh_model *model, int i,
+                             mh_end to)
+{
+    mh_tensor whole;
+    MH_TRY(mh_weights_matrix(source, ends[i].name, model->ends[i].shape, &whole));
+    return model_ends_pack(context, &whole, model->precision, &model->packed[to]);
+}
+
 static mh_status load_end(mh_context *context, mh_weight_source *source, mh_model *model, int i,
                           float **next)
 {
@@ -136,6 +161,10 @@ static mh_status load_end(mh_context *context, mh_weight_source *source, mh_mode
         return MH_OK;
     if (stays_in_file(source, model, i, &view)) {
         *end = view;
+        return MH_OK;
+    }
+    if (rows_on_demand(source, model, i, &model->token_index)) {
+        model->token_in_file = true;
         return MH_OK;
     }
     if (ends[i].use == MATRIX && !model->trainable) {
@@ -193,7 +222,7 @@ static mh_status compute_positions(mh_context *context, mh_model *model)
 
 // A tied head is the token table, packed as well where logits are wanted. So is the head of an
 // encoder-decoder whose file has none.
-static mh_status tie_head(mh_context *context, mh_model *model)
+static mh_status tie_head(mh_context *context, mh_weight_source *source, mh_model *model)
 {
     mh_description *d = &model->description;
     const bool head = d->causal || d->decoder_layers || model->ends[MH_END_TRANSFORM].rank;
@@ -205,6 +234,8 @@ static mh_status tie_head(mh_context *context, mh_model *model)
     model->ends[MH_END_LM_HEAD] = model->ends[table];
     if (model->trainable)
         return MH_OK;
+    if (table == MH_END_TOKEN && model->token_in_file)
+        return pack_staged(context, source, model, MH_END_TOKEN, MH_END_LM_HEAD);
     return model_ends_pack(context, &model->ends[table], model->precision,
                            &model->packed[MH_END_LM_HEAD]);
 }
@@ -232,7 +263,7 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
     round_embedding_scale(source, &model->description);
     if (model->description.sinusoidal)
         MH_TRY(compute_positions(context, model));
-    return tie_head(context, model);
+    return tie_head(context, source, model);
 }
 
 void mh_model_free_ends(mh_model *model)

@@ -49,6 +49,9 @@ struct mh_model {
     bool trainable;
     mh_precision precision;
     mh_tensor_file *file;
+    bool gguf;          // all of the model is in `file`
+    bool token_in_file; // rows of the token table are read from `file` when they are needed:
+    size_t token_index; // from this tensor, as it is quantised
     mh_transformer *transformer;
     const char *stack; // before its parameters' names in the rules' targets: "", or "encoder."
     mh_tokenizer *tokenizer;
@@ -103,7 +106,8 @@ typedef struct mh_weight_source {
     const char *stack;  // before the names of the Transformer's parameters in rules' targets
     const mh_block_config *block;
     bool norm_plus_one; // as in mh_description
-    float *staging;     // for matrices that several tensors make up
+    bool permuted;      // rows of q and k are in the order of interleaved pairs
+    float *staging;     // for matrices that several tensors make up, or that are quantised
     size_t staging_floats;
 } mh_weight_source;
 
@@ -114,8 +118,12 @@ void mh_weights_end(mh_weight_source *source);
 // Whether the file has the tensors of this parameter.
 bool mh_weights_have(const mh_weight_source *source, const char *name);
 
+// The number of the one tensor that is this parameter, as it is in the file. False as below.
+bool mh_weights_index(const mh_weight_source *source, const char *name, size_t *index);
+
 // A view of the one tensor that is this parameter, oriented as the parameter. False if there is
-// none, if several make it up, or if the file would have to make a copy of it.
+// none, if several make it up, if its elements are quantised, or if the file would have to make a
+// copy of it.
 bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view);
 
 // Copies a parameter of this shape to `to`, converting it. Errors: MH_ERROR_FORMAT, naming the

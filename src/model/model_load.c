@@ -6,6 +6,8 @@
 #include "base/sized_struct.h"
 #include "io/tensor_file.h"
 #include "model/chat_template.h"
+#include "model/gguf_config.h"
+#include "model/model_config.h"
 #include "model/model_internal.h"
 #include "support/directory.h"
 #include "support/file.h"
@@ -114,6 +116,10 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
                                .stack = "",
                                .block = &model->description.block,
                                .norm_plus_one = model->description.norm_plus_one};
+    mh_family names = *model->family;
+    if (model->gguf)
+        mh_gguf_names(model->file, &names, &source.permuted);
+    source.family = &names;
     MH_TRY(mh_weights_begin(&source));
     mh_status status = load_from(&source, model);
     mh_weights_end(&source);
@@ -196,6 +202,17 @@ static void set_info(mh_model *model)
 static const char *const tokenizer_files[] = {"tokenizer.json", "vocab.txt",  "vocab.json",
                                               "spiece.model",   "source.spm", "tokenizer.model"};
 
+static mh_status check_tokenizer(mh_context *context, const char *path, const mh_model *model)
+{
+    const size_t size = model->tokenizer ? mh_tokenizer_size(model->tokenizer) : 0;
+    if (size > model->description.vocabulary)
+        return mh_fail(context, MH_ERROR_FORMAT,
+                       "%s: the tokenizer has %zu tokens, expected at most %zu, the rows of the "
+                       "model's embedding",
+                       path, size, model->description.vocabulary);
+    return MH_OK;
+}
+
 // A model without a tokenizer still takes ids.
 static mh_status load_tokenizer(mh_context *context, const char *directory, mh_model *model)
 {
@@ -208,13 +225,34 @@ static mh_status load_tokenizer(mh_context *context, const char *directory, mh_m
     if (!found)
         return MH_OK;
     MH_TRY(mh_tokenizer_load_directory(context, directory, &model->tokenizer));
-    const size_t size = mh_tokenizer_size(model->tokenizer);
-    if (size > model->description.vocabulary)
-        return mh_fail(context, MH_ERROR_FORMAT,
-                       "%s: the tokenizer has %zu tokens, expected at most %zu, the rows of the "
-                       "model's embedding",
-                       directory, size, model->description.vocabulary);
-    return MH_OK;
+    return check_tokenizer(context, directory, model);
+}
+
+// One file has all of it.
+static mh_status load_gguf(mh_context *context, const char *path, mh_model *model)
+{
+    json_t *config = NULL;
+    const mh_source source = {.context = context, .name = path};
+    model->gguf = true;
+    MH_TRY(mh_tensor_file_open(context, path, &model->file));
+    MH_TRY(mh_gguf_config(context, path, model->file, &config));
+    mh_status status = mh_config_read_description(&source, config, model);
+    json_decref(config);
+    MH_TRY(status);
+    model->description.norm_plus_one = false; // stored as they are
+    model->description.block.precision = model->precision;
+    MH_TRY(mh_model_read_settings(context, path, model));
+    mh_gguf_pooling(model->file, &model->info.pooling);
+    MH_TRY(model_load_create_blocks(context, model));
+    MH_TRY(model_load_load_weights(context, path, model));
+    set_info(model);
+    MH_TRY(mh_gguf_tokenizer(context, path, model->file, &model->tokenizer));
+    MH_TRY(check_tokenizer(context, path, model));
+    // no other file belongs to it: the end is that of the tokenizer
+    MH_TRY(mh_token_rules_load(context, path, model->tokenizer, model->description.vocabulary,
+                               &model->rules));
+    const char *chat = mh_tensor_file_metadata(model->file, "tokenizer.chat_template");
+    return chat ? mh_model_set_chat_template(context, model, chat, strlen(chat)) : MH_OK;
 }
 
 // What an encoder-decoder needs to translate.
@@ -241,6 +279,10 @@ static mh_status model_load_load(mh_context *context, const char *directory,
                                  void (*change)(mh_description *), mh_model *model)
 {
     char path[MH_PATH_BYTES];
+    bool gguf = false;
+    MH_TRY(mh_gguf_locate(context, directory, path, &gguf));
+    if (gguf)
+        return load_gguf(context, path, model);
     MH_TRY(mh_model_read_config(context, directory, model));
     if (change)
         change(&model->description);

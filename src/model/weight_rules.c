@@ -145,6 +145,45 @@ static mh_status copy_by_head(const mh_weight_source *source, const mh_tensor *f
     return mh_tensor_copy(source->context, &x, &y);
 }
 
+// Row `i` of q or k is this row of a file in which the pairs of a head of width E are interleaved:
+// x_0, x_{E/2}, x_1, ...
+static size_t permuted_row(size_t i, size_t E)
+{
+    return i / E * E + i % E % (E / 2) * 2 + i % E / (E / 2);
+}
+
+// Such rows of a matrix, or values of a bias, to the order of their heads.
+static mh_status read_permuted(const mh_weight_source *source, size_t index, mh_tensor *to)
+{
+    const mh_block_config *b = source->block;
+    const size_t rows = to->shape[0], E = b->head_dim ? b->head_dim : b->d_model / b->num_heads;
+    const size_t bytes = rows * sizeof(int32_t);
+    if (E % 2 || rows % E || rows > INT32_MAX)
+        return mh_fail(source->context, MH_ERROR_FORMAT,
+                       "%s: heads of width %zu for %zu rows, expected an even width", source->path,
+                       E, rows);
+    union {
+        void *memory;
+        int32_t *order;
+        float *values;
+    } u = {mh_alloc(source->context, bytes)};
+    if (!u.memory)
+        return MH_ERROR_MEMORY;
+    mh_status status;
+    if (to->rank == 1) {
+        mh_tensor bias = mh_tensor_1d(u.values, MH_F32, rows);
+        status = mh_tensor_file_read(source->context, source->file, index, &bias);
+        for (size_t i = 0; i < rows && !status; i++)
+            ((float *)to->data)[i] = u.values[permuted_row(i, E)];
+    } else {
+        for (size_t i = 0; i < rows; i++)
+            u.order[i] = (int32_t)permuted_row(i, E);
+        status = mh_tensor_file_read_rows(source->context, source->file, index, u.order, rows, to);
+    }
+    mh_free(source->context, u.memory, bytes);
+    return status;
+}
+
 // One part, as the parameter has it: checked against `to`.
 static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule *rule,
                            const char *name, size_t index, mh_tensor *to)
@@ -160,6 +199,8 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
         return wrong_shape(source, name, rule->transposed && from.rank == 2, &from, to);
     if (rule->part == MH_PART_QKV_BY_HEAD && mh_tensor_file_at(source->file, index, &from))
         return copy_by_head(source, &from, to);
+    if (source->permuted && (rule->part == MH_PART_Q || rule->part == MH_PART_K))
+        return read_permuted(source, index, to);
     return mh_tensor_file_read(source->context, source->file, index, &oriented);
 }
 
@@ -221,11 +262,19 @@ static const mh_tensor_rule *find_whole(const mh_weight_source *source, rule_nam
     return NULL;
 }
 
-bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view)
+bool mh_weights_index(const mh_weight_source *source, const char *name, size_t *index)
 {
     char tried[NAME_MAX_BYTES];
     rule_name n = name_for_rules(name);
+    const mh_tensor_rule *rule = find_whole(source, &n, tried, index);
+    return rule && !rule->transposed;
+}
+
+bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor *view)
+{
+    char tried[NAME_MAX_BYTES];
     size_t index;
+    rule_name n = name_for_rules(name);
     const mh_tensor_rule *rule = find_whole(source, &n, tried, &index);
     if (!rule || !mh_tensor_file_in_place(source->file, index) ||
         !mh_tensor_file_at(source->file, index, view))

@@ -34,7 +34,7 @@ static bool next_line(const mh_source *source, size_t *at, mh_text *line)
 
 // ---- WordPiece ------------------------------------------------------------------------------
 
-static mh_status build_bert(const mh_build *b, const mh_tokenizer_settings *s)
+mh_status mh_build_bert(const mh_build *b, const mh_tokenizer_settings *s)
 {
     mh_components *p = &b->t->parts;
     bool lower = mh_setting(s, "do_lower_case", true);
@@ -76,7 +76,7 @@ mh_status mh_read_vocab_txt(const mh_build *b, const mh_tokenizer_settings *s)
     }
     CHECK(status, mh_build_vocabulary(b));
     CHECK(status, mh_read_added_settings(b, s));
-    CHECK(status, build_bert(b, s));
+    CHECK(status, mh_build_bert(b, s));
     return status;
 }
 

@@ -25,6 +25,9 @@ mh_status mh_read_added_settings(const mh_build *b, const mh_tokenizer_settings 
 // vocab.txt: one token per line, in order of their ids.
 mh_status mh_read_vocab_txt(const mh_build *b, const mh_tokenizer_settings *s);
 
+// The components of BERT's tokenizer, after mh_build_vocabulary.
+mh_status mh_build_bert(const mh_build *b, const mh_tokenizer_settings *s);
+
 // vocab.json and merges.txt.
 mh_status mh_read_vocab_merges(const mh_build *b, const mh_source *merges,
                                const mh_tokenizer_settings *s);

@@ -21,10 +21,21 @@ static mh_status add_pre_tokenizer(const mh_build *b, const char *name)
         mh_pattern pattern;
         bool digits; // each by itself first
     } known[] = {
-        {"gpt-2", MH_PATTERN_GPT2, false},       {"default", MH_PATTERN_GPT2, false},
-        {"llama-bpe", MH_PATTERN_LLAMA3, false}, {"llama3", MH_PATTERN_LLAMA3, false},
-        {"qwen2", MH_PATTERN_QWEN2, false},      {"smollm", MH_PATTERN_GPT2, true},
+        {"gpt-2", MH_PATTERN_GPT2, false},
+        {"default", MH_PATTERN_GPT2, false},
+        {"llama-bpe", MH_PATTERN_LLAMA3, false},
+        {"llama3", MH_PATTERN_LLAMA3, false},
+        {"qwen2", MH_PATTERN_QWEN2, false},
+        {"smollm", MH_PATTERN_GPT2, true},
         {"gpt-4o", MH_PATTERN_O200K, false},
+        {"llama-v3", MH_PATTERN_LLAMA3, false},
+        {"phi-2", MH_PATTERN_GPT2, false},
+        {"mpt", MH_PATTERN_GPT2, false},
+        {"olmo", MH_PATTERN_GPT2, false},
+        {"starcoder", MH_PATTERN_GPT2, true},
+        {"refact", MH_PATTERN_GPT2, true},
+        {"command-r", MH_PATTERN_GPT2, true},
+        {"deepseek-r1-qwen", MH_PATTERN_QWEN2, false},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         mh_status status = MH_OK;
@@ -121,7 +132,38 @@ static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- both -----------------------------------------------------------------------------------
+// ---- WordPiece ------------------------------------------------------------------------------
+
+// "\xE2\x96\x81the" is the token "the", and "ing" the token "##ing"; special tokens are as they
+// are.
+static mh_status add_bert(const mh_build *b, const mh_vocabulary *v)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    enum { MARK = sizeof mark - 1 };
+    char name[MH_TOKEN_BYTES_MAX];
+    const mh_tokenizer_settings none = {NULL, NULL, NULL};
+    mh_status status = MH_OK;
+    b->t->parts.model = MH_MODEL_WORDPIECE;
+    b->t->parts.max_chars = 100;
+    for (size_t id = 0; status == MH_OK && id < v->count; id++) {
+        mh_text token = v->tokens[id];
+        const bool word = token.size >= MARK && memcmp(token.bytes, mark, MARK) == 0;
+        const bool special = type_of(v, id) == MH_SP_CONTROL || type_of(v, id) == MH_SP_UNKNOWN;
+        if (word)
+            token = (mh_text){token.bytes + MARK, token.size - MARK};
+        if (!word && !special && token.size + 2 <= sizeof name) {
+            memcpy(name, "##", 2);
+            memcpy(name + 2, token.bytes, token.size);
+            token = (mh_text){name, token.size + 2};
+        }
+        status = mh_build_token(b, (int64_t)id, token);
+    }
+    CHECK(status, mh_build_vocabulary(b));
+    CHECK(status, mh_build_bert(b, &none));
+    return status;
+}
+
+// ---- all -----------------------------------------------------------------------------------
 
 static mh_status tokenizer_vocabulary_check(const mh_build *b, const mh_vocabulary *v)
 {
@@ -146,6 +188,13 @@ static mh_status tokenizer_vocabulary_build(const mh_build *b, const mh_vocabula
 {
     mh_tokenizer *t = b->t;
     mh_status status = tokenizer_vocabulary_check(b, v);
+    if (v->model == MH_VOCABULARY_BERT) {
+        CHECK(status, add_bert(b, v)); // with its own template and special tokens
+        CHECK(status, mh_build_finish(b));
+        if (status == MH_OK)
+            mh_build_roles(t);
+        return status;
+    }
     CHECK(status, v->model == MH_VOCABULARY_LLAMA ? add_llama(b, v) : add_byte_level(b, v));
     CHECK(status, mh_build_templates(b, v->add_bos ? v->bos : -1, v->add_eos ? v->eos : -1,
                                      v->add_bos ? v->bos : -1, 1));
