@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// GGUF files as models (tests/goldens/make_gguf_models.py): every architecture computes what
+// transformers does with the same weights; settings and tokenizers that are not supported are
+// refused by name.
+#include "gguf_support.h"
+#include "pretrained_golden.h"
+
+#include <unistd.h>
+
+static const char *const names[] = {"llama",  "llama-scaled", "mistral", "qwen2",    "qwen3",
+                                    "gemma2", "gemma3",       "gpt2",    "gpt_neox", "bert-mlm"};
+
+static void use_gguf(golden *g, bool trainable)
+{
+    char path[512];
+    mh_model_options o = mh_model_options_default();
+    o.trainable = trainable;
+    snprintf(path, sizeof path, MH_GOLDENS "/gguf/%s.gguf", g->name);
+    mh_model_free(g->model);
+    g->model = NULL;
+    test_ok(g->context, mh_model_load(g->context, path, &o, &g->model));
+}
+
+static void check_outputs(golden *g)
+{
+    const size_t V = mh_model_describe(g->model)->vocabulary;
+    char name[32];
+    float *out = calloc(g->rows * V, sizeof *out);
+    mh_tensor hidden = mh_tensor_2d(g->hidden, MH_F32, g->rows, g->D);
+    mh_tensor logits = mh_tensor_2d(out, MH_F32, g->rows, V);
+    set_input(g);
+    test_ok(g->context, mh_model_hidden(g->context, g->model, &g->input, &hidden));
+    snprintf(name, sizeof name, "out.hidden.%zu", g->layers);
+    expect_rows(g, name, g->hidden, g->D);
+    if (mh_model_describe(g->model)->abilities & MH_CAN_GENERATE) { // BERT's head is not in GGUF
+        test_ok(g->context, mh_model_logits(g->context, g->model, &hidden, &logits));
+        expect_rows(g, "out.logits", out, V);
+    }
+    free(out);
+}
+
+static void test_architectures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int trainable = 0; trainable < 2; trainable++) {
+            golden g = open_golden(names[i], false);
+            const mh_model_info before = *mh_model_describe(g.model);
+            use_gguf(&g, trainable);
+            const mh_model_info *info = mh_model_describe(g.model);
+            assert_string_equal(info->family, before.family);
+            assert_int_equal(info->max_length, before.max_length);
+            assert_int_equal(info->kv_heads, before.kv_heads);
+            assert_int_equal(info->head_dim, before.head_dim);
+            check_outputs(&g);
+            close_golden(&g);
+        }
+}
+
+// ---- refused ------------------------------------------------------------------------------------
+
+static mh_context *context;
+static char directory[64], path[96];
+
+static void write_file(blob b)
+{
+    FILE *stream = fopen(path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(b.bytes, 1, b.size, stream), b.size);
+    assert_int_equal(fclose(stream), 0);
+    blob_free(&b);
+}
+
+static void refuse_model(blob b, mh_status status, const char *word)
+{
+    mh_model *model;
+    write_file(b);
+    test_refused(context, mh_model_load(context, path, NULL, &model), status, word);
+    assert_null(model);
+    test_refused(context, mh_model_load(context, directory, NULL, &model), status, word);
+}
+
+// Settings of a small llama, to which `more` are added; `tensors` follow.
+static blob small_llama(uint64_t more, uint64_t tensors)
+{
+    blob b = gguf_begin(3, tensors, 6 + more);
+    gguf_pair_string(&b, "general.architecture", "llama");
+    gguf_pair_u32(&b, "llama.block_count", 1);
+    gguf_pair_u32(&b, "llama.embedding_length", 8);
+    gguf_pair_u32(&b, "llama.feed_forward_length", 8);
+    gguf_pair_u32(&b, "llama.attention.head_count", 2);
+    gguf_pair_u32(&b, "llama.context_length", 16);
+    return b;
+}
+
+static void test_settings_refused(void **state)
+{
+    (void)state;
+    blob b = gguf_begin(3, 0, 1);
+    gguf_pair_string(&b, "general.architecture", "mamba");
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "found \"mamba\", which is not one of: llama, qwen2");
+    refuse_model(gguf_begin(3, 0, 0), MH_ERROR_FORMAT, "\"general.architecture\" is missing");
+    b = gguf_begin(3, 0, 1);
+    gguf_pair_string(&b, "general.architecture", "llama");
+    refuse_model(b, MH_ERROR_FORMAT, "metadata \"llama.block_count\" is missing");
+    b = small_llama(1, 0);
+    gguf_pair_u32(&b, "llama.expert_count", 8);
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "mixtures of experts");
+    b = small_llama(1, 0);
+    gguf_pair_u32(&b, "split.count", 3);
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "one of 3 parts");
+    b = small_llama(1, 0);
+    gguf_pair_string(&b, "llama.rope.scaling.type", "longrope");
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "found \"longrope\", and only none, linear and yarn");
+    b = small_llama(1, 0);
+    gguf_pair_u32(&b, "llama.rope.dimension_count", 5);
+    refuse_model(b, MH_ERROR_FORMAT, "\"llama.rope.dimension_count\": found a u32");
+    b = small_llama(1, 0);
+    gguf_pair_u32(&b, "llama.attention.value_length", 3);
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "only 4, the width of keys");
+    b = small_llama(1, 0);
+    gguf_key(&b, "llama.attention.head_count_kv", GGUF_ARRAY);
+    gguf_u32(&b, GGUF_U32);
+    gguf_u64(&b, 2);
+    gguf_u32(&b, 1);
+    gguf_u32(&b, 2);
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "differs between layers");
+    b = small_llama(0, 0);
+    refuse_model(b, MH_ERROR_FORMAT, "vocab_size");
+    b = small_llama(0, 1);
+    gguf_tensor(&b, "rope_freqs.weight", 2, 0, TENSOR_F32, 0);
+    gguf_data(&b, 32, 0);
+    gguf_put(&b, (float[]){7, 1}, 8);
+    refuse_model(b, MH_ERROR_UNSUPPORTED, "\"rope_freqs.weight\": value 0 is 7");
+    b = small_llama(0, 1);
+    gguf_tensor(&b, "token_embd.weight", 8, 4, TENSOR_F32, 0);
+    gguf_data(&b, 32, 128);
+    refuse_model(b, MH_ERROR_FORMAT, "\"blk.0.attn_q.weight\" is missing");
+}
+
+static void test_no_file(void **state)
+{
+    (void)state;
+    mh_model *model;
+    char other[112];
+    unlink(path);
+    test_refused(context, mh_model_load(context, path, NULL, &model), MH_ERROR_FILE, "m.gguf");
+    write_file(small_llama(0, 0));
+    snprintf(other, sizeof other, "%s/n.gguf", directory);
+    FILE *stream = fopen(other, "wb");
+    fclose(stream);
+    test_refused(context, mh_model_load(context, directory, NULL, &model), MH_ERROR_FILE,
+                 "has 2 .gguf files, expected one; name the file, for example m.gguf");
+    unlink(other);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    context = test_context(NULL, 1);
+    strcpy(directory, "/tmp/mh_test_XXXXXX");
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(path, sizeof path, "%s/m.gguf", directory);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mh_context_free(context);
+    unlink(path);
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_architectures),
+        cmocka_unit_test(test_settings_refused),
+        cmocka_unit_test(test_no_file),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
