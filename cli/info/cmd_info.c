@@ -36,6 +36,7 @@ typedef struct info {
     bool json, measure, list;
     const model_preset *preset; // NULL: this machine
     const char *model;          // NULL: this machine
+    const char *file;           // NULL: this machine
 } info;
 
 static error_t info_parse_option(int key, char *argument, struct argp_state *state)
@@ -46,13 +47,19 @@ static error_t info_parse_option(int key, char *argument, struct argp_state *sta
         state->child_inputs[0] = &i->common;
         return 0;
     case ARGP_KEY_ARG:
-        return refuse_argument(state, argument);
+        if (i->file)
+            return refuse_argument(state, argument);
+        i->file = argument;
+        return 0;
     case ARGP_KEY_END:
         if (i->model && (i->preset || i->list))
             argp_error(state, "-m is one model: not with --preset or --presets");
         if (i->measure && (i->preset || i->list || i->model))
             argp_error(state, "--measure is for this machine: not with %s",
                        i->model ? "-m" : "--preset or --presets");
+        if (i->file && (i->preset || i->list || i->model || i->measure))
+            argp_error(state, "a file is shown by itself: not with -m, --preset, --presets or "
+                              "--measure");
         if (i->preset && i->list)
             argp_error(state, "--presets lists all models: not with --preset");
         return 0;
@@ -82,7 +89,7 @@ static const struct argp info_argp = {
     .options = option_table,
     .parser = info_parse_option,
     .children = children,
-    .args_doc = "[OPTION...]",
+    .args_doc = "[FILE] [OPTION...]",
     .doc =
         "Shows the version, the CPU's features, the instruction-set levels that are built in "
         "and that this machine supports, the selected one, threads, tile sizes and "
@@ -97,13 +104,17 @@ static const struct argp info_argp = {
         "are not counted.\n"
         "\n"
         "With -m, a model is loaded, and its family, sizes, tokenizer and labels are shown, what "
-        "it can do, and its weights' bytes in the file and in memory.\v"
+        "it can do, and its weights' bytes in the file and in memory.\n"
+        "\n"
+        "With a FILE (.npy, .npz, .safetensors, a PyTorch checkpoint or .gguf), its metadata and "
+        "its tensors: type, shape and name.\v"
         "Examples:\n"
         "  multihead info\n"
         "  multihead info --isa avx2 --measure --json\n"
         "  multihead info --presets\n"
         "  multihead info --preset gpt2-small\n"
-        "  multihead info -m all-MiniLM-L6-v2\n",
+        "  multihead info -m all-MiniLM-L6-v2\n"
+        "  multihead info model.gguf\n",
 };
 
 // The CPU's name as Linux reports it; "" elsewhere.
@@ -235,6 +246,8 @@ static int run_info(int argc, char **argv)
             show_preset(i.preset, i.json);
         return EXIT_DONE;
     }
+    if (code == EXIT_DONE && i.file)
+        return show_file(&i.common, i.file, i.json);
     if (code == EXIT_DONE && i.model)
         return show_model(&i.common, i.model, i.json);
     if (code == EXIT_DONE)

@@ -11,6 +11,9 @@
 void show_preset(const model_preset *p, bool json);
 void list_presets(bool json);
 
+// The metadata and the tensors of a file. Returns an exit code.
+int show_file(const common_options *common, const char *path, bool json);
+
 // What -m NAME has and can do, on stdout. Returns an exit code after reporting errors.
 int show_model(const common_options *common, const char *name, bool json);
 

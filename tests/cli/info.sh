@@ -11,3 +11,11 @@ multihead info --isa quux 2>&1 | sed 's/one of:.*/one of: .../'
 MH_ISA=quux multihead info 2>&1 | sed 's/levels work:.*/levels work: .../'
 MH_ISA=quux multihead info 2>/dev/null
 echo "exit $?"
+
+# the metadata and the tensors of a file
+cp "$(dirname "$script")/../goldens/gguf/llama.gguf" "$(dirname "$script")/../goldens/gguf/blocks.gguf" .
+run multihead info llama.gguf
+multihead info blocks.gguf | grep ^Q
+multihead info --json blocks.gguf | check_json metadata tensors
+run multihead info llama.gguf blocks.gguf
+run multihead info llama.gguf --measure

@@ -57,6 +57,37 @@ static void test_architectures(void **state)
         }
 }
 
+// ---- WordPiece ----------------------------------------------------------------------------------
+
+#define WORD "\xE2\x96\x81"
+
+static void test_bert_vocabulary(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"[PAD]",  "[UNK]",    "[CLS]",    "[SEP]",
+                                         "[MASK]", WORD "the", WORD "cat", "s"};
+    static const int32_t types[] = {3, 3, 3, 3, 3, 1, 1, 1}, ids[] = {2, 5, 6, 7, 1, 3};
+    mh_text list[8];
+    mh_vocabulary v = mh_vocabulary_default();
+    mh_tokenizer *tokenizer;
+    mh_encoding encoding = {0};
+    mh_context *c = test_context(NULL, 1);
+    for (size_t i = 0; i < 8; i++)
+        list[i] = (mh_text){tokens[i], strlen(tokens[i])};
+    v.model = MH_VOCABULARY_BERT;
+    v.tokens = list;
+    v.types = types;
+    v.count = 8;
+    test_ok(c, mh_tokenizer_from_vocabulary(c, "x", &v, &tokenizer));
+    test_ok(c, mh_tokenizer_encode_text(c, tokenizer, NULL, (mh_text){"The cats!", 9}, NULL,
+                                        &encoding));
+    assert_int_equal(encoding.count, 6);
+    assert_memory_equal(encoding.ids, ids, sizeof ids);
+    mh_encoding_free(c, &encoding);
+    mh_tokenizer_free(tokenizer);
+    mh_context_free(c);
+}
+
 // ---- refused ------------------------------------------------------------------------------------
 
 static mh_context *context;
@@ -177,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_architectures),
+        cmocka_unit_test(test_bert_vocabulary),
         cmocka_unit_test(test_settings_refused),
         cmocka_unit_test(test_no_file),
     };
