@@ -243,7 +243,6 @@ static mh_status load_gguf(mh_context *context, const char *path, mh_model *mode
     model->description.block.precision = model->precision;
     MH_TRY(mh_model_read_settings(context, path, model));
     mh_gguf_pooling(model->file, &model->info.pooling);
-    MH_TRY(model_load_create_blocks(context, model));
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
     MH_TRY(mh_gguf_tokenizer(context, path, model->file, &model->tokenizer));
