@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- arithmetic
-// -----------------------------------------------------------------------------------
+// ---- arithmetic --------------------------------------------------------------------------------
 
 // e^x for x <= 0, 0 below -708: x = n ln 2 + r, |r| <= 0.35, a polynomial of degree 13 and 2^n. The
 // series of base/pow.h divides in every term, which is too slow for a vocabulary.
@@ -86,8 +85,7 @@ void mh_penalise_repetition(double penalty, const float *logits, const int32_t *
     }
 }
 
-// ---- sorted candidates
-// ----------------------------------------------------------------------------
+// ---- sorted candidates -------------------------------------------------------------------------
 
 // A candidate is (key, id), whose key ascends as the score descends.
 static uint64_t make_candidate(float score, size_t id)
@@ -137,8 +135,7 @@ static size_t list_candidates(const float *scores, size_t V, const mh_sampling_s
     return count;
 }
 
-// ---- filters
-// --------------------------------------------------------------------------------------
+// ---- filters -----------------------------------------------------------------------------------
 
 // The k best and those that are as good as the k-th.
 static size_t keep_top_k(const uint64_t *sorted, size_t count, size_t k)
@@ -189,8 +186,7 @@ size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
     return count;
 }
 
-// ---- the choice
-// -----------------------------------------------------------------------------------
+// ---- the choice --------------------------------------------------------------------------------
 
 static int32_t find_likeliest(const float *scores, size_t V)
 {

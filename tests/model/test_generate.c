@@ -45,8 +45,7 @@ static mh_generations *continue_text(mh_context *context, const mh_model *model,
     return g;
 }
 
-// ---- greedy
-// ---------------------------------------------------------------------------------------
+// ---- greedy ------------------------------------------------------------------------------------
 
 static void expect_greedy(mh_context *context, const mh_model *model, const mh_generation *g)
 {
@@ -88,8 +87,91 @@ static void greedy_tokens_are_those_of_whole_passes(void **state)
     test_at_levels(check_greedy);
 }
 
-// ---- equal bits
-// -----------------------------------------------------------------------------------
+// Every causal family, on ids.
+static void families_are_greedy_alike(void **state)
+{
+    static const char *const names[] = {"gpt2-untied", "llama",  "llama-scaled", "mistral", "qwen2",
+                                        "qwen3",       "gemma2", "gemma3",       "gpt_neox"};
+    mh_context *context = *state;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        char path[512];
+        mh_model *model;
+        mh_generate_options o = mh_generate_options_default();
+        o.max_tokens = 12;
+        o.segment = 3;
+        o.batch = 3;
+        o.ignore_eos = true;
+        snprintf(path, sizeof path, MH_GOLDENS "/models/%s", names[n]);
+        test_ok(context, mh_model_load(context, path, NULL, &model));
+        mh_generations *g = generate(context, model, &o);
+        for (size_t i = 0; i < PROMPTS; i++) {
+            const mh_generation *r = mh_generations_at(g, i);
+            int32_t ids[CAUSAL_POSITIONS];
+            double logprob;
+            memcpy(ids, r->prompt, r->prompt_count * sizeof *ids);
+            memcpy(ids + r->prompt_count, r->ids, r->count * sizeof *ids);
+            assert_int_equal(r->count, r->prompt_count > 28 ? 40 - r->prompt_count : 12);
+            for (size_t j = 0; j < r->count; j++) {
+                assert_int_equal(causal_next(context, model, ids, r->prompt_count + j, &logprob),
+                                 r->ids[j]);
+                assert_true(fabs(r->logprobs[j] - logprob) < 1e-12);
+            }
+        }
+        mh_generations_free(g);
+        mh_model_free(model);
+    }
+}
+
+// A window of 4 makes a prompt of 10^5 tokens cheap.
+static void a_prompt_of_100000_tokens(void **state)
+{
+    enum { LONG = 100000 };
+    mh_context *context = *state;
+    const causal_directory copy = causal_directory_copy("mistral", 2 * LONG);
+    mh_model *model = causal_directory_load(context, &copy);
+    int32_t *ids = calloc(LONG + 3, sizeof *ids);
+    mh_generate_options o = mh_generate_options_default();
+    mh_generations *g;
+    double logprob;
+    for (int i = 0; i < LONG; i++)
+        ids[i] = (i * 37 + i / 100) % 90 + 5;
+    o.max_tokens = 3;
+    o.ignore_eos = true;
+    test_ok(context, mh_generate(context, model, &o, (const int64_t[]){0, LONG}, ids, 1, &g));
+    const mh_generation *r = mh_generations_at(g, 0);
+    assert_int_equal(r->count, 3);
+    memcpy(ids + LONG, r->ids, 3 * sizeof *ids);
+    for (size_t j = 0; j < 3; j++)
+        assert_int_equal(causal_next(context, model, ids, LONG + j, &logprob), r->ids[j]);
+    assert_true(fabs(r->logprobs[2] - logprob) < 1e-12);
+    mh_generations_free(g);
+    free(ids);
+    mh_model_free(model);
+    causal_directory_remove(&copy);
+}
+
+static void caches_of_bf16(void **state)
+{
+    mh_context *context = *state;
+    mh_model *model = causal_directory_load(context, &directory);
+    mh_generate_options o = mh_generate_options_default();
+    o.max_tokens = 4;
+    mh_generations *exact = generate(context, model, &o);
+    o.cache_dtype = MH_BF16;
+    mh_generations *rounded = generate(context, model, &o);
+    const double x = mh_generations_at(exact, 2)->logprobs[0],
+                 y = mh_generations_at(rounded, 2)->logprobs[0];
+    assert_true(x != y && fabs(x - y) < 0.2);
+    mh_generations_free(exact);
+    mh_generations_free(rounded);
+    o.cache_dtype = MH_I32;
+    mh_status status = mh_generate(context, model, &o, prompt_starts, prompt_ids, PROMPTS, &exact);
+    assert_true(status == MH_ERROR_UNSUPPORTED || status == MH_ERROR_ARGUMENT);
+    assert_non_null(strstr(mh_error_message(context), "cache_dtype"));
+    mh_model_free(model);
+}
+
+// ---- equal bits --------------------------------------------------------------------------------
 
 static void expect_same(const mh_generations *a, const mh_generations *b)
 {
@@ -170,8 +252,7 @@ static void seeds_differ(void **state)
     mh_model_free(model);
 }
 
-// ---- limits
-// ---------------------------------------------------------------------------------------
+// ---- limits ------------------------------------------------------------------------------------
 
 static void length_is_limited(void **state)
 {
@@ -207,8 +288,7 @@ static void length_is_limited(void **state)
     mh_model_free(model);
 }
 
-// ---- text, stop strings, callbacks
-// ----------------------------------------------------------------
+// ---- text, stop strings, callbacks -------------------------------------------------------------
 
 typedef struct heard {
     char text[4 * MOST_TOKENS];
@@ -329,8 +409,7 @@ static void callbacks_end_sequences(void **state)
     mh_model_free(model);
 }
 
-// ---- beam search
-// ----------------------------------------------------------------------------------
+// ---- beam search -------------------------------------------------------------------------------
 
 // As wide as the vocabulary, two tokens: nothing is missed, so that the best of all is found.
 static void beam_search_finds_the_best(void **state)
@@ -396,8 +475,7 @@ static void beam_search_is_not_worse(void **state)
     mh_model_free(model);
 }
 
-// ---- what is refused, memory
-// ----------------------------------------------------------------------
+// ---- what is refused, memory -------------------------------------------------------------------
 
 static void refuse(mh_context *context, const mh_model *model, const mh_generate_options *o,
                    const char *word)
@@ -517,6 +595,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_tokens_are_those_of_whole_passes),
+        cmocka_unit_test_setup_teardown(families_are_greedy_alike, test_open_context,
+                                        test_close_context),
+        cmocka_unit_test_setup_teardown(a_prompt_of_100000_tokens, test_open_context,
+                                        test_close_context),
+        cmocka_unit_test_setup_teardown(caches_of_bf16, test_open_context, test_close_context),
         cmocka_unit_test(results_do_not_depend_on_batch_segments_and_threads),
         cmocka_unit_test_setup_teardown(seeds_differ, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(length_is_limited, test_open_context, test_close_context),
