@@ -16,6 +16,8 @@ enum {
     KEY_HEAD,
     KEY_LINK,
     KEY_PAIR,
+    KEY_TARGET,
+    KEY_KIND,
     KEY_PAGE,
     KEY_TRACE_OUT,
     KEY_OFF,
@@ -27,7 +29,8 @@ typedef struct look {
     text_arguments arguments;
     mh_view_options options;
     const char *pair;
-    link_words link; // first NULL: not wanted
+    const char *target; // NULL: what the model translates
+    link_words link;    // first NULL: not wanted
     off_list off;
     output files[FILE_COUNT];
 } look;
@@ -42,6 +45,13 @@ static const struct argp_option option_table[] = {
      "the 5 heads that link two words of the text most, by the attention of one word's tokens to "
      "the other's, and a heatmap of the first",
      0},
+    {"target", KEY_TARGET, "TEXT", 0,
+     "of an encoder-decoder: the translation that its decoder reads; default: its own, by a beam "
+     "of "
+     "4",
+     0},
+    {"kind", KEY_KIND, "KIND", 0,
+     "of an encoder-decoder: encoder, decoder or cross; default: cross, in a page all", 0},
     {"pair", KEY_PAIR, "TEXT", 0, "a second text, which the model reads together with the first",
      0},
     {"disable-head", KEY_OFF, "L:H", 0,
@@ -54,6 +64,11 @@ static const struct argp_option option_table[] = {
     {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace, for 'multihead view --trace'", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+
+static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
+                                      {"decoder", MH_TRACE_DECODER},
+                                      {"cross", MH_TRACE_CROSS},
+                                      {NULL, 0}};
 
 static void parse_link(struct argp_state *state, look *l, const char *argument)
 {
@@ -93,6 +108,12 @@ static error_t look_parse_option(int key, char *argument, struct argp_state *sta
     case KEY_LINK:
         parse_link(state, l, argument);
         return 0;
+    case KEY_TARGET:
+        l->target = argument;
+        return 0;
+    case KEY_KIND:
+        l->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);
+        return 0;
     case KEY_PAIR:
         l->pair = argument;
         return 0;
@@ -122,10 +143,12 @@ static const struct argp look_argp = {
     .args_doc = "-m MODEL TEXT [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
-           "HTML page. A text that is too long for the model is an error.\v"
+           "HTML page. Of an encoder-decoder, those of a translation. A text that is too long for "
+           "the model is an error.\v"
            "Examples:\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
+           "  multihead look -m opus-mt-fr-en \"Il fait beau.\" --target \"The weather is fine.\"\n"
            "  multihead look -m gpt2 \"Gravity is\" --page page.html\n",
 };
 
@@ -141,10 +164,34 @@ static int check_range(const char *option, ptrdiff_t found, size_t count, const 
     return EXIT_USAGE;
 }
 
+// Whether a decoder takes part. Links are between the words of one text, of the encoder's.
+static bool reads_target(const look *l)
+{
+    return (mh_model_describe(l->arguments.model)->abilities & MH_CAN_TRANSLATE) && !l->link.first;
+}
+
+// Options that this model, or this kind of view, does not have.
+static int check_kind(const look *l)
+{
+    const char *found = l->target ? "--target" : l->options.kind != MH_TRACE_ANY ? "--kind" : NULL;
+    if (found && !reads_target(l))
+        complain("%s is for encoder-decoders, and not for --link", found);
+    else if (l->off.count && reads_target(l))
+        complain("--disable-head: found an encoder-decoder, expected one stack of layers; "
+                 "'multihead translate --disable-head' is for these");
+    else if (l->pair && reads_target(l))
+        complain("--pair: found an encoder-decoder, whose second text is --target");
+    else
+        return EXIT_DONE;
+    return EXIT_USAGE;
+}
+
 static int check_shown(const look *l)
 {
     const mh_model_info *info = mh_model_describe(l->arguments.model);
-    int code = check_range("--layer", l->options.layer, info->layers, "layer", "layers");
+    const bool decoder = reads_target(l) && l->options.kind != MH_TRACE_ENCODER;
+    int code = check_range("--layer", l->options.layer,
+                           decoder ? info->decoder_layers : info->layers, "layer", "layers");
     if (code == EXIT_DONE)
         code = check_range("--head", l->options.head, info->heads, "head", "heads");
     return code;
@@ -154,6 +201,8 @@ static int check_texts(const look *l)
 {
     if (l->arguments.count != 1)
         complain("found %zu texts, expected 1; --pair adds a second one", l->arguments.count);
+    else if (l->target && mh_utf8_valid(l->target, strlen(l->target)) < strlen(l->target))
+        complain("--target: the text is not valid UTF-8");
     else if (l->pair && mh_utf8_valid(l->pair, strlen(l->pair)) < strlen(l->pair))
         complain("--pair: the text is not valid UTF-8");
     else
@@ -262,6 +311,41 @@ static int show_named(const look *l, const mh_trace *made)
 
 // ---- control flow -----------------------------------------------------------------------
 
+// The translation that is given, or that the model finds, and the pass over both texts.
+static mh_status trace_translation(const look *l, const mh_translator *translator,
+                                   mh_translation_trace **trace)
+{
+    const text_arguments *a = &l->arguments;
+    const mh_text target = {l->target, l->target ? strlen(l->target) : 0};
+    mh_translations *found;
+    mh_status status = l->target ? mh_score_translations(a->context, translator, NULL, a->texts,
+                                                         &target, 1, &found)
+                                 : mh_translate(a->context, translator, NULL, a->texts, 1, &found);
+    if (status)
+        return status;
+    const mh_translation *t = mh_translations_at(found, 0, 0);
+    status = mh_translation_trace_create(a->context, translator, NULL, a->texts[0], t->ids,
+                                         t->count, trace);
+    mh_translations_free(found);
+    return status;
+}
+
+static int look_at_translation(const look *l)
+{
+    const text_arguments *a = &l->arguments;
+    mh_translator *translator;
+    mh_translation_trace *trace = NULL;
+    mh_status status = mh_translator_from_model(a->context, a->model, &translator);
+    if (status)
+        return complain_status(a->context, status, NULL);
+    status = trace_translation(l, translator, &trace);
+    int code =
+        status ? complain_text(a, status, 1) : show_named(l, mh_translation_trace_view(trace));
+    mh_translation_trace_free(trace);
+    mh_translator_free(translator);
+    return code;
+}
+
 static int look_at_text(const look *l)
 {
     const text_arguments *a = &l->arguments;
@@ -290,13 +374,15 @@ static int run_look(int argc, char **argv)
     if (code == EXIT_DONE)
         code = text_arguments_open(&l.arguments);
     if (code == EXIT_DONE)
+        code = check_kind(&l);
+    if (code == EXIT_DONE)
         code = check_shown(&l);
     if (code == EXIT_DONE)
         code = text_arguments_read(&l.arguments);
     if (code == EXIT_DONE)
         code = check_texts(&l);
     if (code == EXIT_DONE)
-        code = look_at_text(&l);
+        code = reads_target(&l) ? look_at_translation(&l) : look_at_text(&l);
     link_words_free(&l.link);
     free(l.off.names);
     text_arguments_close(&l.arguments);

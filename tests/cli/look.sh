@@ -57,6 +57,18 @@ printf '#version: 0.2\nT h\nTh e\n\304\240 c\n\304\240c a\n\304\240ca t\n\304\24
 run multihead look -m causal $scalar --head 1 "The cat sat cat"
 run multihead look -m causal $scalar --link cat,The --head 0 --layer 0 "The cat sat"
 
+# An encoder-decoder, with its own translation and with one that is given
+seq2seq=$goldens/../translations/marian
+cp -rL "$seq2seq" seq2seq
+run multihead look -m seq2seq $scalar --head 0 --width 60 "w41 w7"
+run multihead look -m seq2seq $scalar --head 0 --kind decoder --layer 0 "w41 w7" --target "w9 w10"
+run multihead look -m seq2seq $scalar --link w41,w7 "w41 w7"
+multihead look -m seq2seq --target "w9" --trace-out t.safetensors "w41 w7" && run multihead view --trace t.safetensors --kind encoder --head 0 --width 60
+run multihead look -m seq2seq --pair "w9" "w41"
+run multihead look -m seq2seq --disable-head 0:1 "w41"
+run multihead look -m seq2seq --layer 2 "w41"
+run multihead look -m tiny --target "cat" "The cat"
+
 # What is refused
 run multihead look -m tiny --layer 2 "The cat"
 run multihead look -m tiny --head 4 "The cat"
