@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rules for tokens, of generation_config.json: which end a text, and which may not or must come
-// next. Without that file, config.json has those of an encoder-decoder; and where it says nothing of
-// the end, config.json does, and then the tokenizer.
+// next. Without that file, config.json has those of an encoder-decoder; and where it says nothing
+// of the end, config.json does, and then the tokenizer.
 #ifndef MH_MODEL_TOKEN_RULES_H
 #define MH_MODEL_TOKEN_RULES_H
 
