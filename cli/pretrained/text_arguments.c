@@ -28,7 +28,8 @@ enum {
      "the texts are the lines of a file; - is standard input, which is the default", 0}
 #define TYPE_OPTIONS                                                                               \
     {"dtype", KEY_DTYPE, "NAME", 0,                                                                \
-     "type of weights and of the operands of products, f32 or bf16. Default: f32", 0},             \
+     "type of the weights, f32 or bf16, which takes half the memory and is the faster one where "  \
+     "reading them is the limit. Default: f32; of generate: bf16, unless the file has f32", 0},    \
     {"json", KEY_TEXTS_JSON, NULL, 0, "print one JSON object per text", 0},                        \
     {NULL, 0, NULL, 0, NULL, 0}
 // clang-format on

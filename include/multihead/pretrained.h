@@ -30,8 +30,10 @@ typedef struct mh_model mh_model;
 
 typedef struct mh_model_options {
     size_t struct_size;     // sizeof(mh_model_options)
-    mh_precision precision; // MH_PRECISION_F32: of all matrix products; bf16 weights take half the
-                            // memory where the level multiplies bf16
+    mh_precision precision; // MH_PRECISION_F32: of all matrix products. With BF16, matrices are
+                            // bf16 at every level: half the memory, and twice the speed where
+                            // reading them is the limit. AUTO: bf16 for causal language models
+                            // whose file has fewer than 32 bits per weight, else f32
     bool trainable;         // false; true: parameters are f32, for gradients
 } mh_model_options;
 

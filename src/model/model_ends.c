@@ -136,21 +136,14 @@ static mh_status model_ends_allocate(mh_context *context, const mh_weight_source
     return model->values ? MH_OK : MH_ERROR_MEMORY;
 }
 
-// A matrix for products: packed from the file, or from a copy where the file has another layout.
-static mh_status model_ends_pack(mh_context *context, const mh_tensor *weight,
-                                 mh_precision precision, mh_packed_matrix **packed)
+// Packs end `i` for products as end `to`.
+static mh_status model_ends_pack(mh_context *context, mh_weight_source *source, mh_model *model,
+                                 int i, mh_end to)
 {
-    const mh_tensor transposed = mh_tensor_swap(*weight, 0, 1);
-    return mh_matrix_pack(context, precision, &transposed, packed);
-}
-
-// The same for a matrix that the file has in another layout, or quantised.
-static mh_status pack_staged(mh_context *context, mh_weight_source *source, mh_model *model, int i,
-                             mh_end to)
-{
-    mh_tensor whole;
-    MH_TRY(mh_weights_matrix(source, ends[i].name, model->ends[i].shape, &whole));
-    return model_ends_pack(context, &whole, model->precision, &model->packed[to]);
+    mh_tensor matrix;
+    MH_TRY(mh_weights_matrix(source, ends[i].name, model->ends[i].shape, &matrix));
+    const mh_tensor transposed = mh_tensor_swap(matrix, 0, 1);
+    return mh_matrix_pack(context, model->precision, &transposed, &model->packed[to]);
 }
 
 static mh_status load_end(mh_context *context, mh_weight_source *source, mh_model *model, int i,
@@ -167,11 +160,8 @@ static mh_status load_end(mh_context *context, mh_weight_source *source, mh_mode
         model->token_in_file = true;
         return MH_OK;
     }
-    if (ends[i].use == MATRIX && !model->trainable) {
-        if (!mh_weights_view(source, ends[i].name, &view) || !mh_tensor_same_shape(&view, end))
-            MH_TRY(mh_weights_matrix(source, ends[i].name, end->shape, &view));
-        return model_ends_pack(context, &view, model->precision, &model->packed[i]);
-    }
+    if (ends[i].use == MATRIX && !model->trainable)
+        return model_ends_pack(context, source, model, i, (mh_end)i);
     end->data = *next;
     *next += mh_tensor_count(end);
     return mh_weights_copy(source, ends[i].name, end);
@@ -234,10 +224,7 @@ static mh_status tie_head(mh_context *context, mh_weight_source *source, mh_mode
     model->ends[MH_END_LM_HEAD] = model->ends[table];
     if (model->trainable)
         return MH_OK;
-    if (table == MH_END_TOKEN && model->token_in_file)
-        return pack_staged(context, source, model, MH_END_TOKEN, MH_END_LM_HEAD);
-    return model_ends_pack(context, &model->ends[table], model->precision,
-                           &model->packed[MH_END_LM_HEAD]);
+    return model_ends_pack(context, source, model, (int)table, MH_END_LM_HEAD);
 }
 
 // Gemma multiplies by a root of the weights' type: with bf16, by 55.5 where sqrt(3072) is 55.43.

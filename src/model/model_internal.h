@@ -107,6 +107,7 @@ typedef struct mh_weight_source {
     const mh_block_config *block;
     bool norm_plus_one; // as in mh_description
     bool permuted;      // rows of q and k are in the order of interleaved pairs
+    mh_dtype matrices;  // MH_F32, or MH_BF16: weights are rounded to it, at every level
     float *staging;     // for matrices that several tensors make up, or that are quantised
     size_t staging_floats;
 } mh_weight_source;
@@ -130,9 +131,10 @@ bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor
 // tensor that is missing or has another shape or type.
 mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to);
 
-// A matrix as f32 in memory that the next call uses again.
+// A matrix of this shape in the type that it is multiplied in: a view of the file where that has it
+// so, else a copy in memory that the next call uses again.
 mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
-                            mh_tensor *whole);
+                            mh_tensor *matrix);
 
 // All parameters of the Transformer: copied, or packed one by one.
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer);

@@ -115,6 +115,7 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
                                .root = "",
                                .stack = "",
                                .block = &model->description.block,
+                               .matrices = model->precision == MH_PRECISION_BF16 ? MH_BF16 : MH_F32,
                                .norm_plus_one = model->description.norm_plus_one};
     mh_family names = *model->family;
     if (model->gguf)
@@ -228,6 +229,28 @@ static mh_status load_tokenizer(mh_context *context, const char *directory, mh_m
     return check_tokenizer(context, directory, model);
 }
 
+// Generation reads all weights for every token, so that bf16 is the better choice unless the file
+// has f32: bf16 files lose nothing, f16 and quantised ones less than they have lost already.
+static bool prefers_bf16(const mh_model *model)
+{
+    size_t elements = 0;
+    for (size_t i = 0; i < mh_tensor_file_count(model->file); i++) {
+        mh_tensor t;
+        mh_tensor_file_describe(model->file, i, &t);
+        elements += mh_tensor_count(&t);
+    }
+    return model->description.causal && mh_tensor_file_bytes(model->file) < 3 * elements;
+}
+
+static void set_precision(mh_model *model)
+{
+    mh_description *d = &model->description;
+    if (model->precision == MH_PRECISION_AUTO)
+        model->precision =
+            !model->trainable && prefers_bf16(model) ? MH_PRECISION_BF16 : MH_PRECISION_F32;
+    d->block.precision = d->decoder.precision = model->precision;
+}
+
 // One file has all of it.
 static mh_status load_gguf(mh_context *context, const char *path, mh_model *model)
 {
@@ -240,7 +263,7 @@ static mh_status load_gguf(mh_context *context, const char *path, mh_model *mode
     json_decref(config);
     MH_TRY(status);
     model->description.norm_plus_one = false; // stored as they are
-    model->description.block.precision = model->precision;
+    set_precision(model);
     MH_TRY(mh_model_read_settings(context, path, model));
     mh_gguf_pooling(model->file, &model->info.pooling);
     MH_TRY(model_load_load_weights(context, path, model));
@@ -285,9 +308,9 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(mh_model_read_config(context, directory, model));
     if (change)
         change(&model->description);
-    model->description.block.precision = model->description.decoder.precision = model->precision;
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
+    set_precision(model);
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(model);
     MH_TRY(load_tokenizer(context, directory, model));

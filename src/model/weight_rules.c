@@ -344,23 +344,30 @@ static mh_status reserve_staging(mh_weight_source *source, size_t floats)
     return source->staging ? MH_OK : MH_ERROR_MEMORY;
 }
 
-mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
-                            mh_tensor *whole)
+// Whether a tensor of the file is multiplied in the type that it has there.
+static bool packs_in_place(const mh_weight_source *source, const mh_tensor *view,
+                           const size_t shape[2])
 {
+    return view->rank == 2 && view->shape[0] == shape[0] && view->shape[1] == shape[1] &&
+           (source->matrices != MH_BF16 || view->dtype == MH_BF16);
+}
+
+mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
+                            mh_tensor *matrix)
+{
+    if (mh_weights_view(source, name, matrix) && packs_in_place(source, matrix, shape))
+        return MH_OK;
     MH_TRY(reserve_staging(source, shape[0] * shape[1])); // as large as the model's own
-    *whole = mh_tensor_2d(source->staging, MH_F32, shape[0], shape[1]);
-    return mh_weights_copy(source, name, whole);
+    *matrix = mh_tensor_2d(source->staging, source->matrices, shape[0], shape[1]);
+    return mh_weights_copy(source, name, matrix);
 }
 
 static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p,
                              const char *name)
 {
-    mh_tensor view;
-    if (mh_weights_view(source, name, &view) && view.rank == 2 && view.shape[0] == p->shape[0] &&
-        view.shape[1] == p->shape[1])
-        return mh_transformer_pack(source->context, t, p->name, &view);
-    MH_TRY(mh_weights_matrix(source, name, p->shape, &view));
-    return mh_transformer_pack(source->context, t, p->name, &view);
+    mh_tensor matrix;
+    MH_TRY(mh_weights_matrix(source, name, p->shape, &matrix));
+    return mh_transformer_pack(source->context, t, p->name, &matrix);
 }
 
 // norm1.weight, norm1_post.weight, norm.weight, self_attn.q_norm.weight.
