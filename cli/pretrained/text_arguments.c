@@ -20,9 +20,9 @@ enum {
 #define MODEL_OPTIONS                                                                              \
     {NULL, 0, NULL, 0, "Model and texts", 80},                                                     \
     {"model", 'm', "MODEL", 0,                                                                     \
-     "a directory as Hugging Face publishes it, with config.json, weights and a tokenizer; or a "  \
-     "GGUF file; or the name of one in $MULTIHEAD_MODELS, ./models or where models are installed; " \
-     "or ORG/NAME in Hugging Face's cache. Nothing is downloaded",                                 \
+     "a directory as Hugging Face publishes it, with config.json, weights and a tokenizer, or one " \
+     "of 'multihead train'; or a GGUF file; or the name of one in $MULTIHEAD_MODELS, ./models or " \
+     "where models are installed; or ORG/NAME in Hugging Face's cache. Nothing is downloaded",     \
      0},                                                                                           \
     {"input", KEY_INPUT, "FILE", 0,                                                                \
      "the texts are the lines of a file; - is standard input, which is the default", 0}

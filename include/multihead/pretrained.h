@@ -9,7 +9,9 @@
 //
 // Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert; gpt2, llama
 // (SmolLM, TinyLlama), mistral, qwen2, qwen3, gemma2, gemma3, gpt_neox (Pythia); and
-// encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5.
+// encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5. A
+// directory that mh_translator_save has written is a model, too: its texts are normalised as
+// mh_translate does.
 //
 // A model is immutable once loaded: any number of threads and contexts of the same level may use
 // it. Batches are packed, never padded, and results of a text do not depend on the others.

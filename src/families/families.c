@@ -4,11 +4,11 @@
 #include <string.h>
 
 static const mh_family *const families[] = {
-    &mh_family_bart,   &mh_family_bert,        &mh_family_distilbert, &mh_family_gemma2,
-    &mh_family_gemma3, &mh_family_gemma3_text, &mh_family_gpt2,       &mh_family_gpt_neox,
-    &mh_family_llama,  &mh_family_marian,      &mh_family_mbart,      &mh_family_mistral,
-    &mh_family_mt5,    &mh_family_qwen2,       &mh_family_qwen3,      &mh_family_roberta,
-    &mh_family_t5,     &mh_family_xlm_roberta,
+    &mh_family_bart,   &mh_family_bert,        &mh_family_distilbert,  &mh_family_gemma2,
+    &mh_family_gemma3, &mh_family_gemma3_text, &mh_family_gpt2,        &mh_family_gpt_neox,
+    &mh_family_llama,  &mh_family_marian,      &mh_family_mbart,       &mh_family_mistral,
+    &mh_family_mt5,    &mh_family_qwen2,       &mh_family_qwen3,       &mh_family_roberta,
+    &mh_family_t5,     &mh_family_translator,  &mh_family_xlm_roberta,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

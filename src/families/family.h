@@ -29,6 +29,7 @@ typedef struct mh_description {
     bool final_norm;                  // of both
     bool norm_plus_one;               // files have w - 1 for norms' weights w
     bool causal;                      // the only stack is
+    bool norm_first;                  // a key's value: block.order is MH_NORM_BEFORE
     mh_rotary rotary[MH_LAYER_KINDS]; // if block.rope
     bool rotary_by_kind;              // older keys are those of full layers
 
@@ -40,12 +41,13 @@ typedef struct mh_description {
     uint64_t sliding[MH_MOST_LAYERS / 64]; // one bit per layer, from all of these
 
     // x = scale * token[id] + position[offset + i] + type[type], then a norm
-    size_t vocabulary;
+    size_t vocabulary;        // 0 until the weights are read: the rows of the token table
     size_t target_vocabulary; // of the decoder's own token table
     bool shared;              // the decoder has none, but the encoder's
     size_t positions;         // rows of the table of positions; 0: none
     size_t position_offset;   // of a sequence's first token in that table
     bool sinusoidal;          // that table is computed: sines, then as many cosines
+    bool interleaved;         // or a sine and a cosine in turn
     size_t types;             // 0: none
     size_t longest;           // input of a model without such a table; 0: any
     bool scale_embedding;     // by sqrt(d_model)
@@ -123,7 +125,7 @@ typedef struct mh_tensor_rule {
 } mh_tensor_rule;
 
 typedef struct mh_family {
-    const char *model_type;      // of config.json
+    const char *model_type;      // of config.json; of an own family its "format"
     const char *const *prefixes; // of tensor names, NULL-terminated: the first that fits is used
     const mh_key *keys;          // ends with name NULL
     const mh_tensor_rule *rules; // ends with source NULL
@@ -134,6 +136,7 @@ typedef struct mh_family {
     void (*layer)(const mh_description *description, size_t layer, mh_block_config *block);
     const char *section; // the member of config.json that has the keys; NULL: config.json itself
     void (*finish)(mh_description *description); // NULL, or what follows from several keys
+    bool own; // of directories that mh_translator_save writes, with their tokenizer
 } mh_family;
 
 // mh_family.layer of families with rotary positions: those of the layer's kind, and its window.
@@ -142,13 +145,14 @@ void mh_family_rotary_layer(const mh_description *description, size_t layer,
 
 #define MH_FIELD(member) offsetof(mh_description, member)
 
-// The family of a model_type, or NULL; and the names of all, separated by commas.
+// The family of a model_type, or NULL; and the names of all published ones, separated by commas.
 const mh_family *mh_family_find(const char *model_type);
 const char *mh_family_names(void);
 
 extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
     mh_family_distilbert, mh_family_gpt2, mh_family_llama, mh_family_mistral, mh_family_qwen2,
     mh_family_qwen3, mh_family_gemma2, mh_family_gemma3, mh_family_gemma3_text, mh_family_gpt_neox,
-    mh_family_marian, mh_family_bart, mh_family_mbart, mh_family_t5, mh_family_mt5;
+    mh_family_marian, mh_family_bart, mh_family_mbart, mh_family_t5, mh_family_mt5,
+    mh_family_translator;
 
 #endif

@@ -4,8 +4,10 @@
 #include "model/model_config.h"
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "model/config_file.h"
 #include "model/json_file.h"
 #include "model/model_internal.h"
+#include "model/translator_internal.h"
 #include "text/tokenizer_rules.h"
 #include <math.h>
 #include <stdio.h>
@@ -57,6 +59,7 @@ static bool find_activation(const char *name, mh_activation *to)
         mh_activation kind;
     } names[] = {{"gelu", MH_GELU},
                  {"gelu_new", MH_GELU_TANH},
+                 {"gelu_tanh", MH_GELU_TANH}, // mh_activation_name's
                  {"gelu_pytorch_tanh", MH_GELU_TANH},
                  // 0.5 x (1 + tanh(0.7978845608 x (1 + 0.044715 x^2))), which is the tanh form:
                  // that constant and sqrt(2 / pi) are the same float
@@ -217,12 +220,13 @@ static void set_defaults(mh_description *d)
 
 static mh_status read_family(const mh_source *source, const json_t *root, mh_model *model)
 {
-    const json_t *type = json_object_get(root, "model_type");
+    const json_t *format = json_object_get(root, "format");
+    const json_t *type = format ? format : json_object_get(root, "model_type");
     const json_t *architecture = json_array_get(json_object_get(root, "architectures"), 0);
     if (!json_is_string(type))
         return mh_config_bad_value(source, "model_type", type, "the name of a model family");
     model->family = mh_family_find(json_string_value(type));
-    if (!model->family)
+    if (!model->family || model->family->own != (format != NULL))
         return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
                               "\"model_type\": found %s, which is not one of: %s",
                               mh_quote_string(json_string_value(type)).text, mh_family_names());
@@ -275,12 +279,28 @@ mh_status mh_config_read_description(const mh_source *source, const json_t *root
     return read_labels(source, root, model);
 }
 
+// A translator of ours: what mh_translator_load refuses is refused here, too.
+static mh_status check_own(const mh_json_file *file)
+{
+    mh_context *context = file->source.context;
+    mh_translator_config config, own;
+    char message[256];
+    MH_TRY(mh_config_load(context, file->source.name, &config));
+    mh_status status = mh_translator_check_config(context, &config, &own);
+    if (status != MH_ERROR_ARGUMENT)
+        return status;
+    snprintf(message, sizeof message, "%s", mh_error_message(context));
+    return mh_source_fail(&file->source, MH_ERROR_FORMAT, "%s", message);
+}
+
 mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model)
 {
     char path[MH_PATH_BYTES];
     mh_json_file file;
     MH_TRY(mh_json_file_open(context, directory, "config.json", path, &file));
     mh_status status = need_object(&file);
+    if (!status && json_object_get(file.root, "format"))
+        status = check_own(&file);
     if (!status)
         status = mh_config_read_description(&file.source, file.root, model);
     mh_json_file_close(&file);

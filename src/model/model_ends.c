@@ -187,7 +187,7 @@ static void list_parameters(mh_model *model)
 }
 
 // Marian's positions: sines in the first half of a row, cosines of the same angles in the second.
-static mh_status compute_positions(mh_context *context, mh_model *model)
+static mh_status compute_blocked(mh_context *context, mh_model *model)
 {
     const mh_description *d = &model->description;
     const size_t D = d->block.d_model, half = D / 2, rows = d->positions;
@@ -195,8 +195,7 @@ static mh_status compute_positions(mh_context *context, mh_model *model)
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "sinusoidal positions: found a width of %zu, expected an even one", D);
     float *row = mh_alloc(context, D * sizeof *row);
-    model->sinusoids = row ? mh_alloc(context, rows * D * sizeof *row) : NULL;
-    mh_status status = model->sinusoids ? MH_OK : MH_ERROR_MEMORY;
+    mh_status status = row ? MH_OK : MH_ERROR_MEMORY;
     mh_tensor interleaved = mh_tensor_2d(row, MH_F32, 1, D);
     for (size_t p = 0; p < rows && !status; p++) {
         status = mh_positions_sinusoidal(context, (int64_t)p, 1, &interleaved);
@@ -206,8 +205,20 @@ static mh_status compute_positions(mh_context *context, mh_model *model)
         }
     }
     mh_free(context, row, D * sizeof *row);
-    model->ends[MH_END_POSITION] = mh_tensor_2d(model->sinusoids, MH_F32, rows, D);
     return status;
+}
+
+static mh_status compute_positions(mh_context *context, mh_model *model)
+{
+    const mh_description *d = &model->description;
+    const size_t D = d->block.d_model; // and rows: at most MH_MOST_TOKENS
+    model->sinusoids = mh_alloc(context, d->positions * D * sizeof(float));
+    if (!model->sinusoids)
+        return MH_ERROR_MEMORY;
+    mh_tensor table = mh_tensor_2d(model->sinusoids, MH_F32, d->positions, D);
+    model->ends[MH_END_POSITION] = table;
+    return d->interleaved ? mh_positions_sinusoidal(context, 0, 1, &table)
+                          : compute_blocked(context, model);
 }
 
 // A tied head is the token table, packed as well where logits are wanted. So is the head of an

@@ -55,6 +55,7 @@ struct mh_model {
     mh_transformer *transformer;
     const char *stack; // before its parameters' names in the rules' targets: "", or "encoder."
     mh_tokenizer *tokenizer;
+    uint64_t foreign; // characters that our own tokenizer has not learnt, for mh_plain_text
     mh_token_rules rules;
     char *chat_template; // as published, terminated; NULL: none
     size_t chat_template_bytes;
@@ -152,6 +153,12 @@ mh_status mh_model_read_input(mh_context *context, const mh_model *model,
 
 // Error: MH_ERROR_UNSUPPORTED if the model has no tokenizer.
 mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model);
+
+// mh_tokenizer_encode_text with the model's tokenizer; a translator of ours reads the text as
+// mh_translate does, and `begins` and `ends` are of the text that was given.
+mh_status mh_model_encode_text(mh_context *context, const mh_model *model,
+                               const mh_encode_options *options, mh_text text, const mh_text *pair,
+                               mh_encoding *encoding);
 
 // ---- embeddings
 // ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "model/model_internal.h"
 #include "support/directory.h"
 #include "support/file.h"
+#include "text/plain_text.h"
 #include "text/tokenizer.h"
 #include <string.h>
 
@@ -96,9 +97,20 @@ static void find_stacks(mh_weight_source *source, mh_model *model)
     source->stack = model->stack = alone ? "encoder." : "";
 }
 
+// Our own config.json does not say how many tokens there are.
+static void find_vocabulary(const mh_weight_source *source, mh_description *d)
+{
+    mh_tensor table;
+    size_t index;
+    if (!d->vocabulary && mh_weights_index(source, "token_embedding.weight", &index) &&
+        mh_tensor_file_describe(source->file, index, &table) && table.rank == 2)
+        d->vocabulary = table.shape[0];
+}
+
 static mh_status load_from(mh_weight_source *source, mh_model *model)
 {
     find_stacks(source, model);
+    find_vocabulary(source, &model->description);
     MH_TRY(model_load_create_blocks(source->context, model));
     MH_TRY(mh_weights_load_blocks(source, model->transformer));
     MH_TRY(mh_model_load_ends(source->context, source, model));
@@ -214,11 +226,29 @@ static mh_status check_tokenizer(mh_context *context, const char *path, const mh
     return MH_OK;
 }
 
+// The tokenizer of a translator of ours, whose encoder reads </s> behind a text. Without one the
+// translator would not be whole.
+static mh_status load_own_tokenizer(mh_context *context, const char *directory, mh_model *model)
+{
+    char path[MH_PATH_BYTES];
+    MH_TRY(mh_path_join(context, directory, "tokenizer.json", path));
+    MH_TRY(mh_tokenizer_load_own(context, path, &model->tokenizer));
+    const size_t found = mh_tokenizer_size(model->tokenizer);
+    if (found != model->description.vocabulary)
+        return mh_fail(context, MH_ERROR_FORMAT,
+                       "%s: found %zu tokens, expected %zu, the rows of embedding.weight", path,
+                       found, model->description.vocabulary);
+    model->foreign = mh_plain_foreign(model->tokenizer);
+    return mh_tokenizer_end_texts(context, model->tokenizer, mh_tokenizer_eos(model->tokenizer));
+}
+
 // A model without a tokenizer still takes ids.
 static mh_status load_tokenizer(mh_context *context, const char *directory, mh_model *model)
 {
     char path[MH_PATH_BYTES];
     bool found = false;
+    if (model->family->own)
+        return load_own_tokenizer(context, directory, model);
     for (size_t i = 0; i < sizeof tokenizer_files / sizeof *tokenizer_files && !found; i++) {
         MH_TRY(mh_path_join(context, directory, tokenizer_files[i], path));
         found = mh_file_exists(path);
@@ -282,6 +312,10 @@ static mh_status load_search(mh_context *context, const char *directory, mh_mode
 {
     if (!(model->info.abilities & MH_CAN_TRANSLATE))
         return MH_OK;
+    if (model->family->own) {
+        mh_search_rules_own(model->tokenizer, &model->search, &model->source);
+        return MH_OK;
+    }
     const size_t V = model->info.target_vocabulary;
     MH_TRY(mh_search_rules_set(context, &model->rules, &model->search));
     if (!model->tokenizer)

@@ -3,6 +3,7 @@
 #include "base/argument_check.h"
 #include "base/compiler.h"
 #include "model/model_internal.h"
+#include <stdio.h>
 #include <string.h>
 
 struct mh_model_texts {
@@ -33,14 +34,35 @@ const mh_encoding *mh_model_texts_encoding(const mh_model_texts *texts, size_t i
     return i < texts->count ? &texts->encodings[i] : NULL;
 }
 
+static mh_status encode_own_texts(mh_context *context, const mh_model *model,
+                                  const mh_encode_options *options, const mh_text *texts,
+                                  mh_model_texts *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        if (i > 0) { // its memory is that of all
+            t->encodings[i].scratch = t->encodings[i - 1].scratch;
+            t->encodings[i - 1].scratch = NULL;
+        }
+        mh_status status =
+            mh_model_encode_text(context, model, options, texts[i], NULL, &t->encodings[i]);
+        if (!status)
+            continue;
+        char message[512];
+        snprintf(message, sizeof message, "%s", mh_error_message(context));
+        return mh_fail(context, status, "text %zu: %s", i, message);
+    }
+    return MH_OK;
+}
+
 static mh_status encode_all(mh_context *context, const mh_model *model, bool truncate,
                             const mh_text *texts, mh_model_texts *t)
 {
     const size_t most = model->info.max_length;
     mh_encode_options o = mh_encode_options_default();
     o.max_length = truncate ? most : 0;
-    MH_TRY(mh_tokenizer_encode_batch(context, model->tokenizer, &o, texts, NULL, t->count,
-                                     t->encodings));
+    MH_TRY(model->family->own ? encode_own_texts(context, model, &o, texts, t)
+                              : mh_tokenizer_encode_batch(context, model->tokenizer, &o, texts,
+                                                          NULL, t->count, t->encodings));
     for (size_t i = 0; i < t->count; i++) {
         const size_t found = t->encodings[i].count;
         if (found > most)

@@ -244,8 +244,7 @@ static mh_status trace_encoding(model_pass *p, const bool *disabled, const mh_en
 static mh_status trace_text(model_pass *p, const bool *disabled, mh_text text, const mh_text *pair)
 {
     mh_encoding encoding = {0};
-    mh_status status =
-        mh_tokenizer_encode_text(p->context, p->model->tokenizer, NULL, text, pair, &encoding);
+    mh_status status = mh_model_encode_text(p->context, p->model, NULL, text, pair, &encoding);
     if (!status)
         status = trace_encoding(p, disabled, &encoding, text, pair);
     mh_encoding_free(p->context, &encoding);

@@ -58,6 +58,20 @@ mh_status mh_search_rules_set(mh_context *context, const mh_token_rules *from,
     return set_excluded(context, from, rules);
 }
 
+void mh_search_rules_own(const mh_tokenizer *tokenizer, mh_search_rules *rules,
+                         mh_source_template *source)
+{
+    const int32_t pad = mh_tokenizer_pad(tokenizer), start = mh_tokenizer_bos(tokenizer);
+    const int32_t end = mh_tokenizer_eos(tokenizer);
+    *source = (mh_source_template){.after = {end}, .after_count = 1};
+    *rules = (mh_search_rules){.start = start,
+                               .end = end,
+                               .pad = pad,
+                               .first = -1,
+                               .excluded = {pad, start, end},
+                               .excluded_count = 3};
+}
+
 // ---- what the encoder reads ---------------------------------------------------------------------
 
 static mh_status split_template(mh_context *context, const mh_encoding *e, mh_source_template *s)

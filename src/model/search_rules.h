@@ -31,6 +31,11 @@ typedef struct mh_source_template {
 mh_status mh_search_rules_set(mh_context *context, const mh_token_rules *from,
                               mh_search_rules *rules);
 
+// The rules of our own translators: sequences begin with <s> and end with </s>, which the encoder
+// reads, too.
+void mh_search_rules_own(const mh_tokenizer *tokenizer, mh_search_rules *rules,
+                         mh_source_template *source);
+
 // What a tokenizer adds to a text. Errors: MH_ERROR_UNSUPPORTED (more than MH_TEMPLATE_MAX tokens
 // on a side), those of mh_tokenizer_encode_text.
 mh_status mh_source_template_find(mh_context *context, const mh_tokenizer *tokenizer,

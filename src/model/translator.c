@@ -11,8 +11,8 @@
 
 enum { MOST_POSITIONS = 1 << 16 };
 
-static mh_status translator_check_config(mh_context *context, const mh_translator_config *given,
-                                         mh_translator_config *config)
+mh_status mh_translator_check_config(mh_context *context, const mh_translator_config *given,
+                                     mh_translator_config *config)
 {
     *config = mh_translator_config_default();
     MH_TRY(mh_need(context, given, "config"));
@@ -61,23 +61,14 @@ static mh_status make_positions(mh_context *context, mh_translator *t)
     return mh_positions_sinusoidal(context, 0, 1, &table);
 }
 
-// Sequences begin with <s> and end with </s>, which the encoder reads, too.
 static void set_rules(mh_translator *t)
 {
-    const int32_t pad = mh_tokenizer_pad(t->tokenizer), start = mh_tokenizer_bos(t->tokenizer);
-    const int32_t end = mh_tokenizer_eos(t->tokenizer);
     t->target_tokenizer = t->tokenizer;
     t->head_dim = t->config.d_model / t->config.nhead;
     t->plain_scores = true;
     t->vocabulary = mh_tokenizer_size(t->tokenizer);
     t->source_limit = t->target_limit = t->config.max_length;
-    t->source = (mh_source_template){.after = {end}, .after_count = 1};
-    t->rules = (mh_search_rules){.start = start,
-                                 .end = end,
-                                 .pad = pad,
-                                 .first = -1,
-                                 .excluded = {pad, start, end},
-                                 .excluded_count = 3};
+    mh_search_rules_own(t->tokenizer, &t->rules, &t->source);
 }
 
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision)
@@ -99,7 +90,7 @@ mh_status mh_translator_create(mh_context *context, const mh_translator_config *
     }
     *translator = NULL;
     mh_translator_config own;
-    mh_status status = translator_check_config(context, config, &own);
+    mh_status status = mh_translator_check_config(context, config, &own);
     mh_translator *t = status ? NULL : mh_alloc(context, sizeof *t);
     if (!t) {
         mh_tokenizer_free(tokenizer);

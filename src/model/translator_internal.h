@@ -84,6 +84,11 @@ struct mh_translator {
 // decided by timing.
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision);
 
+// Reads a caller's configuration, and checks what mh_transformer_create does not.
+// Error: MH_ERROR_ARGUMENT.
+mh_status mh_translator_check_config(mh_context *context, const mh_translator_config *given,
+                                     mh_translator_config *config);
+
 // mh_translator_save in two steps: config.json and tokenizer.json; model.safetensors.
 mh_status mh_translator_save_settings(mh_context *context, const mh_translator *translator,
                                       const char *directory);

@@ -114,6 +114,12 @@ static const char *relative_of(uint64_t foreign, const char *text, size_t size, 
 mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text, size_t size,
                         mh_buffer *out)
 {
+    return mh_plain_text_from(context, foreign, text, size, out, NULL);
+}
+
+mh_status mh_plain_text_from(mh_context *context, uint64_t foreign, const char *text, size_t size,
+                             mh_buffer *out, uint32_t *from)
+{
     mh_status status = mh_utf8_check(context, text, size);
     out->size = 0;
     if (!status && !mh_grow(context, &out->data, &out->capacity, size + 1, 1))
@@ -124,12 +130,16 @@ mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text,
     for (size_t i = 0; i < size; i += length) {
         const char *plain = relative_of(foreign, text + i, size - i, &length);
         const size_t count = plain ? strlen(plain) : 1;
-        const char *from = plain ? plain : text + i;
+        const char *copied = plain ? plain : text + i;
         const bool again = out->size > 0 && out->data[out->size - 1] == ' ';
-        if (count == 1 && *from == ' ' && again)
+        if (count == 1 && *copied == ' ' && again)
             continue;
-        memcpy(out->data + out->size, from, count);
+        memcpy(out->data + out->size, copied, count);
+        for (size_t j = 0; from && j < count; j++)
+            from[out->size + j] = (uint32_t)i;
         out->size += count;
     }
+    if (from)
+        from[out->size] = (uint32_t)size;
     return MH_OK;
 }

@@ -17,4 +17,9 @@ uint64_t mh_plain_foreign(const mh_tokenizer *tokenizer);
 mh_status mh_plain_text(mh_context *context, uint64_t foreign, const char *text, size_t size,
                         mh_buffer *out);
 
+// The same, with the byte of the text that each byte of `out` comes from: from[0] to
+// from[out->size], the last one being `size`; room for size + 1, and size below 2^32.
+mh_status mh_plain_text_from(mh_context *context, uint64_t foreign, const char *text, size_t size,
+                             mh_buffer *out, uint32_t *from);
+
 #endif

@@ -79,6 +79,10 @@ mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t);
 // mh_tokenizer_load, for a translator: MH_ERROR_FORMAT unless it has our components.
 mh_status mh_tokenizer_load_own(mh_context *context, const char *path, mh_tokenizer **tokenizer);
 
+// Our own tokenizer has no template: from now on mh_tokenizer_encode_text puts this token behind a
+// text. Files do not have it. Error: MH_ERROR_MEMORY.
+mh_status mh_tokenizer_end_texts(mh_context *context, mh_tokenizer *tokenizer, int32_t id);
+
 // The tokenizer of Marian's translations: target.spm with target_vocab.json, or vocab.json.
 // *tokenizer is NULL if the directory has another format, whose source and target have the same.
 // Errors as mh_tokenizer_load_directory.

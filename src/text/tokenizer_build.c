@@ -330,3 +330,10 @@ mh_status mh_build_own(mh_context *context, mh_tokenizer *t)
         status = mh_tokenizer_finish(context, t);
     return status == MH_OK ? mh_added_index(context, t) : status;
 }
+
+mh_status mh_tokenizer_end_texts(mh_context *context, mh_tokenizer *t, int32_t id)
+{
+    const mh_source source = {.context = context, .name = "tokenizer"};
+    const mh_build b = {&source, t};
+    return mh_build_templates(&b, -1, id, -1, 0);
+}

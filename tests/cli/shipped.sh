@@ -24,3 +24,10 @@ run translate --disable-head enc.9.0 "Merci."
 translate --trace-out trace.safetensors --attention page.html "Je suis fatigué."
 grep -c '<title>' page.html
 multihead view --trace trace.safetensors -o again.html && echo "the trace shows again"
+# the same directory as a model
+multihead info -m "$model" | sed -n '1,4p;/tokenizer/p'
+multihead embed -m "$model" --pooling none "L’homme dort." | awk '{print $1, $NF}'
+multihead embed -m "$model" --similarity "L’homme dort." "L'homme  dort." "Merci beaucoup." |
+    awk 'NR == 2 {print $3}'
+multihead look -m "$model" --trace-out look.safetensors "Je suis fatigué."
+cmp look.safetensors trace.safetensors && echo "look traces what translate does"
