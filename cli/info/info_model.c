@@ -160,7 +160,7 @@ static void report_positions(report *r, const mh_model_info *info)
     }
 }
 
-static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
+static void report_model(report *r, const mh_model *model)
 {
     const mh_model_info *info = mh_model_describe(model);
     char abilities[64];
@@ -173,7 +173,7 @@ static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
     report_positions(r, info);
     report_count(r, "file_bytes", "on disk", info->file_bytes, "bytes");
     report_count(r, "memory_bytes_f32", "memory, f32", info->memory_bytes, "bytes");
-    report_count(r, "memory_bytes_bf16", "memory, bf16", bf16_bytes, "bytes");
+    report_count(r, "memory_bytes_bf16", "memory, bf16", info->memory_bytes_bf16, "bytes");
     report_flag(r, "causal", "causal", info->causal);
     report_text(r, "pooling", "pooling", pooling_name(info->pooling));
     report_flag(r, "normalize", "normalised", info->normalize);
@@ -182,33 +182,15 @@ static void report_model(report *r, const mh_model *model, size_t bf16_bytes)
     report_labels(r, model);
 }
 
-// The size in memory depends on the level's packed layout, so the model is loaded in bf16, too.
-static int measure_bf16(mh_context *context, const char *directory, size_t *bytes)
-{
-    mh_model_options options = mh_model_options_default();
-    mh_model *model = NULL;
-    options.precision = MH_PRECISION_BF16;
-    set_quiet(true); // the same remarks again
-    mh_status status = mh_model_load(context, directory, &options, &model);
-    if (status)
-        return complain_status(context, status, NULL);
-    *bytes = mh_model_describe(model)->memory_bytes;
-    mh_model_free(model);
-    return EXIT_DONE;
-}
-
 int show_model(const common_options *common, const char *name, bool json)
 {
     char *directory = NULL;
     mh_context *context = NULL;
     mh_model *model = NULL;
-    size_t bf16_bytes = 0;
     int code = open_model(common, name, NULL, &directory, &context, &model);
-    if (code == EXIT_DONE)
-        code = measure_bf16(context, directory, &bf16_bytes);
     if (code == EXIT_DONE) {
         report r = report_begin(stdout, json, MODEL_LABEL_WIDTH);
-        report_model(&r, model, bf16_bytes);
+        report_model(&r, model);
         report_end(&r);
     }
     mh_model_free(model);

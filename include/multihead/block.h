@@ -139,6 +139,10 @@ MH_API MH_MUST_CHECK mh_status mh_transformer_pack(mh_context *context, mh_trans
 // Bytes of the parameters' values and of the packed matrices.
 MH_API size_t mh_transformer_bytes(const mh_transformer *transformer);
 
+// The same if all its packed matrices were mh_packed_matrix_bytes_bf16.
+MH_API size_t mh_transformer_bytes_bf16(const mh_context *context,
+                                        const mh_transformer *transformer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,10 @@ MH_API MH_MUST_CHECK mh_status mh_matrix_pack(mh_context *context, mh_precision 
 MH_API void mh_packed_matrix_free(mh_packed_matrix *packed);
 MH_API size_t mh_packed_matrix_bytes(const mh_packed_matrix *packed); // NULL: 0
 
+// What it would take packed from bf16, for products in bf16, at this context's level. NULL: 0.
+MH_API size_t mh_packed_matrix_bytes_bf16(const mh_context *context,
+                                          const mh_packed_matrix *packed);
+
 // The dtype in which to store values that are only operands of products in this precision: bf16
 // where they are rounded to that anyway, so that the bits are the same and the memory is half; else
 // f32.

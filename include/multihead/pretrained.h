@@ -100,6 +100,7 @@ typedef struct mh_model_info {
     size_t window_layers;     // how many layers are sliding
     double rope_base;         // of rotary positions, in layers without a window; 0: there are none
     const char *rope_scaling; // "linear", "llama3", "yarn", or ""
+    size_t memory_bytes_bf16; // memory_bytes of the same model loaded with MH_PRECISION_BF16
 } mh_model_info;
 
 MH_API const mh_model_info *mh_model_describe(const mh_model *model);

@@ -221,12 +221,32 @@ static mh_status compute_positions(mh_context *context, mh_model *model)
                           : compute_blocked(context, model);
 }
 
+// The head of an encoder-decoder that is not run: its file has it in place of a language model's,
+// which the token table would be otherwise. NULL: there is none.
+static const char *find_other_head(const mh_weight_source *source)
+{
+    static const char *const heads[] = {"classification_head.out_proj.weight", "qa_outputs.weight"};
+    size_t index;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (mh_tensor_file_index(source->file, heads[i], &index) &&
+            !mh_weights_have(source, ends[MH_END_LM_HEAD].name))
+            return heads[i];
+    return NULL;
+}
+
 // A tied head is the token table, packed as well where logits are wanted. So is the head of an
 // encoder-decoder whose file has none.
 static mh_status tie_head(mh_context *context, mh_weight_source *source, mh_model *model)
 {
     mh_description *d = &model->description;
     const bool head = d->causal || d->decoder_layers || model->ends[MH_END_TRANSFORM].rank;
+    model->other_head = d->decoder_layers ? find_other_head(source) : NULL;
+    if (model->other_head) {
+        mh_log(context, MH_LOG_WARNING,
+               "%s: the head of tensor \"%s\" is not supported; the model has hidden states only",
+               source->path, model->other_head);
+        return MH_OK;
+    }
     if (d->decoder_layers && !model->ends[MH_END_LM_HEAD].rank)
         d->tied = true;
     if (!d->tied || !head)

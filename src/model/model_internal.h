@@ -46,6 +46,7 @@ struct mh_model {
     char architecture[64];
     char **labels; // (info.labels), one block of memory
     size_t label_bytes;
+    const char *other_head; // a tensor of a head that is not run, or NULL; static
     bool trainable;
     mh_precision precision;
     mh_tensor_file *file;

@@ -173,7 +173,23 @@ static void set_position_info(const mh_description *d, mh_model_info *info)
     info->rope_scaling = d->block.rope && rotary->scaled ? rules[rotary->scaling.rule] : "";
 }
 
-static void set_info(mh_model *model)
+// What is packed is measured, and computed for bf16; the rest is the same in both.
+static void set_memory_info(mh_context *context, mh_model *model)
+{
+    const mh_description *d = &model->description;
+    mh_model_info *info = &model->info;
+    size_t rest = model->floats * sizeof(float);
+    if (model->sinusoids)
+        rest += d->positions * d->block.d_model * sizeof(float);
+    info->memory_bytes = rest + mh_transformer_bytes(model->transformer);
+    info->memory_bytes_bf16 = rest + mh_transformer_bytes_bf16(context, model->transformer);
+    for (int i = 0; i < MH_ENDS; i++) {
+        info->memory_bytes += mh_packed_matrix_bytes(model->packed[i]);
+        info->memory_bytes_bf16 += mh_packed_matrix_bytes_bf16(context, model->packed[i]);
+    }
+}
+
+static void set_info(mh_context *context, mh_model *model)
 {
     const mh_description *d = &model->description;
     const mh_block_config *b = &d->block;
@@ -202,11 +218,7 @@ static void set_info(mh_model *model)
     set_position_info(d, info);
     info->parameters = count_parameters(model);
     info->file_bytes = mh_tensor_file_bytes(model->file);
-    info->memory_bytes = mh_transformer_bytes(model->transformer) + model->floats * sizeof(float);
-    if (model->sinusoids)
-        info->memory_bytes += d->positions * b->d_model * sizeof(float);
-    for (int i = 0; i < MH_ENDS; i++)
-        info->memory_bytes += mh_packed_matrix_bytes(model->packed[i]);
+    set_memory_info(context, model);
 }
 
 // ---- create and free
@@ -297,7 +309,7 @@ static mh_status load_gguf(mh_context *context, const char *path, mh_model *mode
     MH_TRY(mh_model_read_settings(context, path, model));
     mh_gguf_pooling(model->file, &model->info.pooling);
     MH_TRY(model_load_load_weights(context, path, model));
-    set_info(model);
+    set_info(context, model);
     MH_TRY(mh_gguf_tokenizer(context, path, model->file, &model->tokenizer));
     MH_TRY(check_tokenizer(context, path, model));
     // no other file belongs to it: the end is that of the tokenizer
@@ -346,7 +358,7 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(open_weights(context, directory, model, path));
     set_precision(model);
     MH_TRY(model_load_load_weights(context, path, model));
-    set_info(model);
+    set_info(context, model);
     MH_TRY(load_tokenizer(context, directory, model));
     MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->info.target_vocabulary,
                                &model->rules));

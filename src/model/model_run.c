@@ -315,9 +315,11 @@ mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh
     mh_model_input own;
     MH_TRY(MH_NEED(context, {"model", model}));
     if (!(model->info.abilities & MH_CAN_CLASSIFY))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "this model (%s%s%s) has no sequence classifier", model->info.family,
-                       *model->architecture ? ", " : "", model->architecture);
+        return mh_fail(context, MH_ERROR_UNSUPPORTED, "this model (%s%s%s) has %s%s",
+                       model->info.family, *model->architecture ? ", " : "", model->architecture,
+                       model->other_head ? "a head that is not supported: "
+                                         : "no sequence classifier",
+                       model->other_head ? model->other_head : "");
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
     MH_TRY(mh_model_read_input(context, model, input, &own));
     const size_t D = model->description.block.d_model;

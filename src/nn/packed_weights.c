@@ -129,6 +129,14 @@ size_t mh_packed_weights_bytes(const mh_packed_weights *packed)
     return bytes;
 }
 
+size_t mh_packed_weights_bytes_bf16(const mh_context *context, const mh_packed_weights *packed)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; packed && i < packed->count; i++)
+        bytes += mh_packed_matrix_bytes_bf16(context, packed->slots[i]);
+    return bytes;
+}
+
 mh_status mh_packed_weight(mh_context *context, const mh_packed_weights *packed, size_t slot,
                            const mh_packed_matrix **matrix)
 {

@@ -34,6 +34,7 @@ mh_status mh_packed_weights_set(mh_context *context, mh_packed_weights *packed, 
 
 // The bytes of all packed matrices.
 size_t mh_packed_weights_bytes(const mh_packed_weights *packed);
+size_t mh_packed_weights_bytes_bf16(const mh_context *context, const mh_packed_weights *packed);
 
 // The matrix in a slot; NULL if there is none, or it was packed for another level than the
 // context's and the parameters have it, too. `packed` may be NULL. Error: MH_ERROR_ARGUMENT if the

@@ -144,3 +144,9 @@ size_t mh_transformer_bytes(const mh_transformer *transformer)
     return transformer->parameters.floats * sizeof(float) +
            mh_packed_weights_bytes(transformer->packed);
 }
+
+size_t mh_transformer_bytes_bf16(const mh_context *context, const mh_transformer *transformer)
+{
+    return transformer->parameters.floats * sizeof(float) +
+           mh_packed_weights_bytes_bf16(context, transformer->packed);
+}

@@ -142,3 +142,16 @@ void mh_packed_matrix_free(mh_packed_matrix *packed)
 }
 
 size_t mh_packed_matrix_bytes(const mh_packed_matrix *packed) { return packed ? packed->bytes : 0; }
+
+size_t mh_packed_matrix_bytes_bf16(const mh_context *context, const mh_packed_matrix *packed)
+{
+    if (!packed)
+        return 0;
+    const mh_gemm_job job = {.gemm = choose_gemm(context, true),
+                             .b = mh_tensor_2d(NULL, MH_BF16, packed->K, packed->N)};
+    mh_arena size = {0};
+    char *panels;
+    layout_matrix(&size, &job, mh_packs_bf16_rows(job.gemm, &job.b) ? MH_ROW_BF16 : MH_ROW_F32,
+                  &panels);
+    return size.used;
+}
