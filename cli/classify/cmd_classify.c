@@ -138,13 +138,14 @@ static void print_labels(const classify *c, mh_text text)
 
 // ---- control flow -----------------------------------------------------------------------
 
-static mh_status classify_one(const classify *c, mh_text text)
+static mh_status classify_one(classify *c, mh_text text)
 {
-    const text_arguments *a = &c->arguments;
+    text_arguments *a = &c->arguments;
     mh_model_texts *encoded;
     mh_status status = mh_model_encode(a->context, a->model, a->truncate, &text, 1, &encoded);
     if (status)
         return status;
+    a->truncated += mh_model_texts_encoding(encoded, 0)->truncated;
     status = classify_input(c, mh_model_texts_input(encoded));
     mh_model_texts_free(a->context, encoded);
     return status;
@@ -171,22 +172,23 @@ static mh_status classify_encoding(const classify *c, const mh_encoding *encodin
     return status;
 }
 
-static mh_status classify_pair(const classify *c, mh_text text)
+static mh_status classify_pair(classify *c, mh_text text)
 {
-    const text_arguments *a = &c->arguments;
+    text_arguments *a = &c->arguments;
     const mh_text pair = {c->pair, strlen(c->pair)};
     mh_encode_options o = mh_encode_options_default();
     mh_encoding encoding = {0};
     o.max_length = a->truncate ? mh_model_describe(a->model)->max_length : 0;
     mh_status status = mh_tokenizer_encode_text(a->context, mh_model_tokenizer(a->model), &o, text,
                                                 &pair, &encoding);
+    a->truncated += encoding.truncated;
     if (!status)
         status = classify_encoding(c, &encoding);
     mh_encoding_free(a->context, &encoding);
     return status;
 }
 
-static int classify_text(const classify *c, size_t number)
+static int classify_text(classify *c, size_t number)
 {
     const text_arguments *a = &c->arguments;
     const mh_status status = (c->pair ? classify_pair : classify_one)(c, a->texts[number - 1]);

@@ -45,6 +45,7 @@ static int embed_tokens(embed *e)
         mh_model_encode(t->context, t->model, t->truncate, t->texts, t->count, &e->encoded);
     if (status)
         return complain_texts(t, status);
+    e->texts.truncated += mh_model_texts_encoding(e->encoded, 0)->truncated;
     int code = allocate_vectors(e, mh_model_texts_encoding(e->encoded, 0)->count);
     if (code != EXIT_DONE)
         return code;

@@ -272,6 +272,7 @@ static int fill_text(fill *f, size_t number)
                                        &(mh_text){f->text, f->text_size}, 1, &encoded);
     if (status)
         return complain_text(a, status, number);
+    f->arguments.truncated += mh_model_texts_encoding(encoded, 0)->truncated;
     int code = fill_encoded(f, number, encoded);
     mh_model_texts_free(a->context, encoded);
     return code;

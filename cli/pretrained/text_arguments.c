@@ -127,10 +127,7 @@ int open_model(const common_options *common, const char *name, const mh_model_op
     if (code != EXIT_DONE)
         return code;
     mh_status status = mh_model_load(*context, *directory, options, model);
-    if (status == MH_OK)
-        return EXIT_DONE;
-    code = complain_status(*context, status, NULL);
-    return status == MH_ERROR_UNSUPPORTED ? EXIT_INPUT : code; // an unknown family, for instance
+    return status ? complain_model(*context, status) : EXIT_DONE;
 }
 
 int text_arguments_open(text_arguments *t)
@@ -195,6 +192,9 @@ int complain_text(const text_arguments *t, mh_status status, size_t number)
 
 void text_arguments_close(text_arguments *t)
 {
+    if (t->truncated)
+        note("%zu of %zu texts cut after %zu tokens, the longest input", t->truncated, t->count,
+             mh_model_describe(t->model)->max_length);
     lines_free(&t->lines);
     free(t->given_texts);
     mh_model_free(t->model);

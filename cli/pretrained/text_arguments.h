@@ -32,6 +32,7 @@ typedef struct text_arguments {
     mh_text *texts;       // (count); none if the input is empty
     size_t count;         // while the command line is parsed: of its texts
     mh_text *given_texts; // of the command line
+    size_t truncated;     // texts whose end was cut off; text_arguments_close() notes them
 } text_arguments;
 
 extern const struct argp text_argp;       // its input is a text_arguments

@@ -124,7 +124,7 @@ static int serve_open_model(serve *s)
     mh_status status =
         mh_translator_load_with(s->context, s->directory, &s->loading, &s->translator);
     if (status)
-        return complain_status(s->context, status, NULL);
+        return complain_model(s->context, status);
     mh_view_options options = mh_view_options_default();
     options.served = true;
     status = mh_view_page(s->context, &options, NULL, &s->server.page);

@@ -24,6 +24,21 @@ static bool show_progress(void *user, size_t done, size_t total)
     return true;
 }
 
+// What is wrong with the one text or its --target, which the library calls texts[0] and targets[0].
+static int complain_target(const translate *t, mh_status status)
+{
+    static const char *const names[][2] = {{"texts[0]", "text 1"}, {"targets[0]", "--target"}};
+    const char *message = mh_error_message(t->context);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t size = strlen(names[i][0]);
+        if (strncmp(message, names[i][0], size) == 0) {
+            complain("%s%s", names[i][1], message + size);
+            return EXIT_INPUT;
+        }
+    }
+    return complain_status(t->context, status, NULL);
+}
+
 static int translate_block(translate *t, const mh_text *texts, size_t count)
 {
     mh_translations *translations;
@@ -33,7 +48,7 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
                                  : mh_translate(t->context, t->translator, &t->options, texts,
                                                 count, &translations);
     if (status)
-        return complain_status(t->context, status, NULL);
+        return t->target ? complain_target(t, status) : complain_status(t->context, status, NULL);
     progress_clear();
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
@@ -123,7 +138,7 @@ static int translate_open_model(translate *t)
     mh_status status =
         mh_translator_load_with(t->context, t->model_directory, &t->loading, &t->translator);
     if (status)
-        return complain_status(t->context, status, NULL);
+        return complain_model(t->context, status);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
     if (t->options.alignment_layer >= (int)config->num_decoder_layers) {
         complain("--alignment-layer: found %d, but the model has %zu decoder %s",

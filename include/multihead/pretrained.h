@@ -194,6 +194,7 @@ MH_API const mh_encoding *mh_model_texts_encoding(const mh_model_texts *texts, s
 
 // embeddings (count, D) of texts, in batches of about `batch_tokens` tokens (0: the default); a
 // text's embedding does not depend on the others. `progress` (or NULL) is called after each batch.
+// Truncated texts are counted in a remark to the context's log.
 typedef void (*mh_model_progress_fn)(void *user, size_t done, size_t total);
 MH_API MH_MUST_CHECK mh_status mh_model_embed_texts(mh_context *context, const mh_model *model,
                                                     mh_pooling pooling, bool normalize,

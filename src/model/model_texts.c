@@ -171,6 +171,16 @@ static mh_status embed_batch(mh_context *context, const mh_model *model, mh_pool
     return mh_model_embed(context, model, pooling, normalize, &input, &part);
 }
 
+static void remark_truncated(mh_context *context, const mh_model *model, const mh_model_texts *all)
+{
+    size_t truncated = 0;
+    for (size_t i = 0; i < all->count; i++)
+        truncated += all->encodings[i].truncated;
+    if (truncated)
+        mh_log(context, MH_LOG_INFO, "%zu of %zu texts cut after %zu tokens, the longest input",
+               truncated, all->count, model->info.max_length);
+}
+
 mh_status mh_model_embed_texts(mh_context *context, const mh_model *model, mh_pooling pooling,
                                bool normalize, bool truncate, size_t batch_tokens,
                                const mh_text *texts, size_t count, mh_model_progress_fn progress,
@@ -182,6 +192,7 @@ mh_status mh_model_embed_texts(mh_context *context, const mh_model *model, mh_po
         return mh_fail(context, MH_ERROR_ARGUMENT, "embeddings: expected (%zu, %zu)", count,
                        model->info.d_model);
     MH_TRY(mh_model_encode(context, model, truncate, texts, count, &all));
+    remark_truncated(context, model, all);
     int64_t *starts = mh_alloc(context, (count + 1) * sizeof *starts);
     mh_status status = starts ? MH_OK : MH_ERROR_MEMORY;
     for (size_t first = 0, n; first < count && !status; first += n) {

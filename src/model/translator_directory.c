@@ -90,15 +90,20 @@ static mh_status translator_directory_load_weights(mh_context *context, const ch
 }
 
 // Takes ownership of the model.
-static mh_status translator_directory_adopt(mh_context *context, mh_model *model,
-                                            mh_translator **translator)
+static mh_status translator_directory_adopt(mh_context *context, const char *directory,
+                                            mh_model *model, mh_translator **translator)
 {
+    char message[256];
     mh_status status = mh_translator_from_model(context, model, translator);
-    if (status)
-        mh_model_free(model);
-    else
+    if (status == MH_OK) {
         (*translator)->own_model = model;
-    return status;
+        return MH_OK;
+    }
+    mh_model_free(model);
+    if (status != MH_ERROR_UNSUPPORTED)
+        return status;
+    snprintf(message, sizeof message, "%s", mh_error_message(context));
+    return mh_fail(context, status, "%.700s: %s", directory, message);
 }
 
 static mh_status load_published(mh_context *context, const char *directory, mh_precision precision,
@@ -108,7 +113,7 @@ static mh_status load_published(mh_context *context, const char *directory, mh_p
     mh_model *model;
     options.precision = mh_translator_precision(context, precision);
     MH_TRY(mh_model_load(context, directory, &options, &model));
-    return translator_directory_adopt(context, model, translator);
+    return translator_directory_adopt(context, directory, model, translator);
 }
 
 // Whether config.json is that of a published model. An invalid one is left to the reader of ours.

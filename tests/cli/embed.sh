@@ -61,7 +61,9 @@ run multihead embed -m tiny --dtype f64 "$man"
 # Input
 long=$(printf 'cat %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 \
     29 30 31 32 33 34 35 36 37 38 39 40)
-multihead embed -m tiny "$long" | wc -l
+multihead embed -m tiny "cat" "$long" "dog" | wc -l
+run multihead embed -m tiny -q --pooling none --out tokens.npy "$long" | sed 's/\(cat \)*cat $/cat .../'
+run multihead embed -m tiny --pooling none --out tokens.npy "$long" | sed 's/\(cat \)*cat $/cat .../'
 run multihead embed -m tiny --no-truncate "cat" "$long" | sed 's/\(cat \)*cat $/cat .../'
 printf 'caf\351\n' >latin1
 run multihead embed -m tiny --input latin1

@@ -14,4 +14,8 @@ done
 multihead translate -m "$goldens/marian" --json --target "w9" --alignment soft "w41" | check_json
 bars multihead translate -m "$goldens/marian" $scalar --disable-head dec.2.0 "w41"
 bars multihead translate -m "$goldens/../models/bert" $scalar "w41"
+bars multihead serve -m "$goldens/../models/bert" $scalar
+long=$(printf 'w9 %.0s' $(seq 600))
+run multihead translate -m "$goldens/marian" $scalar --target "$long" "w41" | sed "s|$goldens|GOLDENS|; s/\(w9 \)*w9 /w9 /"
+run multihead translate -m "$goldens/marian" $scalar --target "w9" "$long" | sed "s|$goldens|GOLDENS|; s/\(w9 \)*w9 /w9 /"
 bars multihead info -m "$goldens/marian" --isa scalar
