@@ -43,25 +43,38 @@ static bool append_text(waiting_text *w, mh_text text)
     return true;
 }
 
-// Control characters that a model may generate must not reach the terminal.
-static void write_text(mh_text text)
+// Control characters that a model may generate must not reach the terminal: C0, DEL, and C1, which
+// is c2 80 to c2 9f. A token's text has whole characters.
+static void write_printable(mh_text text)
 {
-    if (!isatty(STDOUT_FILENO)) {
-        fwrite(text.bytes, 1, text.size, stdout);
-        return;
-    }
     for (size_t i = 0; i < text.size; i++) {
         const unsigned char c = (unsigned char)text.bytes[i];
-        putchar((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ? '?' : c);
+        const unsigned char next = i + 1 < text.size ? (unsigned char)text.bytes[i + 1] : 0;
+        const bool c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        putchar((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || c1 ? '?' : c);
+        i += c1;
     }
-    fflush(stdout);
+}
+
+static void write_text(mh_text text)
+{
+    if (text.size == 0)
+        return;
+    if (isatty(STDOUT_FILENO))
+        write_printable(text);
+    else
+        fwrite(text.bytes, 1, text.size, stdout);
+    flush_stdout(); // a pipe's reader sees the text grow, too; a failure is reported once
 }
 
 static void begin_text(const ordered_text *o)
 {
     const generate *g = o->generate;
-    if (g->echo && o->current < o->count && g->arguments.texts)
-        write_text(g->arguments.texts[o->current]);
+    if (!g->echo || o->current >= o->count || !g->arguments.texts)
+        return;
+    write_text(g->arguments.texts[o->current]);
+    if (g->chat) // an answer is no continuation of the message
+        write_text((mh_text){"\n", 1});
 }
 
 // The current text is complete: those that have waited behind it follow.
@@ -90,7 +103,7 @@ mh_generate_action ordered_text_add(void *user, const mh_generated_token *token)
         if (token->last)
             end_text(o);
     }
-    return o->failed ? MH_GENERATE_STOP_ALL : MH_GENERATE_CONTINUE;
+    return o->failed || ferror(stdout) ? MH_GENERATE_STOP_ALL : MH_GENERATE_CONTINUE;
 }
 
 int ordered_text_close(ordered_text *o, bool complete)

@@ -59,6 +59,7 @@ run multihead info -m rules --isa scalar
 # Conversations
 run multihead generate -m tiny $scalar --chat "Hi"
 run multihead generate -m tiny $scalar -n 4 --chat --template zephyr "Hi"
+run multihead generate -m tiny $scalar -n 1 --chat --template mistral --echo "A" "B"
 cat >rules/chat_template.jinja <<'TEMPLATE'
 {%- for message in messages %}
     {%- if loop.first and messages[0]['role'] != 'system' %}
@@ -122,3 +123,6 @@ cp -r "$goldens/bert-mlm" encoder
 cp tiny/vocab.json tiny/merges.txt encoder
 run multihead generate -m encoder "The"
 multihead generate -m tiny "$(printf 'a\377b')"
+run multihead generate -m "$goldens/../../../models/fr-en" "The" 2>&1 | sed "s|$goldens|GOLDENS|"
+multihead generate -m tiny -n 30 "The" >/dev/full
+echo "exit $?"
