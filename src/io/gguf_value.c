@@ -39,8 +39,8 @@ static mh_status take_bytes(mh_gguf_cursor *c, const char *what, uint64_t size,
     const size_t left = c->source->size - c->at;
     if (size > left)
         return mh_source_fail(c->source, MH_ERROR_FORMAT,
-                              "%s: needs %llu bytes at byte %zu, but the file ends after %zu", what,
-                              (unsigned long long)size, c->at, left);
+                              "%s: needs %llu bytes at byte %zu, but the file has only %zu more",
+                              what, (unsigned long long)size, c->at, left);
     *bytes = c->source->bytes + c->at;
     c->at += (size_t)size;
     return MH_OK;
