@@ -57,8 +57,20 @@ check_ruaccent() {
     echo "check_models: ruaccent-predictor, an nn.Transformer: the package's stresses"
 }
 
+generate() { "$build/multihead" generate -q -m "$model" "$@"; }
+
 check_stories15m() {
     run_test test_stories15m MH_STORIES15M
+    ids=$(generate -n 14 --json "" | sed 's/.*"ids": \[\([^]]*\)].*/\1/')
+    [ "$ids" = "9038, 2501, 263, 931, 29892, 727, 471, 263, 2217, 7826, 4257, 365, 2354, 29889" ] ||
+        fail "stories15M: generate found ids $ids"
+    story=$(generate -n 14 "")
+    [ "$story" = "Once upon a time, there was a little girl named Lily." ] ||
+        fail "stories15M: generate found '$story'"
+    printf 'The dog saw\nA cat\nOnce\n' >"$tmp/prompts"
+    generate -n 40 --temperature 1 --seed 5 --threads 1 --batch 1 --input "$tmp/prompts" >"$tmp/alone"
+    generate -n 40 --temperature 1 --seed 5 --threads 2 --input "$tmp/prompts" | diff "$tmp/alone" - ||
+        fail "stories15M: samples depend on threads or batch"
     echo "check_models: stories15M, a Llama: $(sed -n 's/^story: //p' "$tmp/log")"
 }
 
@@ -82,7 +94,9 @@ check_opus_mt() {
 
 check_smollm2() {
     run_test test_smollm2 MH_SMOLLM2
-    echo "check_models: SmolLM2-135M-Instruct, GGUF: $(grep 'error of a logit' "$tmp/log"), the greedy answer of transformers"
+    answer=$(generate --chat "What is the capital of France?")
+    [ "$answer" = "The capital of France is Paris." ] || fail "SmolLM2: generate --chat found '$answer'"
+    echo "check_models: SmolLM2-135M-Instruct, GGUF: $(grep 'error of a logit' "$tmp/log"), the greedy answer of transformers: $answer"
 }
 
 if fetch minilm; then check_minilm; fi
