@@ -12,6 +12,7 @@
 #include "base/sized_struct.h"
 #include "io/checksum.h"
 #include "model/config_file.h"
+#include "model/gguf_config.h"
 #include "model/json_file.h"
 #include "model/parameters_file.h"
 #include "model/translator_internal.h"
@@ -116,11 +117,15 @@ static mh_status load_published(mh_context *context, const char *directory, mh_p
     return translator_directory_adopt(context, directory, model, translator);
 }
 
-// Whether config.json is that of a published model. An invalid one is left to the reader of ours.
+// Whether config.json is that of a published model, or there is a GGUF file, which is refused by
+// what it has. An invalid config.json is left to the reader of ours.
 static bool is_published(mh_context *context, const char *directory)
 {
     char path[MH_PATH_BYTES];
     mh_json_file file;
+    bool gguf = false;
+    if (mh_gguf_locate(context, directory, path, &gguf) == MH_OK && gguf)
+        return true;
     if (mh_json_file_open_optional(context, directory, "config.json", path, &file))
         return false;
     const bool published = json_is_string(json_object_get(file.root, "model_type")) &&

@@ -15,6 +15,7 @@ multihead translate -m "$goldens/marian" --json --target "w9" --alignment soft "
 bars multihead translate -m "$goldens/marian" $scalar --disable-head dec.2.0 "w41"
 bars multihead translate -m "$goldens/../models/bert" $scalar "w41"
 bars multihead serve -m "$goldens/../models/bert" $scalar
+bars multihead translate -m "$goldens/../gguf/llama.gguf" $scalar "w41"
 long=$(printf 'w9 %.0s' $(seq 600))
 run multihead translate -m "$goldens/marian" $scalar --target "$long" "w41" | sed "s|$goldens|GOLDENS|; s/\(w9 \)*w9 /w9 /"
 run multihead translate -m "$goldens/marian" $scalar --target "w9" "$long" | sed "s|$goldens|GOLDENS|; s/\(w9 \)*w9 /w9 /"
