@@ -223,11 +223,6 @@ static mh_status read_family(const mh_source *source, const json_t *root, mh_mod
     const json_t *format = json_object_get(root, "format");
     const json_t *type = format ? format : json_object_get(root, "model_type");
     const json_t *architecture = json_array_get(json_object_get(root, "architectures"), 0);
-    if (!type && json_object_get(root, "format")) // of mh_translator_save()
-        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
-                              "\"format\": found %s, expected a published model with a "
-                              "\"model_type\"; this one can only translate",
-                              mh_json_describe(json_object_get(root, "format")).text);
     if (!json_is_string(type))
         return mh_config_bad_value(source, "model_type", type, "the name of a model family");
     model->family = mh_family_find(json_string_value(type));
