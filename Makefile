@@ -10,6 +10,7 @@
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make compare-models        ... ONNX Runtime, OpenVINO and sentence-transformers running MiniLM
+#   make compare-generation    ... transformers, CTranslate2 and llama.cpp generating text
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
@@ -72,6 +73,10 @@ compare-models: build
 	@model=$$(python3 tools/fetch_models.py minilm) && \
 	    sh bench/compare.sh models --build $(BUILD) --model "$$model" $(OPTIONS)
 
+compare-generation: build
+	@model=$$(python3 tools/fetch_models.py smollm2) && \
+	    sh bench/compare.sh generation --build $(BUILD) --model "$$model"/*.gguf $(OPTIONS)
+
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
@@ -102,5 +107,5 @@ clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        compare-models prove-marian prove-minilm prove-tokenizers install uninstall check-neon format \
-        setup-dev clean
+        compare-models compare-generation prove-marian prove-minilm prove-tokenizers install uninstall \
+        check-neon format setup-dev clean

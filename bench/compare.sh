@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training`, `translating` or `models`, the others go to compare_training.py, ... The peers of
-# `models` have an environment of their own, bench/venv-models, as they bring many packages.
+# `training`, `translating`, `models` or `generation`, the others go to compare_training.py, ... The
+# peers of the last two have environments of their own, bench/venv-models and bench/venv-generation,
+# as they bring many packages.
 set -eu
 
 here=$(dirname "$0")
@@ -19,6 +20,12 @@ models)
     script=compare_$1.py
     venv=$here/venv-models
     packages="onnx onnxscript onnxruntime openvino sentence-transformers"
+    shift
+    ;;
+generation)
+    script=compare_$1.py
+    venv=$here/venv-generation
+    packages="transformers accelerate gguf ctranslate2 xllamacpp"
     shift
     ;;
 esac
