@@ -64,17 +64,24 @@ static void prefer_huge_pages(void *memory, size_t size)
 #endif
 }
 
+// The part of a block that is worth huge pages; the last one if it is at least three quarters full.
+static size_t huge_part(size_t size)
+{
+    const size_t rest = size % HUGE_PAGE;
+    return size - rest + (rest >= HUGE_PAGE / 4 * 3 ? HUGE_PAGE : 0);
+}
+
 // Large blocks use huge pages where the system grants them on request: packing walks down columns,
 // a page per step, and in a virtual machine every TLB miss costs two page walks.
 static void *libc_alloc(void *user, size_t size, size_t alignment)
 {
     (void)user;
     void *memory;
-    bool large = size >= HUGE_PAGE;
-    if (posix_memalign(&memory, large ? HUGE_PAGE : alignment, size) != 0)
+    const size_t huge = size <= SIZE_MAX - HUGE_PAGE ? huge_part(size) : 0;
+    if (posix_memalign(&memory, huge ? HUGE_PAGE : alignment, size > huge ? size : huge) != 0)
         return NULL;
-    if (large)
-        prefer_huge_pages(memory, size - size % HUGE_PAGE);
+    if (huge)
+        prefer_huge_pages(memory, huge);
     return memory;
 }
 
