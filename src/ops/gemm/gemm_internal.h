@@ -175,10 +175,19 @@ mh_b_operand mh_gemm_find_panel(const mh_gemm_job *job, size_t panel, size_t k, 
 void mh_gemm_pack_panel(void *job, size_t panel, size_t worker);
 void mh_gemm_pack_panel_bf16(void *job, size_t panel, size_t worker);
 
-// Few rows times prepacked panels of plain rows, which are read once: limited by memory.
+// Whether a register tile is as wide as a panel.
+static inline bool mh_gemm_wide(const mh_gemm_job *job)
+{
+    return job->kernels->attention.panel >= MH_PANEL;
+}
+
+// Few rows times prepacked panels of plain rows, which are read once: limited by memory. Wide
+// register tiles of two row blocks read a panel of bf16 rows faster than it is widened.
 static inline bool mh_gemm_streams(const mh_gemm_job *job)
 {
-    return job->packed && !job->gemm->pack_b && job->a.shape[0] <= job->gemm->rows;
+    const bool bf16 = job->packed && job->packed->type == MH_ROW_BF16;
+    const size_t blocks = bf16 && mh_gemm_wide(job) ? 2 : 1;
+    return job->packed && !job->gemm->pack_b && job->a.shape[0] <= blocks * job->gemm->rows;
 }
 
 #endif

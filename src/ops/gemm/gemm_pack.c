@@ -156,7 +156,8 @@ static mh_b_operand find_bf16_panel(const mh_gemm_job *job, size_t panel, size_t
         return (mh_b_operand){rows, MH_ROW_BF16, MH_PANEL, rows};
     job->kernels->elementwise.widen_bf16(depth * MH_PANEL, (const uint16_t *)(const void *)rows,
                                          scratch->panel);
-    return (mh_b_operand){scratch->panel, MH_ROW_F32, MH_PANEL, scratch->panel};
+    const bool more = (panel + 1) * MH_PANEL < job->c.shape[1];
+    return (mh_b_operand){scratch->panel, MH_ROW_F32, MH_PANEL, rows + (more ? bytes : 0)};
 }
 
 mh_b_operand mh_gemm_find_panel(const mh_gemm_job *job, size_t panel, size_t k, size_t depth,
