@@ -8,9 +8,11 @@
 
 // ---- arithmetic --------------------------------------------------------------------------------
 
-// e^x for x <= 0, 0 below -708: x = n ln 2 + r, |r| <= 0.35, a polynomial of degree 13 and 2^n. The
-// series of base/pow.h divides in every term, which is too slow for a vocabulary.
-static double exp_negative(double x)
+enum { GROUP = 16 }; // values at a time, in loops of constant length, which compilers vectorise
+
+// x = e^x for x <= 0, 0 from -708 down: x = n ln 2 + r, |r| <= 0.35, a polynomial of degree 13 and
+// 2^n. The series of base/pow.h divides in every term, which is too slow for a vocabulary.
+static void exp_group(double x[GROUP])
 {
     static const double c[] = {1.0 / 6227020800,
                                1.0 / 479001600,
@@ -26,34 +28,68 @@ static double exp_negative(double x)
                                0.5,
                                1.0,
                                1.0};
-    const double magic = 0x1.8p52;
-    if (!(x > -708))
-        return 0;
-    const double n = (x * 0x1.71547652b82fep0 + magic) - magic;
-    const double r = (x - n * mh_ln2_high) - n * mh_ln2_low;
-    double sum = c[0];
+    const double magic = 0x1.8p52, least = -708;
+    double keep[GROUP], shifted[GROUP], scale[GROUP], sum[GROUP];
+    uint64_t bits[GROUP];
+    for (size_t k = 0; k < GROUP; k++) {
+        keep[k] = x[k] > least ? 1.0 : 0.0;
+        x[k] = x[k] > least ? x[k] : least;
+        shifted[k] = x[k] * 0x1.71547652b82fep0 + magic; // its lowest bits are those of n
+        x[k] = (x[k] - (shifted[k] - magic) * mh_ln2_high) - (shifted[k] - magic) * mh_ln2_low;
+        sum[k] = c[0];
+    }
     for (size_t i = 1; i < sizeof c / sizeof *c; i++)
-        sum = sum * r + c[i];
-    const uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
-    double scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return sum * scale;
+        for (size_t k = 0; k < GROUP; k++)
+            sum[k] = sum[k] * x[k] + c[i];
+    memcpy(bits, shifted, sizeof bits);
+    for (size_t k = 0; k < GROUP; k++)
+        bits[k] = (bits[k] + 1023) << 52;
+    memcpy(scale, bits, sizeof scale);
+    for (size_t k = 0; k < GROUP; k++)
+        x[k] = sum[k] * scale[k] * keep[k];
+}
+
+// The largest of x, -infinity if there is none; NaNs are passed over.
+static float find_most(const float *x, size_t n)
+{
+    float most[GROUP];
+    size_t i = 0;
+    for (size_t k = 0; k < GROUP; k++)
+        most[k] = -INFINITY;
+    for (; i + GROUP <= n; i += GROUP)
+        for (size_t k = 0; k < GROUP; k++)
+            most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
+    for (; i < n; i++)
+        most[0] = x[i] > most[0] ? x[i] : most[0];
+    for (size_t k = 1; k < GROUP; k++)
+        most[0] = most[k] > most[0] ? most[k] : most[0];
+    return most[0];
+}
+
+// Neither infinity nor NaN.
+static bool all_below_infinity(const float *x, size_t n)
+{
+    bool below = true;
+    for (size_t i = 0; i < n; i++)
+        below &= x[i] < INFINITY;
+    return below;
 }
 
 double mh_log_sum_exp(const float *logits, size_t V)
 {
-    float most = -INFINITY;
-    bool damaged = false;
-    for (size_t i = 0; i < V; i++) {
-        damaged = damaged || !(logits[i] < INFINITY);
-        most = logits[i] > most ? logits[i] : most;
-    }
-    if (damaged || most == -INFINITY)
+    const double most = find_most(logits, V);
+    if (most == -INFINITY || !all_below_infinity(logits, V))
         return NAN;
-    double sum = 0;
-    for (size_t i = 0; i < V; i++)
-        sum += exp_negative((double)logits[i] - (double)most);
-    return (double)most + mh_natural_log(sum);
+    double sum = 0, terms[GROUP];
+    for (size_t i = 0; i < V; i += GROUP) {
+        const size_t n = V - i < GROUP ? V - i : GROUP;
+        for (size_t k = 0; k < GROUP; k++)
+            terms[k] = k < n ? (double)logits[i + k] - most : -INFINITY;
+        exp_group(terms);
+        for (size_t k = 0; k < GROUP; k++) // one after the other: the order is part of the result
+            sum += terms[k];
+    }
+    return most + mh_natural_log(sum);
 }
 
 void mh_top_scores(const float *logits, size_t V, double lse, size_t count, mh_token_score *top)
@@ -176,9 +212,14 @@ size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
         return 0;
     count = keep_top_k(scratch->sorted, count, s->top_k);
     const double best = candidate_score(scratch->sorted[0]);
-    for (size_t i = 0; i < count; i++)
-        scratch->weights[i] =
-            exp_negative(((double)candidate_score(scratch->sorted[i]) - best) / s->temperature);
+    for (size_t i = 0; i < count; i += GROUP) {
+        const size_t n = count - i < GROUP ? count - i : GROUP;
+        double weights[GROUP] = {0};
+        for (size_t k = 0; k < n; k++)
+            weights[k] = ((double)candidate_score(scratch->sorted[i + k]) - best) / s->temperature;
+        exp_group(weights);
+        memcpy(scratch->weights + i, weights, n * sizeof *weights);
+    }
     if (s->top_p < 1)
         count = keep_top_p(scratch->weights, count, s->top_p);
     if (s->min_p > 0)
@@ -190,11 +231,11 @@ size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
 
 static int32_t find_likeliest(const float *scores, size_t V)
 {
-    int32_t best = -1;
-    for (size_t i = 0; i < V; i++)
-        if (scores[i] > (best < 0 ? -INFINITY : scores[best]))
-            best = (int32_t)i;
-    return best;
+    const float most = find_most(scores, V);
+    size_t i = 0;
+    while (i < V && scores[i] != most)
+        i++;
+    return most > -INFINITY ? (int32_t)i : -1;
 }
 
 // Uniform in [0, 1), 53 bits.
