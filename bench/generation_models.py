@@ -50,7 +50,7 @@ def save_gpt2(folder):
     model = tokenizers.models.WordLevel(words, unk_token=last)
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer(model), bos_token=last, eos_token=last,
-        unk_token=last).save_pretrained(folder)
+        unk_token=last, model_max_length=config.n_positions).save_pretrained(folder)
 
 
 # ---- GGUF ------------------------------------------------------------------------------------

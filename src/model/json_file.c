@@ -12,6 +12,8 @@ static mh_status json_file_parse(mh_json_file *file, mh_json_scan *scan)
     if (file->mapping.size > MH_JSON_FILE_MAX)
         return mh_source_fail(source, MH_ERROR_FORMAT, "found %zu bytes, expected at most %d",
                               file->mapping.size, MH_JSON_FILE_MAX);
+    // transformers writes 1e30, as an integer, for a model_max_length that is not known.
+    scan->real_if_large = true;
     MH_TRY(mh_json_scan_text(source, "", text, file->mapping.size, JSON_FILE_NESTING, scan));
     return mh_json_load(source, "", text, file->mapping.size, scan, &file->root);
 }

@@ -22,6 +22,7 @@ typedef struct mh_json_scan {
     size_t members;      // of the outermost value: commas on the first level
     size_t values;       // brackets and commas
     size_t string_bytes; // of all strings once they are decoded
+    bool real_if_large;  // set by the reader: with an integer beyond 64 bits, all become real
 } mh_json_scan;
 
 // The UTF-8 length of \uXXXX; half of it for each half of a surrogate pair.
@@ -111,6 +112,8 @@ static inline mh_status mh_json_load(const mh_source *source, const char *what, 
 {
     json_error_t error = {0};
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (*root == NULL && s->real_if_large && json_error_code(&error) == json_error_numeric_overflow)
+        *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     if (*root != NULL && mh_json_string_bytes(*root) == s->string_bytes)
         return MH_OK;
     bool damaged = *root != NULL;

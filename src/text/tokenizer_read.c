@@ -284,7 +284,7 @@ static mh_status read_tree(reader *r, json_t *root)
 
 mh_status mh_tokenizer_json_tree(const mh_source *source, json_t **root)
 {
-    mh_json_scan scan = {0};
+    mh_json_scan scan = {.real_if_large = true}; // as in tokenizer_config.json
     const char *text = (const char *)source->bytes;
     if (source->size > MH_HEADER_BYTES_MAX)
         return mh_source_fail(source, MH_ERROR_FORMAT, "%zu bytes, expected at most %zu",

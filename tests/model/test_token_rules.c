@@ -190,7 +190,8 @@ static void chat_template_of_the_directory(void **state)
     mh_model_free(model);
     causal_directory_write(
         &directory, "tokenizer_config.json",
-        "{\"chat_template\": [{\"name\": \"tools\", \"template\": \"x\"}, {\"name\": \"default\", "
+        "{\"model_max_length\": 1000000000000000019884624838656, " // as transformers writes it
+        "\"chat_template\": [{\"name\": \"tools\", \"template\": \"x\"}, {\"name\": \"default\", "
         "\"template\": \"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
         "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
         "'<|im_start|>assistant\\n' }}{% endif %}\"}]}");
