@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "src/train": ["src/families", "src/model", "src/io", "src/text", "src/support"],
     "include/multihead": [],
     "cli": [],
+    "python/src": [],
     "examples": [],
     "tests": None,  # everything
     "bench": None,
@@ -44,7 +45,8 @@ MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/text", "src/view", "src/mod
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")
 SYSTEM = re.compile(r"(pthread|unistd|fcntl|sched|dirent|semaphore|signal|dlfcn|poll|termios)\.h"
                     r"|(sys|linux|asm)/.*")
-MAY_USE_SYSTEM = ["src/base", "src/support", "cli", "examples", "tests", "bench"]
+MAY_USE_SYSTEM = ["src/base", "src/support", "cli", "python/src", "examples",
+                  "tests", "bench"]
 GETENV_FILE = "src/base/env.c"
 
 C_SUFFIXES = (".c", ".h", ".inc")

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// multihead._multihead: the C libraries for Python. What users call is in the package's own
+// modules.
+#include "py_attention.h"
+#include "py_modules.h"
+
+static PyObject *set_num_threads(PyObject *self, PyObject *value)
+{
+    (void)self;
+    int64_t threads = 0;
+    if (!py_integer(value, "threads", &threads))
+        return NULL;
+    if (threads < 0 || threads > MH_MAX_THREADS)
+        return PyErr_Format(PyExc_ValueError, "threads: found %lld, expected 0 to %d",
+                            (long long)threads, MH_MAX_THREADS);
+    py_set_threads((size_t)threads);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_num_threads(PyObject *self, PyObject *nothing)
+{
+    (void)self, (void)nothing;
+    const size_t threads = py_threads();
+    return threads ? PyLong_FromSize_t(threads) : NULL;
+}
+
+static PyObject *isa(PyObject *self, PyObject *nothing)
+{
+    (void)self, (void)nothing;
+    mh_context *context = py_context();
+    return context ? PyUnicode_FromString(mh_context_isa(context)) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"attention", PY_WITH_OPTIONS(py_attention), NULL},
+    {"attention_backward", PY_WITH_OPTIONS(py_attention_backward), NULL},
+    {"explain", PY_WITH_OPTIONS(py_attention_explain), NULL},
+    {"set_num_threads", set_num_threads, METH_O, NULL},
+    {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
+    {"isa", isa, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int execute(PyObject *module)
+{
+    if (!py_view_ready(module) || !py_mha_ready(module) || !py_transformer_ready(module))
+        return -1;
+    return PyModule_AddStringConstant(module, "version", mh_version());
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "multihead._multihead",
+    .m_methods = functions,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__multihead(void);
+
+PyMODINIT_FUNC PyInit__multihead(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The extension module's own header: contexts, errors, and arrays as tensors.
+//
+// All of it is written to CPython's limited API. A function of the module
+//
+//     1. describes its arguments as tensors (py_tensor_from), which keeps them alive,
+//     2. makes its outputs (py_output),
+//     3. runs the library without the GIL (PY_RUN),
+//     4. releases the arguments.
+#ifndef MH_PYTHON_PY_H
+#define MH_PYTHON_PY_H
+
+#include <Python.h>
+
+#include <multihead/multihead.h>
+
+// ---- contexts and errors (py_context.c) ---------------------------------------------------------
+
+// The calling thread's context, made when it is first needed. NULL with an exception set.
+mh_context *py_context(void);
+
+// The number of threads of all contexts from now on, 0 for all CPUs.
+void py_set_threads(size_t threads);
+size_t py_threads(void);
+
+// Raises the exception for a status other than MH_OK, with the context's message: ValueError,
+// MemoryError, OSError or KeyboardInterrupt. Returns NULL.
+PyObject *py_raise(mh_context *context, mh_status status);
+
+// Before and after a call of the library without the GIL: Ctrl-C in between cancels the call.
+typedef struct py_call {
+    PyThreadState *state;
+    mh_context *context;
+} py_call;
+
+py_call py_begin(mh_context *context);
+// Whether the call was cancelled by a signal that came too late for the one before, and must be
+// made again.
+bool py_end(py_call call, mh_status *status);
+
+// status = the value of an expression that calls the library, without the GIL.
+#define PY_RUN(context, status, expression)                                                        \
+    do {                                                                                           \
+        py_call py_call_ = py_begin(context);                                                      \
+        (status) = (expression);                                                                   \
+        if (!py_end(py_call_, &(status)))                                                          \
+            break;                                                                                 \
+    } while (true)
+
+// ---- arrays (py_tensor.c) -----------------------------------------------------------------------
+
+// Where an array came from, which is what outputs are made as.
+typedef enum py_origin { PY_NUMPY, PY_TORCH } py_origin;
+
+// An argument as a tensor, and what keeps its memory alive.
+typedef struct py_tensor {
+    mh_tensor tensor;
+    py_origin origin;
+    bool has_buffer;
+    Py_buffer buffer;
+    PyObject *owner; // or NULL
+} py_tensor;
+
+// An array as a tensor: by the buffer protocol, by PyTorch's own description, or by DLPack. f64 is
+// converted to f32. False with an exception that names the argument.
+bool py_tensor_from(PyObject *array, const char *name, py_tensor *to);
+void py_tensor_release(py_tensor *tensor); // all zeros is allowed
+
+// A new array of the kind, and a tensor of it. f32, bf16, f16, bool or an integer.
+PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *shape, mh_tensor *to);
+
+#endif
