@@ -11,6 +11,7 @@
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make compare-models        ... ONNX Runtime, OpenVINO and sentence-transformers running MiniLM
 #   make compare-generation    ... transformers, CTranslate2 and llama.cpp generating text
+#   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
@@ -77,6 +78,11 @@ compare-generation: build
 	@model=$$(python3 tools/fetch_models.py smollm2) && \
 	    sh bench/compare.sh generation --build $(BUILD) --model "$$model"/*.gguf $(OPTIONS)
 
+compare-marian: build
+	@sh tools/build.sh $(BUILD) $(JOBS) turns
+	@model=$$(python3 tools/fetch_models.py opus-mt-fr-en) && \
+	    sh bench/compare.sh marian --build $(BUILD) --model "$$model" $(OPTIONS)
+
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
@@ -107,5 +113,5 @@ clean:
 	@rm -rf $(BUILD)
 
 .PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
-        compare-models compare-generation prove-marian prove-minilm prove-tokenizers install uninstall \
+        compare-models compare-generation compare-marian prove-marian prove-minilm prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training`, `translating`, `models` or `generation`, the others go to compare_training.py, ... The
-# peers of the last two have environments of their own, bench/venv-models and bench/venv-generation,
-# as they bring many packages.
+# `training`, `translating`, `models`, `generation` or `marian`, the others go to
+# compare_training.py, ...; `marian` is compare_translating.py with a published model. The peers of
+# the last three have environments of their own, bench/venv-models and bench/venv-generation, as they
+# bring many packages.
 set -eu
 
 here=$(dirname "$0")
@@ -22,10 +23,11 @@ models)
     packages="onnx onnxscript onnxruntime openvino sentence-transformers"
     shift
     ;;
-generation)
-    script=compare_$1.py
+generation | marian)
+    script=compare_generation.py
+    [ "$1" = generation ] || script=compare_translating.py
     venv=$here/venv-generation
-    packages="transformers accelerate gguf ctranslate2 xllamacpp"
+    packages="transformers accelerate gguf ctranslate2 xllamacpp sentencepiece"
     shift
     ;;
 esac

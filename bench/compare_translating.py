@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 
 import ctranslate2
-import tokenizers
 
 import compare_speeds
-import ctranslate2_model
+import translation_models
 from compare_run import Turns, cpu_model, say, thread_counts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,16 +121,15 @@ def measure(arguments, contenders, case, threads, count):
     return found
 
 
-def compare_outputs(contenders, tokenizer, folder):
+def compare_outputs(contenders, ids, folder):
     """{name: part of sentences that it translates as our f32 does}"""
-    ids = {token: i for i, token in enumerate(ctranslate2_model.vocabulary(tokenizer))}
     found = {name: contender.greedy_ids(folder / "ids.txt" if isinstance(contender, Ours) else ids)
              for name, contender in contenders.items()}
     first = found["multihead f32"]
     return {name: agreement(first, other) for name, other in found.items()}
 
 
-def measure_threads(arguments, sentences, tokenizer, tokens, threads, folder):
+def measure_threads(arguments, sentences, ids, tokens, threads, folder):
     """The rows of a number of threads, the same translations, the level."""
     contenders = {f"multihead {precision}": Ours(arguments, sentences, precision, threads)
                   for precision in ("f32", "bf16")}
@@ -139,7 +137,7 @@ def measure_threads(arguments, sentences, tokenizer, tokens, threads, folder):
     for name, compute_type in (("f32", "float32"), ("int8", "int8")):
         contenders[f"ctranslate2 {name}"] = Theirs(arguments, folder / "model", tokens,
                                                    compute_type, threads)
-    same = compare_outputs(contenders, tokenizer, folder)
+    same = compare_outputs(contenders, ids, folder)
     print(f"\ngreedy translations that are those of multihead f32, of {len(tokens)}:")
     for name, part in same.items():
         print(f"  {name:<18} {100 * part:6.1f} %")
@@ -157,7 +155,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="compare-translating",
                                      description=__doc__.split("\n", 1)[0])
     parser.add_argument("-m", "--model", type=Path, required=True, metavar="DIR",
-                        help="a model of `multihead train`")
+                        help="a model of `multihead train`, or a published Marian model")
     parser.add_argument("--input", type=Path, required=True, metavar="FILE",
                         help="a sentence a line; what follows a tab is not read")
     parser.add_argument("--sentences", type=int, default=1000, metavar="N",
@@ -185,19 +183,19 @@ def parse_arguments():
 def main():
     """Returns 1 if translations differ too often."""
     arguments = parse_arguments()
-    tokenizer = tokenizers.Tokenizer.from_file(str(arguments.model / "tokenizer.json"))
+    model = translation_models.open_model(arguments.model)
     with arguments.input.open(encoding="utf-8") as file:
         texts = [line.rstrip("\n").split("\t")[0].strip() for line in file]
     texts = [text for text in texts if text][:arguments.sentences]
-    tokens = [e.tokens for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    tokens = model.tokens(texts)
     rows, same = [], {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        version = ctranslate2_model.convert(arguments.model, tokenizer, folder / "model")
+        version = model.convert(folder / "model")
         (folder / "sentences.txt").write_text("".join(text + "\n" for text in texts))
         for threads in arguments.threads:
             found, same[threads], level = measure_threads(
-                arguments, folder / "sentences.txt", tokenizer, tokens, threads, folder)
+                arguments, folder / "sentences.txt", model.ids, tokens, threads, folder)
             rows += found
     about = (f"{cpu_model()}, {os.cpu_count()} CPUs; multihead at level {level}; "
              f"CTranslate2 {version}; {len(texts)} sentences.")
