@@ -119,7 +119,7 @@ def source_files(root):
     """Every file of the project: no build folders, nothing hidden but .ci."""
     for file in sorted(root.rglob("*")):
         path = file.relative_to(root).as_posix()
-        if re.match(r"build|bench/venv/|\.(?!ci/)", path) or not file.is_file():
+        if re.match(r"build|bench/venv|\.(?!ci/)", path) or not file.is_file():
             continue
         if file.suffix in LICENSED or file.name in LICENSED_NAMES:
             yield path
