@@ -49,6 +49,7 @@ static inline mh_model_options mh_model_options_default(void)
 }
 
 // Loads a model's directory. Weights are mapped, converted and packed once; nothing is downloaded.
+// Checksums, which files that this library wrote have, must be right.
 // Tensors that the model does not need are reported through the context's log. options NULL: the
 // defaults. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (what is missing, or of another shape, by name),
 // MH_ERROR_UNSUPPORTED (an unknown family, with the list of known ones; a setting that is not

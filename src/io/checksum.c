@@ -3,6 +3,7 @@
 // they are copied: the file is read once.
 #include "io/checksum.h"
 
+#include "base/compiler.h"
 #include "base/overflow.h"
 #include "io/xxh64.h"
 
@@ -142,4 +143,16 @@ mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *fr
         return status;
     const char *rest = (const char *)entry->tensor.data + hash.size;
     return checksum_compare(v, index, mh_xxh64_end(&hash, rest, entry->size - (size_t)hash.size));
+}
+
+mh_status mh_verify_all(const mh_verified *v)
+{
+    if (v->file->checksum == NULL)
+        return MH_OK;
+    MH_TRY(mh_verify_header(v));
+    for (size_t i = 0; i < v->file->count; i++) {
+        const mh_file_entry *entry = &v->file->entries[i];
+        MH_TRY(checksum_compare(v, i, mh_xxh64_of(0, entry->tensor.data, entry->size)));
+    }
+    return MH_OK;
 }

@@ -58,4 +58,7 @@ mh_status mh_verify_header(const mh_verified *v);
 // complete, but corrupt, if the result is MH_ERROR_FORMAT.
 mh_status mh_verify_copy(const mh_verified *v, size_t index, const mh_tensor *from, mh_tensor *to);
 
+// Header and all tensors, where they are mapped: MH_ERROR_FORMAT for the first that was changed.
+mh_status mh_verify_all(const mh_verified *v);
+
 #endif

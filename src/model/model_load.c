@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/release.h"
 #include "base/sized_struct.h"
+#include "io/checksum.h"
 #include "io/tensor_file.h"
 #include "model/chat_template.h"
 #include "model/gguf_config.h"
@@ -25,13 +26,23 @@ static const char *const weight_files[] = {
     "pytorch_model.bin.index.json",
 };
 
+// Files that we wrote have checksums.
+static mh_status verify_weights(mh_context *context, const char *path, const mh_tensor_file *file)
+{
+    const mh_source source = {.context = context, .name = path};
+    const mh_verified verified = {&source, file, "restore the file"};
+    return mh_verify_all(&verified);
+}
+
 static mh_status open_weights(mh_context *context, const char *directory, mh_model *model,
                               char path[MH_PATH_BYTES])
 {
     for (size_t i = 0; i < sizeof weight_files / sizeof *weight_files; i++) {
         MH_TRY(mh_path_join(context, directory, weight_files[i], path));
-        if (mh_file_exists(path))
-            return mh_tensor_file_open(context, path, &model->file);
+        if (!mh_file_exists(path))
+            continue;
+        MH_TRY(mh_tensor_file_open(context, path, &model->file));
+        return verify_weights(context, path, model->file);
     }
     return mh_fail(context, MH_ERROR_FILE,
                    "%s: expected weights there: model.safetensors, pytorch_model.bin, or one of "
@@ -39,8 +50,7 @@ static mh_status open_weights(mh_context *context, const char *directory, mh_mod
                    directory);
 }
 
-// ---- blocks
-// --------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 // A stack of `count` layers: the block, as the family's hook changes it.
 static mh_stack_config make_stack(const mh_model *model, const mh_block_config *block, size_t count,

@@ -261,6 +261,29 @@ static void refused(void **state)
     mh_context_free(context);
 }
 
+// A changed bit in the last tensor's data.
+static void changed_weights(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(test_level(0), 1);
+    mh_translator *t = make(context, true, MH_RELU);
+    mh_model *model;
+    test_ok(context, mh_translator_save(context, t, place.root, MH_F32));
+    mh_translator_free(t);
+    char path[160];
+    snprintf(path, sizeof path, "%s/model.safetensors", place.root);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    const int last = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    fputc(last ^ 1, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(mh_model_load(context, place.root, NULL, &model), MH_ERROR_FORMAT);
+    assert_non_null(strstr(mh_error_message(context), "was changed after saving"));
+    mh_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +291,7 @@ int main(void)
         cmocka_unit_test(shipped_model),
         cmocka_unit_test(offsets),
         cmocka_unit_test(refused),
+        cmocka_unit_test(changed_weights),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
