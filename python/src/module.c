@@ -2,6 +2,7 @@
 // multihead._multihead: the C libraries for Python. What users call is in the package's own
 // modules.
 #include "py_attention.h"
+#include "py_files.h"
 #include "py_modules.h"
 
 static PyObject *set_num_threads(PyObject *self, PyObject *value)
@@ -35,6 +36,12 @@ static PyMethodDef functions[] = {
     {"attention", PY_WITH_OPTIONS(py_attention), NULL},
     {"attention_backward", PY_WITH_OPTIONS(py_attention_backward), NULL},
     {"explain", PY_WITH_OPTIONS(py_attention_explain), NULL},
+    {"read_tensors", py_read_tensors, METH_O, NULL},
+    {"write_tensors", py_write_tensors, METH_VARARGS, NULL},
+    {"gradient_norm", py_gradient_norm, METH_O, NULL},
+    {"clip_factor", py_clip_factor, METH_VARARGS, NULL},
+    {"adamw_step", PY_WITH_OPTIONS(py_adamw_step), NULL},
+    {"cross_entropy", PY_WITH_OPTIONS(py_cross_entropy), NULL},
     {"set_num_threads", set_num_threads, METH_O, NULL},
     {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
     {"isa", isa, METH_NOARGS, NULL},
@@ -43,7 +50,8 @@ static PyMethodDef functions[] = {
 
 static int execute(PyObject *module)
 {
-    if (!py_view_ready(module) || !py_mha_ready(module) || !py_transformer_ready(module))
+    if (!py_view_ready(module) || !py_tape_ready(module) || !py_kv_cache_ready(module) ||
+        !py_mha_ready(module) || !py_transformer_ready(module))
         return -1;
     return PyModule_AddStringConstant(module, "version", mh_version());
 }

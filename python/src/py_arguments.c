@@ -140,6 +140,9 @@ static bool set_field(const py_field *field, PyObject *value)
         return true;
     case PY_IS_CHOICE:
         return py_choice(value, field->name, field->choices, field->to);
+    case PY_IS_OBJECT:
+        *(PyObject **)field->to = value;
+        return true;
     }
     return false;
 }

@@ -28,7 +28,8 @@ typedef enum py_field_kind {
     PY_IS_INTEGER,
     PY_IS_FLOAT,
     PY_IS_DOUBLE,
-    PY_IS_CHOICE
+    PY_IS_CHOICE,
+    PY_IS_OBJECT // borrowed
 } py_field_kind;
 
 typedef struct py_field {

@@ -5,7 +5,8 @@
 #include "py_parameters.h"
 
 typedef struct transformer {
-    PyObject_HEAD mh_transformer *transformer;
+    py_module base;
+    mh_transformer *transformer;
     mh_transformer_config config;
 } transformer;
 
@@ -15,7 +16,7 @@ static bool read_config(PyObject *keywords, mh_transformer_config *c)
 {
     static const char *const kinds[] = {"transformer",   "encoder",       "decoder",
                                         "encoder_layer", "decoder_layer", NULL};
-    static const char *const activations[] = {"relu", "gelu", NULL};
+    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", NULL};
     static const char *const precisions[] = {"f32", "bf16", NULL};
     int kind = 0, activation = 0, precision = 0;
     const py_field fields[] = {
@@ -38,7 +39,7 @@ static bool read_config(PyObject *keywords, mh_transformer_config *c)
     if (!py_fields("Transformer", keywords, fields))
         return false;
     c->kind = (mh_transformer_kind)kind;
-    c->activation = activation ? MH_GELU : MH_RELU;
+    c->activation = (mh_activation)activation;
     c->precision = precision ? MH_PRECISION_BF16 : MH_PRECISION_F32;
     return true;
 }
@@ -59,6 +60,8 @@ static PyObject *transformer_new(PyTypeObject *type, PyObject *arguments, PyObje
         py_raise(context, status);
     if (!ok || status)
         Py_CLEAR(self);
+    else
+        self->base.parameters = mh_transformer_parameters(self->transformer);
     return (PyObject *)self;
 }
 
@@ -70,44 +73,33 @@ static void transformer_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static const mh_parameters *parameters_of(PyObject *self)
-{
-    return mh_transformer_parameters(((transformer *)self)->transformer);
-}
-
-static PyObject *transformer_parameters(PyObject *self, PyObject *nothing)
-{
-    (void)nothing;
-    return py_parameters(self, parameters_of(self), parameters_of(self)->values);
-}
-
-static PyObject *transformer_values(PyObject *self, PyObject *nothing)
-{
-    (void)nothing;
-    const mh_parameters *p = parameters_of(self);
-    const mh_tensor all = mh_tensor_1d(p->values, MH_F32, p->floats);
-    return py_view_array(self, &all, true);
-}
-
-static PyObject *transformer_init(PyObject *self, PyObject *seed)
-{
-    int64_t number = 0;
-    if (!py_integer(seed, "seed", &number))
-        return NULL;
-    mh_parameters_init(parameters_of(self), (uint64_t)number);
-    Py_RETURN_NONE;
-}
-
 // ---- forward and backward -----------------------------------------------------------------------
 
-enum { SRC, TGT, MASKS, SRC_CAUSAL = MASKS + 6, TGT_CAUSAL, TRAINING, SEED, STEP, TAPE, SHARED };
+enum {
+    SRC,
+    TGT,
+    MASKS,
+    SRC_CAUSAL = MASKS + 6,
+    TGT_CAUSAL,
+    TRAINING,
+    SEED,
+    STEP,
+    RECOMPUTE,
+    DISABLED,
+    SRC_STARTS,
+    TGT_STARTS,
+    TAPE,
+    SHARED
+};
 #define TRANSFORMER_NAMES                                                                          \
     "src", "tgt", "src_mask", "tgt_mask", "memory_mask", "src_key_padding_mask",                   \
         "tgt_key_padding_mask", "memory_key_padding_mask", "src_causal", "tgt_causal", "training", \
-        "seed", "step", "tape"
+        "seed", "step", "recompute", "disabled_heads", "src_starts", "tgt_starts", "tape"
 
 typedef struct transformer_call {
     py_tensor arrays[MASKS + 6]; // src, tgt and six masks
+    py_tensor disabled, starts[2];
+    py_tape *tape;
     mh_transformer_options options;
 } transformer_call;
 
@@ -115,12 +107,15 @@ static void release_call(transformer_call *c)
 {
     for (int i = 0; i < MASKS + 6; i++)
         py_tensor_release(&c->arrays[i]);
+    py_tensor_release(&c->disabled);
+    py_tensor_release(&c->starts[0]);
+    py_tensor_release(&c->starts[1]);
+    py_tape_release(c->tape);
 }
 
-static bool read_call(PyObject *const *values, transformer_call *c)
+static bool read_arrays(PyObject *const *values, transformer_call *c)
 {
     static const char *const names[] = {TRANSFORMER_NAMES};
-    *c = (transformer_call){.options = mh_transformer_options_default()};
     mh_transformer_options *o = &c->options;
     const mh_tensor **masks[] = {&o->src_mask,
                                  &o->tgt_mask,
@@ -128,7 +123,6 @@ static bool read_call(PyObject *const *values, transformer_call *c)
                                  &o->src_key_padding_mask,
                                  &o->tgt_key_padding_mask,
                                  &o->memory_key_padding_mask};
-    int64_t seed = 0, step = 0;
     for (int i = 0; i < MASKS + 6; i++) {
         if (!values[i])
             continue;
@@ -137,14 +131,86 @@ static bool read_call(PyObject *const *values, transformer_call *c)
         if (i >= MASKS)
             *masks[i - MASKS] = &c->arrays[i].tensor;
     }
-    if (!py_bool(values[SRC_CAUSAL], "src_causal", &o->src_causal) ||
+    return true;
+}
+
+// The attentions of a module: its encoder's, its decoder's, and the decoder's again for
+// cross-attention.
+static size_t attentions(const mh_transformer_config *c)
+{
+    switch (c->kind) {
+    case MH_ENCODER:
+        return c->num_encoder_layers;
+    case MH_DECODER:
+        return 2 * c->num_decoder_layers;
+    case MH_ENCODER_LAYER:
+        return 1;
+    case MH_DECODER_LAYER:
+        return 2;
+    case MH_TRANSFORMER:
+        break;
+    }
+    return c->num_encoder_layers + 2 * c->num_decoder_layers;
+}
+
+static bool read_disabled(const transformer *self, PyObject *value, transformer_call *c)
+{
+    if (!value)
+        return true;
+    if (!py_tensor_from(value, "disabled_heads", &c->disabled))
+        return false;
+    const mh_tensor *t = &c->disabled.tensor;
+    const size_t rows = attentions(&self->config), heads = self->config.nhead;
+    if (t->dtype == MH_BOOL && t->rank == 2 && t->shape[0] == rows && t->shape[1] == heads &&
+        mh_tensor_is_contiguous(t)) {
+        c->options.disabled_heads = t->data;
+        return true;
+    }
+    char found[96];
+    PyErr_Format(PyExc_ValueError, "disabled_heads: found %s, expected bool (%zu, %zu), contiguous",
+                 mh_tensor_describe(t, found, sizeof found), rows, heads);
+    return false;
+}
+
+// A packed batch: sequence b is rows starts[b] to starts[b + 1] - 1.
+static bool read_starts(PyObject *const *values, transformer_call *c)
+{
+    mh_transformer_options *o = &c->options;
+    const int64_t **to[2] = {&o->src_starts, &o->tgt_starts};
+    size_t count = SIZE_MAX;
+    for (int i = 0; i < 2; i++) {
+        if (!values[SRC_STARTS + i])
+            continue;
+        *to[i] = py_int64_vector(values[SRC_STARTS + i], i ? "tgt_starts" : "src_starts", count,
+                                 &c->starts[i]);
+        if (!*to[i])
+            return false;
+        count = c->starts[i].tensor.shape[0];
+        if (count < 2) {
+            PyErr_SetString(PyExc_ValueError, "starts: expected at least 2 of them");
+            return false;
+        }
+        o->sequences = count - 1;
+    }
+    return true;
+}
+
+static bool read_call(const transformer *self, PyObject *const *values, transformer_call *c)
+{
+    *c = (transformer_call){.options = mh_transformer_options_default()};
+    mh_transformer_options *o = &c->options;
+    int64_t seed = 0, step = 0;
+    if (!read_arrays(values, c) || !read_disabled(self, values[DISABLED], c) ||
+        !read_starts(values, c) || !py_bool(values[SRC_CAUSAL], "src_causal", &o->src_causal) ||
         !py_bool(values[TGT_CAUSAL], "tgt_causal", &o->tgt_causal) ||
         !py_bool(values[TRAINING], "training", &o->training) ||
+        !py_bool(values[RECOMPUTE], "recompute", &o->recompute) ||
         !py_integer(values[SEED], "seed", &seed) || !py_integer(values[STEP], "step", &step) ||
-        !py_tape_from(values[TAPE], &o->tape))
+        !py_tape_take(values[TAPE], &c->tape))
         return false;
     o->seed = (uint64_t)seed;
     o->step = (uint32_t)step;
+    o->tape = c->tape ? c->tape->tape : NULL;
     return true;
 }
 
@@ -160,10 +226,10 @@ static const mh_tensor *target_of(PyObject *const *values, const transformer_cal
 }
 
 static PyObject *run_forward(const transformer *self, PyObject *const *values,
-                             const transformer_call *c)
+                             const transformer_call *c, bool encode)
 {
     mh_context *context = py_context();
-    const py_tensor *like = output_like(values, c);
+    const py_tensor *like = encode ? &c->arrays[SRC] : output_like(values, c);
     mh_tensor out;
     mh_status status;
     if (!context)
@@ -172,27 +238,45 @@ static PyObject *run_forward(const transformer *self, PyObject *const *values,
         py_output(like->origin, like->tensor.dtype, like->tensor.rank, like->tensor.shape, &out);
     if (!output)
         return NULL;
-    PY_RUN(context, status,
-           mh_transformer_forward(context, self->transformer, &c->options, &c->arrays[SRC].tensor,
-                                  target_of(values, c), &out));
+    if (encode)
+        PY_RUN(context, status,
+               mh_transformer_encode(context, self->transformer, &c->options,
+                                     &c->arrays[SRC].tensor, &out));
+    else
+        PY_RUN(context, status,
+               mh_transformer_forward(context, self->transformer, &c->options,
+                                      &c->arrays[SRC].tensor, target_of(values, c), &out));
     if (!status)
         return output;
     Py_DECREF(output);
     return py_raise(context, status);
 }
 
-static PyObject *transformer_forward(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
-                                     PyObject *keywords)
+static PyObject *call_forward(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                              PyObject *keywords, bool encode)
 {
     static const char *const names[] = {TRANSFORMER_NAMES, NULL};
     PyObject *values[SHARED], *found = NULL;
     transformer_call call;
-    if (!py_arguments("forward", names, 2, 1, arguments, count, keywords, values))
+    if (!py_arguments(encode ? "encode" : "forward", names, encode ? 1 : 2, 1, arguments, count,
+                      keywords, values))
         return NULL;
-    if (read_call(values, &call))
-        found = run_forward((transformer *)self, values, &call);
+    if (read_call((transformer *)self, values, &call))
+        found = run_forward((transformer *)self, values, &call, encode);
     release_call(&call);
     return found;
+}
+
+static PyObject *transformer_forward(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                                     PyObject *keywords)
+{
+    return call_forward(self, arguments, count, keywords, false);
+}
+
+static PyObject *transformer_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
+                                    PyObject *keywords)
+{
+    return call_forward(self, arguments, count, keywords, true);
 }
 
 // (dsrc, dtgt), dtgt None without a target.
@@ -236,8 +320,9 @@ static PyObject *transformer_backward(PyObject *self, PyObject *const *arguments
         return NULL;
     if (!values[SHARED])
         return PyErr_Format(PyExc_TypeError, "backward() needs the argument 'doutput'");
-    if (read_call(values, &call) && py_tensor_from(values[SHARED], "doutput", &doutput) &&
-        py_gradients(values[SHARED + 1], parameters_of(self), &held, &gradients))
+    if (read_call((transformer *)self, values, &call) &&
+        py_tensor_from(values[SHARED], "doutput", &doutput) &&
+        py_gradients(values[SHARED + 1], ((transformer *)self)->base.parameters, &held, &gradients))
         found = run_backward((transformer *)self, values, &call, &doutput.tensor, gradients);
     py_tensor_release(&held);
     py_tensor_release(&doutput);
@@ -246,10 +331,9 @@ static PyObject *transformer_backward(PyObject *self, PyObject *const *arguments
 }
 
 static PyMethodDef methods[] = {
-    {"parameters", transformer_parameters, METH_NOARGS, NULL},
-    {"values", transformer_values, METH_NOARGS, NULL},
-    {"init", transformer_init, METH_O, NULL},
+    PY_MODULE_METHODS,
     {"forward", PY_WITH_OPTIONS(transformer_forward), NULL},
+    {"encode", PY_WITH_OPTIONS(transformer_encode), NULL},
     {"backward", PY_WITH_OPTIONS(transformer_backward), NULL},
     {NULL, NULL, 0, NULL},
 };
