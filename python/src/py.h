@@ -64,9 +64,14 @@ typedef struct py_tensor {
 // An array as a tensor: by the buffer protocol, by PyTorch's own description, or by DLPack. f64 is
 // converted to f32. False with an exception that names the argument.
 bool py_tensor_from(PyObject *array, const char *name, py_tensor *to);
+// The same of an array that is written: read-only and converted ones are refused.
+bool py_tensor_from_writable(PyObject *array, const char *name, py_tensor *to);
 void py_tensor_release(py_tensor *tensor); // all zeros is allowed
 
 // A new array of the kind, and a tensor of it. f32, bf16, f16, bool or an integer.
 PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *shape, mh_tensor *to);
+
+// torch.empty_like of a tensor of PyTorch, with the same order of strides.
+PyObject *py_output_like(const py_tensor *like, mh_tensor *to);
 
 #endif

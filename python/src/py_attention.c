@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scaled dot-product attention: forward, backward, and what would run.
+// Scaled dot-product attention: forward, and what would run.
 //
 // Arrays are (T, E), (H, T, E), (B, H, T, E) or have further batch dimensions in front; inside all
 // of them have rank 4.
@@ -8,7 +8,7 @@
 // ---- shapes -------------------------------------------------------------------------------------
 
 // Dimensions of 1 in front, up to rank 4.
-static mh_tensor four_dimensions(mh_tensor t, int rank)
+mh_tensor py_four_dimensions(mh_tensor t, int rank)
 {
     mh_tensor four = t;
     four.rank = 4 - rank + t.rank;
@@ -35,7 +35,7 @@ static PyObject *flatten_batch(PyObject *array, const mh_tensor *t, int kept)
 }
 
 // An input of rank 2 or more as one of rank 4.
-static bool take_input(PyObject *array, const char *name, py_tensor *to, int *given, size_t *shape)
+bool py_take_input(PyObject *array, const char *name, py_tensor *to, int *given, size_t *shape)
 {
     if (!py_tensor_from(array, name, to))
         return false;
@@ -56,37 +56,31 @@ static bool take_input(PyObject *array, const char *name, py_tensor *to, int *gi
         Py_XDECREF(flat);
         return ok;
     }
-    to->tensor = four_dimensions(to->tensor, rank);
+    to->tensor = py_four_dimensions(to->tensor, rank);
     return true;
 }
 
-typedef struct inputs {
-    py_tensor q, k, v;
-    int rank; // of q as it was given
-    size_t shape[MH_MAX_RANK];
-} inputs;
-
-static void release_inputs(inputs *in)
+void py_release_inputs(py_inputs *in)
 {
     py_tensor_release(&in->q);
     py_tensor_release(&in->k);
     py_tensor_release(&in->v);
 }
 
-static bool take_inputs(PyObject *const *values, inputs *in)
+bool py_take_inputs(PyObject *const *values, py_inputs *in)
 {
-    *in = (inputs){0};
-    if (take_input(values[0], "q", &in->q, &in->rank, in->shape) &&
-        take_input(values[1], "k", &in->k, NULL, NULL) &&
-        take_input(values[2], "v", &in->v, NULL, NULL))
+    *in = (py_inputs){0};
+    if (py_take_input(values[0], "q", &in->q, &in->rank, in->shape) &&
+        py_take_input(values[1], "k", &in->k, NULL, NULL) &&
+        py_take_input(values[2], "v", &in->v, NULL, NULL))
         return true;
-    release_inputs(in);
+    py_release_inputs(in);
     return false;
 }
 
 // An output of q's shape with another last dimension (SIZE_MAX: without it, 0: two of them), and
 // a view of rank 4 (or 3) of it.
-static PyObject *make_output(const inputs *in, mh_dtype dtype, int rank, const size_t *tail,
+static PyObject *make_output(const py_inputs *in, mh_dtype dtype, int rank, const size_t *tail,
                              mh_tensor *four)
 {
     size_t shape[MH_MAX_RANK];
@@ -102,11 +96,53 @@ static PyObject *make_output(const inputs *in, mh_dtype dtype, int rank, const s
     return array;
 }
 
+// out (..., T, Ev). PyTorch's has the memory order of q where their shapes are equal, as its own
+// attention returns it.
+static PyObject *make_out(const py_inputs *in, size_t width, mh_tensor *four)
+{
+    const mh_tensor *q = &in->q.tensor;
+    if (in->q.origin == PY_TORCH && width == q->shape[3] && in->rank <= 4) {
+        PyObject *array = py_output_like(&in->q, four);
+        if (array)
+            *four = py_four_dimensions(*four, in->rank);
+        return array;
+    }
+    const size_t tail[2] = {q->shape[2], width};
+    return make_output(in, q->dtype, 2, tail, four);
+}
+
+// An array that the caller gives to be written, as a tensor of rank `full` with dimensions of 1 in
+// front; its shape is checked by the library.
+static PyObject *given_output(PyObject *array, const char *name, int rank, int full, mh_tensor *to)
+{
+    py_tensor view;
+    if (!py_tensor_from_writable(array, name, &view))
+        return NULL;
+    *to = view.tensor;
+    py_tensor_release(&view);
+    if (rank > 4 || to->rank != rank - 4 + full) {
+        PyErr_Format(PyExc_ValueError, "%s: found %d dimensions, expected %d", name, to->rank,
+                     rank - 4 + full);
+        return NULL;
+    }
+    *to = py_four_dimensions(*to, rank);
+    return Py_NewRef(array);
+}
+
 // ---- forward ------------------------------------------------------------------------------------
 
-static const char *const attention_names[] = {
-    "q", "k", "v", PY_ATTENTION_OPTIONS, "weights", "lse", "stage", "average_weights", NULL};
-enum { OPTIONS = 3, WEIGHTS = OPTIONS + 17, LSE, STAGE, AVERAGE, ARGUMENTS };
+static const char *const attention_names[] = {"q",
+                                              "k",
+                                              "v",
+                                              PY_ATTENTION_OPTIONS,
+                                              "weights",
+                                              "lse",
+                                              "stage",
+                                              "average_weights",
+                                              "dropped_weights",
+                                              "out",
+                                              NULL};
+enum { OPTIONS = 3, WEIGHTS = OPTIONS + 17, LSE, STAGE, AVERAGE, DROPPED, OUT, ARGUMENTS };
 
 typedef struct outputs {
     PyObject *out, *weights, *lse;
@@ -120,29 +156,74 @@ static void release_outputs(outputs *x)
     Py_CLEAR(x->lse);
 }
 
-static bool make_outputs(PyObject *const *values, const inputs *in, mh_attention_options *o,
+// weights and lse: whether they are wanted, or the array that they are written to.
+static bool is_wanted(PyObject *value, const char *name, bool *wanted, PyObject **array)
+{
+    *array = value && value != Py_True && value != Py_False ? value : NULL;
+    *wanted = *array;
+    return *array || py_bool(value, name, wanted);
+}
+
+// (..., T, S), without the heads if they are averaged.
+static PyObject *make_weights(PyObject *given, const py_inputs *in, bool average, mh_tensor *four)
+{
+    const mh_tensor *q = &in->q.tensor;
+    const size_t square[2] = {q->shape[2], in->k.tensor.shape[2]};
+    if (average && (in->rank < 3 || in->rank > 4)) {
+        PyErr_Format(PyExc_ValueError,
+                     "average_weights: found q with %d dimensions, expected "
+                     "(H, T, E) or (B, H, T, E)",
+                     in->rank);
+        return NULL;
+    }
+    const int rank = in->rank - average;
+    PyObject *array;
+    if (given) {
+        array = given_output(given, "weights", rank, 4, four);
+    } else if (average) {
+        const size_t shape[3] = {q->shape[0], square[0], square[1]};
+        array = py_output(in->q.origin, MH_F32, rank, shape + (3 - rank), four);
+        if (array)
+            *four = py_four_dimensions(*four, rank);
+    } else {
+        array = make_output(in, MH_F32, 2, square, four);
+    }
+    if (array && average) { // (1, B, T, S) as (B, 1, T, S)
+        const size_t batch = four->shape[1];
+        const ptrdiff_t stride = four->stride[1];
+        four->shape[1] = 1, four->stride[1] = 0;
+        four->shape[0] = batch, four->stride[0] = stride;
+    }
+    return array;
+}
+
+static bool make_outputs(PyObject *const *values, const py_inputs *in, mh_attention_options *o,
                          outputs *x)
 {
     static const char *const stages[] = {"softmax", "scaled", "capped", "biased", NULL};
-    const mh_tensor *q = &in->q.tensor, *k = &in->k.tensor, *v = &in->v.tensor;
+    const mh_tensor *q = &in->q.tensor;
     bool weights = false, lse = false;
+    PyObject *weights_to, *lse_to;
     int stage = 0;
-    if (!py_bool(values[WEIGHTS], "weights", &weights) || !py_bool(values[LSE], "lse", &lse) ||
+    if (!is_wanted(values[WEIGHTS], "weights", &weights, &weights_to) ||
+        !is_wanted(values[LSE], "lse", &lse, &lse_to) ||
         !py_choice(values[STAGE], "stage", stages, &stage) ||
-        !py_bool(values[AVERAGE], "average_weights", &o->weights_average))
+        !py_bool(values[AVERAGE], "average_weights", &o->weights_average) ||
+        !py_bool(values[DROPPED], "dropped_weights", &o->weights_dropped))
         return false;
     o->weights_stage = (mh_weights_stage)stage;
-    if (weights && (o->sequences || o->weights_average)) {
-        PyErr_SetString(PyExc_ValueError, "weights of packed batches, or averaged over heads, are "
-                                          "not returned here");
+    if (weights && o->sequences) {
+        PyErr_SetString(PyExc_ValueError, "weights of packed batches are not returned here");
         return false;
     }
-    const size_t tail[2] = {q->shape[2], v->shape[3]}, square[2] = {q->shape[2], k->shape[2]};
-    x->out = make_output(in, q->dtype, 2, tail, &x->out_view);
+    const size_t rows = q->shape[2];
+    x->out = values[OUT] ? given_output(values[OUT], "out", in->rank, 4, &x->out_view)
+                         : make_out(in, in->v.tensor.shape[3], &x->out_view);
     if (weights && x->out)
-        x->weights = make_output(in, MH_F32, 2, square, &x->weights_view);
+        x->weights = make_weights(weights_to, in, o->weights_average, &x->weights_view);
     if (lse && x->out)
-        x->lse = make_output(in, MH_F32, 1, tail, &x->lse_view);
+        x->lse = lse_to ? given_output(lse_to, "lse", in->rank, 3, &x->lse_view)
+                        : make_output(in, MH_F32, 1, &rows, &x->lse_view);
     o->weights = x->weights ? &x->weights_view : NULL;
     o->lse = x->lse ? &x->lse_view : NULL;
     return x->out && (!weights || x->weights) && (!lse || x->lse);
@@ -160,7 +241,7 @@ static PyObject *result(outputs *x)
     return tuple;
 }
 
-static PyObject *run_forward(const inputs *in, const mh_attention_options *o, outputs *x)
+static PyObject *run_forward(const py_inputs *in, const mh_attention_options *o, outputs *x)
 {
     mh_context *context = py_context();
     mh_status status;
@@ -176,12 +257,12 @@ PyObject *py_attention(PyObject *self, PyObject *const *arguments, Py_ssize_t co
                        PyObject *keywords)
 {
     PyObject *values[ARGUMENTS], *found = NULL;
-    inputs in;
+    py_inputs in;
     py_attention_options options;
     outputs x = {0};
     (void)self;
     if (!py_arguments("attention", attention_names, 4, 3, arguments, count, keywords, values) ||
-        !take_inputs(values, &in))
+        !py_take_inputs(values, &in))
         return NULL;
     if (py_attention_options_from(values + OPTIONS, &in.q.tensor, &options)) {
         if (make_outputs(values, &in, &options.options, &x))
@@ -190,161 +271,7 @@ PyObject *py_attention(PyObject *self, PyObject *const *arguments, Py_ssize_t co
             release_outputs(&x);
         py_attention_options_release(&options);
     }
-    release_inputs(&in);
-    return found;
-}
-
-// ---- backward -----------------------------------------------------------------------------------
-
-static const char *const backward_names[] = {
-    "q", "k", "v", "out", "lse", "dout", PY_ATTENTION_OPTIONS, "mask_gradient", "sinks_gradient",
-    NULL};
-enum {
-    BACK_OUT = 3,
-    BACK_LSE,
-    BACK_DOUT,
-    BACK_OPTIONS,
-    MASK_GRADIENT = BACK_OPTIONS + 17,
-    SINKS_GRADIENT,
-    BACK_ARGUMENTS
-};
-
-// What forward returned, and the gradient of out.
-typedef struct forward_results {
-    py_tensor out, lse, dout;
-} forward_results;
-
-static void release_results(forward_results *r)
-{
-    py_tensor_release(&r->out);
-    py_tensor_release(&r->lse);
-    py_tensor_release(&r->dout);
-}
-
-static bool take_results(PyObject *const *values, int rank, forward_results *r)
-{
-    *r = (forward_results){0};
-    if (take_input(values[BACK_OUT], "out", &r->out, NULL, NULL) &&
-        take_input(values[BACK_DOUT], "dout", &r->dout, NULL, NULL) &&
-        py_tensor_from(values[BACK_LSE], "lse", &r->lse)) {
-        mh_tensor *lse = &r->lse.tensor;
-        if (rank <= 4 && lse->rank == rank - 1) {
-            *lse = four_dimensions(*lse, rank);
-            return true;
-        }
-        PyErr_Format(PyExc_ValueError, "lse: found %d dimensions, expected %d", lse->rank,
-                     rank - 1);
-    }
-    release_results(r);
-    return false;
-}
-
-// The gradients that are wanted, as arrays and as tensors.
-enum { DQ, DK, DV, DMASK, DSINKS, GRADIENTS };
-typedef struct gradients {
-    PyObject *arrays[GRADIENTS];
-    mh_tensor views[GRADIENTS];
-    mh_tensor *dmask;
-    mh_attention_gradients set;
-} gradients;
-
-static bool like(const py_tensor *x, py_origin origin, mh_dtype dtype, PyObject **array,
-                 mh_tensor *view)
-{
-    *array = py_output(origin, dtype, x->tensor.rank, x->tensor.shape, view);
-    return *array;
-}
-
-static bool make_gradients(PyObject *const *values, const inputs *in,
-                           const py_attention_options *options, gradients *g)
-{
-    bool mask = false, sinks = false;
-    const py_origin origin = in->q.origin;
-    if (!py_bool(values[MASK_GRADIENT], "mask_gradient", &mask) ||
-        !py_bool(values[SINKS_GRADIENT], "sinks_gradient", &sinks))
-        return false;
-    if ((mask && !options->options.mask_count) || (sinks && !options->options.sinks)) {
-        PyErr_SetString(PyExc_ValueError, "a gradient was asked for of what is not given");
-        return false;
-    }
-    const py_tensor *given[3] = {&in->q, &in->k, &in->v};
-    for (int i = 0; i < 3; i++)
-        if (!like(given[i], origin, given[i]->tensor.dtype, &g->arrays[i], &g->views[i]))
-            return false;
-    if (mask && !like(&options->held[0], origin, MH_F32, &g->arrays[DMASK], &g->views[DMASK]))
-        return false;
-    const size_t H = in->q.tensor.shape[1];
-    if (sinks && !(g->arrays[DSINKS] = py_output(origin, MH_F32, 1, &H, &g->views[DSINKS])))
-        return false;
-    g->set = mh_attention_gradients_default();
-    g->set.dq = &g->views[DQ];
-    g->set.dk = &g->views[DK];
-    g->set.dv = &g->views[DV];
-    g->dmask = &g->views[DMASK];
-    g->set.dmasks = mask ? &g->dmask : NULL;
-    g->set.dsinks = sinks ? &g->views[DSINKS] : NULL;
-    return true;
-}
-
-// (dq, dk, dv) in the shapes of q, k and v as they were given, and further gradients.
-static PyObject *gradient_tuple(PyObject *const *values, gradients *g)
-{
-    PyObject *tuple = PyTuple_New(3 + (g->arrays[DMASK] != NULL) + (g->arrays[DSINKS] != NULL));
-    Py_ssize_t at = 0;
-    for (int i = 0; i < GRADIENTS && tuple; i++) {
-        if (!g->arrays[i])
-            continue;
-        PyObject *shape = i < 3 ? PyObject_GetAttrString(values[i], "shape") : NULL;
-        PyObject *array =
-            i < 3 ? (shape ? PyObject_CallMethod(g->arrays[i], "reshape", "(O)", shape) : NULL)
-                  : Py_NewRef(g->arrays[i]);
-        Py_XDECREF(shape);
-        if (!array || PyTuple_SetItem(tuple, at++, array) != 0)
-            Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
-static PyObject *run_backward(PyObject *const *values, const inputs *in,
-                              py_attention_options *options, const forward_results *r)
-{
-    mh_context *context = py_context();
-    mh_status status;
-    gradients g = {0};
-    PyObject *found = NULL;
-    mh_tensor lse = r->lse.tensor;
-    options->options.lse = &lse;
-    if (context && make_gradients(values, in, options, &g)) {
-        PY_RUN(context, status,
-               mh_attention_backward(context, &options->options, &in->q.tensor, &in->k.tensor,
-                                     &in->v.tensor, &r->out.tensor, &r->dout.tensor, &g.set));
-        found = status ? py_raise(context, status) : gradient_tuple(values, &g);
-    }
-    for (int i = 0; i < GRADIENTS; i++)
-        Py_XDECREF(g.arrays[i]);
-    return found;
-}
-
-PyObject *py_attention_backward(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
-                                PyObject *keywords)
-{
-    PyObject *values[BACK_ARGUMENTS], *found = NULL;
-    inputs in;
-    forward_results results;
-    py_attention_options options;
-    (void)self;
-    if (!py_arguments("attention_backward", backward_names, BACK_OPTIONS + 1, BACK_OPTIONS,
-                      arguments, count, keywords, values) ||
-        !take_inputs(values, &in))
-        return NULL;
-    if (take_results(values, in.rank, &results)) {
-        if (py_attention_options_from(values + BACK_OPTIONS, &in.q.tensor, &options)) {
-            found = run_backward(values, &in, &options, &results);
-            py_attention_options_release(&options);
-        }
-        release_results(&results);
-    }
-    release_inputs(&in);
+    py_release_inputs(&in);
     return found;
 }
 
@@ -365,12 +292,12 @@ PyObject *py_attention_explain(PyObject *self, PyObject *const *arguments, Py_ss
                                PyObject *keywords)
 {
     PyObject *values[ARGUMENTS], *found = NULL;
-    inputs in;
+    py_inputs in;
     py_attention_options options;
     outputs x = {0};
     (void)self;
     if (!py_arguments("explain", attention_names, 4, 3, arguments, count, keywords, values) ||
-        !take_inputs(values, &in))
+        !py_take_inputs(values, &in))
         return NULL;
     mh_context *context = py_context();
     if (context && py_attention_options_from(values + OPTIONS, &in.q.tensor, &options)) {
@@ -383,6 +310,6 @@ PyObject *py_attention_explain(PyObject *self, PyObject *const *arguments, Py_ss
         release_outputs(&x);
         py_attention_options_release(&options);
     }
-    release_inputs(&in);
+    py_release_inputs(&in);
     return found;
 }

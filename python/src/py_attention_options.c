@@ -54,15 +54,32 @@ static const void *vector(py_attention_options *to, PyObject *array, const char 
     return t->data;
 }
 
-static bool set_mask(PyObject *value, py_attention_options *to)
+static bool add_mask(PyObject *value, py_attention_options *to)
 {
     const py_tensor *held = hold(to, value, "mask");
     if (!held)
         return false;
     const bool keep = held->tensor.dtype == MH_BOOL;
-    to->mask = mh_mask_make(keep ? MH_MASK_KEEP : MH_MASK_ADD, held->tensor);
-    to->options.masks = &to->mask;
-    to->options.mask_count = 1;
+    to->masks[to->options.mask_count++] =
+        mh_mask_make(keep ? MH_MASK_KEEP : MH_MASK_ADD, held->tensor);
+    to->options.masks = to->masks;
+    return true;
+}
+
+// A mask, or a tuple of several that all hold.
+static bool set_mask(PyObject *value, py_attention_options *to)
+{
+    if (!PyTuple_Check(value))
+        return add_mask(value, to);
+    const Py_ssize_t count = PyTuple_Size(value);
+    if (count > PY_MASKS) {
+        PyErr_Format(PyExc_ValueError, "mask: found %zd masks, expected at most %d", count,
+                     PY_MASKS);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!add_mask(PyTuple_GetItem(value, i), to))
+            return false;
     return true;
 }
 

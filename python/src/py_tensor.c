@@ -288,6 +288,22 @@ bool py_tensor_from(PyObject *array, const char *name, py_tensor *to)
     return ok;
 }
 
+bool py_tensor_from_writable(PyObject *array, const char *name, py_tensor *to)
+{
+    if (!py_tensor_from(array, name, to))
+        return false;
+    const bool read_only = to->has_buffer && to->buffer.readonly;
+    const bool copied = to->has_buffer && to->buffer.obj != array && PyObject_CheckBuffer(array) &&
+                        to->tensor.dtype != MH_BF16;
+    if (read_only || copied) {
+        PyErr_Format(PyExc_ValueError, "%s: found %s, expected one that can be written", name,
+                     read_only ? "a read-only array" : "float64");
+        py_tensor_release(to);
+        return false;
+    }
+    return true;
+}
+
 void py_tensor_release(py_tensor *t)
 {
     if (t->has_buffer)
@@ -364,5 +380,21 @@ PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *sh
     }
     *to = view.tensor;
     py_tensor_release(&view); // the array itself keeps the memory
+    return array;
+}
+
+PyObject *py_output_like(const py_tensor *like, mh_tensor *to)
+{
+    static PyObject *empty_like;
+    py_tensor view = {0};
+    if (!package_attribute("torch", "empty_like", &empty_like))
+        return NULL;
+    PyObject *array = PyObject_CallFunctionObjArgs(empty_like, like->owner, NULL);
+    if (!array || !py_tensor_from(array, "output", &view)) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    *to = view.tensor;
+    py_tensor_release(&view);
     return array;
 }
