@@ -47,6 +47,10 @@ extern const command *const commands[]; // the same, ended by NULL
 
 extern const char program_summary[]; // what multihead is, one line
 
+// program.c: all of the program, once per process, as stdout is closed when that exits. Returns the
+// exit code, unless an invalid command line has ended the process with it.
+int run_program(int argc, char **argv);
+
 // help.c: `multihead --help`, `multihead NAME --help` and `--usage`.
 void print_program_help(FILE *to);
 void print_command_help(FILE *to, const command *c);

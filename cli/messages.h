@@ -9,7 +9,7 @@
 #include <multihead/base.h>
 #include <stdarg.h>
 
-// The name that starts each message; main.c sets it once. The string is borrowed.
+// The name that starts each message; program.c sets it once. The string is borrowed.
 void set_message_name(const char *name);
 const char *get_message_name(void);
 void set_quiet(bool quiet);

@@ -13,6 +13,12 @@
 
 enum { PATH_BYTES = 4096 };
 
+// Where lines that say why there is no model go, and what is before its name: "-m ".
+typedef struct reasons {
+    FILE *to;
+    const char *option;
+} reasons;
+
 // ---- directories of models --------------------------------------------------------------
 
 typedef struct path_list {
@@ -201,7 +207,7 @@ static char *newest_snapshot(const char *path)
     return newest;
 }
 
-static int find_snapshot(const char *name, char **directory)
+static int find_snapshot(const reasons *why, const char *name, char **directory)
 {
     char path[PATH_BYTES];
     const bool may_be = snapshots_path(name, path);
@@ -209,9 +215,10 @@ static int find_snapshot(const char *name, char **directory)
     if (*directory)
         return EXIT_DONE;
     if (may_be)
-        complain("-m %s: neither a directory nor a model in Hugging Face's cache", name);
+        fprintf(why->to, "%s%s: neither a directory nor a model in Hugging Face's cache\n",
+                why->option, name);
     else
-        complain("-m %s: cannot be opened: %s", name, strerror(ENOENT));
+        fprintf(why->to, "%s%s: cannot be opened: %s\n", why->option, name, strerror(ENOENT));
     return EXIT_INPUT;
 }
 
@@ -231,23 +238,23 @@ static char *join_list(const path_list *list)
     return NULL;
 }
 
-static int refuse_name(const path_list *places, const char *name)
+static int refuse_name(const reasons *why, const path_list *places, const char *name)
 {
     path_list models = list_models(places);
     char *where = join_list(places), *there = join_list(&models);
     int code = EXIT_INPUT;
-    if (!where || !there || models.failed) {
-        complain("out of memory");
+    if (!where || !there || models.failed)
         code = EXIT_MEMORY;
-    } else if (name) {
-        complain("-m %s: neither a directory nor the name of a model in %s", name, where);
-    } else {
-        complain("-m is missing, and the default model, " DEFAULT_MODEL ", is not in %s; expected "
-                 "the directory of a model, for example -m models/" DEFAULT_MODEL,
-                 where);
-    }
+    else if (name)
+        fprintf(why->to, "%s%s: neither a directory nor the name of a model in %s\n", why->option,
+                name, where);
+    else
+        fprintf(why->to,
+                "-m is missing, and the default model, " DEFAULT_MODEL ", is not in %s; expected "
+                "the directory of a model, for example -m models/" DEFAULT_MODEL "\n",
+                where);
     if (code == EXIT_INPUT && models.count > 0)
-        complain("models found there: %s", there);
+        fprintf(why->to, "models found there: %s\n", there);
     free(where);
     free(there);
     free_list(&models);
@@ -255,53 +262,79 @@ static int refuse_name(const path_list *places, const char *name)
 }
 
 // A file instead of the directory that it is in.
-static int refuse_file(const char *path)
+static int refuse_file(const reasons *why, const char *path)
 {
     const char *slash = strrchr(path, '/');
+    fprintf(why->to, "%s%s: is a file, expected the directory of a model", why->option, path);
     if (slash)
-        complain("-m %s: is a file, expected the directory of a model: -m %.*s", path,
-                 slash == path ? 1 : (int)(slash - path), path);
-    else
-        complain("-m %s: is a file, expected the directory of a model", path);
+        fprintf(why->to, ": %s%.*s", why->option, slash == path ? 1 : (int)(slash - path), path);
+    fputc('\n', why->to);
     return EXIT_INPUT;
 }
 
 // ---- both -------------------------------------------------------------------------------
 
-static int find_name(const char *name, char **directory)
+static int find_name(const reasons *why, const char *name, char **directory)
 {
     path_list places = list_places();
     int code = EXIT_MEMORY;
-    if (places.failed)
-        complain("out of memory");
-    else
+    if (!places.failed)
         code = find_by_name(&places, name ? name : DEFAULT_MODEL, directory);
     if (code == EXIT_DONE && !*directory)
-        code = refuse_name(&places, name);
+        code = refuse_name(why, &places, name);
     free_list(&places);
     return code;
 }
 
-int model_path_find(const char *name, char **directory)
+static int find_path(const reasons *why, const char *name, char **directory)
 {
     struct stat status;
-    *directory = NULL;
     if (!name)
-        return find_name(NULL, directory);
+        return find_name(why, NULL, directory);
     const bool exists = stat(name, &status) == 0;
     if (!exists && !strchr(name, '/'))
-        return find_name(name, directory);
+        return find_name(why, name, directory);
     if (!exists && errno == ENOENT)
-        return find_snapshot(name, directory);
+        return find_snapshot(why, name, directory);
     if (!exists) {
-        complain("-m %s: cannot be opened: %s", name, strerror(errno));
+        fprintf(why->to, "%s%s: cannot be opened: %s\n", why->option, name, strerror(errno));
         return EXIT_INPUT;
     }
     if (!S_ISDIR(status.st_mode) && !ends_in_gguf(name))
-        return refuse_file(name);
+        return refuse_file(why, name);
     *directory = strdup(name);
-    if (*directory)
-        return EXIT_DONE;
-    complain("out of memory");
-    return EXIT_MEMORY;
+    return *directory ? EXIT_DONE : EXIT_MEMORY;
+}
+
+int model_path_search(const char *name, const char *option, char **directory, char **message)
+{
+    size_t size;
+    *directory = *message = NULL;
+    const reasons why = {open_memstream(message, &size), option};
+    int code = why.to ? find_path(&why, name, directory) : EXIT_MEMORY;
+    if (why.to && fclose(why.to) != 0)
+        code = EXIT_MEMORY;
+    return code;
+}
+
+// ---- for the command --------------------------------------------------------------------
+
+static void complain_lines(char *lines)
+{
+    for (char *end; *lines && (end = strchr(lines, '\n')); lines = end + 1) {
+        *end = 0;
+        complain("%s", lines);
+    }
+}
+
+int model_path_find(const char *name, char **directory)
+{
+    char *message;
+    const int code = model_path_search(name, "-m ", directory, &message);
+    if (code == EXIT_MEMORY)
+        complain("out of memory");
+    else if (code != EXIT_DONE)
+        complain_lines(message);
+    free(message);
+    return code;
 }

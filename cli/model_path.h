@@ -20,4 +20,8 @@
 // exit code after reporting where it was searched and which models there are.
 int model_path_find(const char *name, char **directory);
 
+// The same without printing: *message has what would be reported, a line each, and is to be freed;
+// `option`, such as "-m ", comes before the name in it.
+int model_path_search(const char *name, const char *option, char **directory, char **message);
+
 #endif

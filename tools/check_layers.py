@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "src/train": ["src/families", "src/model", "src/io", "src/text", "src/support"],
     "include/multihead": [],
     "cli": [],
-    "python/src": [],
+    "python/src": ["cli"],
     "examples": [],
     "tests": None,  # everything
     "bench": None,

@@ -2,7 +2,9 @@
 // multihead._multihead: the C libraries for Python. What users call is in the package's own
 // modules.
 #include "py_attention.h"
+#include "py_command.h"
 #include "py_files.h"
+#include "py_model.h"
 #include "py_modules.h"
 
 static PyObject *set_num_threads(PyObject *self, PyObject *value)
@@ -45,13 +47,16 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, NULL},
     {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
     {"isa", isa, METH_NOARGS, NULL},
+    {"command", py_command, METH_O, NULL},
+    {"find_model", py_find_model, METH_O, NULL},
+    {"top", PY_WITH_OPTIONS(py_top), NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static int execute(PyObject *module)
 {
     if (!py_view_ready(module) || !py_tape_ready(module) || !py_kv_cache_ready(module) ||
-        !py_mha_ready(module) || !py_transformer_ready(module))
+        !py_mha_ready(module) || !py_transformer_ready(module) || !py_model_ready(module))
         return -1;
     return PyModule_AddStringConstant(module, "version", mh_version());
 }
