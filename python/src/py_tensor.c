@@ -232,8 +232,26 @@ static bool torch_data(PyObject *array, const char *name, mh_tensor *t)
     return !PyErr_Occurred();
 }
 
+// Whether the elements in memory are the negated ones: the imaginary part of a conjugate.
+static int torch_is_negated(PyObject *array)
+{
+    static PyObject *word;
+    PyObject *negated = call_method(array, &word, "is_neg");
+    const int is = negated ? PyObject_IsTrue(negated) : -1;
+    Py_XDECREF(negated);
+    return is;
+}
+
 static bool from_torch(PyObject *array, const char *name, py_tensor *to)
 {
+    static PyObject *resolve;
+    const int negated = torch_is_negated(array);
+    if (negated != 0) {
+        PyObject *copy = negated < 0 ? NULL : call_method(array, &resolve, "resolve_neg");
+        const bool ok = copy && from_torch(copy, name, to);
+        Py_XDECREF(copy);
+        return ok;
+    }
     to->origin = PY_TORCH;
     if (!torch_dtype(array, name, &to->tensor.dtype) || !torch_shape(array, name, &to->tensor) ||
         !torch_data(array, name, &to->tensor))
@@ -295,9 +313,12 @@ bool py_tensor_from_writable(PyObject *array, const char *name, py_tensor *to)
     const bool read_only = to->has_buffer && to->buffer.readonly;
     const bool copied = to->has_buffer && to->buffer.obj != array && PyObject_CheckBuffer(array) &&
                         to->tensor.dtype != MH_BF16;
-    if (read_only || copied) {
+    const bool negated = to->owner && to->owner != array;
+    if (read_only || copied || negated) {
         PyErr_Format(PyExc_ValueError, "%s: found %s, expected one that can be written", name,
-                     read_only ? "a read-only array" : "float64");
+                     read_only ? "a read-only array"
+                     : negated ? "a negated view"
+                               : "float64");
         py_tensor_release(to);
         return false;
     }

@@ -3,7 +3,7 @@
 
 A call goes one of three ways: straight to the extension if no gradient is needed and nothing is
 traced, through an autograd function if one is, and through a custom operator under torch.compile,
-torch.export, function transforms, dispatch modes and for subclasses of Tensor.
+torch.export, dispatch modes and for subclasses of Tensor.
 """
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ _transform_level = torch._C._functorch.maybe_current_level
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _is_tracing = torch._C._is_tracing
 _is_autocast = torch._C._is_any_autocast_enabled
+_PLAIN = frozenset((Tensor, torch.nn.Parameter))  # types whose operations nobody overrides
 
 
 def is_traced() -> bool:
-    """Whether operations are recorded or transformed, so that they have to be operators."""
-    return (_is_compiling() or _transform_level() is not None or _dispatch_modes() > 0
-            or _is_tracing())
+    """Whether operations are recorded, so that they have to be operators."""
+    if _transform_level() is not None:
+        raise NotImplementedError(
+            "multihead: found a transform of torch.func, expected none: they work with PyTorch's "
+            "own scaled_dot_product_attention after multihead.torch.activate()")
+    return _is_compiling() or _dispatch_modes() > 0 or _is_tracing()
 
 
 def _needs_grad(*tensors: Optional[Tensor]) -> bool:
@@ -52,8 +56,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = N
 
     `heads_last`: out (B, H, T, Ev) is a view of contiguous (B, T, H, Ev).
     """
-    if is_traced() or type(query) is not Tensor or type(key) is not Tensor \
-            or type(value) is not Tensor:
+    if is_traced() or type(query) not in _PLAIN or type(key) not in _PLAIN \
+            or type(value) not in _PLAIN:
         out, found_lse, found = _ops.attention(query, key, value, mask, bias, sinks, options,
                                                weights)
         if heads_last:
