@@ -5,6 +5,8 @@
 #   make demo        build, then show what it can do
 #   make test        build the tests and examples, too, and run them
 #   make tests       build them without running them
+#   make python      build the Python package into build-python/venv and test it; PACKAGES="torch transformers"
+#                    are installed there, too, and tested with it
 #   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
@@ -40,6 +42,10 @@ all: build
 
 setup:
 	@sh tools/setup.sh $(if $(filter test tests,$(MAKECMDGOALS)),test)
+
+python:
+	@sh tools/setup.sh python
+	@sh tools/python.sh build-python $(JOBS) $(PACKAGES)
 
 # With tests as soon as there is what they need.
 configure: setup
@@ -110,8 +116,8 @@ setup-dev:
 	@install -D -m 755 tools/hooks/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
 clean:
-	@rm -rf $(BUILD)
+	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test python bench compare compare-training compare-translating \
         compare-models compare-generation compare-marian prove-marian prove-minilm prove-tokenizers install uninstall \
         check-neon format setup-dev clean

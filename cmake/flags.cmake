@@ -74,6 +74,7 @@ list(JOIN link_defaults " " link_defaults)
 set(CMAKE_C_FLAGS "${defaults} ${CMAKE_C_FLAGS}")
 set(CMAKE_EXE_LINKER_FLAGS "${link_defaults} ${CMAKE_EXE_LINKER_FLAGS}")
 set(CMAKE_SHARED_LINKER_FLAGS "${link_defaults} ${CMAKE_SHARED_LINKER_FLAGS}")
+set(CMAKE_MODULE_LINKER_FLAGS "${link_defaults} ${CMAKE_MODULE_LINKER_FLAGS}")
 
 # ---- what cannot be overridden ------------------------------------------------------------
 

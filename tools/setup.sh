@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: setup.sh [test|ci]
+# usage: setup.sh [test|python|ci]
 # Installs the Debian packages that are missing: what building needs, with `test` also what the tests
-# need, with `ci` also what the further checks need. Silent and quick if nothing is missing. On a
-# terminal it asks first, unless YES is set.
+# need, with `python` what the Python package needs, with `ci` also what the further checks need.
+# Silent and quick if nothing is missing. On a terminal it asks first, unless YES is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
 set -eu
@@ -29,11 +29,19 @@ need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
 
 case ${1-} in
-'') ;;
+'' | python) ;;
 test | ci) need libcmocka-dev pkg-config --exists cmocka ;;
 *)
-    echo "usage: setup.sh [test|ci]" >&2
+    echo "usage: setup.sh [test|python|ci]" >&2
     exit 2
+    ;;
+esac
+case ${1-} in
+python | ci)
+    python=${PYTHON:-python3}
+    need python3 have "$python"
+    need python3-venv "$python" -c "import ensurepip"
+    need python3-dev "$python" -c "import os, sysconfig as s; os.stat(s.get_path('include') + '/Python.h')"
     ;;
 esac
 if [ "${1-}" = ci ]; then
@@ -45,8 +53,6 @@ if [ "${1-}" = ci ]; then
     need qemu-user have_any qemu-aarch64
     need gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross exists /usr/aarch64-linux-gnu/include/stdlib.h
-    need python3 have python3
-    need python3-venv python3 -c "import ensurepip"
     need wrk have wrk
 fi
 [ -n "$missing" ] || exit 0

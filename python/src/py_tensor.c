@@ -135,14 +135,17 @@ static bool from_float64(PyObject *array, const char *name, py_tensor *to)
     return ok;
 }
 
+// Keeps the exception that is set, of the buffer protocol.
 static bool is_bfloat16(PyObject *array)
 {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
     PyObject *dtype = PyObject_GetAttrString(array, "dtype");
     PyObject *text = dtype ? PyObject_Str(dtype) : NULL;
     const bool is = text && PyUnicode_CompareWithASCIIString(text, "bfloat16") == 0;
     Py_XDECREF(text);
     Py_XDECREF(dtype);
-    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
     return is;
 }
 

@@ -7,7 +7,7 @@ torch.export, dispatch modes and for subclasses of Tensor.
 """
 from __future__ import annotations
 
-from typing import Literal, Optional, Union, overload
+from typing import Any, Callable, Literal, Optional, Union, overload
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from . import _ops
 from ._autograd import Attention
 from ._calls import Options, forward, output_like
 
-_attention = _multihead.attention
+_attention: Callable[..., Tensor] = _multihead.attention
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _transform_level = torch._C._functorch.maybe_current_level
@@ -101,7 +101,7 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor,
 def _options(query: Tensor, dropout_p: float, is_causal: bool, causal: Union[None, str, int],
              window: Optional[tuple[Optional[int], Optional[int]]], scale: Optional[float],
              softcap: Optional[float], alibi: Union[None, bool, Tensor],
-             arrays: dict[str, Optional[Tensor]], precision: str) -> Options:
+             arrays: dict[str, Any], precision: str) -> Options:
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p: found {dropout_p}, expected 0 to 1")
     if is_causal and causal is not None:

@@ -99,8 +99,10 @@ def _gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor],
         p = w
         if not has_weights or options.dropped_weights:
             p = torch.ops.multihead.attention(*inputs[:6], *options._replace(dropout=0.0), True)[2]
+        q, k, v, mask, bias, sinks = inputs[:6]
         found = add_gradients(found, _weights_gradient.gradients(
-            *inputs[:6], options, p, lse, w, dweights if has_weights else None, dlse, wanted))
+            q, k, v, mask, bias, sinks, options, p, lse, w, dweights if has_weights else None, dlse,
+            wanted))
     return (*found, *([None] * (len(inputs) - 6)))
 
 

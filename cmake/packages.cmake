@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# jansson, utf8proc and zlib. Of what is missing, the names of Debian's packages are given, all at once.
+function(mh_find_libraries)
+  set(missing "")
+  foreach(library "JANSSON jansson libjansson-dev" "UTF8PROC libutf8proc libutf8proc-dev"
+                  "ZLIB zlib zlib1g-dev")
+    separate_arguments(library)
+    list(GET library 0 prefix)
+    list(GET library 1 module)
+    list(GET library 2 package)
+    if(PKG_CONFIG_FOUND)
+      pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
+    endif()
+    if(NOT ${prefix}_FOUND)
+      list(APPEND missing ${package})
+    endif()
+  endforeach()
+  if(NOT PKG_CONFIG_FOUND)
+    set(missing pkg-config ${missing})
+  endif()
+  if(missing)
+    list(JOIN missing " " missing)
+    message(FATAL_ERROR "missing: ${missing} (names of Debian packages)\n"
+                        "Install them, or what provides the same: apt-get install ${missing}")
+  endif()
+endfunction()
