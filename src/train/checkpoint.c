@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define FORMAT_KEY   "format"
-#define FORMAT_VALUE "multihead checkpoint 1"
+#define FORMAT_VALUE "multihead checkpoint 2"
 
 // ---- progress as text ---------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ typedef struct field {
 #define PLACE(name) #name, offsetof(mh_progress, name)
 static const field fields[] = {
     {PLACE(update), false},      {PLACE(epoch), false},       {PLACE(batch), false},
-    {PLACE(batches), false},     {PLACE(tokens), false},      {PLACE(pending), false},
+    {PLACE(grains), false},      {PLACE(tokens), false},      {PLACE(pending), false},
     {PLACE(saves), false},       {PLACE(best_update), false}, {PLACE(stale), false},
     {PLACE(best_bleu), true},    {PLACE(best_loss), true},    {PLACE(loss_sum), true},
     {PLACE(loss_tokens), false},

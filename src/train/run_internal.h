@@ -6,6 +6,8 @@
 #include "model/translator_internal.h"
 #include "support/directory.h"
 #include "train/checkpoint.h"
+#include "train/gradient_tree.h"
+#include "train/grains.h"
 #include "train/run_log.h"
 #include "train/validate.h"
 
@@ -24,8 +26,9 @@ typedef struct mh_run {
     mh_precision precision;
     mh_translator *translator;
     mh_run_arrays arrays; // its parameters and their moments
-    float *gradients;     // (floats), followed by (floats) for saved parameters: `aside`
-    float *aside;
+    float *aside;         // (floats): saved parameters
+    mh_grains grains;     // of the current update
+    mh_gradient_tree gradients;
     mh_loss_memory *memory;
 
     uint64_t warmup, updates; // of the run, `updates` approximately
@@ -38,6 +41,10 @@ typedef struct mh_run {
 
 // The batches of the epoch that progress is at.
 mh_status mh_run_plan_epoch(mh_run *run);
+
+// One update; its losses are in run->progress and run->event. Errors: MH_ERROR_DIVERGED,
+// MH_ERROR_MEMORY.
+mh_status mh_run_update(mh_run *run);
 
 // Everything up to the first update: opens the directory, reads the data, creates or loads the
 // model.

@@ -332,13 +332,13 @@ static mh_status run_prepare_allocate(mh_run *run)
 {
     const mh_parameters *parameters = mh_translator_parameters(run->translator);
     const size_t floats = parameters->floats;
-    float *memory = mh_alloc(run->context, 4 * floats * sizeof *memory);
+    float *memory = mh_alloc(run->context, 3 * floats * sizeof *memory);
     if (!memory)
         return MH_ERROR_MEMORY;
-    memset(memory, 0, 4 * floats * sizeof *memory);
+    memset(memory, 0, 3 * floats * sizeof *memory);
     run->arrays = (mh_run_arrays){floats, parameters->values, memory, memory + floats};
-    run->gradients = memory + 2 * floats;
-    run->aside = memory + 3 * floats;
+    run->aside = memory + 2 * floats;
+    run->gradients = (mh_gradient_tree){.context = run->context, .floats = floats};
     return mh_loss_memory_create(run->context, &run->memory);
 }
 
@@ -402,7 +402,9 @@ void mh_run_free(mh_run *run)
         mh_directory_discard(&run->directory, run->options->directory);
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
-    mh_free(run->context, run->arrays.m, 4 * run->arrays.floats * sizeof(float));
+    mh_gradient_tree_free(&run->gradients);
+    mh_grains_free(run->context, &run->grains);
+    mh_free(run->context, run->arrays.m, 3 * run->arrays.floats * sizeof(float));
     mh_translator_free(run->translator);
     mh_batch_rows_free(run->context, &run->rows);
     mh_batches_free(run->context, &run->plan);

@@ -11,7 +11,7 @@ typedef enum mh_pending { MH_PENDING_NOTHING, MH_PENDING_SAVE, MH_PENDING_VALIDA
 typedef struct mh_progress {
     uint64_t update;
     uint64_t epoch, batch; // of the next batch
-    uint64_t batches;      // all so far: selects the batch's dropout
+    uint64_t grains;       // all so far: selects the grain's dropout
     uint64_t tokens;       // target tokens so far
     uint64_t pending;      // an mh_pending: work left to do after this update
     uint64_t saves;        // snapshots written so far

@@ -16,7 +16,6 @@
 #include "train/run_internal.h"
 #include <inttypes.h>
 #include <math.h>
-#include <multihead/optimiser.h>
 
 static void train_tell(mh_run *run, mh_train_event_kind kind)
 {
@@ -33,15 +32,6 @@ static void train_tell(mh_run *run, mh_train_event_kind kind)
     e->seconds = mh_clock_seconds() - run->begun;
     if (run->options->event && !run->options->event(run->options->user, e))
         run->stopped = true;
-}
-
-// ---- one update ---------------------------------------------------------------------------------
-
-// The rate grows linearly up to `update` = warmup, then decays as 1 / sqrt(update).
-static double learning_rate(const mh_run *run, uint64_t update)
-{
-    const double u = (double)update, warmup = run->warmup ? (double)run->warmup : 1;
-    return run->options->learning_rate * (u < warmup ? u / warmup : sqrt(warmup / u));
 }
 
 mh_status mh_run_plan_epoch(mh_run *run)
@@ -72,91 +62,6 @@ static mh_status check_progress(mh_run *run)
                            run->options->directory, progress[i].name, progress[i].found,
                            progress[i].most);
     return MH_OK;
-}
-
-// Gradients of the next batches, at most `accumulate` of them within the epoch, as a mean over all
-// their tokens.
-static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
-{
-    mh_progress *p = &run->progress;
-    const mh_batches *plan = &run->plan;
-    const size_t first = (size_t)p->batch, left = plan->count - first;
-    const size_t count =
-        left < run->options->accumulation_steps ? left : run->options->accumulation_steps;
-    const uint32_t *starts = plan->starts + first;
-    mh_loss_options o = {.label_smoothing = (float)run->options->label_smoothing,
-                         .gradients = run->gradients,
-                         .training = true,
-                         .seed = run->options->seed};
-    *tokens =
-        mh_target_tokens(&run->examples, plan->examples + starts[0], starts[count] - starts[0]);
-    *loss = 0;
-    o.gradient_scale = 1 / (float)*tokens;
-    for (size_t i = 0; i < count; i++) {
-        mh_pair_batch batch;
-        double part;
-        mh_status status = mh_batch_rows_fill(
-            run->context, &run->examples, plan->examples + starts[i], starts[i + 1] - starts[i],
-            mh_tokenizer_bos(mh_translator_tokenizer(run->translator)), &run->rows, &batch);
-        o.step = (uint32_t)p->batches++;
-        o.fresh = i == 0;
-        if (!status)
-            status =
-                mh_translator_loss(run->context, run->translator, &o, &batch, run->memory, &part);
-        if (status)
-            return status;
-        *loss += part;
-    }
-    p->batch += count;
-    return MH_OK;
-}
-
-static mh_status train_step(mh_run *run, double norm)
-{
-    const mh_train_options *o = run->options;
-    mh_adamw_options adam = mh_adamw_options_default();
-    adam.learning_rate = run->event.learning_rate = learning_rate(run, run->progress.update + 1);
-    adam.beta1 = o->beta1;
-    adam.beta2 = o->beta2;
-    adam.epsilon = o->epsilon;
-    adam.weight_decay = o->weight_decay;
-    adam.gradient_scale = o->clip > 0 ? mh_clip_factor(norm, o->clip) : 1;
-    return mh_adamw_step(run->context, &adam, run->progress.update + 1, run->arrays.floats,
-                         run->gradients, run->arrays.parameters, run->arrays.m, run->arrays.v);
-}
-
-static mh_status update(mh_run *run)
-{
-    mh_progress *p = &run->progress;
-    const float *const gradients = run->gradients;
-    double loss, norm = 0;
-    size_t tokens;
-    mh_status status = mh_run_plan_epoch(run);
-    if (!status)
-        status = add_gradients(run, &loss, &tokens);
-    if (!status)
-        status = mh_gradient_norm(run->context, 1, &run->arrays.floats, &gradients, &norm);
-    if (status)
-        return status;
-    if (!isfinite(loss) || !isfinite(norm))
-        return mh_fail(run->context, MH_ERROR_DIVERGED,
-                       "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
-                       "checkpoint is kept. Try a lower learning rate or a longer warm-up",
-                       p->update + 1, fabs(loss) / (double)tokens, fabs(norm)); // no "-nan"
-    status = train_step(run, norm);
-    p->update++;
-    p->tokens += tokens;
-    p->loss_sum += loss;
-    p->loss_tokens += tokens;
-    if (p->batch == run->plan.count) {
-        p->epoch++;
-        p->batch = 0;
-    }
-    const double now = loss / (double)tokens, before = run->event.loss;
-    run->event.loss = before > 0 ? before + 0.02 * (now - before) : now;
-    run->event.gradient_norm = norm;
-    run->event.tokens_now += tokens;
-    return status;
 }
 
 // Logs every update up to the 10th, every 10th up to the 100th, then every 100th, and at every
@@ -320,7 +225,7 @@ static mh_status train(mh_run *run)
         if (status || run->stopped || over(run))
             break;
         const mh_progress before = run->progress;
-        status = update(run);
+        status = mh_run_update(run);
         if (status)
             break;
         run->progress.pending = what_is_due(run, &before);

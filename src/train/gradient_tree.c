@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Tree sums; see gradient_tree.h. Nodes are a stack, like the digits of a binary counter: after
+// grain 6 there are 0-3, 4-5 and 6, and memory is for the logarithm of the number of grains.
+#include "train/gradient_tree.h"
+
+#include "base/compiler.h"
+#include "base/size_math.h"
+
+enum { CHUNK = 16 * 1024 };
+
+void mh_gradient_tree_clear(mh_gradient_tree *t)
+{
+    while (t->count > 0)
+        t->spare[t->spares++] = t->nodes[--t->count].sum;
+}
+
+void mh_gradient_tree_free(mh_gradient_tree *t)
+{
+    mh_gradient_tree_clear(t);
+    while (t->spares > 0)
+        mh_free(t->context, t->spare[--t->spares], t->floats * sizeof(float));
+}
+
+float *mh_gradient_tree_take(mh_gradient_tree *t)
+{
+    return t->spares ? t->spare[--t->spares] : mh_alloc(t->context, t->floats * sizeof(float));
+}
+
+void mh_gradient_tree_give(mh_gradient_tree *t, float *array) { t->spare[t->spares++] = array; }
+
+static bool are_siblings(const mh_tree_node *left, const mh_tree_node *right)
+{
+    return left->level == right->level && left->index % 2 == 0;
+}
+
+typedef struct joining {
+    const mh_gradient_tree *tree;
+    float *sum;
+    const float *addend;
+} joining;
+
+static void add_chunk(void *arg, size_t index, size_t worker)
+{
+    const joining *job = arg;
+    const size_t first = index * CHUNK, n = mh_smaller(CHUNK, job->tree->floats - first);
+    float *sum = job->sum + first;
+    const float *addend = job->addend + first;
+    (void)worker;
+    for (size_t i = 0; i < n; i++)
+        sum[i] += addend[i];
+}
+
+// The last two nodes become their parent.
+static void join_last(mh_gradient_tree *t)
+{
+    mh_tree_node *left = &t->nodes[t->count - 2], *right = &t->nodes[t->count - 1];
+    joining job = {t, left->sum, right->sum};
+    mh_parallel_for(t->context, t->floats / CHUNK + (t->floats % CHUNK > 0), add_chunk, &job);
+    mh_gradient_tree_give(t, right->sum);
+    t->count--;
+    left->level++;
+    left->index /= 2;
+}
+
+void mh_gradient_tree_add(mh_gradient_tree *t, mh_tree_node node)
+{
+    t->nodes[t->count++] = node;
+    while (t->count > 1 && are_siblings(&t->nodes[t->count - 2], &t->nodes[t->count - 1]))
+        join_last(t);
+}
+
+void mh_gradient_tree_sum(mh_gradient_tree *t)
+{
+    while (t->count > 1)
+        join_last(t);
+}
+
+size_t mh_tree_nodes_of(size_t first, size_t end, mh_tree_node nodes[MH_TREE_NODES_MOST])
+{
+    size_t count = 0;
+    while (first < end) {
+        unsigned level = 0;
+        while (first % ((size_t)2 << level) == 0 && ((size_t)2 << level) <= end - first)
+            level++;
+        nodes[count++] = (mh_tree_node){level, first >> level, NULL};
+        first += (size_t)1 << level;
+    }
+    return count;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The sum of gradients over grains, as a binary tree that depends on their number alone:
+//
+//     grain    0   1   2   3   4   5   6
+//     level 1  0 + 1   2 + 3   4 + 5   6       neighbours, as far as there are pairs
+//     level 2    0-1 + 2-3     4-5 + 6
+//     sum            0-3   +   4-6
+//
+// Node i of level k is the sum of grains i 2^k to (i + 1) 2^k - 1. Whoever has some grains adds
+// siblings as soon as both are there, and keeps the others: at most two per level, one if the first
+// grain is 0. These nodes, of all processes and in order, determine the sum, to the bit.
+#ifndef MH_TRAIN_GRADIENT_TREE_H
+#define MH_TRAIN_GRADIENT_TREE_H
+
+#include <multihead/base.h>
+
+enum { MH_TREE_NODES_MOST = 128 };
+
+typedef struct mh_tree_node {
+    unsigned level;
+    size_t index;
+    float *sum; // (floats); NULL in a list of nodes without their sums
+} mh_tree_node;
+
+// All zeros but for `context` and `floats` is empty.
+typedef struct mh_gradient_tree {
+    mh_context *context;
+    size_t floats;
+    size_t count;
+    mh_tree_node nodes[MH_TREE_NODES_MOST]; // (count), in order, none a sibling of the next
+    float *spare[MH_TREE_NODES_MOST];       // (spares): arrays to be used again
+    size_t spares;
+} mh_gradient_tree;
+
+// Removes all nodes; their arrays are used again.
+void mh_gradient_tree_clear(mh_gradient_tree *tree);
+void mh_gradient_tree_free(mh_gradient_tree *tree);
+
+// An array of `floats` with any contents, for mh_gradient_tree_add() or to be given back; NULL with
+// a message if out of memory.
+float *mh_gradient_tree_take(mh_gradient_tree *tree);
+void mh_gradient_tree_give(mh_gradient_tree *tree, float *array);
+
+// Adds a node after all others, and takes its array.
+void mh_gradient_tree_add(mh_gradient_tree *tree, mh_tree_node node);
+
+// Sums all nodes: afterwards there is one, the tree's sum if grain 0 and the last one are in it.
+void mh_gradient_tree_sum(mh_gradient_tree *tree);
+
+// The nodes that grains first to end - 1 add up to; returns their number. Sums are NULL.
+size_t mh_tree_nodes_of(size_t first, size_t end, mh_tree_node nodes[MH_TREE_NODES_MOST]);
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// Grains and tree sums: every sequence is in one grain, and the sum has the bits of the recursive
+// definition however the grains are divided.
+#include "support.h"
+
+#include "train/gradient_tree.h"
+#include "train/grains.h"
+
+enum { FLOATS = 20011, MOST = 40 };
+
+static float grain_value(size_t grain, size_t i)
+{
+    return (float)((grain * 7919 + i * 104729) % 100003) * 0x1p-10f / (float)(1 + grain % 5);
+}
+
+// The definition: the left part is the largest power of two below the count.
+static float expected(size_t first, size_t count, size_t i)
+{
+    size_t left = 1;
+    if (count == 1)
+        return grain_value(first, i);
+    while (2 * left < count)
+        left *= 2;
+    volatile float sum = expected(first, left, i);
+    sum += expected(first + left, count - left, i);
+    return sum;
+}
+
+static void add_leaf(mh_gradient_tree *tree, size_t grain)
+{
+    float *leaf = mh_gradient_tree_take(tree);
+    assert_non_null(leaf);
+    for (size_t i = 0; i < FLOATS; i++)
+        leaf[i] = grain_value(grain, i);
+    mh_gradient_tree_add(tree, (mh_tree_node){0, grain, leaf});
+}
+
+static void check_sum(mh_gradient_tree *tree, size_t count)
+{
+    mh_gradient_tree_sum(tree);
+    assert_int_equal(tree->count, 1);
+    for (size_t i = 0; i < FLOATS; i += 997)
+        assert_true(tree->nodes[0].sum[i] == expected(0, count, i));
+}
+
+static void test_one_process(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 2);
+    mh_gradient_tree tree = {.context = context, .floats = FLOATS};
+    for (size_t count = 1; count <= MOST; count++) {
+        mh_gradient_tree_clear(&tree);
+        for (size_t g = 0; g < count; g++)
+            add_leaf(&tree, g);
+        check_sum(&tree, count);
+    }
+    assert_true(tree.spares + tree.count <= 8); // the logarithm of 40, and one
+    mh_gradient_tree_free(&tree);
+    mh_context_free(context);
+}
+
+// Ranks sum their own grains; then all their nodes are added in order.
+static void test_ranks(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    for (size_t ranks = 1; ranks <= 9; ranks++)
+        for (size_t count = 1; count <= MOST; count += 3) {
+            mh_gradient_tree all = {.context = context, .floats = FLOATS};
+            for (size_t r = 0; r < ranks; r++) {
+                const size_t first = count * r / ranks, end = count * (r + 1) / ranks;
+                mh_gradient_tree own = {.context = context, .floats = FLOATS};
+                mh_tree_node nodes[MH_TREE_NODES_MOST];
+                for (size_t g = first; g < end; g++)
+                    add_leaf(&own, g);
+                assert_int_equal(own.count, mh_tree_nodes_of(first, end, nodes));
+                for (size_t i = 0; i < own.count; i++) {
+                    assert_int_equal(own.nodes[i].level, nodes[i].level);
+                    assert_int_equal(own.nodes[i].index, nodes[i].index);
+                    mh_gradient_tree_add(&all, own.nodes[i]);
+                }
+                own.count = 0; // the arrays are the other tree's
+                mh_gradient_tree_free(&own);
+            }
+            check_sum(&all, count);
+            mh_gradient_tree_free(&all);
+        }
+    mh_context_free(context);
+}
+
+// Every sequence of the batches is in one grain, in order; grains have equal numbers of them.
+static void test_grains(void **state)
+{
+    (void)state;
+    enum { PAIRS = 3000, LENGTH = 11, BUDGET = 9000 };
+    mh_context *context = test_context(NULL, 1);
+    mh_dataset data = {.count = PAIRS};
+    data.starts = malloc((2 * PAIRS + 1) * sizeof *data.starts);
+    data.ids = calloc(2 * PAIRS * LENGTH, sizeof *data.ids);
+    for (size_t k = 0; k <= 2 * PAIRS; k++)
+        data.starts[k] = k * LENGTH;
+    const mh_batch_options options = {1, BUDGET};
+    mh_batches plan = {0};
+    mh_grains grains = {0};
+    test_ok(context, mh_batches_plan(context, &data, &options, 0, &plan));
+    test_ok(context, mh_grains_cut(context, &data, &plan, 0, plan.count, &grains));
+    const uint32_t *next = plan.examples;
+    for (size_t i = 0; i < grains.count; i++) {
+        const size_t tokens = grains.list[i].count * 2 * LENGTH;
+        assert_ptr_equal(grains.list[i].examples, next);
+        next += grains.list[i].count;
+        assert_in_range(tokens, 2048 * 2 / 3, 2048 * 3 / 2);
+    }
+    assert_ptr_equal(next, plan.examples + PAIRS);
+    mh_grains_free(context, &grains);
+    mh_batches_free(context, &plan);
+    free(data.starts);
+    free(data.ids);
+    mh_context_free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_grains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
