@@ -17,7 +17,7 @@ static int render(const generate *g, const mh_chat_message *messages, size_t cou
         return EXIT_DONE;
     const bool unknown = !g->template && !mh_model_chat_template(a->model);
     complain("%s: %s%s", a->directory, mh_error_message(a->context),
-             unknown ? ": --template NAME" : "");
+             unknown ? " (--template NAME)" : "");
     return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
 }
 

@@ -168,16 +168,18 @@ typedef struct mh_chat_message {
     mh_text content;
 } mh_chat_message;
 
-// The name of the model's chat template: "chatml", "llama3", "gemma", "mistral" or "zephyr"; NULL
-// if the model has none, or one that is not supported.
+// The format that the model's chat template writes: "chatml", "llama3", "gemma", "mistral",
+// "zephyr", or "other"; NULL if the model has none, or one that is not supported.
 MH_API const char *mh_model_chat_template(const mh_model *model);
 
 // Replaces `text` by the conversation as a chat template writes it, ready for the assistant's
 // answer; equal to Hugging Face's apply_chat_template with add_generation_prompt. `name`: one of
-// the names above, or NULL for the model's own. Generate from it with add_special_tokens false.
-// Errors: MH_ERROR_UNSUPPORTED (the model has no template, or an unknown one; a system message that
-// the template does not allow), MH_ERROR_ARGUMENT (an unknown name; roles that do not alternate),
-// MH_ERROR_MEMORY.
+// the first five names above, for a template of ours, or NULL for the model's own, a program in
+// Jinja, which is run within limits of steps and memory. Generate from the text with
+// add_special_tokens false.
+// Errors: MH_ERROR_UNSUPPORTED (the model has no template, or one that uses a part of Jinja that is
+// not supported), MH_ERROR_ARGUMENT (an unknown name; messages that the template refuses, such as a
+// system message or roles that do not alternate), MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_model_chat(mh_context *context, const mh_model *model,
                                              const char *name, const mh_chat_message *messages,
                                              size_t count, mh_buffer *text);

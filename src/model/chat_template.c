@@ -3,21 +3,32 @@
 #include "model/chat_template.h"
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "model/jinja.h"
 #include "model/json_file.h"
 #include "support/buffer.h"
-#include "text/utf8.h"
+#include <stdio.h>
 #include <string.h>
 
 #define TEMPLATE_NAMES "chatml, llama3, gemma, mistral and zephyr"
 
 // ---- files --------------------------------------------------------------------------------------
 
+// A template that cannot write a single message is not supported.
+static mh_status find_chat_name(mh_context *context, mh_model *model)
+{
+    const mh_text source = {model->chat_template, model->chat_template_bytes - 1};
+    const mh_text token = {"<s>", 3};
+    const mh_chat_message message = {MH_CHAT_USER, {"a", 1}};
+    mh_buffer text = {0};
+    mh_status status = mh_chat_render(context, source, token, token, &message, 1, &text);
+    mh_buffer_free(context, &text);
+    model->chat_name = status ? NULL : mh_chat_name(model->chat_template);
+    return status == MH_ERROR_MEMORY ? status : MH_OK;
+}
+
 mh_status mh_model_set_chat_template(mh_context *context, mh_model *model, const char *text,
                                      size_t size)
 {
-    mh_chat chat;
-    MH_TRY(mh_chat_recognise(context, text, size, &chat));
-    mh_buffer_free(context, &chat.default_system);
     char *copy = mh_alloc(context, size + 1);
     if (!copy)
         return MH_ERROR_MEMORY;
@@ -27,8 +38,7 @@ mh_status mh_model_set_chat_template(mh_context *context, mh_model *model, const
     mh_free(context, model->chat_template, model->chat_template_bytes);
     model->chat_template = copy;
     model->chat_template_bytes = size + 1;
-    model->chat_name = chat.form ? chat.form->name : NULL;
-    return MH_OK;
+    return find_chat_name(context, model);
 }
 
 // A string, or a list of {"name", "template"}, of which "default" is meant.
@@ -78,54 +88,12 @@ mh_status mh_model_read_chat_template(mh_context *context, const char *directory
 
 // ---- rendering ----------------------------------------------------------------------------------
 
-// Without whitespace at both ends, as Python's str.strip().
-static mh_text strip(mh_text text)
-{
-    size_t length;
-    while (text.size > 0 && mh_is_space(mh_utf8_decode(text.bytes, &length))) {
-        text.bytes += length;
-        text.size -= length;
-    }
-    for (size_t at = text.size; at > 0;) {
-        do
-            at--;
-        while (at > 0 && (text.bytes[at] & 0xC0) == 0x80);
-        if (!mh_is_space(mh_utf8_decode(text.bytes + at, &length)))
-            break;
-        text.size = at;
-    }
-    return text;
-}
+static const char *const role_names[] = {"system", "user", "assistant"};
 
-typedef struct chat_parts {
-    mh_text content, bos, eos, system; // \1 to \4
-} chat_parts;
-
-static void put_form(mh_appender *to, const char *form, const chat_parts *p)
-{
-    for (; *form; form++) {
-        const mh_text *part = *form == '\1'   ? &p->content
-                              : *form == '\2' ? &p->bos
-                              : *form == '\3' ? &p->eos
-                              : *form == '\4' ? &p->system
-                                              : NULL;
-        mh_append(to, part ? part->bytes : form, part ? part->size : 1);
-    }
-}
-
-static mh_status check_messages(mh_context *context, const mh_chat_form *form,
-                                const mh_chat_message *messages, size_t count)
+static mh_status check_messages(mh_context *context, const mh_chat_message *messages, size_t count)
 {
     if (count == 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "messages: found none, expected one or more");
-    const size_t first = messages[0].role == MH_CHAT_SYSTEM;
-    if (first && !form->system && !form->first_user)
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "the model's chat template, %s, does not allow a system message",
-                       form->name);
-    if (first && !form->system && count == 1)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "messages: found a system message only, expected one of the user behind it");
     for (size_t i = 0; i < count; i++) {
         const mh_chat_role role = messages[i].role;
         const mh_text text = messages[i].content;
@@ -138,74 +106,89 @@ static mh_status check_messages(mh_context *context, const mh_chat_form *form,
             return mh_fail(context, MH_ERROR_ARGUMENT, "messages[%zu].content: found NULL", i);
         if (mh_utf8_valid(text.bytes, text.size) < text.size)
             return mh_fail(context, MH_ERROR_FORMAT, "messages[%zu]: is not valid UTF-8", i);
-        if (i >= first && form->alternates && (role == MH_CHAT_USER) != ((i - first) % 2 == 0))
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "messages[%zu].role: expected user and assistant in turn", i);
     }
     return MH_OK;
 }
 
-static void put_message(mh_appender *to, const mh_chat_form *form, const mh_chat_message *message,
-                        bool first, chat_parts *parts)
+static mh_status set_member(mh_context *context, mh_result_arena *arena, mh_jinja_value dict,
+                            const char *name, mh_jinja_value value)
 {
-    parts->content = form->trims ? strip(message->content) : message->content;
-    if (message->role == MH_CHAT_SYSTEM && form->system)
-        put_form(to, form->system, parts);
-    else if (message->role == MH_CHAT_SYSTEM)
-        parts->system = message->content;
-    else if (message->role == MH_CHAT_ASSISTANT)
-        put_form(to, form->assistant, parts);
-    else
-        put_form(to, first && parts->system.bytes ? form->first_user : form->user, parts);
+    return mh_jinja_set(context, arena, dict.dict, (mh_text){name, strlen(name)}, value);
 }
 
-mh_status mh_chat_render(mh_context *context, const mh_chat *chat, mh_text bos, mh_text eos,
+static mh_status list_messages(mh_context *context, mh_result_arena *arena,
+                               const mh_chat_message *messages, size_t count, mh_jinja_value *list)
+{
+    *list = mh_jinja_new_list(context, arena);
+    for (size_t i = 0; i < count && list->kind; i++) {
+        const mh_jinja_value message = mh_jinja_new_dict(context, arena);
+        const char *role = role_names[messages[i].role];
+        const mh_text content = messages[i].content;
+        if (!message.kind)
+            return MH_ERROR_MEMORY;
+        MH_TRY(set_member(context, arena, message, "role",
+                          mh_jinja_string((mh_text){role, strlen(role)})));
+        MH_TRY(set_member(context, arena, message, "content",
+                          mh_jinja_string(content.size ? content : (mh_text){"", 0})));
+        MH_TRY(mh_jinja_append(context, arena, list->list, message));
+    }
+    return list->kind ? MH_OK : MH_ERROR_MEMORY;
+}
+
+// What Hugging Face's apply_chat_template gives a template.
+static mh_status set_variables(mh_context *context, mh_result_arena *arena, mh_text bos,
+                               mh_text eos, mh_jinja_value messages, mh_jinja_value *variables)
+{
+    *variables = mh_jinja_new_dict(context, arena);
+    if (!variables->kind)
+        return MH_ERROR_MEMORY;
+    MH_TRY(set_member(context, arena, *variables, "messages", messages));
+    MH_TRY(set_member(context, arena, *variables, "tools", mh_jinja_none()));
+    MH_TRY(set_member(context, arena, *variables, "documents", mh_jinja_none()));
+    MH_TRY(set_member(context, arena, *variables, "add_generation_prompt", mh_jinja_boolean(true)));
+    if (bos.size)
+        MH_TRY(set_member(context, arena, *variables, "bos_token", mh_jinja_string(bos)));
+    return eos.size ? set_member(context, arena, *variables, "eos_token", mh_jinja_string(eos))
+                    : MH_OK;
+}
+
+static mh_status render_in(mh_context *context, mh_result_arena *arena, mh_text source, mh_text bos,
+                           mh_text eos, const mh_chat_message *messages, size_t count,
+                           mh_buffer *text)
+{
+    const mh_jinja *parsed;
+    mh_jinja_value list, variables;
+    MH_TRY(mh_jinja_parse(context, arena, source, &parsed));
+    MH_TRY(list_messages(context, arena, messages, count, &list));
+    MH_TRY(set_variables(context, arena, bos, eos, list, &variables));
+    return mh_jinja_render(context, arena, parsed, variables.dict, text);
+}
+
+mh_status mh_chat_render(mh_context *context, mh_text source, mh_text bos, mh_text eos,
                          const mh_chat_message *messages, size_t count, mh_buffer *text)
 {
-    const mh_chat_form *form = chat->form;
-    MH_TRY(check_messages(context, form, messages, count));
-    mh_appender to = {.context = context};
-    chat_parts parts = {.bos = bos, .eos = eos};
-    const bool system = messages[0].role == MH_CHAT_SYSTEM;
-    put_form(&to, form->begin, &parts);
-    if (!system && chat->default_system.data) {
-        const mh_chat_message message = {MH_CHAT_SYSTEM,
-                                         {chat->default_system.data, chat->default_system.size}};
-        put_message(&to, form, &message, false, &parts);
-    }
-    for (size_t i = 0; i < count; i++)
-        put_message(&to, form, &messages[i], i == system, &parts);
-    put_form(&to, form->ask, &parts);
-    mh_buffer made = {0};
-    MH_TRY(mh_append_finish(&to, MH_OK, &made));
-    mh_buffer_free(context, text);
-    *text = made;
-    return MH_OK;
+    mh_result_arena arena = {.allocator = mh_context_allocator(context)};
+    MH_TRY(check_messages(context, messages, count));
+    mh_status status = render_in(context, &arena, source, bos, eos, messages, count, text);
+    mh_result_free(&arena);
+    return status;
 }
 
 // ---- a model's ----------------------------------------------------------------------------------
 
 static mh_status choose_template(mh_context *context, const mh_model *model, const char *name,
-                                 mh_chat *chat)
+                                 mh_text *source)
 {
-    *chat = (mh_chat){0};
-    if (name) {
-        chat->form = mh_chat_find(name);
-        return chat->form
-                   ? MH_OK
-                   : mh_fail(context, MH_ERROR_ARGUMENT,
-                             "chat template: found \"%s\", expected one of " TEMPLATE_NAMES, name);
-    }
-    if (!model->chat_template)
+    const char *found = name ? mh_chat_source(name) : model->chat_template;
+    if (!found && name)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "chat template: found \"%s\", expected one of " TEMPLATE_NAMES, name);
+    if (!found)
         return mh_fail(
             context, MH_ERROR_UNSUPPORTED,
             "this model has no chat template; one can be chosen by name: " TEMPLATE_NAMES);
-    MH_TRY(mh_chat_recognise(context, model->chat_template, model->chat_template_bytes - 1, chat));
-    if (chat->form)
-        return MH_OK;
-    return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                   "this model's chat template is not one of those that are known: " TEMPLATE_NAMES
-                   "; one can be chosen by name");
+    *source = (mh_text){found, name ? strlen(found) : model->chat_template_bytes - 1};
+    return MH_OK;
 }
 
 static mh_text special_name(const mh_model *model, int32_t id)
@@ -219,16 +202,20 @@ static mh_text special_name(const mh_model *model, int32_t id)
 mh_status mh_model_chat(mh_context *context, const mh_model *model, const char *name,
                         const mh_chat_message *messages, size_t count, mh_buffer *text)
 {
-    mh_chat chat;
+    enum { LONGEST = 300 };
+    mh_text source;
     MH_TRY(MH_NEED(context, {"model", model}, {"messages", mh_array(messages, count)},
                    {"text", text}));
-    MH_TRY(choose_template(context, model, name, &chat));
+    MH_TRY(choose_template(context, model, name, &source));
     const mh_tokenizer *t = model->tokenizer;
     mh_status status =
-        mh_chat_render(context, &chat, special_name(model, t ? mh_tokenizer_bos(t) : -1),
+        mh_chat_render(context, source, special_name(model, t ? mh_tokenizer_bos(t) : -1),
                        special_name(model, t ? mh_tokenizer_eos(t) : -1), messages, count, text);
-    mh_buffer_free(context, &chat.default_system);
-    return status;
+    if (status != MH_ERROR_UNSUPPORTED)
+        return status;
+    char why[LONGEST];
+    snprintf(why, sizeof why, "%s", mh_error_message(context));
+    return mh_fail(context, status, "%s; another one can be chosen by name: " TEMPLATE_NAMES, why);
 }
 
 const char *mh_model_chat_template(const mh_model *model) { return model->chat_name; }

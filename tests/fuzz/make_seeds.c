@@ -5,6 +5,7 @@
 #include "gguf_support.h"
 #include "torch_support.h"
 
+#include <jansson.h>
 #include <sys/stat.h>
 
 static void save(const char *directory, const char *kind, size_t number, blob b)
@@ -211,6 +212,18 @@ static void save_gguf(const char *directory)
     }
 }
 
+static void save_chat(const char *directory)
+{
+    json_t *goldens = json_load_file(MH_GOLDENS "/chat_templates.json", 0, NULL);
+    const json_t *known = json_object_get(goldens, "known");
+    for (size_t i = 0; i < json_array_size(known); i++) {
+        const json_t *template = json_object_get(json_array_get(known, i), "template");
+        save(directory, "chat", i,
+             blob_copy(json_string_value(template), json_string_length(template)));
+    }
+    json_decref(goldens);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -223,6 +236,7 @@ int main(int argc, char **argv)
     save_npz(argv[1]);
     save_torch(argv[1]);
     save_gguf(argv[1]);
+    save_chat(argv[1]);
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
         save(argv[1], "shards", i, blob_copy(shards[i], strlen(shards[i])));
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)

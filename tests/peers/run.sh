@@ -9,7 +9,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
 venv=$build/peers
-packages='tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy'
+packages='tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy jinja2==3.1.6'
 
 if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
     echo "peers: installing $packages into $venv" >&2
@@ -29,6 +29,7 @@ ranks=${MH_TEST_DATA:+$MH_TEST_DATA/whisper/gpt2.tiktoken}
 TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$build/tests/peer_tokenizers" \
     ${corpus:+"$corpus" "${MH_PEER_STRINGS:-2000}"}
 "$venv/bin/python" "$here/check_vocabularies.py" "$build/tests/peer_tokenizers" ${corpus:+"$corpus"} ${ranks:+"$ranks"}
+"$venv/bin/python" "$here/check_chat_templates.py" "$build/tests/peer_chat" "$venv/templates"
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}
