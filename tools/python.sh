@@ -61,7 +61,7 @@ exclude=
 for package in torch transformers; do
     if ! have $package; then
         echo "skipped: python, multihead.$package: $package is not installed"
-        exclude="$exclude --exclude multihead/$package/"
+        exclude="$exclude --exclude multihead/$package[/.]"
     fi
 done
 "$venv/bin/python" -m pytest -q --doctest-modules --doctest-ignore-import-errors --pyargs multihead python/tests

@@ -7,6 +7,8 @@ under torch.nn.functional's, ``accelerate`` under nn.MultiheadAttention and its 
 from __future__ import annotations
 
 from ._attention import scaled_dot_product_attention
+from ._modules import MultiheadAttention, TransformerEncoderLayer, accelerate
 from ._registry import activate, is_active, restore
 
-__all__ = ["activate", "is_active", "restore", "scaled_dot_product_attention"]
+__all__ = ["MultiheadAttention", "TransformerEncoderLayer", "accelerate", "activate", "is_active",
+           "restore", "scaled_dot_product_attention"]

@@ -13,6 +13,10 @@ from torch import Tensor
 
 from .. import _multihead
 
+# What the kernels compute: dtypes on the CPU, and heads up to this width.
+COMPUTED = frozenset((torch.float32, torch.bfloat16, torch.float16))
+MAX_HEAD_DIM = 1024
+
 
 class Options(NamedTuple):
     """The options of a call that are not differentiable, in the order of the operators' schema."""

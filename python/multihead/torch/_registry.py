@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn import attention as torch_attention
 
 from .. import _multihead
+from ._calls import COMPUTED, MAX_HEAD_DIM
 
 NAME = "multihead"
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
 _BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
-_COMPUTED = frozenset((torch.float32, torch.bfloat16, torch.float16))
 _lock = threading.Lock()
 
 
@@ -33,10 +33,10 @@ def _options(is_causal: bool, scale: Optional[float]) -> dict[str, Any]:
 
 
 def _is_computed(dropout: float, mask: Optional[Tensor], *tensors: Tensor) -> bool:
-    return (dropout == 0 and all(x.dtype in _COMPUTED for x in tensors)
-            and (mask is None or mask.dtype in _COMPUTED or mask.dtype is torch.bool)
+    return (dropout == 0 and all(x.dtype in COMPUTED for x in tensors)
+            and (mask is None or mask.dtype in COMPUTED or mask.dtype is torch.bool)
             and tensors[0].numel() > 0 and tensors[1].numel() > 0
-            and tensors[0].shape[-1] <= 1024)
+            and tensors[0].shape[-1] <= MAX_HEAD_DIM)
 
 
 class _Handle:
