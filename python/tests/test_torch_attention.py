@@ -319,7 +319,7 @@ def test_second_derivatives_are_refused():
 @pytest.mark.parametrize("change, kind, message", [
     ({"query": torch.zeros(1, 1, 2, 4, dtype=torch.float64)}, TypeError, "float64"),
     ({"query": torch.zeros(1, 1, 2, 4, dtype=torch.int64)}, (TypeError, ValueError), None),
-    ({"query": torch.zeros(1, 1, 2, 4, device="meta")}, (TypeError, ValueError, RuntimeError), None),
+    ({"query": torch.zeros(1, 1, 2, 4, device="meta")}, (ValueError, RuntimeError), None),
     ({"query": torch.zeros(1, 1, 2, 5)}, ValueError, None),
     ({"query": torch.zeros(4)}, ValueError, "dimensions"),
     ({"query": torch.zeros(1, 1, 2, 4).to_sparse()}, (TypeError, ValueError, RuntimeError), None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""accelerate: PyTorch's modules on these kernels, with results, gradients and training as before."""
+"""accelerate: PyTorch's modules on these kernels; results, gradients and training as before."""
 import copy
 import io
 import pickle

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""nn.MultiheadAttention and nn.TransformerEncoderLayer on these kernels, and accelerate, which makes
-them of PyTorch's own.
+"""nn.MultiheadAttention and nn.TransformerEncoderLayer on these kernels, and accelerate, which turns
+PyTorch's own into them.
 
 A module keeps its identity, parameters, buffers and hooks: only its class changes. Projections,
 norms and feed-forward networks stay PyTorch's, as they are the optimiser's.
@@ -118,7 +118,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             weights = (self.in_proj_weight.split(width) if self._qkv_same_embed_dim else
                        (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight))
             biases = (None,) * 3 if bias is None else bias.split(width)
-            parts = tuple(F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+            parts = tuple(F.linear(x, w, b)
+                          for x, w, b in zip((query, key, value), weights, biases))
         order = (0, 2, 1, 3) if first else (1, 2, 0, 3)
         q, k, v = ((x if x.dim() == 3 else x.unsqueeze(0))
                    .unflatten(-1, (self.num_heads, self.head_dim)).permute(order) for x in parts)
