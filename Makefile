@@ -7,6 +7,7 @@
 #   make tests       build them without running them
 #   make python      build the Python package into build-python/venv and test it; PACKAGES="torch transformers"
 #                    are installed there, too, and tested with it
+#   make mpi         install MPI and build libmultihead-mpi, too: training on several machines
 #   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
@@ -58,6 +59,10 @@ build: configure
 
 tests: configure
 	@sh tools/build.sh $(BUILD) $(JOBS) all
+
+mpi:
+	@sh tools/setup.sh mpi
+	@$(MAKE) --no-print-directory build CMAKE_FLAGS="$(CMAKE_FLAGS) -DMH_BUILD_MPI=ON"
 
 demo: build
 	@sh tools/demo.sh $(BUILD)
@@ -118,6 +123,6 @@ setup-dev:
 clean:
 	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test python bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test python mpi bench compare compare-training compare-translating \
         compare-models compare-generation compare-marian prove-marian prove-minilm prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -44,6 +44,14 @@ if(MH_BUILD_MODEL)
   set_target_properties(multihead_model PROPERTIES EXPORT_NAME model_static)
 endif()
 
+if(TARGET multihead_mpi)
+  list(APPEND pc_files multihead-mpi.pc)
+  install(TARGETS multihead_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET multihead_mpich) # where the command looks for it
+  install(TARGETS multihead_mpich LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mpich)
+endif()
+
 # What the libraries themselves are linked to; without a shared library it is every program's concern.
 set(pc_libs "")
 set(pc_private_libs "-lm -pthread")

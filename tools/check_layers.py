@@ -28,6 +28,8 @@ MAY_INCLUDE = {
     "src/families": [],
     "src/model": ["src/families", "src/io", "src/text", "src/support"],
     "src/train": ["src/families", "src/model", "src/io", "src/text", "src/support"],
+    # libmultihead-mpi
+    "src/mpi": [],
     "include/multihead": [],
     "cli": [],
     "python/src": ["cli"],

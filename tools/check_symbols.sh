@@ -11,9 +11,19 @@ failed=0
 complain() { echo "symbols: $*" >&2; failed=1; }
 
 # Declarations may span lines: one per line, then the name before the first parenthesis.
-declared=$(sed 's,//.*,,; /^#/d' include/multihead/*.h | tr '\n' ' ' | tr ';' '\n' |
+libraries="$build/libmultihead.so $build/libmultihead-model.so"
+headers=$(ls include/multihead/*.h)
+if [ -e "$build/libmultihead-mpi.so" ]; then
+    libraries="$libraries $build/libmultihead-mpi.so"
+else
+    headers=$(echo "$headers" | grep -v /mpi.h)
+    echo "skipped: symbols of libmultihead-mpi: it is not built"
+fi
+# shellcheck disable=SC2086
+declared=$(sed 's,//.*,,; /^#/d' $headers | tr '\n' ' ' | tr ';' '\n' |
     sed -n 's/.*MH_API [^(]*[ *]\([a-z0-9_]*\)(.*/\1/p' | sort)
-exported=$(nm -D --defined-only "$build"/libmultihead.so "$build"/libmultihead-model.so |
+# shellcheck disable=SC2086
+exported=$(nm -D --defined-only $libraries |
     awk 'NF == 3 { print $3 }' | sort)
 for symbol in $exported; do
     case $symbol in

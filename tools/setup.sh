@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: setup.sh [test|python|ci]
+# usage: setup.sh [test|python|mpi|ci]
 # Installs the Debian packages that are missing: what building needs, with `test` also what the tests
-# need, with `python` what the Python package needs, with `ci` also what the further checks need.
-# Silent and quick if nothing is missing. On a terminal it asks first, unless YES is set.
+# need, with `python` what the Python package needs, with `mpi` what libmultihead-mpi needs, with
+# `ci` also what the further checks need. Silent and quick if nothing is missing. On a terminal it
+# asks first, unless YES is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
 set -eu
@@ -29,10 +30,10 @@ need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
 
 case ${1-} in
-'' | python) ;;
+'' | python | mpi) ;;
 test | ci) need libcmocka-dev pkg-config --exists cmocka ;;
 *)
-    echo "usage: setup.sh [test|python|ci]" >&2
+    echo "usage: setup.sh [test|python|mpi|ci]" >&2
     exit 2
     ;;
 esac
@@ -44,7 +45,15 @@ python | ci)
     need python3-dev "$python" -c "import os, sysconfig as s; os.stat(s.get_path('include') + '/Python.h')"
     ;;
 esac
+if [ "${1-}" = mpi ]; then
+    need libopenmpi-dev have mpicc
+    need openmpi-bin have mpirun
+fi
 if [ "${1-}" = ci ]; then
+    need libopenmpi-dev pkg-config --exists ompi-c
+    need openmpi-bin have mpirun.openmpi
+    need libmpich-dev pkg-config --exists mpich
+    need mpich have mpirun.mpich
     need g++ have g++
     need clang have clang++
     need clang-format have clang-format

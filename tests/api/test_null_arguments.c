@@ -783,6 +783,8 @@ static void every_function_is_listed(void **state)
         const size_t length = strlen(entry->d_name);
         if (length < 2 || strcmp(entry->d_name + length - 2, ".h") != 0)
             continue;
+        if (!strcmp(entry->d_name, "mpi.h")) // libmultihead-mpi, which may not be built
+            continue;
         snprintf(path, sizeof path, "%s/%s", MH_HEADERS, entry->d_name);
         header[read_bytes(path, header, sizeof header - 1)] = '\0';
         for (const char *at = header; (at = strstr(at, "\nMH_API ")) != NULL; at++, found++)
