@@ -6,6 +6,8 @@
 #include "py_files.h"
 #include "py_model.h"
 #include "py_modules.h"
+#include "py_tokenizer.h"
+#include "py_trace.h"
 
 static PyObject *set_num_threads(PyObject *self, PyObject *value)
 {
@@ -50,13 +52,21 @@ static PyMethodDef functions[] = {
     {"command", py_command, METH_O, NULL},
     {"find_model", py_find_model, METH_O, NULL},
     {"top", PY_WITH_OPTIONS(py_top), NULL},
+    {"load_tokenizer", py_load_tokenizer, METH_O, NULL},
+    {"train_tokenizer", (PyCFunction)(void (*)(void))py_train_tokenizer,
+     METH_VARARGS | METH_KEYWORDS, NULL},
+    {"bleu", py_bleu, METH_VARARGS, NULL},
+    {"chrf", py_chrf, METH_VARARGS, NULL},
+    {"parse_trace", py_parse_trace, METH_O, NULL},
+    {"open_trace", py_open_trace, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static int execute(PyObject *module)
 {
     if (!py_view_ready(module) || !py_tape_ready(module) || !py_kv_cache_ready(module) ||
-        !py_mha_ready(module) || !py_transformer_ready(module) || !py_model_ready(module))
+        !py_mha_ready(module) || !py_transformer_ready(module) || !py_model_ready(module) ||
+        !py_tokenizer_ready(module) || !py_trace_ready(module))
         return -1;
     return PyModule_AddStringConstant(module, "version", mh_version());
 }

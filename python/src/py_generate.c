@@ -117,9 +117,9 @@ static mh_generate_action on_token(void *user, const mh_generated_token *token)
 
 static bool read_generate_options(PyObject *keywords, mh_generate_options *o)
 {
-    static const char *const dtypes[] = {"f32", "bf16", NULL};
+    static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+    static const mh_dtype values[] = {MH_F32, MH_BF16, MH_F16};
     int dtype = 0;
-    int64_t seed = 0;
     const py_field fields[] = {{"max_new_tokens", PY_IS_SIZE, &o->max_tokens, NULL},
                                PY_SIZE(o, max_length),
                                PY_DOUBLE(o, temperature),
@@ -127,25 +127,93 @@ static bool read_generate_options(PyObject *keywords, mh_generate_options *o)
                                PY_DOUBLE(o, top_p),
                                PY_DOUBLE(o, min_p),
                                PY_DOUBLE(o, repetition_penalty),
-                               {"seed", PY_IS_INTEGER, &seed, NULL},
+                               {"seed", PY_IS_SIZE, &o->seed, NULL},
                                {"num_beams", PY_IS_SIZE, &o->beam, NULL},
                                PY_DOUBLE(o, length_penalty),
                                PY_SIZE(o, top_logprobs),
                                PY_BOOL(o, ignore_eos),
                                PY_BOOL(o, add_special_tokens),
                                PY_SIZE(o, batch),
+                               PY_SIZE(o, segment),
                                {"cache_dtype", PY_IS_CHOICE, &dtype, dtypes},
                                {NULL, PY_IS_BOOL, NULL, NULL}};
     if (!py_fields("generate", keywords, fields))
         return false;
-    o->seed = (uint64_t)seed;
-    o->cache_dtype = dtype ? MH_BF16 : MH_F32;
+    o->cache_dtype = values[dtype];
     return true;
 }
 
+// ---- prompts ------------------------------------------------------------------------------------
+
+// Texts or, if starts is not NULL, token ids back to back.
+typedef struct prompt_list {
+    py_texts texts;
+    int64_t *starts; // (count + 1)
+    int32_t *ids;    // (starts[count])
+    size_t count;
+} prompt_list;
+
+static void release_prompts(prompt_list *p)
+{
+    py_texts_release(&p->texts);
+    PyMem_Free(p->starts);
+    PyMem_Free(p->ids);
+}
+
+static bool append_ids(prompt_list *p, size_t i, PyObject *list)
+{
+    py_ids more;
+    if (!py_ids_from(list, "prompt", &more))
+        return false;
+    const size_t before = (size_t)p->starts[i], total = before + more.count;
+    int32_t *grown = PyMem_Realloc(p->ids, (total + 1) * sizeof *grown);
+    if (grown) {
+        p->ids = grown;
+        memcpy(grown + before, more.ids, more.count * sizeof *grown);
+        p->starts[i + 1] = (int64_t)total;
+    } else {
+        PyErr_NoMemory();
+    }
+    py_ids_release(&more);
+    return grown;
+}
+
+// A list of texts, or of lists of token ids.
+static bool read_prompts(PyObject *list, prompt_list *p)
+{
+    *p = (prompt_list){0};
+    PyObject *tuple = PySequence_Tuple(list);
+    if (!tuple)
+        return false;
+    p->count = (size_t)PyTuple_Size(tuple);
+    bool ok = true;
+    if (p->count == 0 || PyUnicode_Check(PyTuple_GetItem(tuple, 0))) {
+        ok = py_texts_from(tuple, "prompt", &p->texts);
+    } else {
+        p->starts = PyMem_Calloc(p->count + 1, sizeof *p->starts);
+        ok = p->starts;
+        if (!ok)
+            PyErr_NoMemory();
+        for (size_t i = 0; i < p->count && ok; i++)
+            ok = append_ids(p, i, PyTuple_GetItem(tuple, (Py_ssize_t)i));
+    }
+    Py_DECREF(tuple);
+    return ok;
+}
+
+static mh_status generate_prompts(mh_context *context, const mh_model *model,
+                                  const mh_generate_options *o, const prompt_list *p,
+                                  mh_generations **made)
+{
+    return p->starts ? mh_generate(context, model, o, p->starts, p->ids, p->count, made)
+                     : mh_generate_texts(context, model, o, p->texts.texts, p->count, made);
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
 // status of the call, which a Stop or a signal may cancel.
 static mh_status run_generate(mh_context *context, const mh_model *model, generating *g,
-                              const mh_generate_options *o, const py_texts *prompts,
+                              const mh_generate_options *o, const prompt_list *prompts,
                               mh_generations **made)
 {
     mh_status status;
@@ -154,7 +222,7 @@ static mh_status run_generate(mh_context *context, const mh_model *model, genera
         if (g->stop)
             g->stop->running = context;
         const py_call call = py_begin(context);
-        status = mh_generate_texts(context, model, o, prompts->texts, prompts->count, made);
+        status = generate_prompts(context, model, o, prompts, made);
         again = py_end(call, &status) && !(g->stop && g->stop->stopped);
         if (g->stop)
             g->stop->running = NULL;
@@ -163,7 +231,7 @@ static mh_status run_generate(mh_context *context, const mh_model *model, genera
 }
 
 static PyObject *generate(const mh_model *model, generating *g, mh_generate_options *o,
-                          const py_texts *prompts)
+                          const prompt_list *prompts)
 {
     mh_context *context = py_context();
     mh_generations *made = NULL;
@@ -204,11 +272,12 @@ PyObject *py_model_generate(PyObject *self, PyObject *arguments, PyObject *keywo
 {
     const mh_model *model = ((py_model *)self)->model;
     const mh_model_info *info = mh_model_describe(model);
-    PyObject *prompt_list, *stop_list, *heads, *callback, *stopper, *found = NULL;
+    PyObject *list, *stop_list, *heads, *callback, *stopper, *found = NULL;
     mh_generate_options o = mh_generate_options_default();
     generating g = {0};
-    py_texts prompts = {0}, stops = {0};
-    if (!PyArg_ParseTuple(arguments, "OOOOO:generate", &prompt_list, &stop_list, &heads, &callback,
+    prompt_list prompts = {0};
+    py_texts stops = {0};
+    if (!PyArg_ParseTuple(arguments, "OOOOO:generate", &list, &stop_list, &heads, &callback,
                           &stopper) ||
         !read_generate_options(keywords, &o) || !check_stop(stopper, &g.stop) ||
         !py_heads_from(heads, info->layers * info->heads, &o.disabled_heads))
@@ -216,13 +285,12 @@ PyObject *py_model_generate(PyObject *self, PyObject *arguments, PyObject *keywo
     if (callback != Py_None && !PyCallable_Check(callback))
         return PyErr_Format(PyExc_TypeError, "callback: found %R, expected a function", callback);
     g.callback = callback == Py_None ? NULL : callback;
-    if (py_texts_from(prompt_list, "prompt", &prompts) &&
-        py_texts_from(stop_list, "stop", &stops)) {
+    if (read_prompts(list, &prompts) && py_texts_from(stop_list, "stop", &stops)) {
         o.stop = stops.texts;
         o.stop_count = stops.count;
         found = generate(model, &g, &o, &prompts);
     }
-    py_texts_release(&prompts);
+    release_prompts(&prompts);
     py_texts_release(&stops);
     return found;
 }

@@ -2,6 +2,9 @@
 // Model: a pretrained model, loaded as the command loads it.
 #include "py_model.h"
 
+#include "py_tokenizer.h"
+#include "py_trace.h"
+
 static PyObject *model_type;
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -100,6 +103,14 @@ static void model_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+// The model's tokenizer, or None.
+static PyObject *model_tokenizer(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    const mh_tokenizer *tokenizer = mh_model_tokenizer(((py_model *)self)->model);
+    return tokenizer ? py_tokenizer_of(self, tokenizer) : Py_NewRef(Py_None);
+}
+
 // ---- the type -----------------------------------------------------------------------------------
 
 static PyMethodDef model_methods[] = {
@@ -114,6 +125,10 @@ static PyMethodDef model_methods[] = {
     {"chat", PY_WITH_OPTIONS(py_model_chat), NULL},
     {"translate", (PyCFunction)(void (*)(void))py_model_translate, METH_VARARGS | METH_KEYWORDS,
      NULL},
+    {"tokenizer", model_tokenizer, METH_NOARGS, NULL},
+    {"trace", py_model_trace, METH_VARARGS, NULL},
+    {"trace_ids", py_model_trace_ids, METH_VARARGS, NULL},
+    {"trace_translation", py_model_trace_translation, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot model_slots[] = {{Py_tp_new, model_new},

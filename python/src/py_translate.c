@@ -91,7 +91,7 @@ static PyObject *list_translations(const mh_translations *made, size_t count)
 static bool read_translate_options(PyObject *keywords, mh_translate_options *o)
 {
     int64_t layer = o->alignment_layer;
-    const py_field fields[] = {PY_SIZE(o, beam),
+    const py_field fields[] = {{"num_beams", PY_IS_SIZE, &o->beam, NULL},
                                PY_SIZE(o, n_best),
                                PY_DOUBLE(o, length_penalty),
                                PY_DOUBLE(o, max_length_factor),

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Traces: attention weights of a run and their tokens, and the pages that show them.
+#ifndef MH_PYTHON_PY_TRACE_H
+#define MH_PYTHON_PY_TRACE_H
+
+#include "py_model.h"
+
+bool py_trace_ready(PyObject *module);
+
+// parse_trace(bytes): the trace of a file's contents (docs/reference/trace-format.md).
+PyObject *py_parse_trace(PyObject *self, PyObject *bytes);
+
+// open_trace(path)
+PyObject *py_open_trace(PyObject *self, PyObject *path);
+
+// Model.trace(text, pair or None, disabled heads or None), Model.trace_ids(ids, disabled heads) and
+// Model.trace_translation(text, target ids, disabled heads).
+PyObject *py_model_trace(PyObject *self, PyObject *arguments);
+PyObject *py_model_trace_ids(PyObject *self, PyObject *arguments);
+PyObject *py_model_trace_translation(PyObject *self, PyObject *arguments);
+
+#endif
