@@ -49,7 +49,9 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The module", 1},
     {"model", KEY_MODEL, "FILE", 0,
      "its parameters: a .safetensors file or PyTorch checkpoint with PyTorch's names or those of "
-     "tutorials (W_q, q_linear, qkv_layer ...), or a directory with one in Hugging Face's layout. "
+     "tutorials (W_q, q_linear, qkv_layer ...), a directory with one in Hugging Face's layout, or "
+     "the "
+     "name of an installed model. "
      "Widths are inferred from shapes; --heads is needed unless there is a config.json next to the "
      "file. bias_k, bias_v and sinks are read if present. Default: random, initialised as in "
      "PyTorch",
@@ -389,6 +391,7 @@ static int run_mha(int argc, char **argv)
     mh_mha_free(m.module);
     free(m.bias_table);
     free(m.model_file);
+    free(m.model_directory);
     mh_context_free(m.context);
     return code;
 }

@@ -30,10 +30,11 @@ enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_COUNT };
 
 typedef struct mha {
     common_options common;
-    const char *model;  // a file or a directory; NULL: random parameters
-    char *model_file;   // the file with the parameters, once it is found; for free()
-    const char *prefix; // of their names, or NULL
-    bool whole_model;   // --layer: one layer of a model, with the model's settings
+    const char *model;     // a file or a directory; NULL: random parameters
+    char *model_directory; // of a model given by its name, or NULL; for free()
+    char *model_file;      // the file with the parameters, once it is found; for free()
+    const char *prefix;    // of their names, or NULL
+    bool whole_model;      // --layer: one layer of a model, with the model's settings
     size_t layer;
     const char *stack; // of that layer; NULL: the only one
     bool gemma;        // norms are stored as w, of 1 + w

@@ -7,6 +7,7 @@
 //                 pytorch_model.bin ...           the same as PyTorch checkpoints
 #include "layer.h"
 #include "messages.h"
+#include "model_path.h"
 #include "whole_file.h"
 
 #include <errno.h>
@@ -173,9 +174,33 @@ static int find_heads(mha *m)
     return code;
 }
 
+static bool is_file_name(const char *path)
+{
+    static const char *const ends[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".json"};
+    const char *end = strrchr(path, '.');
+    for (size_t i = 0; end && i < sizeof ends / sizeof *ends; i++)
+        if (strcmp(end, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+// A name that is no file is that of an installed model.
+static int find_by_name(mha *m)
+{
+    const char *name = m->model;
+    if (access(name, F_OK) == 0 || is_file_name(name))
+        return EXIT_DONE;
+    const int code = model_path_find(name, &m->model_directory);
+    if (code == EXIT_DONE)
+        m->model = m->model_directory;
+    return code;
+}
+
 int mha_find_files(mha *m)
 {
-    int code = EXIT_DONE;
+    int code = find_by_name(m);
+    if (code != EXIT_DONE)
+        return code;
     if (is_directory(m->model)) {
         code = find_in_directory(m);
     } else {

@@ -155,9 +155,5 @@ mh_status mh_tensor_file_place(const mh_source *source, mh_tensor_file *file)
     if (!file->copies)
         return MH_ERROR_MEMORY;
     assign(file, listed, file->copies, &size);
-    mh_log(source->context, MH_LOG_INFO,
-           "%s: %zu bytes of tensors are not aligned, or big-endian, and are copied when they are "
-           "read",
-           source->name, size);
     return MH_OK;
 }

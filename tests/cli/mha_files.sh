@@ -21,6 +21,15 @@ cmp o1.npy o2.npy && echo "same"
 (cd llama && multihead mha -m . --query ../x.npy --prefix model.layers.0.self_attn.)
 run $mha -m llama --prefix model.layers.1.self_attn. --heads 2 --per-head
 
+# a model by its name
+mkdir installed
+cp -r llama installed/tiny-llama
+export MULTIHEAD_MODELS=installed
+run $mha -m tiny-llama --prefix model.layers.1.self_attn. --out o3.npy
+cmp o1.npy o3.npy && echo "same"
+run $mha -m tiny-lama --prefix model.layers.1.self_attn. 2>&1 | sed '/models found/d; s/ in .*//'
+unset MULTIHEAD_MODELS
+
 # the names that configs have for heads
 mkdir names
 make_npy names/model.safetensors in_proj_weight f32 12x4 1 + out_proj.weight f32 4x4 $id
@@ -78,8 +87,8 @@ mkdir pickle empty
 echo pickle >pickle/pytorch_model.bin
 run $mha -m pickle --heads 2
 run $mha -m empty --heads 2
-run $mha -m nowhere --heads 2
-run $mha -m nowhere
+run $mha -m nowhere.safetensors --heads 2
+run $mha -m nowhere.safetensors
 
 # no attention layer by these names: what there is
 run $mha -m llama
