@@ -3,7 +3,7 @@
 //
 //     generate.c            arguments, prompts, results
 //     generate_schedule.c   many sequences at once, token by token: greedy and sampling
-//     generate_beam.c       beam search, one prompt at a time
+//     generate_beam.c       beam search, many prompts at once
 #ifndef MH_MODEL_GENERATE_INTERNAL_H
 #define MH_MODEL_GENERATE_INTERNAL_H
 

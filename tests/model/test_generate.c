@@ -226,6 +226,10 @@ static void check_equal_everything(const char *level)
     o = mh_generate_options_default();
     o.max_tokens = 9;
     o.beam = 3;
+    o.top_logprobs = 2;
+    check_equal(level, &o);
+    o.repetition_penalty = 1.3;
+    o.beam = 2;
     check_equal(level, &o);
 }
 
