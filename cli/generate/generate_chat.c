@@ -74,6 +74,7 @@ static int answer_prompt(const generate *g, mh_text prompt, bool special, char *
     o.on_token = ordered_text_add;
     o.user = &printed;
     o.add_special_tokens = special;
+    o.prompt_cache = o.beam == 1 ? g->history : NULL;
     mh_status status = mh_generate_texts(a->context, a->model, &o, &prompt, 1, &made);
     if (status)
         code = complain_texts(a, status);
@@ -130,13 +131,22 @@ static int take_line(const generate *g, conversation *c, size_t number, mh_text 
     return answer_message(g, c);
 }
 
-int run_prompts(const generate *g)
+// What was said is not read again for the next answer.
+static int open_history(generate *g)
+{
+    const text_arguments *a = &g->arguments;
+    mh_status status = g->chat ? mh_prompt_cache_create(a->context, a->model, &g->history) : MH_OK;
+    return status ? complain_texts(a, status) : EXIT_DONE;
+}
+
+int run_prompts(generate *g)
 {
     conversation c = {0};
     char *line = NULL;
     size_t capacity = 0, size, number = 0;
-    int code = EXIT_DONE;
-    if (g->system && !add_message(&c, MH_CHAT_SYSTEM, strdup(g->system), strlen(g->system)))
+    int code = open_history(g);
+    if (code == EXIT_DONE && g->system &&
+        !add_message(&c, MH_CHAT_SYSTEM, strdup(g->system), strlen(g->system)))
         code = EXIT_MEMORY;
     if (code == EXIT_DONE)
         note("type %s, Ctrl-D ends", g->chat ? "a message" : "the beginning of a text");
@@ -144,5 +154,7 @@ int run_prompts(const generate *g)
         code = take_line(g, &c, ++number, (mh_text){line, size});
     free(line);
     free_conversation(&c);
+    mh_prompt_cache_free(g->history);
+    g->history = NULL;
     return code;
 }

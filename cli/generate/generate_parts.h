@@ -20,7 +20,8 @@ typedef struct generate {
     bool echo, chat, model_defaults;
     const char *system, *template; // NULL: none, the model's own
     off_list off;
-    bool *disabled; // (layers, heads), or NULL
+    bool *disabled;           // (layers, heads), or NULL
+    mh_prompt_cache *history; // of a conversation, or NULL
     bool shows_attention;
     mh_view_options view;
     output page, trace;
@@ -75,6 +76,6 @@ bool attention_asked(const generate *g);
 int make_prompt(const generate *g, mh_text message, mh_buffer *text);
 
 // Reads prompts from the terminal until its end; with --chat they are a conversation.
-int run_prompts(const generate *g);
+int run_prompts(generate *g);
 
 #endif

@@ -81,10 +81,11 @@ typedef struct mh_generate_options {
     bool add_special_tokens; // true: to texts, as the tokenizer says; false for rendered chats
     mh_dtype cache_dtype;    // MH_F32, of keys and values
     size_t segment;          // 512: prompt tokens per step, over all sequences
-    size_t batch;            // 16: sequences at a time
-    const bool *disabled_heads; // NULL; (layers, heads)
-    mh_generate_fn on_token;    // NULL; called by the calling thread
-    void *user;                 // NULL
+    size_t batch;            // 16: sequences at a time, or hypotheses of beam search
+    const bool *disabled_heads;           // NULL; (layers, heads)
+    mh_generate_fn on_token;              // NULL; called by the calling thread
+    void *user;                           // NULL
+    struct mh_prompt_cache *prompt_cache; // NULL; for one prompt, without a beam; see below
 } mh_generate_options;
 
 static inline mh_generate_options mh_generate_options_default(void)
@@ -154,6 +155,24 @@ MH_API MH_MUST_CHECK mh_status mh_generate_texts(mh_context *context, const mh_m
                                                  const mh_generate_options *options,
                                                  const mh_text *texts, size_t count,
                                                  mh_generations **generations);
+
+// ---- prompts that begin alike
+// --------------------------------------------------------------------
+
+// The keys and values of the last prompt and of what was generated for it. The next prompt is read
+// from the first token on that differs: a conversation does not read its history again. Results are
+// bitwise those without it. Not thread-safe.
+typedef struct mh_prompt_cache mh_prompt_cache;
+
+// Returns an empty one; the model is borrowed. Errors: MH_ERROR_UNSUPPORTED (not a causal language
+// model), MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_prompt_cache_create(mh_context *context, const mh_model *model,
+                                                      mh_prompt_cache **cache);
+MH_API void mh_prompt_cache_free(mh_prompt_cache *cache); // NULL is allowed
+
+// The tokens held; the tokens of the last prompt that were not read again.
+MH_API size_t mh_prompt_cache_length(const mh_prompt_cache *cache);
+MH_API size_t mh_prompt_cache_reused(const mh_prompt_cache *cache);
 
 // ---- conversations ------------------------------------------------------------------------------
 

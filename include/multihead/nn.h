@@ -457,6 +457,12 @@ MH_API MH_MUST_CHECK mh_status mh_decoding_create_empty(mh_context *context,
 MH_API MH_MUST_CHECK mh_status mh_decoding_extend(mh_context *context, mh_decoding *decoding,
                                                   size_t count);
 
+// Experimental: sequence b forgets all but its first `length` tokens, its memory stays. Errors:
+// MH_ERROR_ARGUMENT, also if a layer with a window has released keys that the next token would see;
+// the state is then as before.
+MH_API MH_MUST_CHECK mh_status mh_decoding_truncate(mh_context *context, mh_decoding *decoding,
+                                                    size_t b, size_t length);
+
 // Experimental: the weights of a Transformer packed as operands of matrix products, for many
 // decodings of the same model. A step multiplies few rows, so that packing takes longer than the
 // product; mh_decoding_create packs for itself each time. Products with packed weights are bitwise

@@ -6,6 +6,7 @@
 #include "base/release.h"
 #include "base/size_math.h"
 #include "base/sized_struct.h"
+#include "model/generate_cache.h"
 #include "model/generate_internal.h"
 #include <math.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static mh_status generate_check_options(mh_context *context, const mh_model *mod
     return check_stop(context, model, o);
 }
 
-static mh_status check_model(mh_context *context, const mh_model *model)
+mh_status mh_generate_check_model(mh_context *context, const mh_model *model)
 {
     if (model->info.abilities & MH_CAN_GENERATE)
         return MH_OK;
@@ -232,14 +233,29 @@ static mh_status generate_check(mh_context *context, const mh_model *model,
     MH_TRY(MH_NEED(context, {"model", model}));
     *own = mh_generate_options_default();
     MH_TRY(MH_READ_STRUCT(context, mh_generate_options, options, own));
-    MH_TRY(check_model(context, model));
+    MH_TRY(mh_generate_check_model(context, model));
     return generate_check_options(context, model, own);
+}
+
+// A cache is of one sequence.
+static mh_status check_cache(mh_context *context, const mh_model *model,
+                             const mh_generate_options *o, size_t count)
+{
+    if (!o->prompt_cache)
+        return MH_OK;
+    if (count != 1 || o->beam > 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "prompt_cache: found %zu prompts and a beam of %zu, expected one prompt and "
+                       "no beam",
+                       count, o->beam);
+    return mh_prompt_cache_check(context, o->prompt_cache, model);
 }
 
 static mh_status generate_all(mh_context *context, const mh_model *model,
                               const mh_generate_options *own, const int64_t *starts,
                               const int32_t *ids, size_t count, mh_generations **generations)
 {
+    MH_TRY(check_cache(context, model, own, count));
     mh_generate_job job = {model, own, make_generations(context, count), false};
     if (!job.to)
         return MH_ERROR_MEMORY;

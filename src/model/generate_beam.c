@@ -465,7 +465,7 @@ static mh_status run_beam_schedule(mh_context *context, beam_schedule *s)
         status = beam_steps(context, s);
     for (size_t b = 0; b < s->searches; b++)
         free_search(context, &s->live[b]);
-    mh_token_decoder_free(context, s->decoder);
+    mh_token_decoder_free(s->decoder);
     mh_free(context, block, size);
     return status;
 }

@@ -3,10 +3,12 @@
 #include "model/generate_decoder.h"
 #include "base/compiler.h"
 #include "base/overflow.h"
+#include "base/release.h"
 #include "model/model_internal.h"
 #include <string.h>
 
 struct mh_token_decoder {
+    mh_allocator allocator;
     const mh_model *model;
     mh_decoding *decoding;
     float *memory; // of a step
@@ -20,7 +22,7 @@ mh_status mh_token_decoder_create(mh_context *context, const mh_model *model, mh
     mh_token_decoder *d = mh_alloc(context, sizeof *d);
     if (!d)
         return MH_ERROR_MEMORY;
-    *d = (mh_token_decoder){.model = model};
+    *d = (mh_token_decoder){.allocator = mh_context_allocator(context), .model = model};
     mh_decoding_options o = mh_decoding_options_default();
     o.sequences = 0;
     o.cache_dtype = cache_dtype;
@@ -34,18 +36,30 @@ mh_status mh_token_decoder_create(mh_context *context, const mh_model *model, mh
     return MH_OK;
 }
 
-void mh_token_decoder_free(mh_context *context, mh_token_decoder *d)
+void mh_token_decoder_free(mh_token_decoder *d)
 {
     if (!d)
         return;
+    const mh_allocator allocator = d->allocator;
     mh_decoding_free(d->decoding);
-    mh_free(context, d->memory, d->memory_bytes);
-    mh_free(context, d, sizeof *d);
+    mh_release(&allocator, d->memory, d->memory_bytes);
+    mh_release(&allocator, d, sizeof *d);
+}
+
+void mh_token_decoder_disable_heads(mh_token_decoder *d, const bool *disabled_heads)
+{
+    mh_decoding_disable_heads(d->decoding, disabled_heads);
 }
 
 mh_status mh_token_decoder_extend(mh_context *context, mh_token_decoder *d, size_t count)
 {
     return mh_decoding_extend(context, d->decoding, count);
+}
+
+mh_status mh_token_decoder_truncate(mh_context *context, mh_token_decoder *d, size_t b,
+                                    size_t length)
+{
+    return mh_decoding_truncate(context, d->decoding, b, length);
 }
 
 mh_status mh_token_decoder_select(mh_context *context, mh_token_decoder *d, const size_t *parents,

@@ -3,6 +3,7 @@
 //
 //     generate.c            arguments, prompts, results
 //     generate_schedule.c   many sequences at once, token by token: greedy and sampling
+//     generate_cache.c      keys and values that a prompt shares with the last one
 //     generate_beam.c       beam search, many prompts at once
 #ifndef MH_MODEL_GENERATE_INTERNAL_H
 #define MH_MODEL_GENERATE_INTERNAL_H
@@ -49,6 +50,9 @@ typedef struct mh_generated {
 
 mh_status mh_job_store(mh_context *context, const mh_generate_job *job, size_t i,
                        const mh_generated *result);
+
+// MH_ERROR_UNSUPPORTED unless the model is a causal language model.
+mh_status mh_generate_check_model(mh_context *context, const mh_model *model);
 
 mh_status mh_job_damaged(mh_context *context, const mh_generate_job *job);
 

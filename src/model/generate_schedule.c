@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/compiler.h"
 #include "base/size_math.h"
+#include "model/generate_cache.h"
 #include "model/generate_decoder.h"
 #include "model/generate_internal.h"
 #include "model/generate_text.h"
@@ -116,7 +117,12 @@ static mh_status start_sequence(mh_context *context, schedule *s, sequence *q)
         q->done = true;
         return store_sequence(context, s, q, MH_FINISH_LENGTH);
     }
-    MH_TRY(mh_token_decoder_extend(context, s->decoder, 1));
+    mh_prompt_cache *cache = s->job->options->prompt_cache;
+    if (cache)
+        MH_TRY(mh_prompt_cache_begin(context, cache, s->job->options, q->ids, q->count, &s->decoder,
+                                     &q->fed));
+    else
+        MH_TRY(mh_token_decoder_extend(context, s->decoder, 1));
     return mh_growing_text_begin(context, s->job->model->tokenizer, q->ids, q->count, &q->text);
 }
 
@@ -273,18 +279,28 @@ static mh_status accept(mh_context *context, schedule *s, size_t r)
 
 // ---- leaving ------------------------------------------------------------------------------------
 
+// A sequence that a prompt cache holds stays in the decoder.
+static mh_status keep_sequence(mh_context *context, schedule *s)
+{
+    const sequence *q = &s->live[0];
+    return s->count && s->job->options->prompt_cache
+               ? mh_prompt_cache_keep(context, s->job->options->prompt_cache, q->ids, q->fed)
+               : MH_OK;
+}
+
 static mh_status drop_done(mh_context *context, schedule *s)
 {
     size_t kept = 0;
     for (size_t b = 0; b < s->count; b++) {
         if (s->live[b].done) {
+            MH_TRY(keep_sequence(context, s));
             free_sequence(context, &s->live[b]);
             continue;
         }
         s->parents[kept] = b;
         s->live[kept++] = s->live[b];
     }
-    const bool same = kept == s->count;
+    const bool same = kept == s->count || s->job->options->prompt_cache;
     s->count = kept;
     return same ? MH_OK : mh_token_decoder_select(context, s->decoder, s->parents, kept);
 }
@@ -298,7 +314,7 @@ static mh_status store_rest(mh_context *context, schedule *s)
         MH_TRY(add_text(context, s, &s->live[b], -1));
         MH_TRY(store_sequence(context, s, &s->live[b], MH_FINISH_STOPPED));
     }
-    return MH_OK;
+    return keep_sequence(context, s);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -332,13 +348,18 @@ static mh_status run_schedule(mh_context *context, schedule *s)
         return MH_ERROR_MEMORY;
     arena = (mh_arena){.base = block, .size = size};
     schedule_layout(s, &arena);
-    mh_status status = mh_token_decoder_create(context, s->job->model, o->cache_dtype,
-                                               o->disabled_heads, &s->decoder);
+    mh_status status = MH_OK;
+    if (!o->prompt_cache)
+        status = mh_token_decoder_create(context, s->job->model, o->cache_dtype, o->disabled_heads,
+                                         &s->decoder);
     if (!status)
         status = run_steps(context, s);
     for (size_t b = 0; b < s->count; b++)
         free_sequence(context, &s->live[b]);
-    mh_token_decoder_free(context, s->decoder);
+    if (!o->prompt_cache)
+        mh_token_decoder_free(s->decoder);
+    else if (status)
+        mh_prompt_cache_clear(o->prompt_cache);
     mh_free(context, block, size);
     return status;
 }

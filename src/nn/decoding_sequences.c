@@ -54,6 +54,18 @@ mh_status mh_decoding_extend(mh_context *context, mh_decoding *decoding, size_t 
     return MH_OK;
 }
 
+mh_status mh_decoding_truncate(mh_context *context, mh_decoding *decoding, size_t b, size_t length)
+{
+    mh_decoding *d = decoding;
+    MH_TRY(mh_need(context, d, "decoding"));
+    MH_TRY(mh_decoding_check_whole(context, d));
+    for (size_t i = 0; i < d->cache_count; i += 2)
+        MH_TRY(mh_kv_cache_check_truncate(context, d->caches[i], b, length));
+    for (size_t i = 0; i < d->cache_count; i += 2)
+        MH_TRY(mh_kv_cache_truncate(context, d->caches[i], b, length));
+    return MH_OK;
+}
+
 mh_status mh_decoding_select(mh_context *context, mh_decoding *decoding, const size_t *parents,
                              size_t count)
 {

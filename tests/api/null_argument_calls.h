@@ -165,6 +165,8 @@
              mh_decoding_create_empty(c, p[0], p[1], p[2]), mh_decoding_free(made_decoding))       \
     FUNCTION(mh_decoding_extend, "decoding", ARGS(o.causal_decoding),                              \
              mh_decoding_extend(c, p[0], 0), )                                                     \
+    FUNCTION(mh_decoding_truncate, "decoding", ARGS(o.causal_decoding),                            \
+             mh_decoding_truncate(c, p[0], 0, 0), )                                                \
     FUNCTION(mh_decoding_step_packed, "decoding starts taps tgt output",                           \
              ARGS(o.causal_decoding, starts, &tap, rows(0), rows(1)),                              \
              mh_decoding_step_packed(c, p[0], p[1], p[2], 1, p[3], p[4]), )                        \
@@ -330,6 +332,8 @@
              ARGS(causal, &generate_options, &text, &made_generations),                            \
              mh_generate_texts(c, p[0], p[1], p[2], 1, p[3]),                                      \
              mh_generations_free(made_generations))                                                \
+    FUNCTION(mh_prompt_cache_create, "model cache", ARGS(causal, &made_prompt_cache),              \
+             mh_prompt_cache_create(c, p[0], p[1]), mh_prompt_cache_free(made_prompt_cache))       \
     FUNCTION(mh_model_chat, "model name? messages text",                                           \
              ARGS(causal, constant("chatml"), &chat_message, &buffer),                             \
              mh_model_chat(c, p[0], p[1], p[2], 1, p[3]), )                                        \

@@ -100,6 +100,7 @@ static bool no_heads_off[256];
 
 static causal_directory causal_files;
 static mh_model *causal;
+static mh_prompt_cache *made_prompt_cache;
 static mh_generate_options generate_options;
 static mh_generations *made_generations;
 static mh_chat_message chat_message = {MH_CHAT_USER, {"un", 2}};
@@ -178,6 +179,7 @@ static void forget_results(void)
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
     made_packed_weights = NULL;
     made_model = NULL, made_texts = NULL, made_model_trace = NULL, made_generations = NULL;
+    made_prompt_cache = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -656,6 +658,9 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_model_chat_template",
                                      "mh_generations_at",
                                      "mh_generations_free",
+                                     "mh_prompt_cache_free",
+                                     "mh_prompt_cache_length",
+                                     "mh_prompt_cache_reused",
                                      "mh_duration_parse",
                                      "mh_translator_free",
                                      "mh_translator_model",
@@ -690,6 +695,7 @@ static void freeing_null(void **state)
     mh_model_texts_free(context, NULL);
     mh_model_trace_free(NULL);
     mh_generations_free(NULL);
+    mh_prompt_cache_free(NULL);
     assert_int_equal(mh_packed_matrix_bytes(NULL), 0);
     mh_tokens_free(context, NULL);
     mh_translator_free(NULL);

@@ -325,10 +325,9 @@ mh_status mh_kv_cache_reorder(mh_context *context, mh_kv_cache *cache, const siz
     return mh_kv_cache_select(context, cache, parents, cache ? cache->options.sequences : 0);
 }
 
-mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)
+mh_status mh_kv_cache_check_truncate(mh_context *context, const mh_kv_cache *cache, size_t b,
+                                     size_t length)
 {
-    if (mh_need(context, cache, "cache"))
-        return MH_ERROR_ARGUMENT;
     if (b >= cache->options.sequences || length > (size_t)cache->lengths[b])
         return mh_fail(
             context, MH_ERROR_ARGUMENT,
@@ -341,6 +340,13 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
     if (length > 0 && seen < mh_kv_cache_first(cache, b))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "truncate: key %zu of sequence %zu has already been released", seen, b);
+    return MH_OK;
+}
+
+mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b, size_t length)
+{
+    MH_TRY(mh_need(context, cache, "cache"));
+    MH_TRY(mh_kv_cache_check_truncate(context, cache, b, length));
     const size_t kept = (length + MH_KV_BLOCK - 1) / MH_KV_BLOCK;
     mh_kv_cut(cache, &cache->sequences[b], kept);
     cache->lengths[b] = (int64_t)length;

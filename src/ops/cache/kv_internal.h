@@ -96,6 +96,10 @@ typedef struct mh_kv_shape {
 
 mh_kv_shape mh_kv_cache_shape(const mh_kv_cache *cache);
 
+// Whether mh_kv_cache_truncate with these arguments would succeed; its error otherwise.
+mh_status mh_kv_cache_check_truncate(mh_context *context, const mh_kv_cache *cache, size_t b,
+                                     size_t length);
+
 // Room for `sequences` sequences, so that mh_kv_cache_extend up to that number cannot fail. Error:
 // MH_ERROR_MEMORY; the cache is then unchanged.
 mh_status mh_kv_cache_reserve(mh_context *context, mh_kv_cache *cache, size_t sequences);
