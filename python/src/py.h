@@ -71,7 +71,11 @@ void py_tensor_release(py_tensor *tensor); // all zeros is allowed
 // A new array of the kind, and a tensor of it. f32, bf16, f16, bool or an integer.
 PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *shape, mh_tensor *to);
 
-// torch.empty_like of a tensor of PyTorch, with the same order of strides.
+// Dimensions of 1 in front: what belongs to an array of this rank, as if that had rank 4.
+mh_tensor py_four_dimensions(mh_tensor t, int rank);
+
+// torch.empty_like of a tensor of PyTorch, with the same order of strides; its view has rank 4, as
+// that of `like`.
 PyObject *py_output_like(const py_tensor *like, mh_tensor *to);
 
 #endif

@@ -7,19 +7,6 @@
 
 // ---- shapes -------------------------------------------------------------------------------------
 
-// Dimensions of 1 in front, up to rank 4.
-mh_tensor py_four_dimensions(mh_tensor t, int rank)
-{
-    mh_tensor four = t;
-    four.rank = 4 - rank + t.rank;
-    for (int i = 0; i < four.rank; i++) {
-        const bool added = i < 4 - rank;
-        four.shape[i] = added ? 1 : t.shape[i - (4 - rank)];
-        four.stride[i] = added ? 0 : t.stride[i - (4 - rank)];
-    }
-    return four;
-}
-
 // Several batch dimensions as one.
 static PyObject *flatten_batch(PyObject *array, const mh_tensor *t, int kept)
 {
@@ -101,12 +88,8 @@ static PyObject *make_output(const py_inputs *in, mh_dtype dtype, int rank, cons
 static PyObject *make_out(const py_inputs *in, size_t width, mh_tensor *four)
 {
     const mh_tensor *q = &in->q.tensor;
-    if (in->q.origin == PY_TORCH && width == q->shape[3] && in->rank <= 4) {
-        PyObject *array = py_output_like(&in->q, four);
-        if (array)
-            *four = py_four_dimensions(*four, in->rank);
-        return array;
-    }
+    if (in->q.origin == PY_TORCH && width == q->shape[3] && in->rank <= 4)
+        return py_output_like(&in->q, four);
     const size_t tail[2] = {q->shape[2], width};
     return make_output(in, q->dtype, 2, tail, four);
 }

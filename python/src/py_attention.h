@@ -39,9 +39,6 @@ void py_release_inputs(py_inputs *in);
 // unless they are NULL.
 bool py_take_input(PyObject *array, const char *name, py_tensor *to, int *given, size_t *shape);
 
-// Dimensions of 1 in front: what belongs to an array of this rank, as if that had rank 4.
-mh_tensor py_four_dimensions(mh_tensor t, int rank);
-
 PyObject *py_attention(PyObject *self, PyObject *const *arguments, Py_ssize_t count,
                        PyObject *keywords);
 PyObject *py_attention_backward(PyObject *self, PyObject *const *arguments, Py_ssize_t count,

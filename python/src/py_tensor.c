@@ -217,22 +217,26 @@ static bool torch_shape(PyObject *array, const char *name, mh_tensor *t)
     return ok;
 }
 
-static bool torch_data(PyObject *array, const char *name, mh_tensor *t)
+static bool torch_address(PyObject *array, mh_tensor *t)
 {
-    static PyObject *words[2];
-    PyObject *on_cpu = attribute(array, &words[0], "is_cpu");
-    const int cpu = on_cpu ? PyObject_IsTrue(on_cpu) : -1;
-    Py_XDECREF(on_cpu);
-    if (cpu == 0)
-        PyErr_Format(PyExc_ValueError, "%s: expected a tensor on the CPU", name);
-    if (cpu != 1)
-        return false;
-    PyObject *address = call_method(array, &words[1], "data_ptr");
+    static PyObject *word;
+    PyObject *address = call_method(array, &word, "data_ptr");
     if (!address)
         return false;
     t->data = PyLong_AsVoidPtr(address);
     Py_DECREF(address);
     return !PyErr_Occurred();
+}
+
+static bool torch_data(PyObject *array, const char *name, mh_tensor *t)
+{
+    static PyObject *word;
+    PyObject *on_cpu = attribute(array, &word, "is_cpu");
+    const int cpu = on_cpu ? PyObject_IsTrue(on_cpu) : -1;
+    Py_XDECREF(on_cpu);
+    if (cpu == 0)
+        PyErr_Format(PyExc_ValueError, "%s: expected a tensor on the CPU", name);
+    return cpu == 1 && torch_address(array, t);
 }
 
 // Whether the elements in memory are the negated ones: the imaginary part of a conjugate.
@@ -407,18 +411,36 @@ PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *sh
     return array;
 }
 
+// Dimensions of 1 in front, up to rank 4.
+mh_tensor py_four_dimensions(mh_tensor t, int rank)
+{
+    mh_tensor four = t;
+    four.rank = 4 - rank + t.rank;
+    for (int i = 0; i < four.rank; i++) {
+        const bool added = i < 4 - rank;
+        four.shape[i] = added ? 1 : t.shape[i - (4 - rank)];
+        four.stride[i] = added ? 0 : t.stride[i - (4 - rank)];
+    }
+    return four;
+}
+
 PyObject *py_output_like(const py_tensor *like, mh_tensor *to)
 {
     static PyObject *empty_like;
-    py_tensor view = {0};
     if (!package_attribute("torch", "empty_like", &empty_like))
         return NULL;
     PyObject *array = PyObject_CallFunctionObjArgs(empty_like, like->owner, NULL);
-    if (!array || !py_tensor_from(array, "output", &view)) {
-        Py_XDECREF(array);
-        return NULL;
+    py_tensor view = {0};
+    bool ok = false;
+    if (array && mh_tensor_is_contiguous(&like->tensor)) { // so is the new one
+        *to = like->tensor;
+        ok = torch_address(array, to);
+    } else if (array && py_tensor_from(array, "output", &view)) {
+        *to = py_four_dimensions(view.tensor, view.tensor.rank);
+        py_tensor_release(&view);
+        ok = true;
     }
-    *to = view.tensor;
-    py_tensor_release(&view);
+    if (!ok)
+        Py_CLEAR(array);
     return array;
 }

@@ -7,7 +7,7 @@ torch.export, dispatch modes and for subclasses of Tensor.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, Optional, Union, overload
+from typing import Callable, Literal, Optional, TypedDict, Union, Unpack, overload
 
 import torch
 from torch import Tensor
@@ -98,12 +98,11 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor,
     return q, k, v, mask
 
 
-def _options(query: Tensor, dropout_p: float, is_causal: bool, causal: Union[None, str, int],
-             window: Optional[tuple[Optional[int], Optional[int]]], scale: Optional[float],
-             softcap: Optional[float], alibi: Union[None, bool, Tensor],
-             arrays: dict[str, Any], precision: str) -> Options:
+def _options(dropout_p: float, is_causal: bool, scale: Optional[float],
+             further: Further) -> Options:
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p: found {dropout_p}, expected 0 to 1")
+    causal = further.get("causal")
     if is_causal and causal is not None:
         raise ValueError("is_causal and causal: found both, expected one of them")
     rule, offset = "top-left" if is_causal else "none", 0
@@ -111,62 +110,69 @@ def _options(query: Tensor, dropout_p: float, is_causal: bool, causal: Union[Non
         rule = causal
     elif causal is not None:
         rule, offset = "offset", causal
+    window = further.get("window")
     left, right = window if window is not None else (None, None)
+    alibi = further.get("alibi")
     slopes: Optional[Tensor] = None
     if alibi is not None and alibi is not False:
         slopes = torch.empty(0) if alibi is True else alibi
-    return Options(alibi=slopes, **arrays, dropout=float(dropout_p),
-                   seed=draw_seed() if 0 < dropout_p < 1 else None, causal=rule, offset=offset,
-                   window_left=-1 if left is None else left,
+    return Options(alibi=slopes, key_lengths=further.get("key_lengths"),
+                   prefix_lengths=further.get("prefix_lengths"),
+                   query_documents=further.get("query_documents"),
+                   key_documents=further.get("key_documents"),
+                   query_starts=further.get("query_starts"), key_starts=further.get("key_starts"),
+                   dropout=float(dropout_p), seed=draw_seed() if 0 < dropout_p < 1 else None,
+                   causal=rule, offset=offset, window_left=-1 if left is None else left,
                    window_right=-1 if right is None else right, scale=scale,
-                   softcap=softcap or 0.0, precision=precision)
+                   softcap=further.get("softcap") or 0.0,
+                   precision=further.get("precision", "auto"))
 
 
 Result = Union[Tensor, tuple[Tensor, ...]]
 
 
-@overload
-def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
-    dropout_p: float = 0.0, is_causal: bool = False, *, scale: Optional[float] = None,
-    enable_gqa: bool = False, bias: Optional[Tensor] = None,
-    causal: Union[None, str, int] = None,
-    window: Optional[tuple[Optional[int], Optional[int]]] = None,
-    softcap: Optional[float] = None, sinks: Optional[Tensor] = None,
-    alibi: Union[None, bool, Tensor] = None, key_lengths: Optional[Tensor] = None,
-    prefix_lengths: Optional[Tensor] = None, query_documents: Optional[Tensor] = None,
-    key_documents: Optional[Tensor] = None, query_starts: Optional[Tensor] = None,
-    key_starts: Optional[Tensor] = None, weights: Literal[False] = False,
-    lse: Literal[False] = False, precision: str = "auto") -> Tensor: ...
+class Further(TypedDict, total=False):
+    """Options that PyTorch's attention does not have."""
+
+    bias: Optional[Tensor]
+    causal: Union[None, str, int]
+    window: Optional[tuple[Optional[int], Optional[int]]]
+    softcap: Optional[float]
+    sinks: Optional[Tensor]
+    alibi: Union[None, bool, Tensor]
+    key_lengths: Optional[Tensor]
+    prefix_lengths: Optional[Tensor]
+    query_documents: Optional[Tensor]
+    key_documents: Optional[Tensor]
+    query_starts: Optional[Tensor]
+    key_starts: Optional[Tensor]
+    precision: str
+
+
+_FURTHER = frozenset(Further.__annotations__)
 
 
 @overload
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
     dropout_p: float = 0.0, is_causal: bool = False, *, scale: Optional[float] = None,
-    enable_gqa: bool = False, bias: Optional[Tensor] = None,
-    causal: Union[None, str, int] = None,
-    window: Optional[tuple[Optional[int], Optional[int]]] = None,
-    softcap: Optional[float] = None, sinks: Optional[Tensor] = None,
-    alibi: Union[None, bool, Tensor] = None, key_lengths: Optional[Tensor] = None,
-    prefix_lengths: Optional[Tensor] = None, query_documents: Optional[Tensor] = None,
-    key_documents: Optional[Tensor] = None, query_starts: Optional[Tensor] = None,
-    key_starts: Optional[Tensor] = None, weights: bool = False,
-    lse: bool = False, precision: str = "auto") -> Result: ...
+    enable_gqa: bool = False, weights: Literal[False] = False, lse: Literal[False] = False,
+    **further: Unpack[Further]) -> Tensor: ...
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
+    dropout_p: float = 0.0, is_causal: bool = False, *, scale: Optional[float] = None,
+    enable_gqa: bool = False, weights: bool = False, lse: bool = False,
+    **further: Unpack[Further]) -> Result: ...
 
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
     dropout_p: float = 0.0, is_causal: bool = False, *, scale: Optional[float] = None,
-    enable_gqa: bool = False, bias: Optional[Tensor] = None,
-    causal: Union[None, str, int] = None,
-    window: Optional[tuple[Optional[int], Optional[int]]] = None,
-    softcap: Optional[float] = None, sinks: Optional[Tensor] = None,
-    alibi: Union[None, bool, Tensor] = None, key_lengths: Optional[Tensor] = None,
-    prefix_lengths: Optional[Tensor] = None, query_documents: Optional[Tensor] = None,
-    key_documents: Optional[Tensor] = None, query_starts: Optional[Tensor] = None,
-    key_starts: Optional[Tensor] = None, weights: bool = False,
-    lse: bool = False, precision: str = "auto") -> Result:
+    enable_gqa: bool = False, weights: bool = False, lse: bool = False,
+    **further: Unpack[Further]) -> Result:
     """softmax(scale * query key^T + mask) value, as torch.nn.functional's, and more.
 
     The arguments up to ``enable_gqa`` are PyTorch's, with the same meaning: query (..., T, E), key
@@ -197,37 +203,57 @@ def scaled_dot_product_attention(
             [0.5000, 0.5000, 0.0000],
             [0.0000, 0.5000, 0.5000]])
     """
-    plain = (bias is None and causal is None and window is None and softcap is None
-             and sinks is None and alibi is None and key_lengths is None and prefix_lengths is None
-             and query_documents is None and key_documents is None and query_starts is None
-             and key_starts is None and not weights and not lse and dropout_p == 0.0
-             and precision == "auto")
-    if plain and not _is_compiling() and type(query) is type(key) is type(value) is Tensor \
+    if not (further or weights or lse or dropout_p) \
+            and type(query) is type(key) is type(value) is Tensor and not _is_compiling() \
             and _transform_level() is None and not _dispatch_modes() and not _is_tracing() \
-            and not _is_autocast() and not (_is_grad_enabled() and (
-                query.requires_grad or key.requires_grad or value.requires_grad
-                or (attn_mask is not None and attn_mask.requires_grad))):
+            and not _is_autocast():
+        gradients = _is_grad_enabled() and (
+            query.requires_grad or key.requires_grad or value.requires_grad
+            or (attn_mask is not None and attn_mask.requires_grad))
         try:
+            if gradients:
+                if query.dim() > 4:
+                    raise ValueError  # one batch dimension is made of several below
+                found: Tensor = Attention.apply(  # type: ignore[no-untyped-call]
+                    query, key, value, attn_mask, None, None, _plain(is_causal, scale), False,
+                    False)[0]
+                return found
             if is_causal:
                 return _attention(query, key, value, attn_mask, causal="top-left", scale=scale)
             if scale is not None:
                 return _attention(query, key, value, attn_mask, scale=scale)
             return _attention(query, key, value, attn_mask)
         except ValueError:  # perhaps shapes that PyTorch broadcasts
-            if query.shape[:-3] == key.shape[:-3] == value.shape[:-3]:
+            if query.shape[:-3] == key.shape[:-3] == value.shape[:-3] and query.dim() <= 4:
                 raise
-    options = _options(
-        query, dropout_p, is_causal, causal, window, scale, softcap, alibi,
-        {"key_lengths": key_lengths, "prefix_lengths": prefix_lengths,
-         "query_documents": query_documents, "key_documents": key_documents,
-         "query_starts": query_starts, "key_starts": key_starts}, precision)
+    return _general(query, key, value, attn_mask, dropout_p, is_causal, scale, weights, lse, further)
+
+
+_UNMASKED, _CAUSAL = Options(), Options(causal="top-left")
+
+
+def _plain(is_causal: bool, scale: Optional[float]) -> Options:
+    if scale is None:
+        return _CAUSAL if is_causal else _UNMASKED
+    return Options(causal="top-left" if is_causal else "none", scale=scale)
+
+
+def _general(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor],
+             dropout_p: float, is_causal: bool, scale: Optional[float], weights: bool, lse: bool,
+             further: Further) -> Result:
+    """Any options, shapes that are broadcast, autocast and traced calls."""
+    for name in further:
+        if name not in _FURTHER:
+            raise TypeError(f"scaled_dot_product_attention() has no argument '{name}'")
+    options = _options(dropout_p, is_causal, scale, further)
     query, key, value = _autocast(query, key, value)
     shape = query.shape
     q, k, v, mask = _broadcast(query, key, value, attn_mask)
+    sinks = further.get("sinks")
     if sinks is not None:
         sinks = sinks.float().contiguous()
     drop_all = dropout_p == 1
-    out, w, found_lse = attend(q, k, v, mask, bias, sinks,
+    out, w, found_lse = attend(q, k, v, mask, further.get("bias"), sinks,
                                options._replace(dropout=0.0) if drop_all else options,
                                weights=weights, lse=lse)
     if drop_all:

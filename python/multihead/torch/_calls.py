@@ -41,16 +41,19 @@ class Options(NamedTuple):
     dropped_weights: bool = False  # weights after dropout, as nn.MultiheadAttention returns them
 
 
+_ARRAYS = ("key_lengths", "prefix_lengths", "query_documents", "key_documents", "query_starts",
+           "key_starts")
+_NO_ARRAYS = (None,) * len(_ARRAYS)
+
+
 def extension_options(o: Options) -> dict[str, Any]:
     """The keyword arguments of the extension's functions."""
     found: dict[str, Any] = {}
     if o.alibi is not None:
         found["alibi"] = o.alibi if o.alibi.numel() else True
-    for name in ("key_lengths", "prefix_lengths", "query_documents", "key_documents",
-                 "query_starts", "key_starts"):
-        value = getattr(o, name)
-        if value is not None:
-            found[name] = value
+    arrays = o[1:1 + len(_ARRAYS)]
+    if arrays != _NO_ARRAYS:
+        found.update((name, x) for name, x in zip(_ARRAYS, arrays) if x is not None)
     if o.dropout:
         found["dropout"] = o.dropout
         found["seed"] = 0 if o.seed is None else int(o.seed.item())
