@@ -3,10 +3,25 @@
 //
 //              64 keys                      Ev
 //     6 rows [ scores ]  -> softmax step -> [ acc ]  += scores x values
+#include "base/compiler.h"
 #include "base/size_math.h"
 #include "ops/attention/attention_internal.h"
 #include "ops/row_io.h"
 #include <string.h>
+
+// Rows of keys or values of a tile that is read soon: of few queries the time is that of reading.
+static void prefetch_rows(const mh_tensor *t, const mh_sequence *sequence, size_t group,
+                          size_t begin, size_t count)
+{
+    enum { LINE = 64 };
+    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    const size_t bytes = t->shape[3] * mh_dtype_size(t->dtype);
+    const ptrdiff_t stride = t->stride[2] * (ptrdiff_t)mh_dtype_size(t->dtype);
+    const char *row = mh_element(t, 3, at);
+    for (size_t r = 0; r < count && t->stride[3] == 1; r++, row += stride)
+        for (size_t i = 0; i < bytes; i += LINE)
+            MH_PREFETCH_FAR(row + i);
+}
 
 static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequence,
                             mh_kv_reading reading, const mh_key_tile *tile, float *keys,
@@ -17,7 +32,12 @@ static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequ
         return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
                                 reading, keys, values);
     const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    prefetch_rows(&p->v, sequence, tile->group, tile->begin, tile->count);
     mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
+    const size_t next = tile->begin + tile->count;
+    if (next < sequence->keys)
+        prefetch_rows(&p->k, sequence, tile->group, next,
+                      mh_smaller(sequence->keys - next, MH_KEY_TILE));
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
                                        tile->count, p->Ev, scratch->staging, &stride);
