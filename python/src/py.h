@@ -61,6 +61,12 @@ typedef struct py_tensor {
     PyObject *owner; // or NULL
 } py_tensor;
 
+// How a package's tensors are described quickly (py_exchange.c); NULL if its type does not say.
+typedef struct dl_exchange_api dl_exchange_api;
+const dl_exchange_api *py_exchange_api(PyObject *type);
+// False, without an exception, if the tensor has to be described in another way.
+bool py_exchange_describe(const dl_exchange_api *api, PyObject *array, mh_tensor *to);
+
 // An array as a tensor: by the buffer protocol, by PyTorch's own description, or by DLPack. f64 is
 // converted to f32. False with an exception that names the argument.
 bool py_tensor_from(PyObject *array, const char *name, py_tensor *to);

@@ -151,7 +151,8 @@ static bool is_bfloat16(PyObject *array)
 
 // ---- PyTorch ------------------------------------------------------------------------------------
 
-static PyObject *torch_tensor_type; // once the package is imported by somebody
+static PyObject *torch_tensor_type;           // once the package is imported by somebody
+static const dl_exchange_api *torch_exchange; // of that type, or NULL
 
 static bool is_torch(PyObject *array)
 {
@@ -160,6 +161,7 @@ static bool is_torch(PyObject *array)
         PyObject *torch = PyDict_GetItemString(modules, "torch");
         torch_tensor_type = torch ? PyObject_GetAttrString(torch, "Tensor") : NULL;
         PyErr_Clear();
+        torch_exchange = torch_tensor_type ? py_exchange_api(torch_tensor_type) : NULL;
     }
     return torch_tensor_type && PyObject_IsInstance(array, torch_tensor_type) == 1;
 }
@@ -260,8 +262,10 @@ static bool from_torch(PyObject *array, const char *name, py_tensor *to)
         return ok;
     }
     to->origin = PY_TORCH;
-    if (!torch_dtype(array, name, &to->tensor.dtype) || !torch_shape(array, name, &to->tensor) ||
-        !torch_data(array, name, &to->tensor))
+    const bool exact = (PyObject *)Py_TYPE(array) == torch_tensor_type && torch_exchange;
+    if (!(exact && py_exchange_describe(torch_exchange, array, &to->tensor)) &&
+        (!torch_dtype(array, name, &to->tensor.dtype) || !torch_shape(array, name, &to->tensor) ||
+         !torch_data(array, name, &to->tensor)))
         return false;
     if (to->tensor.dtype == MH_F64) {
         PyErr_Format(PyExc_TypeError,

@@ -37,7 +37,11 @@ def is_traced() -> bool:
 
 
 def _needs_grad(*tensors: Optional[Tensor]) -> bool:
-    return _is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    if _is_grad_enabled():
+        for x in tensors:
+            if x is not None and x.requires_grad:
+                return True
+    return False
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -51,25 +55,31 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None,
            bias: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
            options: Options = Options(), *, weights: bool = False, lse: bool = False,
-           heads_last: bool = False) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
+           heads_last: bool = False, average_weights: bool = False,
+           ) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
     """(out, weights or None, lse or None), by whichever way the call has to go.
 
-    `heads_last`: out (B, H, T, Ev) is a view of contiguous (B, T, H, Ev).
+    `heads_last`: out (B, H, T, Ev) is a view of contiguous (B, T, H, Ev). `average_weights`: those
+    of (B, H, T, E) are (B, T, S), the mean over heads.
     """
+    w: Optional[Tensor]
     if is_traced() or type(query) not in _PLAIN or type(key) not in _PLAIN \
             or type(value) not in _PLAIN:
-        out, found_lse, found = _ops.attention(query, key, value, mask, bias, sinks, options,
-                                               weights)
+        out, found_lse, w = _ops.attention(query, key, value, mask, bias, sinks, options, weights)
         if heads_last:
             out = out.transpose(1, 2).contiguous().transpose(1, 2)
-        return out, found if weights else None, found_lse if lse else None
-    if _needs_grad(query, key, value, mask, bias, sinks):
+    elif _needs_grad(query, key, value, mask, bias, sinks):
         out, w, found_lse = Attention.apply(  # type: ignore[no-untyped-call]
             query, key, value, mask, bias, sinks, options, weights, heads_last)
-        return out, w, found_lse if lse else None
-    results = forward(query, key, value, mask, bias, sinks, options, lse=lse, weights=weights,
-                      heads_last=heads_last)
-    return results[0], results[1] if weights else None, results[-1] if lse else None
+    else:
+        results = forward(query, key, value, mask, bias, sinks, options, lse=lse, weights=weights,
+                          heads_last=heads_last, average_weights=average_weights)
+        return results[0], results[1] if weights else None, results[-1] if lse else None
+    if not weights or w is None:
+        w = None
+    elif average_weights:
+        w = w.mean(1)
+    return out, w, found_lse if lse else None
 
 
 def draw_seed() -> Tensor:

@@ -93,11 +93,16 @@ def output_like(query: Tensor, value: Tensor, heads_last: bool) -> Tensor:
 
 def forward(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor],
             bias: Optional[Tensor], sinks: Optional[Tensor], options: Options, *, lse: bool,
-            weights: bool, heads_last: bool = False) -> tuple[Tensor, ...]:
+            weights: bool, heads_last: bool = False,
+            average_weights: bool = False) -> tuple[Tensor, ...]:
     """(out, weights if wanted, lse if wanted), of tensors without a graph."""
     further = extension_options(options)
-    if weights and options.dropped_weights:
-        further["dropped_weights"] = True
+    if weights:
+        further["weights"] = True
+        if options.dropped_weights:
+            further["dropped_weights"] = True
+        if average_weights:
+            further["average_weights"] = True
     if options.query_starts is not None:  # rows outside of all sequences are not written
         out = output_like(query, value, heads_last).zero_()
         further["out"] = out
@@ -105,9 +110,11 @@ def forward(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor],
             further["lse"] = query.new_full(query.shape[:-1], -torch.inf, dtype=torch.float32)
     elif heads_last:
         further["out"] = output_like(query, value, True)
-    further.setdefault("lse", lse)
-    found = _multihead.attention(query, key, value, masks_of(mask, bias), sinks=sinks,
-                                 weights=weights, **further)
+    if lse:
+        further.setdefault("lse", True)
+    if sinks is not None:
+        further["sinks"] = sinks
+    found = _multihead.attention(query, key, value, masks_of(mask, bias), **further)
     return found if isinstance(found, tuple) else (found,)
 
 

@@ -19,6 +19,14 @@ from ._calls import COMPUTED, MAX_HEAD_DIM, Options
 M = TypeVar("M", bound=nn.Module)
 
 
+_CAUSAL = Options(causal="top-left", dropped_weights=True)
+_UNMASKED = Options(dropped_weights=True)
+
+
+def _is_dense(x: Tensor) -> bool:
+    return x.dtype in COMPUTED and x.is_cpu and not x.is_nested and x.numel() > 0
+
+
 class _Heads(NamedTuple):
     """Projected queries, keys and values, (B, H, T, E) and (B, H, S, E)."""
 
@@ -27,26 +35,22 @@ class _Heads(NamedTuple):
     v: Tensor
 
 
-def _allowed(mask: Optional[Tensor], batch: int, heads: int) -> Optional[Tensor]:
+def _allowed(mask: Tensor, batch: int, heads: int) -> Tensor:
     """attn_mask (T, S) or (B * H, T, S) as attention takes it: True where a query may attend."""
-    if mask is None:
-        return None
     if mask.dim() == 3 and mask.shape[0] != 1:
         mask = mask.unflatten(0, (batch, heads))
     return mask.logical_not() if mask.dtype == torch.bool else mask
 
 
-def _padding(mask: Optional[Tensor]) -> Optional[Tensor]:
+def _padding(mask: Tensor) -> Tensor:
     """key_padding_mask (B, S), or (S) of one sequence, the same way."""
-    if mask is None:
-        return None
     mask = mask.reshape(-1, 1, 1, mask.shape[-1])
     return mask.logical_not() if mask.dtype == torch.bool else mask
 
 
-def _widen(mask: Optional[Tensor], columns: int) -> Optional[Tensor]:
+def _widen(mask: Tensor, columns: int) -> Tensor:
     """Columns for keys that are added: nothing masks them."""
-    if mask is None or not columns:
+    if not columns:
         return mask
     return F.pad(mask, (0, columns), value=mask.dtype == torch.bool)
 
@@ -75,58 +79,69 @@ class MultiheadAttention(nn.MultiheadAttention):
                 query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights,
                 is_causal)
             return found
-        F._mha_shape_check(  # type: ignore[attr-defined]
-            query, key, value, key_padding_mask, attn_mask, self.num_heads)
         batched = query.dim() == 3
+        if attn_mask is not None or key_padding_mask is not None or not batched:
+            F._mha_shape_check(  # type: ignore[attr-defined]
+                query, key, value, key_padding_mask, attn_mask, self.num_heads)
         first = self.batch_first or not batched  # whether the batch comes before the length
         x, added = self._add_keys(self._project(query, key, value, first))
-        batch, heads, rows, _ = x.q.shape
-        mask = None if is_causal else _widen(_allowed(attn_mask, batch, heads), added)
-        out, weights, _ = attend(*x, mask, _widen(_padding(key_padding_mask), added), None,
-                                 self._options(is_causal), weights=need_weights)
+        mask, padding = None, None
+        if attn_mask is not None and not is_causal:
+            mask = _widen(_allowed(attn_mask, x.q.shape[0], self.num_heads), added)
+        if key_padding_mask is not None:
+            padding = _widen(_padding(key_padding_mask), added)
+        out, weights, _ = attend(*x, mask, padding, None, self._options(is_causal),
+                                 weights=need_weights, average_weights=average_attn_weights)
         out = out.permute(0, 2, 1, 3) if first else out.permute(2, 0, 1, 3)
-        out = F.linear(out.reshape(*out.shape[:2], self.embed_dim), self.out_proj.weight,
-                       self.out_proj.bias)
-        if weights is not None:
-            weights = (weights.mean(1) if average_attn_weights else weights).to(out.dtype)
+        projection = self.out_proj
+        out = F.linear(out.flatten(2), projection.weight, projection.bias)
+        if weights is not None and weights.dtype != out.dtype:
+            weights = weights.to(out.dtype)
         if batched:
             return out, weights
         return out.squeeze(0), None if weights is None else weights.squeeze(0)
 
-    def _is_computed(self, *inputs: Tensor) -> bool:
-        return (self.head_dim <= MAX_HEAD_DIM
-                and all(x.dtype in COMPUTED and x.is_cpu and not x.is_nested and x.numel() > 0
-                        for x in inputs) and self.out_proj.weight.is_cpu)
+    def _is_computed(self, query: Tensor, key: Tensor, value: Tensor) -> bool:
+        if not (_is_dense(query) and self.head_dim <= MAX_HEAD_DIM):
+            return False
+        return query is key is value or (_is_dense(key) and _is_dense(value))
 
     def _options(self, is_causal: bool) -> Options:
-        dropout = self.dropout if self.training else 0.0
-        return Options(dropout=dropout, seed=draw_seed() if dropout else None,
-                       causal="top-left" if is_causal else "none", dropped_weights=True)
+        if self.training and self.dropout:
+            return Options(dropout=self.dropout, seed=draw_seed(),
+                           causal="top-left" if is_causal else "none", dropped_weights=True)
+        return _CAUSAL if is_causal else _UNMASKED
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor, first: bool) -> _Heads:
         """The heads as views of the projections: nothing is copied. Without a batch it is 1."""
-        width, bias = self.embed_dim, self.in_proj_bias
+        width, bias, heads = self.embed_dim, self.in_proj_bias, (self.num_heads, self.head_dim)
+        same = self._qkv_same_embed_dim
         parts: tuple[Tensor, ...]
-        if self._qkv_same_embed_dim and query is key is value:
-            parts = F.linear(query, self.in_proj_weight, bias).split(width, -1)
-        elif self._qkv_same_embed_dim and key is value:
+        order: tuple[int, ...]
+        if same and query is key is value:
+            packed = F.linear(query, self.in_proj_weight, bias)
+            packed = packed if packed.dim() == 3 else packed.unsqueeze(0)
+            order = (2, 0, 3, 1, 4) if first else (2, 1, 3, 0, 4)
+            return _Heads(*packed.view(*packed.shape[:2], 3, *heads).permute(order).unbind(0))
+        if same and key is value:
             weight = self.in_proj_weight
             q = F.linear(query, weight[:width], None if bias is None else bias[:width])
             kv = F.linear(key, weight[width:], None if bias is None else bias[width:])
             parts = (q, *kv.split(width, -1))
         else:
-            weights = (self.in_proj_weight.split(width) if self._qkv_same_embed_dim else
+            weights = (self.in_proj_weight.split(width) if same else
                        (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight))
             biases = (None,) * 3 if bias is None else bias.split(width)
             parts = tuple(F.linear(x, w, b)
                           for x, w, b in zip((query, key, value), weights, biases))
+        parts = tuple(x if x.dim() == 3 else x.unsqueeze(0) for x in parts)
         order = (0, 2, 1, 3) if first else (1, 2, 0, 3)
-        q, k, v = ((x if x.dim() == 3 else x.unsqueeze(0))
-                   .unflatten(-1, (self.num_heads, self.head_dim)).permute(order) for x in parts)
-        return _Heads(q, k, v)
+        return _Heads(*(x.view(*x.shape[:2], *heads).permute(order) for x in parts))
 
     def _add_keys(self, x: _Heads) -> tuple[_Heads, int]:
         """The keys of add_bias_kv and add_zero_attn behind the others, and how many."""
+        if self.bias_k is None and not self.add_zero_attn:
+            return x, 0
         further: list[tuple[Tensor, Tensor]] = []
         shape = (x.k.shape[0], self.num_heads, 1, self.head_dim)
         if self.bias_k is not None and self.bias_v is not None:
@@ -135,8 +150,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         if self.add_zero_attn:
             zeros = x.k.new_zeros(shape)
             further.append((zeros, zeros))
-        if not further:
-            return x, 0
         keys, values = zip(*further)
         return _Heads(x.q, torch.cat((x.k, *keys), 2), torch.cat((x.v, *values), 2)), len(further)
 
