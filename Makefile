@@ -14,6 +14,7 @@
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make compare-models        ... ONNX Runtime, OpenVINO and sentence-transformers running MiniLM
 #   make compare-generation    ... transformers, CTranslate2 and llama.cpp generating text
+#   make compare-python        ... PyTorch and transformers through Python; OPTIONS=--quick
 #   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
@@ -94,6 +95,11 @@ compare-marian: build
 	@model=$$(python3 tools/fetch_models.py opus-mt-fr-en) && \
 	    sh bench/compare.sh marian --build $(BUILD) --model "$$model" $(OPTIONS)
 
+compare-python: build
+	@sh tools/build.sh $(BUILD) $(JOBS) turns
+	@sh tools/setup.sh python
+	@sh bench/compare.sh python --build $(BUILD) $(OPTIONS)
+
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
@@ -124,5 +130,5 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python mpi bench compare compare-training compare-translating \
-        compare-models compare-generation compare-marian prove-marian prove-minilm prove-tokenizers install uninstall \
+        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-tokenizers install uninstall \
         check-neon format setup-dev clean

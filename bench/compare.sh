@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training`, `translating`, `models`, `generation` or `marian`, the others go to
+# `training`, `translating`, `models`, `generation`, `marian` or `python`, the others go to
 # compare_training.py, ...; `marian` is compare_translating.py with a published model. The peers of
-# the last three have environments of their own, bench/venv-models and bench/venv-generation, as they
-# bring many packages.
+# the last four have environments of their own, bench/venv-models, bench/venv-generation and
+# bench/venv-python, as they bring many packages; the last one has this package, too.
 set -eu
 
 here=$(dirname "$0")
@@ -28,6 +28,12 @@ generation | marian)
     [ "$1" = generation ] || script=compare_translating.py
     venv=$here/venv-generation
     packages="transformers accelerate gguf ctranslate2 xllamacpp sentencepiece"
+    shift
+    ;;
+python)
+    script=compare_python.py
+    venv=$here/venv-python
+    packages="transformers scikit-build-core ninja"
     shift
     ;;
 esac
@@ -60,6 +66,13 @@ PYTHON
     # shellcheck disable=SC2086 # a list of words
     "$venv/bin/pip" install --quiet --disable-pip-version-check numpy $packages >&2
 }
+
+if [ "$script" = compare_python.py ]; then
+    root=$(cd "$here/.." && pwd)
+    PATH=$(cd "$venv/bin" && pwd):$PATH "$venv/bin/pip" install --quiet --no-deps --force-reinstall \
+        --disable-pip-version-check --no-build-isolation \
+        --config-settings "build-dir=$root/build-python/cmake" "$root" >&2
+fi
 
 # PyTorch allocates its results. Its makers advise an allocator that keeps memory instead of
 # giving it back to the system after each call; this makes glibc's one do so.

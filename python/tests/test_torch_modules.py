@@ -45,7 +45,8 @@ def results(module, inputs, dtype, **call):
     return [y.detach() for y in found], {name: g for name, g in named.items() if g is not None}
 
 
-def check(module, inputs, **call):
+def check(module, inputs, times=2.0, **call):
+    """`times` PyTorch's own error in f32: more for stacks, which amplify the rounding of a layer."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact, exact_gradients = results(module, inputs, torch.float64, **call)
@@ -54,9 +55,9 @@ def check(module, inputs, **call):
     ours, gradients = results(accelerated, inputs, torch.float32, **call)
     assert gradients.keys() == exact_gradients.keys()
     for i, (a, b, c) in enumerate(zip(ours, theirs, exact, strict=True)):
-        reference.assert_as_exact(a, b, c, f"output {i}")
+        reference.assert_as_exact(a, b, c, f"output {i}", times)
     for name, c in exact_gradients.items():
-        reference.assert_as_exact(gradients[name], their_gradients[name], c, name)
+        reference.assert_as_exact(gradients[name], their_gradients[name], c, name, times)
 
 
 PADDING = torch.arange(S).expand(B, S) >= torch.tensor([[S], [6], [3]])
@@ -114,7 +115,7 @@ def test_encoder(norm_first, batch_first, mode):
     module.train(mode == "train")
     x = tensor(0, *((B, S, D) if batch_first else (S, B, D)))
     if mode != "no_grad":
-        check(module, [x], src_key_padding_mask=PADDING)
+        check(module, [x], times=4.0, src_key_padding_mask=PADDING)
         return
     accelerated = mht.accelerate(copy.deepcopy(module))
     with torch.no_grad():
@@ -133,8 +134,8 @@ def test_transformer(batch_first):
         warnings.simplefilter("ignore")
         module = scaled(nn.Transformer(D, H, 2, 2, 40, dropout=0.0, batch_first=batch_first))
     swap = (lambda x: x) if batch_first else (lambda x: x.transpose(0, 1))
-    check(module, [swap(tensor(0, B, S, D)), swap(tensor(1, B, T, D))], tgt_mask=SQUARE,
-          src_key_padding_mask=PADDING, memory_key_padding_mask=PADDING, tgt_is_causal=True)
+    check(module, [swap(tensor(0, B, S, D)), swap(tensor(1, B, T, D))], times=4.0,
+          tgt_mask=SQUARE, src_key_padding_mask=PADDING, memory_key_padding_mask=PADDING, tgt_is_causal=True)
 
 
 def test_parameters_are_shared():
