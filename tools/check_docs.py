@@ -22,6 +22,7 @@ PRELUDE = """
 #include <multihead/model.h>
 #include <multihead/multihead.h>
 #include <multihead/pretrained.h>
+#include <multihead/sharded.h>
 #include <multihead/text.h>
 #include <multihead/train.h>
 #include <multihead/translator.h>
@@ -37,6 +38,11 @@ static mh_transformer_options options;
 static mh_decoding *decoding;
 static mh_tape *tape;
 static mh_adamw_options adamw;
+static mh_communicator communicator;
+static mh_sharding sharding;
+static mh_attention_gradients dqkv;
+static size_t length, ranks, own_rank;
+void fill(size_t row, size_t position);
 static const mh_parameters *parameters;
 static float *gradients, *values, *moment1, *moment2;
 static double norm, loss;

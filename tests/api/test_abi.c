@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <multihead/multihead.h>
+#include <multihead/sharded.h>
 #include <multihead/train.h>
 
 // ---- the table ----------------------------------------------------------------------------------
@@ -90,6 +91,28 @@ static mh_status explain(mh_context *c, void *plan)
     mh_tensor q = heads(0), k = heads(1), v = heads(2), out = heads(3);
     return mh_attention_explain(c, NULL, &q, &k, &v, &out, plan);
 }
+
+static mh_status shard(mh_context *c, const void *communicator, const void *sharding, void *plan)
+{
+    mh_tensor q = heads(0), k = heads(1), v = heads(2), out = heads(3);
+    mh_communicator own = mh_communicator_default();
+    mh_sharding all = mh_sharding_default();
+    all.queries = all.keys = N;
+    if (!communicator)
+        communicator = &own;
+    if (!sharding)
+        sharding = &all;
+    return plan ? mh_sharded_attention_explain(c, communicator, sharding, NULL, &q, &k, &v, &out,
+                                               false, plan)
+                : mh_sharded_attention_forward(c, communicator, sharding, NULL, &q, &k, &v, &out);
+}
+
+static mh_status communicator(mh_context *c, const void *given)
+{
+    return shard(c, given, NULL, NULL);
+}
+static mh_status sharding(mh_context *c, const void *given) { return shard(c, NULL, given, NULL); }
+static mh_status sharded_plan(mh_context *c, void *plan) { return shard(c, NULL, NULL, plan); }
 
 static mh_status cache(mh_context *c, const void *options)
 {
@@ -297,7 +320,10 @@ static mh_status view(mh_context *c, const void *options)
     INPUT(mh_translator_load_options, 8, load)                                                     \
     INPUT(mh_translate_options, 8, translate)                                                      \
     INPUT(mh_view_options, 8, view)                                                                \
+    INPUT(mh_communicator, 8, communicator)                                                        \
+    INPUT(mh_sharding, offsetof(mh_sharding, order), sharding)                                     \
     OUTPUT(mh_attention_plan, 8, explain)                                                          \
+    OUTPUT(mh_sharded_plan, 8, sharded_plan)                                                       \
     OUTPUT(mh_limits, 8, limits)                                                                   \
     OUTPUT(mh_bleu_score, 8, bleu)
 
@@ -318,6 +344,8 @@ static void fill(const char *type, void *options)
     } else if (strcmp(type, "mh_mha_config") == 0) {
         mh_mha_config *config = options;
         config->embed_dim = W, config->num_heads = API_HEADS;
+    } else if (strcmp(type, "mh_sharding") == 0) {
+        ((mh_sharding *)options)->queries = ((mh_sharding *)options)->keys = N;
     } else if (strcmp(type, "mh_block_config") == 0) {
         *(mh_block_config *)options = small_block();
     } else if (strcmp(type, "mh_stack_config") == 0) {

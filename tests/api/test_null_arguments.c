@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <multihead/pretrained.h>
+#include <multihead/sharded.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,9 @@ static mh_tensor view;
 static mh_attention_options attention;
 static mh_attention_gradients gradients;
 static mh_attention_plan plan;
+static mh_communicator communicator;
+static mh_sharding sharding;
+static mh_sharded_plan sharded_plan;
 static mh_kv_cache_options cache_options;
 static mh_decoding_options decoding_options;
 static mh_dropout_options dropout;
@@ -242,6 +246,10 @@ static void make_options(void)
     attention.lse = &lse;
     gradients = mh_attention_gradients_default();
     plan = mh_attention_plan_default();
+    communicator = mh_communicator_default();
+    sharding = mh_sharding_default();
+    sharding.queries = sharding.keys = N;
+    sharded_plan = mh_sharded_plan_default();
     bleu = mh_bleu_score_default();
     train_result = mh_train_result_default();
     gradients.dq = heads(5);
@@ -502,7 +510,8 @@ static bool names_argument(const char *found, const char *word)
 static const char *needed_instead(const char *function_name, const char *name)
 {
     const bool options = strcmp(name, "options") == 0;
-    if (options && strncmp(function_name, "mh_attention_backward", 21) == 0)
+    if (options && (strncmp(function_name, "mh_attention_backward", 21) == 0 ||
+                    strcmp(function_name, "mh_sharded_attention_backward") == 0))
         return "lse";
     if (options && (strcmp(function_name, "mh_mha_backward") == 0 ||
                     strcmp(function_name, "mh_transformer_backward") == 0))
@@ -561,6 +570,8 @@ static void contexts(void **state)
 static const char *const others[] = {"mh_context_create",
                                      "mh_fail",
                                      "mh_alibi_slope",
+                                     "mh_shard_length",
+                                     "mh_shard_position",
                                      "mh_status_name",
                                      "mh_version",
                                      "mh_version_number",

@@ -74,24 +74,25 @@ static mh_interval split_keys(mh_interval span, size_t kv_split)
     return (mh_interval){begin > span.begin ? begin : span.begin, end < span.end ? end : span.end};
 }
 
-// All KV splits of a span, in order. The first accumulates directly into scratch->total; later ones
-// use scratch->partial, which is then merged. Merging a split in which a row has no live key is a
-// no-op, so results do not depend on which rows share a block or which splits are skipped.
+// All KV splits of a span, in order. The first of all accumulates directly into scratch->total;
+// later ones use scratch->partial, which is then merged. Merging a split in which a row has no live
+// key is a no-op, so results do not depend on which rows share a block or which splits are skipped.
 static void attend_span(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                         mh_interval span, size_t rows, mh_attention_scratch *scratch)
 {
-    if (span.begin >= span.end)
+    if (span.begin >= span.end && !job->desc->resumed)
         reset_state(job, rows, &scratch->total);
-    const size_t first_block = span.begin / MH_KV_SPLIT;
-    for (size_t kv_split = first_block; kv_split * MH_KV_SPLIT < span.end; kv_split++) {
+    const size_t first_split = span.begin / MH_KV_SPLIT;
+    const size_t direct = job->desc->resumed ? SIZE_MAX : first_split;
+    for (size_t kv_split = first_split; kv_split * MH_KV_SPLIT < span.end; kv_split++) {
         mh_key_tile tiles[MH_SPLIT_TILES];
         size_t count = list_tiles(group, split_keys(span, kv_split), scratch, tiles);
         for (size_t begin = 0, group_rows; begin < rows; begin += group_rows) {
             const mh_softmax_state total = mh_state_rows(job, &scratch->total, begin);
-            const mh_softmax_state *state = kv_split == first_block ? &total : &scratch->partial;
+            const mh_softmax_state *state = kv_split == direct ? &total : &scratch->partial;
             group_rows = mh_smaller(rows - begin, job->group_rows);
             attend_group(job, sequence, tiles, count, begin, group_rows, state, scratch);
-            for (size_t r = 0; r < group_rows && kv_split > first_block; r++)
+            for (size_t r = 0; r < group_rows && kv_split != direct; r++)
                 merge_row(job, &total, r, state->max[r], state, r);
         }
     }
@@ -103,7 +104,8 @@ static void add_sinks(const mh_attention_job *job, size_t rows, mh_attention_scr
     reset_state(job, 1, &scratch->partial);
     scratch->partial.sum[0] = 1;
     for (size_t r = 0; r < rows; r++)
-        merge_row(job, &scratch->total, r, job->desc->options.sinks[scratch->rows[r].head],
+        merge_row(job, &scratch->total, r,
+                  job->desc->options.sinks[mh_whole_head(job->desc, scratch->rows[r].head)],
                   &scratch->partial, 0);
 }
 
@@ -183,6 +185,7 @@ static void attend_block(void *arg, size_t task, size_t worker)
     attend_span(job, &block.sequence, block.group, block.span, block.count, scratch);
     leave_gemm(job, scratch);
     finish_block(job, &block, scratch);
+    mh_attention_poll(job, worker);
 }
 
 // ---- few rows against many keys: split-KV ------------------------------------------------------
@@ -225,9 +228,68 @@ static void merge_parts(void *arg, size_t task, size_t worker)
     finish_block(job, &block, scratch);
 }
 
+// ---- keys that arrive in pieces ----------------------------------------------------------------
+
+// The rows of a task, continued with the keys of a piece.
+static void attend_piece(void *arg, size_t task, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    const size_t first = task * job->block_rows;
+    mh_attention_scratch scratch = job->scratch[worker];
+    mh_attention_block block;
+    scratch.total = mh_state_rows(job, &job->totals, first);
+    load_block(job, task, &scratch, &block);
+    const mh_interval span = {mh_larger(block.span.begin, job->piece.begin),
+                              mh_smaller(block.span.end, job->piece.end)};
+    if (block.count > 0 && span.begin < span.end) {
+        attend_span(job, &block.sequence, block.group, span, block.count, &scratch);
+        leave_gemm(job, &scratch);
+        for (size_t r = 0; r < block.count; r++)
+            job->totals_seen[first + r] |= scratch.seen[r];
+    }
+    mh_attention_poll(job, worker);
+}
+
+static void finish_pieces(void *arg, size_t task, size_t worker)
+{
+    const mh_attention_job *job = arg;
+    const size_t first = task * job->block_rows;
+    mh_attention_scratch scratch = job->scratch[worker];
+    mh_attention_block block;
+    scratch.total = mh_state_rows(job, &job->totals, first);
+    load_block(job, task, &scratch, &block);
+    memcpy(scratch.seen, job->totals_seen + first, block.count * sizeof(bool));
+    finish_block(job, &block, &scratch);
+}
+
+void mh_attention_begin(const mh_attention_job *job)
+{
+    const size_t rows = job->tasks * job->block_rows;
+    reset_state(job, rows, &job->totals);
+    memset(job->totals_seen, 0, rows * sizeof(bool));
+}
+
+void mh_attention_resume(mh_context *context, const mh_attention_job *job)
+{
+    mh_attention_run(context, job->workers, job->tasks, attend_piece, (void *)job);
+}
+
+void mh_attention_finish(mh_context *context, const mh_attention_job *job)
+{
+    mh_attention_run(context, job->workers, job->tasks, finish_pieces, (void *)job);
+}
+
 // ---- the calls -------------------------------------------------------------------------------
 
-static mh_status attention_forward(mh_context *context, const mh_attention_desc *desc)
+void mh_attention_forward_measure(const mh_context *context, const mh_attention_desc *desc,
+                                  mh_arena *arena)
+{
+    mh_attention_job job;
+    mh_attention_job_plan(context, desc, &job);
+    mh_attention_job_layout(&job, arena);
+}
+
+mh_status mh_attention_forward_desc(mh_context *context, const mh_attention_desc *desc)
 {
     mh_attention_job job;
     mh_arena arena = {0};
@@ -257,7 +319,7 @@ mh_status mh_attention_forward(mh_context *context, const mh_attention_options *
     if (!status)
         status = mh_attention_check_outputs(context, &desc);
     if (!status)
-        status = attention_forward(context, &desc);
+        status = mh_attention_forward_desc(context, &desc);
     mh_fpenv_leave(saved);
     return status;
 }
@@ -271,7 +333,7 @@ mh_status mh_attention_cached(mh_context *context, const mh_attention_options *o
     if (!status)
         status = mh_attention_check_outputs(context, &desc);
     if (!status)
-        status = attention_forward(context, &desc);
+        status = mh_attention_forward_desc(context, &desc);
     mh_fpenv_leave(saved);
     return status;
 }
@@ -281,10 +343,8 @@ mh_status mh_attention_workspace(mh_context *context, const mh_attention_options
                                  const mh_tensor *out, size_t *bytes)
 {
     mh_attention_desc desc;
-    MH_TRY(mh_attention_check(context, options, q, k, v, out, &desc));
-    mh_attention_job job;
     mh_arena arena = {0};
-    mh_attention_job_plan(context, &desc, &job);
-    mh_attention_job_layout(&job, &arena);
+    MH_TRY(mh_attention_check(context, options, q, k, v, out, &desc));
+    mh_attention_forward_measure(context, &desc, &arena);
     return mh_attention_workspace_bytes(context, &arena, bytes);
 }

@@ -64,9 +64,8 @@ static mh_status attention_backward_check(
     return status ? status : check_sums(context, desc, gradients);
 }
 
-static mh_status attention_backward_check_overlap(mh_context *context, const mh_attention_desc *p,
-                                                  const mh_tensor *dout,
-                                                  const mh_attention_gradients *g)
+mh_status mh_attention_grad_check_overlap(mh_context *context, const mh_attention_desc *p,
+                                          const mh_tensor *dout, const mh_attention_gradients *g)
 {
     const size_t masks = p->options.mask_count;
     mh_operand operands[12 + 2 * MH_MAX_MASKS] = {{.name = "dq", .tensor = g->dq},
@@ -92,8 +91,9 @@ static mh_status attention_backward_check_overlap(mh_context *context, const mh_
     return mh_check_overlap(context, outputs, count, operands);
 }
 
-static void plan(const mh_context *context, const mh_attention_desc *p, const mh_tensor *dout,
-                 const mh_attention_gradients *gradients, mh_attention_grad_job *job)
+void mh_attention_grad_plan(const mh_context *context, const mh_attention_desc *p,
+                            const mh_tensor *dout, const mh_attention_gradients *gradients,
+                            mh_attention_grad_job *job)
 {
     *job = (mh_attention_grad_job){.gradients = *gradients, .dout = *dout};
     mh_attention_job_plan(context, p, &job->forward);
@@ -104,6 +104,8 @@ static void plan(const mh_context *context, const mh_attention_desc *p, const mh
     job->rows = p->heads_per_group * p->T;
     bool waves = p->B * p->G < job->workers && p->S > MH_KV_SPLIT;
     job->shares = waves ? job->workers + 1 : job->workers;
+    if (p->resumed)
+        job->shares = gradients->dq ? p->B * p->G : 0;
 }
 
 static void attention_backward_layout_scratch(const mh_attention_grad_job *job, mh_arena *arena,
@@ -147,12 +149,16 @@ static void attention_backward_layout_scratch(const mh_attention_grad_job *job, 
         *to = s;
 }
 
-static void attention_backward_layout(mh_attention_grad_job *job, mh_arena *arena)
+void mh_attention_grad_layout(mh_attention_grad_job *job, mh_arena *arena)
 {
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         attention_backward_layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
     job->dq_shares = mh_arena_take(arena, job->shares * job->rows, job->key_width * sizeof(float));
+    const mh_attention_desc *p = job->forward.desc;
+    const size_t held = p->B * p->G * job->held_count * MH_KV_SPLIT;
+    job->dk = mh_arena_take(arena, held, job->key_width * sizeof(float));
+    job->dv = mh_arena_take(arena, held, job->forward.value_width * sizeof(float));
 }
 
 // ---- the calls ---------------------------------------------------------------------------------
@@ -171,6 +177,30 @@ static void attention_backward_backward(mh_context *context, const mh_attention_
         mh_attention_grad_sinks(context, job);
 }
 
+void mh_attention_backward_measure(const mh_context *context, const mh_attention_desc *desc,
+                                   const mh_tensor *dout, const mh_attention_gradients *gradients,
+                                   mh_arena *arena)
+{
+    mh_attention_grad_job job;
+    mh_attention_grad_plan(context, desc, dout, gradients, &job);
+    mh_attention_grad_layout(&job, arena);
+}
+
+mh_status mh_attention_backward_desc(mh_context *context, const mh_attention_desc *desc,
+                                     const mh_tensor *dout, const mh_tensor *delta,
+                                     const mh_attention_gradients *gradients)
+{
+    mh_attention_grad_job job;
+    mh_arena arena = {0};
+    mh_attention_grad_plan(context, desc, dout, gradients, &job);
+    job.delta = delta;
+    mh_attention_grad_layout(&job, &arena);
+    MH_TRY(mh_attention_take_workspace(context, &desc->options, &arena));
+    mh_attention_grad_layout(&job, &arena);
+    attention_backward_backward(context, &job);
+    return mh_check_cancelled(context);
+}
+
 mh_status mh_attention_backward(mh_context *context, const mh_attention_options *options,
                                 const mh_tensor *q, const mh_tensor *k, const mh_tensor *v,
                                 const mh_tensor *out, const mh_tensor *dout,
@@ -178,23 +208,13 @@ mh_status mh_attention_backward(mh_context *context, const mh_attention_options 
 {
     mh_attention_desc desc;
     mh_attention_gradients own;
-    mh_attention_grad_job job;
-    mh_arena arena = {0};
     mh_fpenv saved = mh_fpenv_enter();
     mh_status status =
         attention_backward_check(context, options, q, k, v, out, dout, gradients, &desc, &own);
     if (!status)
-        status = attention_backward_check_overlap(context, &desc, dout, &own);
-    if (!status) {
-        plan(context, &desc, dout, &own, &job);
-        attention_backward_layout(&job, &arena);
-        status = mh_attention_take_workspace(context, &desc.options, &arena);
-    }
-    if (!status) {
-        attention_backward_layout(&job, &arena);
-        attention_backward_backward(context, &job);
-        status = mh_check_cancelled(context);
-    }
+        status = mh_attention_grad_check_overlap(context, &desc, dout, &own);
+    if (!status)
+        status = mh_attention_backward_desc(context, &desc, dout, NULL, &own);
     mh_fpenv_leave(saved);
     return status;
 }
@@ -207,10 +227,8 @@ mh_status mh_attention_backward_workspace(mh_context *context, const mh_attentio
 {
     mh_attention_desc desc;
     mh_attention_gradients own;
-    mh_attention_grad_job job;
     mh_arena arena = {0};
     MH_TRY(attention_backward_check(context, options, q, k, v, out, dout, gradients, &desc, &own));
-    plan(context, &desc, dout, &own, &job);
-    attention_backward_layout(&job, &arena);
+    mh_attention_backward_measure(context, &desc, dout, &own, &arena);
     return mh_attention_workspace_bytes(context, &arena, bytes);
 }

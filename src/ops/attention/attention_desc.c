@@ -64,6 +64,7 @@ static mh_status refuse_shapes(mh_context *context, const mh_attention_desc *p)
 
 static mh_status check_tensors(mh_context *context, mh_attention_desc *p)
 {
+    p->whole_H = p->q.shape[1], p->head_stride = 1;
     p->B = p->q.shape[0], p->H = p->q.shape[1], p->T = p->q.shape[2], p->E = p->q.shape[3];
     p->G = p->k.shape[1], p->S = p->k.shape[2], p->Ev = p->v.shape[3];
     if (!shapes_fit(p))

@@ -14,7 +14,7 @@ static void prefetch_rows(const mh_tensor *t, const mh_sequence *sequence, size_
                           size_t begin, size_t count)
 {
     enum { LINE = 64 };
-    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    const size_t at[3] = {sequence->batch, group, mh_key_row(sequence, begin)};
     const size_t bytes = t->shape[3] * mh_dtype_size(t->dtype);
     const ptrdiff_t stride = t->stride[2] * (ptrdiff_t)mh_dtype_size(t->dtype);
     const char *row = mh_element(t, 3, at);
@@ -31,13 +31,13 @@ static mh_kv_tile read_tile(const mh_attention_job *job, const mh_sequence *sequ
     if (p->cache)
         return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, tile->group, tile->begin,
                                 reading, keys, values);
-    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    const size_t at[3] = {sequence->batch, tile->group, mh_key_row(sequence, tile->begin)};
     prefetch_rows(&p->v, sequence, tile->group, tile->begin, tile->count);
     mh_attention_load_keys(job, sequence, tile->group, tile->begin, tile->count, keys, scratch);
     const size_t next = tile->begin + tile->count;
-    if (next < sequence->keys)
-        prefetch_rows(&p->k, sequence, tile->group, next,
-                      mh_smaller(sequence->keys - next, MH_KEY_TILE));
+    const size_t end = p->resumed ? job->piece.end : sequence->keys;
+    if (next < end)
+        prefetch_rows(&p->k, sequence, tile->group, next, mh_smaller(end - next, MH_KEY_TILE));
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->v, 2, mh_element(&p->v, 3, at),
                                        tile->count, p->Ev, scratch->staging, &stride);

@@ -163,43 +163,68 @@ static bool block_sees(const mh_attention_grad_job *job, const mh_sequence *sequ
     return false;
 }
 
+// Packs the tiles of a KV split; returns their number.
+static size_t pack_split(const mh_attention_grad_job *job, const mh_sequence *sequence,
+                         size_t group, size_t kv_split, mh_attention_grad_scratch *scratch)
+{
+    const size_t begin = kv_split * MH_KV_SPLIT,
+                 end = mh_smaller(begin + MH_KV_SPLIT, sequence->keys);
+    size_t tiles = 0;
+    for (size_t key = begin; key < end; key += MH_KEY_TILE)
+        mh_attention_grad_pack_tile(job, sequence, group, key, &scratch->tiles[tiles++], scratch);
+    return tiles;
+}
+
+// The block of queries of a head from `first` on against the packed tiles of a KV split: its share
+// of scratch->dk and dv, and of dQ, which is added to dq (rows of the block, key_width).
+static void grad_block(const mh_attention_grad_job *job, const mh_sequence *sequence, size_t head,
+                       size_t first, size_t kv_split, size_t tiles,
+                       mh_attention_grad_scratch *scratch, float *dq)
+{
+    const size_t begin = kv_split * MH_KV_SPLIT, width = job->key_width;
+    if (!block_sees(job, sequence, first, begin, mh_smaller(begin + MH_KV_SPLIT, sequence->S)))
+        return;
+    mh_attention_grad_load_block(job, sequence, head, first, scratch);
+    const size_t rows = scratch->block.count;
+    memset(scratch->dq, 0, rows * width * sizeof(float));
+    for (size_t i = 0; i < tiles; i++)
+        if (mh_attention_grad_block_tile(job, sequence, &scratch->tiles[i], false, scratch))
+            add_tile(job, &scratch->tiles[i], i, scratch);
+    if (dq)
+        job->forward.kernels->elementwise.add_row(rows * width, scratch->dq, dq);
+}
+
+// The gradients of a KV split's keys and values; k and v hold the first one in row `row`.
+static void write_split(const mh_attention_grad_job *job, const mh_sequence *sequence, size_t group,
+                        size_t row, size_t count, const float *dk, const float *dv, float *staging)
+{
+    const mh_attention_desc *p = job->forward.desc;
+    const size_t at[3] = {sequence->batch, group, row};
+    if (job->gradients.dk)
+        mh_attention_grad_write_rows(job, job->gradients.dk, at, count, p->E, dk, job->key_width,
+                                     p->scale, staging);
+    if (job->gradients.dv)
+        mh_attention_grad_write_rows(job, job->gradients.dv, at, count, p->Ev, dv,
+                                     job->forward.value_width, 1, staging);
+}
+
 // All rows of the heads that share key/value head `group`, against one KV split. Adds the split's
 // share of dQ to dq (rows, key_width) and writes dk and dv.
 static void grad_split(const mh_attention_grad_job *job, const mh_sequence *sequence, size_t group,
                        size_t kv_split, mh_attention_grad_scratch *scratch, float *dq)
 {
-    const mh_attention_desc *p = job->forward.desc;
-    const size_t width = job->key_width, value_width = job->forward.value_width;
+    const size_t width = job->key_width, heads = job->forward.desc->heads_per_group;
     const size_t begin = kv_split * MH_KV_SPLIT,
                  stored = mh_smaller(sequence->S - begin, MH_KV_SPLIT);
-    size_t tiles = 0;
-    for (size_t key = begin; key < begin + stored && key < sequence->keys; key += MH_KEY_TILE)
-        mh_attention_grad_pack_tile(job, sequence, group, key, &scratch->tiles[tiles++], scratch);
+    const size_t tiles = pack_split(job, sequence, group, kv_split, scratch);
     memset(scratch->dk, 0, stored * width * sizeof(float));
-    memset(scratch->dv, 0, stored * value_width * sizeof(float));
-
-    const size_t heads = p->heads_per_group;
-    for (size_t head = 0; head < heads && tiles; head++) {
-        for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS) {
-            if (!block_sees(job, sequence, first, begin, begin + stored))
-                continue;
-            mh_attention_grad_load_block(job, sequence, group * heads + head, first, scratch);
-            const size_t rows = scratch->block.count;
-            memset(scratch->dq, 0, rows * width * sizeof(float));
-            for (size_t i = 0; i < tiles; i++)
-                if (mh_attention_grad_block_tile(job, sequence, &scratch->tiles[i], false, scratch))
-                    add_tile(job, &scratch->tiles[i], i, scratch);
-            job->forward.kernels->elementwise.add_row(rows * width, scratch->dq,
-                                                      dq + (head * sequence->T + first) * width);
-        }
-    }
-    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
-    if (job->gradients.dk)
-        mh_attention_grad_write_rows(job, job->gradients.dk, at, stored, p->E, scratch->dk, width,
-                                     p->scale, scratch->staging);
-    if (job->gradients.dv)
-        mh_attention_grad_write_rows(job, job->gradients.dv, at, stored, p->Ev, scratch->dv,
-                                     value_width, 1, scratch->staging);
+    memset(scratch->dv, 0, stored * job->forward.value_width * sizeof(float));
+    for (size_t head = 0; head < heads && tiles; head++)
+        for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS)
+            grad_block(job, sequence, group * heads + head, first, kv_split, tiles, scratch,
+                       dq + (head * sequence->T + first) * width);
+    write_split(job, sequence, group, mh_key_row(sequence, begin), stored, scratch->dk, scratch->dv,
+                scratch->staging);
 }
 
 static void write_dq(const mh_attention_grad_job *job, const mh_sequence *sequence, size_t group,
@@ -234,6 +259,7 @@ static void grad_head(void *arg, size_t index, size_t worker)
     for (size_t kv_split = 0; kv_split < splits_of(&sequence); kv_split++)
         grad_split(job, &sequence, index % G, kv_split, scratch, dq);
     mh_gemm_leave(job->forward.gemm);
+    mh_attention_poll(&job->forward, worker);
     write_dq(job, &sequence, index % G, dq, scratch->staging);
 }
 
@@ -260,6 +286,7 @@ static void grad_wave_split(void *arg, size_t index, size_t worker)
     grad_split(wave->job, wave->sequence, wave->group, wave->first + index,
                &wave->job->scratch[worker], share);
     mh_gemm_leave(wave->job->forward.gemm);
+    mh_attention_poll(&wave->job->forward, worker);
 }
 
 static void add_wave_rows(void *arg, size_t index, size_t worker)
@@ -288,6 +315,127 @@ static void grad_head_in_waves(mh_context *context, const mh_attention_grad_job 
                                   add_wave_rows, &wave);
     }
     write_dq(job, &sequence, group, wave_share(&wave, 0), job->scratch[0].staging);
+}
+
+// ---- keys or queries that arrive in pieces -----------------------------------------------------
+
+enum { RUN_ROWS = 512 }; // of a task, which packs each KV split for itself
+
+static size_t runs_of(const mh_attention_desc *p) { return (p->T + RUN_ROWS - 1) / RUN_ROWS; }
+
+// A run of queries of one head against the KV splits of a piece: dq.
+static void grad_run(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_grad_job *job = arg;
+    const mh_attention_desc *p = job->forward.desc;
+    const size_t head = index / runs_of(p) % p->H, b = index / runs_of(p) / p->H;
+    const size_t group = head / p->heads_per_group, begin = index % runs_of(p) * RUN_ROWS;
+    const mh_sequence sequence = mh_attention_sequence(p, b);
+    mh_attention_grad_scratch *scratch = &job->scratch[worker];
+    float *dq =
+        job->dq_shares +
+        ((b * p->G + group) * job->rows + head % p->heads_per_group * p->T) * job->key_width;
+    const mh_interval piece = job->forward.piece;
+    mh_gemm_enter(job->forward.gemm);
+    for (size_t kv_split = piece.begin / MH_KV_SPLIT; kv_split * MH_KV_SPLIT < piece.end;
+         kv_split++) {
+        const size_t tiles = pack_split(job, &sequence, group, kv_split, scratch);
+        for (size_t first = begin; first < mh_smaller(begin + RUN_ROWS, p->T) && tiles;
+             first += MH_GRAD_ROWS)
+            grad_block(job, &sequence, head, first, kv_split, tiles, scratch,
+                       dq + first * job->key_width);
+    }
+    mh_gemm_leave(job->forward.gemm);
+    mh_attention_poll(&job->forward, worker);
+}
+
+// Task `index` of those with one KV split held each: its sequence, split and key/value head.
+typedef struct held_split {
+    mh_sequence sequence;
+    size_t group, kv_split, row; // its first key in k and v
+    float *dk, *dv;
+} held_split;
+
+static held_split held_at(const mh_attention_grad_job *job, size_t index)
+{
+    const mh_attention_desc *p = job->forward.desc;
+    const size_t i = index % job->held_count, head = index / job->held_count;
+    held_split held = {mh_attention_sequence(p, head / p->G),
+                       head % p->G,
+                       job->held[i],
+                       i * MH_KV_SPLIT,
+                       job->dk + index * MH_KV_SPLIT * job->key_width,
+                       job->dv + index * MH_KV_SPLIT * job->forward.value_width};
+    held.sequence.first_key = held.kv_split * MH_KV_SPLIT - held.row;
+    return held;
+}
+
+// The queries of a piece against one KV split: dk and dv.
+static void grad_held(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_grad_job *job = arg;
+    const held_split held = held_at(job, index);
+    const mh_sequence *sequence = &held.sequence;
+    mh_attention_grad_scratch scratch = job->scratch[worker];
+    const size_t heads = job->forward.desc->heads_per_group;
+    scratch.dk = held.dk, scratch.dv = held.dv;
+    mh_gemm_enter(job->forward.gemm);
+    const size_t tiles = pack_split(job, sequence, held.group, held.kv_split, &scratch);
+    for (size_t head = 0; head < heads && tiles; head++)
+        for (size_t first = 0; first < sequence->T; first += MH_GRAD_ROWS)
+            grad_block(job, sequence, held.group * heads + head, first, held.kv_split, tiles,
+                       &scratch, NULL);
+    mh_gemm_leave(job->forward.gemm);
+    mh_attention_poll(&job->forward, worker);
+}
+
+static void write_held(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_grad_job *job = arg;
+    const held_split held = held_at(job, index);
+    const size_t begin = held.kv_split * MH_KV_SPLIT;
+    write_split(job, &held.sequence, held.group, held.row,
+                mh_smaller(held.sequence.S - begin, MH_KV_SPLIT), held.dk, held.dv,
+                job->scratch[worker].staging);
+}
+
+static void write_share(void *arg, size_t index, size_t worker)
+{
+    const mh_attention_grad_job *job = arg;
+    const mh_attention_desc *p = job->forward.desc;
+    const mh_sequence sequence = mh_attention_sequence(p, index / p->G);
+    write_dq(job, &sequence, index % p->G, job->dq_shares + index * job->rows * job->key_width,
+             job->scratch[worker].staging);
+}
+
+static size_t held_tasks(const mh_attention_grad_job *job)
+{
+    return job->forward.desc->B * job->forward.desc->G * job->held_count;
+}
+
+void mh_attention_grad_begin(const mh_attention_grad_job *job)
+{
+    const size_t keys = held_tasks(job) * MH_KV_SPLIT;
+    memset(job->dq_shares, 0, job->shares * job->rows * job->key_width * sizeof(float));
+    memset(job->dk, 0, keys * job->key_width * sizeof(float));
+    memset(job->dv, 0, keys * job->forward.value_width * sizeof(float));
+}
+
+void mh_attention_grad_resume_keys(mh_context *context, const mh_attention_grad_job *job)
+{
+    const mh_attention_desc *p = job->forward.desc;
+    mh_attention_run(context, job->workers, p->B * p->H * runs_of(p), grad_run, (void *)job);
+}
+
+void mh_attention_grad_resume_queries(mh_context *context, const mh_attention_grad_job *job)
+{
+    mh_attention_run(context, job->workers, held_tasks(job), grad_held, (void *)job);
+}
+
+void mh_attention_grad_finish(mh_context *context, const mh_attention_grad_job *job)
+{
+    mh_attention_run(context, job->workers, job->shares, write_share, (void *)job);
+    mh_attention_run(context, job->workers, held_tasks(job), write_held, (void *)job);
 }
 
 // ---- all heads ---------------------------------------------------------------------------------

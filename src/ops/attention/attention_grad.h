@@ -65,12 +65,18 @@ typedef struct mh_attention_grad_job {
     mh_attention_job forward; // desc, kernels, widths; its scratch is unused
     mh_attention_gradients gradients;
     mh_tensor dout;
-    size_t key_width; // E rounded up to whole vectors
-    bool short_path;  // see mh_attention_short_backward
+    const mh_tensor *delta; // (B, H, T), or NULL: computed from out and dout
+    size_t key_width;       // E rounded up to whole vectors
+    bool short_path;        // see mh_attention_short_backward
     size_t workers;
     mh_attention_grad_scratch *scratch; // (workers)
     float *dq_shares;                   // (shares, rows, key_width)
     size_t shares, rows;                // rows: of all heads that share a key/value head
+    // If keys or queries arrive in pieces: which KV splits k and v hold, one after the other, and
+    // the running sums of their dk and dv.
+    const size_t *held; // (held_count)
+    size_t held_count;
+    float *dk, *dv; // (B, G, held_count, KV split, key_width), .. value_width
 } mh_attention_grad_job;
 
 // sum_j w_j g_j of a row, which is its out . dout; 0 without live keys, for any dout.
@@ -91,6 +97,35 @@ void mh_attention_short_backward(void *job, size_t task, size_t worker);
 
 // dq, dk and dv by the general path.
 void mh_attention_grad_splits(mh_context *context, const mh_attention_grad_job *job);
+
+// Rejects gradients of a checked desc that overlap each other or an input.
+mh_status mh_attention_grad_check_overlap(mh_context *context, const mh_attention_desc *desc,
+                                          const mh_tensor *dout,
+                                          const mh_attention_gradients *gradients);
+
+// Plans a backward call and lays out its memory, as mh_attention_job_plan and _layout.
+void mh_attention_grad_plan(const mh_context *context, const mh_attention_desc *desc,
+                            const mh_tensor *dout, const mh_attention_gradients *gradients,
+                            mh_attention_grad_job *job);
+void mh_attention_grad_layout(mh_attention_grad_job *job, mh_arena *arena);
+
+// Backward of a checked desc, and the sizing pass over its memory. delta (B, H, T), or NULL if it
+// is to be computed from desc->out, which is not used otherwise.
+mh_status mh_attention_backward_desc(mh_context *context, const mh_attention_desc *desc,
+                                     const mh_tensor *dout, const mh_tensor *delta,
+                                     const mh_attention_gradients *gradients);
+void mh_attention_backward_measure(const mh_context *context, const mh_attention_desc *desc,
+                                   const mh_tensor *dout, const mh_attention_gradients *gradients,
+                                   mh_arena *arena);
+
+// Backward with pieces (desc->resumed), in two passes with a job each. dq: keys arrive in key
+// order, keys forward.piece. dk and dv: queries arrive in the order of the heads of a key/value
+// head, and of their positions, in pieces of whole blocks of 64. Between begin and finish, which
+// writes the gradients, resume takes a piece. The bits are those of one call.
+void mh_attention_grad_begin(const mh_attention_grad_job *job);
+void mh_attention_grad_resume_keys(mh_context *context, const mh_attention_grad_job *job);
+void mh_attention_grad_resume_queries(mh_context *context, const mh_attention_grad_job *job);
+void mh_attention_grad_finish(mh_context *context, const mh_attention_grad_job *job);
 
 // Loads rows first .. of a sequence and head into the worker's block.
 void mh_attention_grad_load_block(const mh_attention_grad_job *job, const mh_sequence *sequence,

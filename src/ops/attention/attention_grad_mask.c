@@ -126,7 +126,8 @@ static void sum_sink(void *arg, size_t head, size_t worker)
             mh_attention_grad_load_block(job, &sequence, head, row, scratch);
             float sum = 0;
             for (size_t r = 0; r < scratch->block.count; r++) {
-                float exponent = p->options.sinks[head] - scratch->block.lse[r], weight;
+                float exponent = p->options.sinks[mh_whole_head(p, head)] - scratch->block.lse[r],
+                      weight;
                 job->forward.kernels->elementwise.exp(1, &exponent, &weight);
                 sum += weight * scratch->block.delta[r];
             }

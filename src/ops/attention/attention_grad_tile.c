@@ -70,13 +70,17 @@ void mh_attention_grad_load_block(const mh_attention_grad_job *job, const mh_seq
     block->finite_douts = attention_grad_tile_load_rows(job, &job->dout, at, block->count, p->Ev,
                                                         width, scratch, scratch->douts);
     attention_grad_tile_pack_block(job, scratch);
-    ptrdiff_t stride;
-    const float *outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at),
-                                       block->count, p->Ev, scratch->staging, &stride);
+    ptrdiff_t stride = 0;
+    const float *outs = NULL;
+    if (!job->delta)
+        outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at), block->count, p->Ev,
+                              scratch->staging, &stride);
     for (size_t r = 0; r < block->count; r++) {
         const size_t row[3] = {at[0], at[1], at[2] + r};
-        block->delta[r] = mh_attention_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride,
-                                                  scratch->douts + r * width);
+        block->delta[r] =
+            job->delta ? *(const float *)mh_element(job->delta, 3, row)
+                       : mh_attention_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride,
+                                                 scratch->douts + r * width);
         block->lse[r] = mh_attention_grad_lse(p, row);
         block->rows[r] = (mh_query_row){.head = head, .query = first + r};
         mh_attention_interval(p, sequence, first + r, &block->rows[r].interval);
@@ -100,7 +104,7 @@ void mh_attention_grad_pack_tile(const mh_attention_grad_job *job, const mh_sequ
 {
     const mh_attention_desc *p = job->forward.desc;
     const mh_kernels *kernels = job->forward.kernels;
-    const size_t at[3] = {sequence->batch, group, sequence->key_begin + begin};
+    const size_t at[3] = {sequence->batch, group, mh_key_row(sequence, begin)};
     tile->begin = begin;
     tile->count = mh_smaller(sequence->keys - begin, MH_KEY_TILE);
     tile->finite = attention_grad_tile_load_rows(job, &p->k, at, tile->count, p->E, job->key_width,

@@ -45,7 +45,27 @@ typedef struct mh_attention_desc {
     bool elementwise;                  // live keys depend on more than the row's interval
     size_t weight_heads;               // heads and rows of the weights output
     size_t weight_rows;
+
+    // A part of a larger call (ops/sharded/): q and out hold some of its queries and heads, k and v
+    // its keys from first_key on. S and the options are those of the whole call.
+    bool resumed;                   // keys arrive in pieces, in order: mh_attention_resume
+    const size_t *positions;        // (T), of the queries; NULL: 0, 1, ..
+    size_t whole_T, whole_H;        // of the whole call
+    size_t first_key;               // position of row 0 of k and v
+    size_t first_head, head_stride; // head h here is head first_head + h * head_stride
+    void (*poll)(void *user);       // called by worker 0 between tasks, or NULL
+    void *poll_user;
 } mh_attention_desc;
+
+// Position and head of a query in the whole call, as options count them.
+static inline size_t mh_whole_position(const mh_attention_desc *desc, size_t query)
+{
+    return desc->positions ? desc->positions[query] : query;
+}
+static inline size_t mh_whole_head(const mh_attention_desc *desc, size_t head)
+{
+    return desc->first_head + head * desc->head_stride;
+}
 
 // One sequence of the batch.
 typedef struct mh_sequence {
@@ -53,6 +73,7 @@ typedef struct mh_sequence {
     size_t batch;          // b, or 0 if packed
     size_t query_begin, T; // its rows of q and out
     size_t key_begin, S;   // its rows of k and v
+    size_t first_key;      // its key in row key_begin: 0 unless k and v hold a part of them
     size_t keys;           // valid ones of these: S, or fewer by key_lengths
     int64_t offset;
     int64_t prefix;
@@ -76,6 +97,12 @@ mh_status mh_attention_check_cached(mh_context *context, const mh_attention_opti
 mh_status mh_attention_check_outputs(mh_context *context, const mh_attention_desc *desc);
 
 mh_sequence mh_attention_sequence(const mh_attention_desc *desc, size_t b);
+
+// The row of k and v in which a sequence's key is.
+static inline size_t mh_key_row(const mh_sequence *sequence, size_t key)
+{
+    return sequence->key_begin + key - sequence->first_key;
+}
 
 void mh_attention_interval(const mh_attention_desc *desc, const mh_sequence *sequence, size_t query,
                            mh_interval *interval);
@@ -179,6 +206,9 @@ typedef struct mh_attention_job {
     bool modified;    // softcap, bias or ALiBi: the scores of every tile pass through score_row
     mh_attention_scratch *scratch; // (workers)
     mh_row_stats *stats;           // (B, H, T), or NULL
+    mh_softmax_state totals;       // (tasks, block_rows), if keys arrive in pieces
+    bool *totals_seen;             // (tasks, block_rows)
+    mh_interval piece;             // the keys that desc->k and v hold
     mh_softmax_state parts;        // (tasks, kv_splits, block_rows), if split
     bool *parts_seen;              // (tasks, kv_splits, block_rows)
     size_t kv_splits;              // KV splits of the longest sequence
@@ -221,6 +251,25 @@ void mh_attention_run(mh_context *context, size_t workers, size_t count, mh_task
 mh_status mh_attention_workspace_bytes(mh_context *context, const mh_arena *arena, size_t *bytes);
 mh_status mh_attention_take_workspace(mh_context *context, const mh_attention_options *options,
                                       mh_arena *arena);
+
+// Lets a caller of desc->poll advance what it does beside the computation.
+static inline void mh_attention_poll(const mh_attention_job *job, size_t worker)
+{
+    if (worker == 0 && job->desc->poll)
+        job->desc->poll(job->desc->poll_user);
+}
+
+// Forward of a checked desc, and the sizing pass over its memory.
+mh_status mh_attention_forward_desc(mh_context *context, const mh_attention_desc *desc);
+void mh_attention_forward_measure(const mh_context *context, const mh_attention_desc *desc,
+                                  mh_arena *arena);
+
+// The same with keys that arrive in pieces of whole KV splits, in key order (desc->resumed): begin,
+// then resume with each piece, keys job->piece of the sequences, and finish, which writes out and
+// lse. The bits are those of one call with all keys, as KV splits are merged in the same order.
+void mh_attention_begin(const mh_attention_job *job);
+void mh_attention_resume(mh_context *context, const mh_attention_job *job);
+void mh_attention_finish(mh_context *context, const mh_attention_job *job);
 
 // Whether a desc can take the short-sequence path, and a task of it. The T queries of a head are
 // divided into as few tiles of at most MH_SHORT_ROWS as possible.

@@ -27,7 +27,7 @@ void mh_attention_load_keys(const mh_attention_job *job, const mh_sequence *sequ
                             size_t tile, size_t count, float *to, mh_attention_scratch *scratch)
 {
     const mh_attention_desc *p = job->desc;
-    const size_t at[3] = {sequence->batch, group, sequence->key_begin + tile};
+    const size_t at[3] = {sequence->batch, group, mh_key_row(sequence, tile)};
     ptrdiff_t stride;
     const float *rows = mh_rows_as_f32(job->kernels, &p->k, 2, mh_element(&p->k, 3, at), count,
                                        p->E, scratch->staging, &stride);
@@ -87,8 +87,9 @@ mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequen
     mh_score_map map = {
         .scale = p->scale, .cap = o->softcap, .bias = p->additive ? bias : NULL, .live = live};
     if (o->alibi) {
-        map.slope = o->alibi_slopes ? o->alibi_slopes[row->head] : mh_alibi_slope(row->head, p->H);
-        map.distance = (float)((int64_t)row->query + sequence->offset - (int64_t)tile);
+        const size_t head = mh_whole_head(p, row->head), query = mh_whole_position(p, row->query);
+        map.slope = o->alibi_slopes ? o->alibi_slopes[head] : mh_alibi_slope(head, p->whole_H);
+        map.distance = (float)((int64_t)query + sequence->offset - (int64_t)tile);
     }
     return map;
 }
@@ -96,9 +97,11 @@ mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequen
 uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *sequence,
                            const mh_query_row *row, size_t tile)
 {
-    const mh_attention_options *o = &job->desc->options;
+    const mh_attention_desc *p = job->desc;
+    const mh_attention_options *o = &p->options;
     const uint32_t key[2] = {(uint32_t)o->dropout_seed, (uint32_t)(o->dropout_seed >> 32)};
-    const uint32_t counter[4] = {(uint32_t)(tile / 8), (uint32_t)row->query, (uint32_t)row->head,
+    const uint32_t counter[4] = {(uint32_t)(tile / 8), (uint32_t)mh_whole_position(p, row->query),
+                                 (uint32_t)mh_whole_head(p, row->head),
                                  (uint32_t)(o->dropout_sequence + sequence->index)};
     return job->kernels->elementwise.dropout_mask((uint16_t)(o->dropout * 0x1p16f), key, counter);
 }

@@ -32,8 +32,8 @@ static int64_t document_id(const mh_tensor *ids, size_t batch, size_t position)
 static uint64_t document_bits(const mh_attention_desc *p, const mh_sequence *sequence, size_t query,
                               size_t tile, size_t count)
 {
-    int64_t wanted =
-        document_id(&p->query_documents, sequence->batch, sequence->query_begin + query);
+    int64_t wanted = document_id(&p->query_documents, sequence->batch,
+                                 sequence->query_begin + mh_whole_position(p, query));
     uint64_t bits = 0;
     for (size_t j = 0; j < count; j++) {
         int64_t id =
@@ -84,8 +84,9 @@ static uint64_t elementwise_bits(const mh_attention_desc *p, const mh_kernels *k
     bool first = true;
     for (size_t i = 0; i < p->options.mask_count; i++) {
         const mh_tensor *mask = &p->masks[i].tensor;
-        const void *flags =
-            mh_element(mask, 4, (size_t[]){sequence->index, row->head, row->query, tile});
+        const void *flags = mh_element(mask, 4,
+                                       (size_t[]){sequence->index, mh_whole_head(p, row->head),
+                                                  mh_whole_position(p, row->query), tile});
         switch (p->masks[i].kind) {
         case MH_MASK_KEEP:
             bits &= flag_bits(kernels, flags, mask->stride[3], count);

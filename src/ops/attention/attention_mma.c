@@ -178,7 +178,7 @@ static bool attention_mma_pack_rows(const mma_pass *p, mh_key_tile *tile)
     if (desc->cache || k->stride[3] != 1 || v->stride[3] != 1 || k->dtype != v->dtype ||
         (k->dtype != MH_F32 && k->dtype != MH_BF16) || v->stride[2] < 0)
         return false;
-    const size_t at[3] = {sequence->batch, tile->group, sequence->key_begin + tile->begin};
+    const size_t at[3] = {sequence->batch, tile->group, mh_key_row(sequence, tile->begin)};
     const mh_pack_source keys = {.data = mh_element(k, 3, at),
                                  .stride = k->stride[2],
                                  .type = mh_row_type_of(k->dtype),

@@ -65,7 +65,7 @@ void mh_attention_job_plan(const mh_context *context, const mh_attention_desc *d
     job->tasks = attention_plan_count_tasks(p, rows, job->block_rows);
     // Few queries, many keys: split-KV, one task per KV split, merged afterwards.
     job->kv_splits = (p->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
-    job->split_kv = threads > 1 && job->tasks < 4 * threads && job->kv_splits > 1 &&
+    job->split_kv = !p->resumed && threads > 1 && job->tasks < 4 * threads && job->kv_splits > 1 &&
                     rows <= 2 * job->group_rows;
     job->workers = job->tasks > 1 || job->split_kv ? threads : 1; // any thread may take a task
     job->keep_scale = (float)(1 / (1 - (double)p->options.dropout));
@@ -166,6 +166,10 @@ void mh_attention_job_layout(mh_attention_job *job, mh_arena *arena)
     job->scratch = mh_arena_take(arena, job->workers, sizeof *job->scratch);
     for (size_t i = 0; i < job->workers; i++)
         attention_plan_layout_scratch(job, arena, job->scratch ? &job->scratch[i] : NULL);
+    if (p->resumed) {
+        job->totals = layout_state(job, job->tasks * job->block_rows, arena);
+        job->totals_seen = mh_arena_take(arena, job->tasks * job->block_rows, sizeof(bool));
+    }
     if (job->split_kv) {
         const size_t parts = job->tasks * job->kv_splits * job->block_rows;
         job->parts = layout_state(job, parts, arena);

@@ -57,9 +57,9 @@ size_t mh_attention_short_floats(const mh_attention_job *job)
 static bool sees_all(const mh_attention_desc *p)
 {
     const mh_attention_options *o = &p->options;
-    if (p->cache || p->elementwise || o->causal != MH_CAUSAL_NONE || o->window_left >= 0 ||
-        o->window_right >= 0 || o->softcap > 0 || o->alibi || o->sinks || o->dropout > 0 ||
-        o->weights)
+    if (p->resumed || p->cache || p->elementwise || o->causal != MH_CAUSAL_NONE ||
+        o->window_left >= 0 || o->window_right >= 0 || o->softcap > 0 || o->alibi || o->sinks ||
+        o->dropout > 0 || o->weights)
         return false;
     for (size_t b = 0; b < p->B; b++)
         if (mh_attention_sequence(p, b).keys == 0)

@@ -123,13 +123,18 @@ static void weigh(const mh_attention_grad_job *job, const short_keys *x, const s
     const mh_kernels *kernels = job->forward.kernels;
     const size_t keys = x->sequence->keys, columns = mh_round_up(keys, kernels->lanes);
     mh_attention_grad_block *block = &scratch->block;
-    ptrdiff_t stride;
-    const float *outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at), rows, p->Ev,
-                                       scratch->staging, &stride);
+    ptrdiff_t stride = 0;
+    const float *outs = NULL;
+    if (!job->delta)
+        outs = mh_rows_as_f32(kernels, &p->out, 2, mh_element(&p->out, 3, at), rows, p->Ev,
+                              scratch->staging, &stride);
     for (size_t r = 0; r < rows; r++) {
-        block->delta[r] = mh_attention_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride,
-                                                  douts.data + (ptrdiff_t)r * douts.stride);
-        block->lse[r] = mh_attention_grad_lse(p, (size_t[]){at[0], at[1], at[2] + r});
+        const size_t row[3] = {at[0], at[1], at[2] + r};
+        block->delta[r] =
+            job->delta ? *(const float *)mh_element(job->delta, 3, row)
+                       : mh_attention_grad_delta(kernels, p->Ev, outs + (ptrdiff_t)r * stride,
+                                                 douts.data + (ptrdiff_t)r * douts.stride);
+        block->lse[r] = mh_attention_grad_lse(p, row);
         scratch->live[r] = ~UINT64_C(0) >> (MH_KEY_TILE - keys);
     }
     if (p->E <= MH_WIDE_HEAD)

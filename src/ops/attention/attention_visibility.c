@@ -45,10 +45,11 @@ mh_sequence mh_attention_sequence(const mh_attention_desc *p, size_t b)
         s.key_begin = (size_t)o->key_starts[b];
         s.S = (size_t)(o->key_starts[b + 1] - o->key_starts[b]);
     }
+    s.first_key = p->first_key;
     s.keys = o->key_lengths ? (size_t)o->key_lengths[b] : s.S;
     s.prefix = o->prefix_lengths ? o->prefix_lengths[b] : 0;
     if (o->causal == MH_CAUSAL_BOTTOM_RIGHT)
-        s.offset = (int64_t)s.keys - (int64_t)s.T;
+        s.offset = (int64_t)s.keys - (int64_t)(p->positions ? p->whole_T : s.T);
     else if (o->causal == MH_CAUSAL_OFFSET || o->causal == MH_CAUSAL_NONE)
         s.offset = o->offset;
     return s;
@@ -58,7 +59,7 @@ void mh_attention_interval(const mh_attention_desc *p, const mh_sequence *sequen
                            mh_interval *interval)
 {
     const mh_attention_options *o = &p->options;
-    int64_t position = (int64_t)query + sequence->offset;
+    int64_t position = (int64_t)mh_whole_position(p, query) + sequence->offset;
     int64_t begin = 0, end = (int64_t)sequence->keys;
     if (o->causal != MH_CAUSAL_NONE) {
         int64_t seen = position + 1 > sequence->prefix ? position + 1 : sequence->prefix;
