@@ -39,7 +39,7 @@ mh_label(golden check_kernels test_golden test_levels test_modules_torch test_on
                 test_torch)
 # equal bits for any number of threads, batch, padding, chunks
 mh_label(bits test_batch_invariance test_bits test_bits_decoding test_decoding_packed test_kv_packed
-              test_bits_grad test_bits_nn test_bits_training test_linear_bits)
+              test_bits_grad test_bits_nn test_bits_training test_linear_bits test_sharded)
 # gradients against central differences
 mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradcheck)
 # files and their readers
@@ -59,7 +59,7 @@ mh_label(viewer test_trace test_translation_trace test_view)
 # run with several threads; of tests with the same parallel loops the quicker one
 mh_label(threads test_attention test_base test_cancel test_bits_decoding test_bits_nn test_bits_training
                  test_cross_entropy test_matmul test_modules_torch test_nasty_grad test_norm
-                 test_optimiser test_pool test_torch test_torch_file test_train test_translate)
+                 test_optimiser test_pool test_sharded test_torch test_torch_file test_train test_translate)
 # readers and argument checks, short enough for valgrind
 mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_gguf test_linear test_npy
                   test_safetensors test_safetensors_refused test_score test_tensor test_text
