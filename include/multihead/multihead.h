@@ -24,8 +24,8 @@
 //     mh_mha_forward(context, mha, NULL, &query, &key, &value, &output, NULL);
 //     mh_context_free(context);
 //
-// block.h has the general Transformer block, of which BERT, GPT-2 and others are settings. sharded.h,
-// which is experimental and not included here, has attention over several processes.
+// block.h has the general Transformer block, of which BERT, GPT-2 and others are settings.
+// sharded.h, which is experimental and not included here, has attention over several processes.
 //
 // The second library, libmultihead-model, has io.h (tensors in files), text.h (tokenizers and
 // scores), pretrained.h (published models), generate.h (text generation), model.h (loading and

@@ -32,17 +32,16 @@
     FUNCTION(mh_sharded_attention_forward, "communicator sharding options? q k v out",             \
              ARGS(&communicator, &sharding, &attention, heads(0), heads(1), heads(2), heads(3)),   \
              mh_sharded_attention_forward(c, p[0], p[1], p[2], p[3], p[4], p[5], p[6]), )          \
-    FUNCTION(mh_sharded_attention_backward,                                                        \
-             "communicator sharding options q k v out dout gradients",                             \
-             ARGS(&communicator, &sharding, &attention, heads(0), heads(1), heads(2), heads(3),    \
-                  heads(4), &gradients),                                                           \
-             mh_sharded_attention_backward(c, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7],      \
-                                           p[8]), )                                                \
-    FUNCTION(mh_sharded_attention_explain, "communicator sharding options? q k v out plan",        \
-             ARGS(&communicator, &sharding, &attention, heads(0), heads(1), heads(2), heads(3),    \
-                  &sharded_plan),                                                                  \
-             mh_sharded_attention_explain(c, p[0], p[1], p[2], p[3], p[4], p[5], p[6], true,       \
-                                          p[7]), )                                                 \
+    FUNCTION(                                                                                      \
+        mh_sharded_attention_backward, "communicator sharding options q k v out dout gradients",   \
+        ARGS(&communicator, &sharding, &attention, heads(0), heads(1), heads(2), heads(3),         \
+             heads(4), &gradients),                                                                \
+        mh_sharded_attention_backward(c, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]), )  \
+    FUNCTION(                                                                                      \
+        mh_sharded_attention_explain, "communicator sharding options? q k v out plan",             \
+        ARGS(&communicator, &sharding, &attention, heads(0), heads(1), heads(2), heads(3),         \
+             &sharded_plan),                                                                       \
+        mh_sharded_attention_explain(c, p[0], p[1], p[2], p[3], p[4], p[5], p[6], true, p[7]), )   \
     FUNCTION(mh_tensor_file_open, "path file", ARGS(paths[0], &made_file),                         \
              mh_tensor_file_open(c, p[0], p[1]), mh_tensor_file_free(made_file))                   \
     FUNCTION(mh_tensor_file_parse, "name? bytes file", ARGS("name", npy_bytes, &made_file),        \
