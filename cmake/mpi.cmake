@@ -41,3 +41,16 @@ if(NOT MH_BUILD_MPI STREQUAL OFF AND NOT CMAKE_CROSSCOMPILING AND NOT MH_SANITIZ
     message(FATAL_ERROR "MH_BUILD_MPI: no MPI found (Debian: libopenmpi-dev or libmpich-dev)")
   endif()
 endif()
+
+# mh_add_mpi_test(NAME TARGET RANKS): runs a program that uses libmultihead-mpi on so many processes,
+# also as root and on fewer cores; or is skipped, visibly, if there is no MPI.
+find_program(MH_MPIRUN NAMES mpirun.openmpi mpirun mpiexec)
+function(mh_add_mpi_test name target ranks)
+  if(TARGET ${target} AND MH_MPIRUN)
+    add_test(NAME ${name} COMMAND ${MH_MPIRUN} -n ${ranks} $<TARGET_FILE:${target}>)
+  else()
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: no MPI (make mpi installs it)")
+  endif()
+  set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: no MPI" ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+endfunction()

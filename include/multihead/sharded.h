@@ -12,54 +12,18 @@
 // whole sequence: lengths, masks (B, H, T, S) and document ids count its positions. No rank ever
 // holds all keys (ring), or all heads (all-to-all).
 //
-// Messages go through a communicator, a struct of functions; libmultihead-mpi makes one from an MPI
-// communicator.
+// Messages go through a communicator (communicator.h); libmultihead-mpi makes one from MPI.
 //
 // Stability: experimental (base.h).
 #ifndef MULTIHEAD_SHARDED_H
 #define MULTIHEAD_SHARDED_H
 
 #include <multihead/attention.h>
+#include <multihead/communicator.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// ---- messages ---------------------------------------------------------------------------------
-
-// A transfer under way; what it contains is the communicator's business.
-typedef struct mh_transfer {
-    uint64_t word[2];
-} mh_transfer;
-
-// Point-to-point messages between ranks. All functions are called by the thread that called the
-// operation, and return MH_OK or an error, which ends the operation on this rank. Messages from one
-// rank to another arrive in the order in which they were sent.
-typedef struct mh_communicator {
-    size_t struct_size; // sizeof(mh_communicator)
-    void *user;
-    size_t rank, ranks;
-
-    // Starts to send `bytes` bytes, more than 0, which stay unmodified until the transfer is done.
-    mh_status (*send)(void *user, size_t to, const void *data, size_t bytes, mh_transfer *transfer);
-
-    // Starts to receive exactly `bytes` bytes.
-    mh_status (*receive)(void *user, size_t from, void *data, size_t bytes, mh_transfer *transfer);
-
-    // Whether a transfer is done, in *done; with `wait`, returns only then. Called often, without
-    // `wait`, while attention computes, so that transfers advance meanwhile; also again for a
-    // transfer that is done.
-    mh_status (*test)(void *user, mh_transfer *transfer, bool wait, bool *done);
-} mh_communicator;
-
-static inline mh_communicator mh_communicator_default(void) // one rank, no messages
-{
-    mh_communicator communicator;
-    memset(&communicator, 0, sizeof communicator);
-    communicator.struct_size = sizeof communicator;
-    communicator.ranks = 1;
-    return communicator;
-}
 
 // ---- which rank holds which positions ---------------------------------------------------------
 

@@ -5,237 +5,28 @@
 //
 // $MH_TEST_CASES option sets at the best level, each with one number of ranks, order and scheme in
 // turn, or with every number of ranks and both schemes if $MH_TEST_ALL_RANKS is set.
-#include "attention_case.h"
-#include "ops/row_io.h"
-#include "ref/ref_tensor.h"
-#include "thread_ranks.h"
+#include "sharded_case.h"
 
-enum { MOST_RANKS = 8, LONGEST = 5200 };
-
-// What a rank holds: rows of the whole tensors, in a layout of its own.
-typedef struct shard {
-    test_tensor q, k, v, out, lse, dout, dq, dk, dv;
-} shard;
-
-typedef struct sharded_case {
-    attention_case c;
-    mh_sharding sharding;
-    size_t ranks, threads;
-    const char *level;
-    shard shards[MOST_RANKS];
-    mh_sharded_plan plans[2][MOST_RANKS]; // forward and backward together: their sum
-    mh_status status[MOST_RANKS];
-    char message[MOST_RANKS][512];
-} sharded_case;
-
-// ---- rows ---------------------------------------------------------------------------------------
-
-// (B, H, T) as (B, H, T, 1).
-static mh_tensor as_rows(mh_tensor t)
-{
-    if (t.rank == 3)
-        t.rank = 4, t.shape[3] = 1, t.stride[3] = 1;
-    return t;
-}
-
-// Calls use(part's element, whole's element, bytes) for a rank's elements; false as soon as it is.
-static bool each_element(const sharded_case *s, size_t rank, mh_tensor part, mh_tensor whole,
-                         bool (*use)(void *part, void *whole, size_t bytes))
-{
-    part = as_rows(part), whole = as_rows(whole);
-    const size_t *shape = part.shape, bytes = mh_dtype_size(part.dtype);
-    for (size_t i = 0; i < shape[2]; i++) {
-        const size_t position = mh_shard_position(&s->sharding, whole.shape[2], s->ranks, rank, i);
-        for (size_t n = 0; n < shape[0] * shape[1] * shape[3]; n++) {
-            const size_t b = n / shape[3] / shape[1], h = n / shape[3] % shape[1];
-            if (!use((void *)mh_element(&part, 4, (size_t[]){b, h, i, n % shape[3]}),
-                     (void *)mh_element(&whole, 4, (size_t[]){b, h, position, n % shape[3]}),
-                     bytes))
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool take_element(void *part, void *whole, size_t bytes)
-{
-    memcpy(part, whole, bytes);
-    return true;
-}
-
-static bool is_equal(void *part, void *whole, size_t bytes)
-{
-    return memcmp(part, whole, bytes) == 0;
-}
-
-// A rank's part of `whole`, filled if it is an input; nothing if there is no such tensor.
-static test_tensor make_part(sharded_case *s, size_t rank, const test_tensor *whole, bool input)
-{
-    if (!whole->bytes)
-        return (test_tensor){0};
-    size_t shape[4];
-    memcpy(shape, whole->view.shape, sizeof shape);
-    shape[2] = mh_shard_length(&s->sharding, whole->view.shape[2], s->ranks, rank);
-    test_tensor part =
-        test_tensor_random(&s->c.rng, whole->view.dtype, whole->view.rank, shape, false);
-    if (input)
-        each_element(s, rank, part.view, whole->view, take_element);
-    return part;
-}
-
-static void make_shards(sharded_case *s)
-{
-    const attention_case *c = &s->c;
-    for (size_t r = 0; r < s->ranks; r++)
-        s->shards[r] = (shard){make_part(s, r, &c->q, true),    make_part(s, r, &c->k, true),
-                               make_part(s, r, &c->v, true),    make_part(s, r, &c->out, false),
-                               make_part(s, r, &c->lse, false), make_part(s, r, &c->dout, true),
-                               make_part(s, r, &c->dq, false),  make_part(s, r, &c->dk, false),
-                               make_part(s, r, &c->dv, false)};
-}
-
-static void free_shards(sharded_case *s)
-{
-    for (size_t r = 0; r < s->ranks; r++) {
-        test_tensor *tensors = &s->shards[r].q;
-        for (size_t i = 0; i < sizeof(shard) / sizeof(test_tensor); i++)
-            test_tensor_free(&tensors[i]);
-    }
-}
-
-// ---- one rank -----------------------------------------------------------------------------------
-
-static mh_status attend(sharded_case *s, mh_context *context, const mh_communicator *communicator)
-{
-    shard *own = &s->shards[communicator->rank];
-    mh_attention_options options = s->c.options;
-    options.lse = &own->lse.view;
-    mh_attention_gradients gradients = mh_attention_gradients_default();
-    gradients.dq = own->dq.bytes ? &own->dq.view : NULL;
-    gradients.dk = own->dk.bytes ? &own->dk.view : NULL;
-    gradients.dv = own->dv.bytes ? &own->dv.view : NULL;
-    mh_status status = MH_OK;
-    for (int backward = 0; backward < 2 && !status; backward++) {
-        mh_sharded_plan *plan = &s->plans[backward][communicator->rank];
-        *plan = mh_sharded_plan_default();
-        status = mh_sharded_attention_explain(context, communicator, &s->sharding, &options,
-                                              &own->q.view, &own->k.view, &own->v.view,
-                                              &own->out.view, backward, plan);
-    }
-    if (!status)
-        status =
-            mh_sharded_attention_forward(context, communicator, &s->sharding, &options,
-                                         &own->q.view, &own->k.view, &own->v.view, &own->out.view);
-    if (!status)
-        status = mh_sharded_attention_backward(context, communicator, &s->sharding, &options,
-                                               &own->q.view, &own->k.view, &own->v.view,
-                                               &own->out.view, &own->dout.view, &gradients);
-    return status;
-}
-
-static void run_rank(const mh_communicator *communicator, void *user)
-{
-    sharded_case *s = user;
-    const size_t r = communicator->rank;
-    mh_context *context = test_context(s->level, s->threads);
-    s->status[r] = attend(s, context, communicator);
-    snprintf(s->message[r], sizeof s->message[r], "%s", mh_error_message(context));
-    mh_context_free(context);
-}
-
-// ---- all ranks ----------------------------------------------------------------------------------
-
-static void describe(const sharded_case *s, char *text, size_t size)
-{
-    char options[1024];
-    snprintf(text, size, "seed %llu, %zu ranks of %zu threads, %s, %s, chunk %zu, %s: %s",
-             (unsigned long long)s->c.seed, s->ranks, s->threads,
-             s->sharding.scheme == MH_SHARD_RING ? "ring" : "heads",
-             s->sharding.order == MH_SHARD_ZIGZAG ? "zigzag" : "contiguous", s->sharding.chunk,
-             s->level, attention_case_describe(&s->c, options, sizeof options));
-}
-
-static void compare(const sharded_case *s, size_t r, const char *name, const test_tensor *part,
-                    const test_tensor *whole)
-{
-    char text[1400];
-    if (!whole->bytes)
-        return;
-    describe(s, text, sizeof text);
-    if (!each_element(s, r, part->view, whole->view, is_equal))
-        fail_msg("%s of rank %zu differs: %s", name, r, text);
-    if (!test_guards_intact(part))
-        fail_msg("%s of rank %zu: written outside of it: %s", name, r, text);
-}
-
-static bool same_dtype(const test_tensor *gradient, const test_tensor *of)
-{
-    return gradient->bytes && gradient->view.dtype == of->view.dtype;
-}
-
-// What was sent is what explain says, for all gradients in the dtypes that it assumes.
-static void compare_traffic(const sharded_case *s, size_t r, const rank_traffic *traffic)
-{
-    const mh_sharded_plan *f = &s->plans[0][r], *b = &s->plans[1][r];
-    char text[1400];
-    const attention_case *c = &s->c;
-    const bool exact = same_dtype(&c->dq, &c->q) && same_dtype(&c->dk, &c->k) &&
-                       same_dtype(&c->dv, &c->v) && same_dtype(&c->dout, &c->out);
-    if (!exact)
-        return;
-
-    describe(s, text, sizeof text);
-    if (f->messages_sent + b->messages_sent != traffic->messages_sent ||
-        f->bytes_sent + b->bytes_sent != traffic->bytes_sent ||
-        f->messages_received + b->messages_received != traffic->messages_received ||
-        f->bytes_received + b->bytes_received != traffic->bytes_received)
-        fail_msg("rank %zu sent %llu messages of %llu bytes, not %llu of %llu: %s", r,
-                 (unsigned long long)traffic->messages_sent,
-                 (unsigned long long)traffic->bytes_sent,
-                 (unsigned long long)(f->messages_sent + b->messages_sent),
-                 (unsigned long long)(f->bytes_sent + b->bytes_sent), text);
-}
+enum { MOST_RANKS = SHARDED_RANKS_MOST };
 
 static void check_ranks(sharded_case *s)
 {
     rank_traffic traffic[MOST_RANKS];
-    char text[1400];
-    make_shards(s);
-    thread_ranks_run(s->ranks, run_rank, s, traffic);
-    describe(s, text, sizeof text);
+    char why[2048];
     for (size_t r = 0; r < s->ranks; r++)
-        if (s->status[r])
-            fail_msg("rank %zu: %s: %s", r, s->message[r], text);
+        sharded_case_make_shard(s, r);
+    thread_ranks_run(s->ranks, sharded_case_run, s, traffic);
     for (size_t r = 0; r < s->ranks; r++) {
-        const shard *own = &s->shards[r];
-        compare(s, r, "out", &own->out, &s->c.out);
-        compare(s, r, "lse", &own->lse, &s->c.lse);
-        compare(s, r, "dq", &own->dq, &s->c.dq);
-        compare(s, r, "dk", &own->dk, &s->c.dk);
-        compare(s, r, "dv", &own->dv, &s->c.dv);
-        compare_traffic(s, r, &traffic[r]);
+        if (!sharded_case_is_right(s, r, &traffic[r], why, sizeof why))
+            fail_msg("%s", why);
+        sharded_case_free_shard(s, r);
     }
-    free_shards(s);
 }
 
-static void check_case(mh_context *context, const char *level, uint64_t seed, size_t turn,
-                       size_t work)
+static void check_case(mh_context *context, uint64_t seed, size_t turn, size_t work)
 {
     static sharded_case s;
-    memset(&s, 0, sizeof s);
-    attention_case *c = &s.c;
-    attention_case_create_long(c, seed, LONGEST, work);
-    test_ok(context, mh_attention_forward(context, &c->options, &c->q.view, &c->k.view, &c->v.view,
-                                          &c->out.view));
-    test_ok(context, mh_attention_backward(context, &c->options, &c->q.view, &c->k.view, &c->v.view,
-                                           &c->out.view, &c->dout.view, &c->gradients));
-    s.level = level;
-    s.sharding = mh_sharding_default();
-    s.sharding.queries = c->T, s.sharding.keys = c->S;
-    s.sharding.order = test_chance(&c->rng, 0.7) ? MH_SHARD_ZIGZAG : MH_SHARD_CONTIGUOUS;
-    if (s.sharding.order == MH_SHARD_ZIGZAG && test_chance(&c->rng, 0.3))
-        s.sharding.chunk = test_between(&c->rng, 1, 3) * MH_SHARD_UNIT;
-    s.threads = test_chance(&c->rng, 0.3) ? 2 : 1;
+    sharded_case_create(context, &s, seed, work);
     const bool all = getenv("MH_TEST_ALL_RANKS");
     for (size_t ranks = 1; ranks <= MOST_RANKS; ranks++)
         for (int scheme = 0; scheme < 2; scheme++)
@@ -243,7 +34,7 @@ static void check_case(mh_context *context, const char *level, uint64_t seed, si
                 s.ranks = ranks, s.sharding.scheme = (mh_shard_scheme)scheme;
                 check_ranks(&s);
             }
-    attention_case_free(c);
+    sharded_case_free(&s);
 }
 
 static void test_bits_of_one_process(void **state)
@@ -256,7 +47,7 @@ static void test_bits_of_one_process(void **state)
         const bool best = level + 1 == levels;
         mh_context *context = test_context(test_level(level), 2);
         for (size_t n = 0; n < test_cases(best ? 200 : 16); n++)
-            check_case(context, test_level(level), test_seed() + n, n, best ? 200000000 : 24000000);
+            check_case(context, test_seed() + n, n, best ? 200000000 : 24000000);
         mh_context_free(context);
     }
 }
