@@ -17,6 +17,7 @@
 #   make compare-python        ... PyTorch and transformers through Python; OPTIONS=--quick
 #   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
+#   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
 #   make install     PREFIX=/usr/local DESTDIR=
@@ -103,6 +104,9 @@ compare-python: build
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
+prove-sharded: tests
+	@sh tools/prove_sharded.sh $(BUILD)
+
 prove-minilm: build
 	@sh tests/peers/run_minilm.sh $(BUILD)
 
@@ -130,5 +134,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python mpi bench compare compare-training compare-translating \
-        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-tokenizers install uninstall \
+        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-sharded \
+        prove-tokenizers install uninstall \
         check-neon format setup-dev clean

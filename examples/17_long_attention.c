@@ -131,9 +131,9 @@ int main(int argc, char **argv)
     const mh_status status = attend(context, &communicator, length);
     if (status && communicator.rank == 0)
         fprintf(stderr,
-                "%zu processes of %d MB are not enough: %s\n"
-                "more of them: mpirun -n 4 example_17_long_attention\n",
-                communicator.ranks, MEMORY_MB, mh_error_message(context));
+                "%zu x %d MB are not enough for %zu positions (%s)\n"
+                "more processes: mpirun -n 4 build/examples/example_17_long_attention\n",
+                communicator.ranks, MEMORY_MB, length, mh_error_message(context));
     mh_context_free(context);
     mh_mpi_close(&communicator);
     return status != MH_OK;

@@ -117,11 +117,9 @@ static void say_why(const mh_sharded_call *call, const mh_sharded_plan *plan, ch
     else
         snprintf(
             why, size,
-            "ring: %s of %d positions per message pass the ranks in order, at most %d ahead of "
-            "the computation; %s chunks of %zu positions",
-            call->backward ? "keys and values, then queries and their gradients,"
-                           : "keys and values",
-            MH_SHARD_UNIT, MH_RING_SLOTS,
+            "ring: %s of %d positions per message, at most %d ahead of the computation; %s chunks "
+            "of %zu",
+            call->backward ? "k and v, then q and dout," : "k and v", MH_SHARD_UNIT, MH_RING_SLOTS,
             call->sharding.order == MH_SHARD_ZIGZAG ? "zigzag" : "contiguous", plan->chunk);
 }
 
