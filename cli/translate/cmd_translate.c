@@ -50,6 +50,7 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
     if (status)
         return t->target ? complain_target(t, status) : complain_status(t->context, status, NULL);
     progress_clear();
+    t->printing.tokenizer = mh_translator_tokenizer(t->translator);
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
         ++t->number;

@@ -66,6 +66,7 @@ typedef struct printing {
     bool json, scores;
     int alignment;
     size_t n_best;
+    const mh_tokenizer *tokenizer; // of the translations
 } printing;
 
 // All translations of text i, which is number `number` of all, from 1. Returns an exit code.

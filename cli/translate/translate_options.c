@@ -25,6 +25,7 @@ enum {
     KEY_WIDTH,
     KEY_NO_VERIFY,
     KEY_TARGET,
+    KEY_TOP_LOGPROBS,
 };
 
 static const struct argp_option option_table[] = {
@@ -48,6 +49,8 @@ static const struct argp_option option_table[] = {
      "do not search: score this translation of the one text. Prints the log-probability of each of "
      "its tokens and of all; with --json and for attention as of a translation that was found",
      0},
+    {"top-logprobs", KEY_TOP_LOGPROBS, "N", 0,
+     "with --target and --json: also the N likeliest tokens in place of each of its tokens", 0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
      "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; enc.2 is all heads "
      "of "
@@ -102,6 +105,9 @@ static void translate_check_options(struct argp_state *state, translate *t)
                    t->text_count);
     if (t->target && (t->beam_given || o->n_best > 1))
         argp_error(state, "--target: nothing is searched, --beam and --n-best do not apply");
+    if (o->top_logprobs && !(t->target && t->printing.json))
+        argp_error(state, "--top-logprobs is for --target with --json, %s is missing",
+                   t->target ? "--json" : "--target");
     if (!t->beam_given && o->beam < o->n_best)
         o->beam = o->n_best;
     if (o->n_best > o->beam)
@@ -165,6 +171,9 @@ static error_t parse_search(int key, char *argument, struct argp_state *state, t
         return 0;
     case KEY_TARGET:
         t->target = argument;
+        return 0;
+    case KEY_TOP_LOGPROBS:
+        o->top_logprobs = (size_t)parse_integer(state, "--top-logprobs", argument, 1, 1024);
         return 0;
     case KEY_NO_VERIFY:
         t->loading.verify = false;

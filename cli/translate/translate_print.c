@@ -153,6 +153,26 @@ static void put_token_scores(FILE *to, const mh_translation *r)
     putc(']', to);
 }
 
+static void put_top_tokens(FILE *to, const mh_tokenizer *tokenizer, const mh_translation *r)
+{
+    fputs(", \"top_log_probabilities\": [", to);
+    for (size_t i = 0; i <= r->count; i++) {
+        fputs(i ? ", [" : "[", to);
+        for (size_t j = i * r->top_count; j < (i + 1) * r->top_count; j++) {
+            mh_text name = {"", 0};
+            if (r->top_ids[j] < 0 || !isfinite(r->top_log_probs[j]))
+                break;
+            mh_tokenizer_name(tokenizer, r->top_ids[j], &name);
+            fprintf(to, "%s{\"id\": %d, \"token\": ", j > i * r->top_count ? ", " : "",
+                    (int)r->top_ids[j]);
+            put_json_string(to, name.bytes, name.size);
+            fprintf(to, ", \"log_probability\": %.6f}", r->top_log_probs[j]);
+        }
+        putc(']', to);
+    }
+    putc(']', to);
+}
+
 static int put_object(const printing *p, mh_context *context, const mh_translation *r)
 {
     fputs("{\"text\": ", p->to);
@@ -162,6 +182,8 @@ static int put_object(const printing *p, mh_context *context, const mh_translati
     int code = put_tokens(p, context, r);
     if (r->token_log_probabilities)
         put_token_scores(p->to, r);
+    if (r->top_ids)
+        put_top_tokens(p->to, p->tokenizer, r);
     if (code == EXIT_DONE && p->alignment)
         code = put_alignment(p, r);
     putc('}', p->to);

@@ -142,6 +142,8 @@ typedef struct mh_translate_options {
     const bool *disabled_heads; // NULL; as in mh_transformer_options
     mh_translate_progress progress; // NULL
     void *progress_user;            // NULL
+    size_t top_logprobs; // 0, up to 1024: the likeliest tokens to report for each token of a
+                         // translation that is given (mh_score_translations)
 } mh_translate_options;
 
 static inline mh_translate_options mh_translate_options_default(void)
@@ -173,6 +175,9 @@ typedef struct mh_translation {
                              // was chosen, averaged over heads, without </s>, rows sum to 1
     const double *token_log_probabilities; // NULL, or (T + 1), </s> the last: of a translation that
                                            // was given (mh_score_translations)
+    const int32_t *top_ids;      // NULL, or (T + 1, top_count), with token_log_probabilities: the
+    const double *top_log_probs; // likeliest tokens there, best first; id -1 where there are fewer
+    size_t top_count;
 } mh_translation;
 
 // Owned by the caller; any thread may read it.

@@ -14,7 +14,7 @@
 
 // ---- options ------------------------------------------------------------------------------------
 
-enum { MOST_BEAM = 1024, MOST_BATCH = 65536, MOST_PENALTY = 10 };
+enum { MOST_BEAM = 1024, MOST_BATCH = 65536, MOST_PENALTY = 10, MOST_TOP_LOGPROBS = 1024 };
 static const double MOST_FACTOR = 1e6;
 static const size_t MOST_CONSTANT = 1 << 20;
 
@@ -39,6 +39,9 @@ static mh_status translate_check_options(mh_context *context, const mh_translato
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "max_length: found %g * tokens + %zu, expected 0 to %g and 0 to %zu",
                        o->max_length_factor, o->max_length_constant, MOST_FACTOR, MOST_CONSTANT);
+    if (o->top_logprobs > MOST_TOP_LOGPROBS)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "top_logprobs: found %zu, expected 0 to %d",
+                       o->top_logprobs, MOST_TOP_LOGPROBS);
     if (o->alignment_layer < -1 || o->alignment_layer >= layers)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "alignment_layer: found %d, expected -1 or less than %d", o->alignment_layer,

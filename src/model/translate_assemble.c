@@ -100,8 +100,12 @@ static mh_status join_text(joiner *j, const mh_segment *segments, size_t count, 
     for (size_t rank = 0; rank < mh_smaller(most, n_best) && !status; rank++) {
         list[rank] = (mh_translation){.source = source};
         status = join_tokens(j, segments, count, rank, &list[rank]);
-        if (count == 1)
+        if (count == 1) {
             list[rank].token_log_probabilities = segments[0].steps;
+            list[rank].top_ids = segments[0].top_ids;
+            list[rank].top_log_probs = segments[0].top_steps;
+            list[rank].top_count = segments[0].top_count;
+        }
         if (!status && count && segments[0].attention)
             status = join_attention(j, segments, count, rank, &list[rank]);
     }

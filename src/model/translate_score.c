@@ -77,6 +77,9 @@ typedef struct score_pass {
     float *x, *y;             // (T, D)
     float *logits;            // (LOGIT_ROWS, V)
     double *steps;            // (T)
+    size_t top;               // likeliest tokens to find, at least 1
+    int32_t *top_ids;         // (T, top)
+    double *top_steps;        // (T, top)
 } score_pass;
 
 static void score_layout(const mh_translator *t, score_pass *p, mh_arena *arena)
@@ -111,15 +114,15 @@ static mh_status score_decode(scorer *s, const mh_segment *segment, const mh_mem
     return status;
 }
 
-// The log-probability of one token of a row of logits, as the search computes it.
-static mh_status score_token(mh_context *context, const mh_tensor *row, int32_t id, double *step)
+// The log-probability of token i, as the search computes it from a row of logits, and the likeliest
+// ones.
+static mh_status score_token(mh_context *context, const mh_tensor *row, int32_t id, size_t i,
+                             const score_pass *p)
 {
-    int32_t best;
-    double best_step;
     const mh_tensor wanted = mh_tensor_1d(&id, MH_I32, 1);
-    mh_tensor found = mh_tensor_2d(step, MH_F64, 1, 1);
-    mh_tensor ids = mh_tensor_2d(&best, MH_I32, 1, 1);
-    mh_tensor steps = mh_tensor_2d(&best_step, MH_F64, 1, 1);
+    mh_tensor found = mh_tensor_2d(&p->steps[i], MH_F64, 1, 1);
+    mh_tensor ids = mh_tensor_2d(p->top_ids + i * p->top, MH_I32, 1, p->top);
+    mh_tensor steps = mh_tensor_2d(p->top_steps + i * p->top, MH_F64, 1, p->top);
     mh_topk_options options = mh_topk_options_default();
     options.wanted = &wanted;
     options.wanted_log_probabilities = &found;
@@ -141,7 +144,7 @@ static mh_status score_rows(scorer *s, const mh_segment *segment, const score_pa
             const mh_tensor row = mh_tensor_slice(logits, 0, i, 1);
             const size_t token = first + i;
             MH_TRY(score_token(s->context, &row, token < h->count ? h->ids[token] : s->t->rules.end,
-                               &p->steps[token]));
+                               token, p));
         }
     }
     return MH_OK;
@@ -157,18 +160,23 @@ static mh_status score_with(scorer *s, mh_segment *segment, const mh_memory *mem
         h->log_probability += p->steps[i];
     h->score = mh_beam_score(h->log_probability, p->T, s->options->length_penalty);
     segment->steps = p->steps;
+    segment->top_count = s->options->top_logprobs;
+    segment->top_ids = s->options->top_logprobs ? p->top_ids : NULL;
+    segment->top_steps = s->options->top_logprobs ? p->top_steps : NULL;
     return MH_OK;
 }
 
 static mh_status score_segment(scorer *s, mh_segment *segment)
 {
     mh_memory memory;
-    score_pass p = {.T = segment->best->count + 1};
+    score_pass p = {.T = segment->best->count + 1, .top = mh_larger(s->options->top_logprobs, 1)};
     p.steps = mh_result_take(s->context, s->store, p.T, sizeof *p.steps);
+    p.top_ids = mh_result_take(s->context, s->store, p.T, p.top * sizeof *p.top_ids);
+    p.top_steps = mh_result_take(s->context, s->store, p.T, p.top * sizeof *p.top_steps);
     mh_arena arena = {0};
     score_layout(s->t, &p, &arena);
     const size_t size = arena.used;
-    if (!p.steps || arena.overflow)
+    if (!p.steps || !p.top_ids || !p.top_steps || arena.overflow)
         return mh_fail(s->context, MH_ERROR_MEMORY, "out of memory for %zu tokens", p.T);
     MH_TRY(mh_memory_create(s->context, s->t, &s->weights, s->options, &segment, 1, &memory));
     void *block = mh_alloc(s->context, size);

@@ -16,6 +16,9 @@ typedef struct mh_segment {
     const float **attention; // (found) of (best[i].count, count), or NULL
     size_t found;            // 0: not translated yet
     const double *steps;     // NULL, or (best[0].count + 1): log-probabilities, </s> the last
+    const int32_t *top_ids;  // NULL, or (best[0].count + 1, top_logprobs): the likeliest tokens
+    const double *top_steps; // and their log-probabilities
+    size_t top_count;
 } mh_segment;
 
 // The encoder's output, which the decoder attends to.

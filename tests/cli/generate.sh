@@ -99,6 +99,11 @@ multihead view --trace t.safetensors | head -n 2
 multihead generate -m tiny $scalar -n 8 --disable-head 0 --disable-head 1:3 "The cat" |
     cmp -s - tiny.txt || echo "heads that are off change the text"
 
+# A prompt of 100,000 tokens
+awk 'BEGIN { for (i = 0; i < 50000; i++) printf "ab"; print "" }' >long
+run multihead generate -m tiny $scalar --input long
+run multihead generate -m tiny $scalar --chat --template chatml --beam 2 --input long
+
 # What is refused
 run multihead generate "The"
 run multihead generate -m tiny -n 0 "The"

@@ -11,6 +11,11 @@ for model in marian bart t5; do
     multihead translate -m "$goldens/$model" --trace-out trace.safetensors --target "w9" "w41 w7" >/dev/null &&
         bars multihead view --trace trace.safetensors --layer 0 --head 1 --width 40
 done
+for model in marian bart t5; do # of each token of the target, the likeliest instead
+    bars multihead translate -m "$goldens/$model" $scalar --json --top-logprobs 2 --target "w9" "w41 w7"
+done
+run multihead translate -m "$goldens/marian" --top-logprobs 2 --json "w41" 2>&1 | sed "s|$goldens|GOLDENS|"
+run multihead translate -m "$goldens/marian" --top-logprobs 0 --target w9 --json "w41" 2>&1 | sed "s|$goldens|GOLDENS|"
 multihead translate -m "$goldens/marian" --json --target "w9" --alignment soft "w41" | check_json
 bars multihead translate -m "$goldens/marian" $scalar --disable-head dec.2.0 "w41"
 bars multihead translate -m "$goldens/../models/bert" $scalar "w41"
