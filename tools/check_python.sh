@@ -55,6 +55,22 @@ fi
 grep -q 'libjansson-dev libutf8proc-dev zlib1g-dev' "$site/log" || fail "CMake says: $(cat "$site/log")"
 rm -rf "$directory/missing"
 
+# ---- AddressSanitizer ---------------------------------------------------------------------
+
+# The objects are those of the sanitizers' stage. Tests of random calls, as they reach all of the module.
+cmake --preset asan -DMH_BUILD_PYTHON=ON -DPython_EXECUTABLE="$directory/venv/bin/python" >/dev/null
+cmake --build build-asan --target multihead_python -j "$(nproc)" >/dev/null
+rm -rf "$directory/asan"
+mkdir "$directory/asan"
+cp -r python/multihead "$directory/asan"
+cp build-asan/python/_multihead.abi3.so "$directory/asan/multihead"
+nm -D "$directory/asan/multihead/_multihead.abi3.so" | grep -q __asan_init || fail "built without AddressSanitizer"
+# PYTHONMALLOC: Python's own allocator would hide what is freed too early.
+LD_PRELOAD=$(clang -print-file-name="libclang_rt.asan-$(uname -m).so") PYTHONPATH=$directory/asan PYTHONMALLOC=malloc \
+    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4000 MH_TEST_CALLS=400 \
+    "$directory/venv/bin/python" -m pytest -q python/tests/test_untrusted.py
+echo "python: random calls are clean under AddressSanitizer"
+
 # ---- newer interpreters -------------------------------------------------------------------
 
 newest=

@@ -62,8 +62,19 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+// Types and the objects of other packages are kept in static variables.
+static bool is_main_interpreter(void)
+{
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+        return true;
+    PyErr_SetString(PyExc_ImportError, "multihead: found a subinterpreter, expected the main one");
+    return false;
+}
+
 static int execute(PyObject *module)
 {
+    if (!is_main_interpreter())
+        return -1;
     if (!py_view_ready(module) || !py_tape_ready(module) || !py_kv_cache_ready(module) ||
         !py_mha_ready(module) || !py_transformer_ready(module) || !py_model_ready(module) ||
         !py_tokenizer_ready(module) || !py_trace_ready(module))

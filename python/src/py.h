@@ -16,7 +16,8 @@
 
 // ---- contexts and errors (py_context.c) ---------------------------------------------------------
 
-// The calling thread's context, made when it is first needed. NULL with an exception set.
+// A context of the calling thread that no call is using, made when it is first needed. NULL with an
+// exception set.
 mh_context *py_context(void);
 
 // The number of threads of all contexts from now on, 0 for all CPUs.
@@ -31,6 +32,7 @@ PyObject *py_raise(mh_context *context, mh_status status);
 typedef struct py_call {
     PyThreadState *state;
     mh_context *context;
+    mh_context *outer; // of the call that this one is within, or NULL
 } py_call;
 
 py_call py_begin(mh_context *context);
@@ -73,6 +75,9 @@ bool py_tensor_from(PyObject *array, const char *name, py_tensor *to);
 // The same of an array that is written: read-only and converted ones are refused.
 bool py_tensor_from_writable(PyObject *array, const char *name, py_tensor *to);
 void py_tensor_release(py_tensor *tensor); // all zeros is allowed
+
+// A tuple of sizes.
+PyObject *py_shape(int rank, const size_t *shape);
 
 // A new array of the kind, and a tensor of it. f32, bf16, f16, bool or an integer.
 PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *shape, mh_tensor *to);

@@ -147,6 +147,15 @@ static bool set_field(const py_field *field, PyObject *value)
     return false;
 }
 
+bool py_no_arguments(const char *type, PyObject *arguments)
+{
+    if (PyTuple_Size(arguments) == 0)
+        return true;
+    PyErr_Format(PyExc_TypeError, "%s() takes 0 positional arguments, found %zd", type,
+                 PyTuple_Size(arguments));
+    return false;
+}
+
 bool py_fields(const char *type, PyObject *keywords, const py_field *fields)
 {
     PyObject *name, *value;

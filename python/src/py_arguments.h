@@ -60,6 +60,9 @@ typedef struct py_field {
 #field, PY_IS_DOUBLE, &(config)->field, NULL                                               \
     }
 
+// Whether there are no positional arguments. False with TypeError.
+bool py_no_arguments(const char *type, PyObject *arguments);
+
 // Sets the fields that `keywords` (a dictionary or NULL) names; the list ends with name NULL.
 bool py_fields(const char *type, PyObject *keywords, const py_field *fields);
 

@@ -10,14 +10,14 @@
 // Several batch dimensions as one.
 static PyObject *flatten_batch(PyObject *array, const mh_tensor *t, int kept)
 {
-    PyObject *shape = PyTuple_New(kept + 1);
-    PyObject *rest = PyLong_FromLong(-1);
-    if (!shape || !rest || PyTuple_SetItem(shape, 0, rest) != 0)
-        return NULL;
-    for (int i = 0; i < kept; i++)
-        PyTuple_SetItem(shape, i + 1, PyLong_FromSize_t(t->shape[t->rank - kept + i]));
-    PyObject *flat = PyObject_CallMethod(array, "reshape", "(O)", shape);
-    Py_DECREF(shape);
+    size_t batch = 1, shape[MH_MAX_RANK];
+    for (int i = 0; i < t->rank - kept; i++)
+        batch *= t->shape[i];
+    shape[0] = batch;
+    memcpy(shape + 1, t->shape + (t->rank - kept), (size_t)kept * sizeof *shape);
+    PyObject *tuple = py_shape(kept + 1, shape);
+    PyObject *flat = tuple ? PyObject_CallMethod(array, "reshape", "(O)", tuple) : NULL;
+    Py_XDECREF(tuple);
     return flat;
 }
 
@@ -96,13 +96,12 @@ static PyObject *make_out(const py_inputs *in, size_t width, mh_tensor *four)
 
 // An array that the caller gives to be written, as a tensor of rank `full` with dimensions of 1 in
 // front; its shape is checked by the library.
-static PyObject *given_output(PyObject *array, const char *name, int rank, int full, mh_tensor *to)
+static PyObject *given_output(PyObject *array, const char *name, int rank, int full,
+                              py_tensor *held, mh_tensor *to)
 {
-    py_tensor view;
-    if (!py_tensor_from_writable(array, name, &view))
+    if (!py_tensor_from_writable(array, name, held))
         return NULL;
-    *to = view.tensor;
-    py_tensor_release(&view);
+    *to = held->tensor;
     if (rank > 4 || to->rank != rank - 4 + full) {
         PyErr_Format(PyExc_ValueError, "%s: found %d dimensions, expected %d", name, to->rank,
                      rank - 4 + full);
@@ -130,10 +129,13 @@ enum { OPTIONS = 3, WEIGHTS = OPTIONS + 17, LSE, STAGE, AVERAGE, DROPPED, OUT, A
 typedef struct outputs {
     PyObject *out, *weights, *lse;
     mh_tensor out_view, weights_view, lse_view;
+    py_tensor given[3]; // those that are the caller's
 } outputs;
 
 static void release_outputs(outputs *x)
 {
+    for (int i = 0; i < 3; i++)
+        py_tensor_release(&x->given[i]);
     Py_CLEAR(x->out);
     Py_CLEAR(x->weights);
     Py_CLEAR(x->lse);
@@ -148,7 +150,8 @@ static bool is_wanted(PyObject *value, const char *name, bool *wanted, PyObject 
 }
 
 // (..., T, S), without the heads if they are averaged.
-static PyObject *make_weights(PyObject *given, const py_inputs *in, bool average, mh_tensor *four)
+static PyObject *make_weights(PyObject *given, const py_inputs *in, bool average, py_tensor *held,
+                              mh_tensor *four)
 {
     const mh_tensor *q = &in->q.tensor;
     const size_t square[2] = {q->shape[2], in->k.tensor.shape[2]};
@@ -162,7 +165,7 @@ static PyObject *make_weights(PyObject *given, const py_inputs *in, bool average
     const int rank = in->rank - average;
     PyObject *array;
     if (given) {
-        array = given_output(given, "weights", rank, 4, four);
+        array = given_output(given, "weights", rank, 4, held, four);
     } else if (average) {
         const size_t shape[3] = {q->shape[0], square[0], square[1]};
         array = py_output(in->q.origin, MH_F32, rank, shape + (3 - rank), four);
@@ -200,12 +203,13 @@ static bool make_outputs(PyObject *const *values, const py_inputs *in, mh_attent
         return false;
     }
     const size_t rows = q->shape[2];
-    x->out = values[OUT] ? given_output(values[OUT], "out", in->rank, 4, &x->out_view)
+    x->out = values[OUT] ? given_output(values[OUT], "out", in->rank, 4, &x->given[0], &x->out_view)
                          : make_out(in, in->v.tensor.shape[3], &x->out_view);
     if (weights && x->out)
-        x->weights = make_weights(weights_to, in, o->weights_average, &x->weights_view);
+        x->weights =
+            make_weights(weights_to, in, o->weights_average, &x->given[1], &x->weights_view);
     if (lse && x->out)
-        x->lse = lse_to ? given_output(lse_to, "lse", in->rank, 3, &x->lse_view)
+        x->lse = lse_to ? given_output(lse_to, "lse", in->rank, 3, &x->given[2], &x->lse_view)
                         : make_output(in, MH_F32, 1, &rows, &x->lse_view);
     o->weights = x->weights ? &x->weights_view : NULL;
     o->lse = x->lse ? &x->lse_view : NULL;
@@ -213,15 +217,13 @@ static bool make_outputs(PyObject *const *values, const py_inputs *in, mh_attent
 }
 
 // out, or a tuple of it and those of weights and lse that were asked for.
-static PyObject *result(outputs *x)
+static PyObject *result(const outputs *x)
 {
     if (!x->weights && !x->lse)
-        return x->out;
-    PyObject *tuple = x->weights && x->lse
-                          ? PyTuple_Pack(3, x->out, x->weights, x->lse)
-                          : PyTuple_Pack(2, x->out, x->weights ? x->weights : x->lse);
-    release_outputs(x);
-    return tuple;
+        return Py_NewRef(x->out);
+    if (x->weights && x->lse)
+        return PyTuple_Pack(3, x->out, x->weights, x->lse);
+    return PyTuple_Pack(2, x->out, x->weights ? x->weights : x->lse);
 }
 
 static PyObject *run_forward(const py_inputs *in, const mh_attention_options *o, outputs *x)
@@ -250,8 +252,7 @@ PyObject *py_attention(PyObject *self, PyObject *const *arguments, Py_ssize_t co
     if (py_attention_options_from(values + OPTIONS, &in.q.tensor, &options)) {
         if (make_outputs(values, &in, &options.options, &x))
             found = run_forward(&in, &options.options, &x);
-        if (!found)
-            release_outputs(&x);
+        release_outputs(&x);
         py_attention_options_release(&options);
     }
     py_release_inputs(&in);

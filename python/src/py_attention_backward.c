@@ -126,17 +126,17 @@ enum { INTO_MASKS = 4, INTO_MOST = INTO_MASKS + PY_MASKS };
 typedef struct given_gradients {
     mh_tensor views[INTO_MOST];
     mh_tensor *wanted[INTO_MOST]; // or NULL
+    py_tensor held[INTO_MOST];
     mh_attention_gradients set;
 } given_gradients;
 
-// A gradient as a tensor; those of q, k and v as one of rank 4. The tuple keeps the array.
-static bool take_gradient(PyObject *array, const char *name, bool four, mh_tensor *to)
+// A gradient as a tensor; those of q, k and v as one of rank 4.
+static bool take_gradient(PyObject *array, const char *name, bool four, py_tensor *held,
+                          mh_tensor *to)
 {
-    py_tensor view;
-    if (!py_tensor_from_writable(array, name, &view))
+    if (!py_tensor_from_writable(array, name, held))
         return false;
-    *to = view.tensor;
-    py_tensor_release(&view);
+    *to = held->tensor;
     if (!four)
         return true;
     if (to->rank < 2 || to->rank > 4) {
@@ -160,7 +160,7 @@ static bool take_gradients(PyObject *tuple, size_t masks, given_gradients *g)
         const char *name = i < INTO_MASKS ? names[i] : "dmask";
         if (array == Py_None)
             continue;
-        if (!take_gradient(array, name, i < 3, &g->views[i]))
+        if (!take_gradient(array, name, i < 3, &g->held[i], &g->views[i]))
             return false;
         g->wanted[i] = &g->views[i];
     }
@@ -182,13 +182,17 @@ static PyObject *run_backward_into(PyObject *tuple, const py_inputs *in,
     mh_context *context = py_context();
     mh_status status;
     given_gradients g = {0};
+    PyObject *found = NULL;
     options->options.lse = &r->lse.tensor;
-    if (!context || !take_gradients(tuple, options->options.mask_count, &g))
-        return NULL;
-    PY_RUN(context, status,
-           mh_attention_backward(context, &options->options, &in->q.tensor, &in->k.tensor,
-                                 &in->v.tensor, &r->out.tensor, &r->dout.tensor, &g.set));
-    return status ? py_raise(context, status) : Py_NewRef(tuple);
+    if (context && take_gradients(tuple, options->options.mask_count, &g)) {
+        PY_RUN(context, status,
+               mh_attention_backward(context, &options->options, &in->q.tensor, &in->k.tensor,
+                                     &in->v.tensor, &r->out.tensor, &r->dout.tensor, &g.set));
+        found = status ? py_raise(context, status) : Py_NewRef(tuple);
+    }
+    for (int i = 0; i < INTO_MOST; i++)
+        py_tensor_release(&g.held[i]);
+    return found;
 }
 
 static PyObject *run_backward(PyObject *const *values, const py_inputs *in,

@@ -1,29 +1,46 @@
 // SPDX-License-Identifier: MIT
-// One context per thread, errors as exceptions, and Ctrl-C.
+// A few contexts per thread, errors as exceptions, and Ctrl-C.
 #include "py.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 // What jansson's unused file functions refer to, see CMakeLists.txt.
 __attribute__((visibility("hidden"))) FILE *mh_python_no_stdin;
 
 // ---- contexts -----------------------------------------------------------------------------------
 
-typedef struct thread_context {
+// A thread keeps its last few contexts: one that is busy, because Python code runs within its call
+// (a callback), is not used again meanwhile, and one that was made for another number of threads
+// may still be in use by the caller of that code.
+enum { KEPT = 4 };
+typedef struct kept_context {
     mh_context *context;
     size_t threads; // that it was made for
-} thread_context;
+    bool busy;
+} kept_context;
+typedef struct thread_contexts {
+    kept_context kept[KEPT];
+    size_t current, oldest;
+} thread_contexts;
 
-static _Thread_local thread_context mine;
+static _Thread_local thread_contexts *mine;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static atomic_size_t wanted_threads;
 
-static void free_context(void *context) { mh_context_free(context); }
+static void free_contexts(void *contexts)
+{
+    thread_contexts *all = contexts;
+    for (size_t i = 0; i < KEPT; i++)
+        mh_context_free(all->kept[i].context);
+    free(all);
+}
 
-static void make_key(void) { (void)pthread_key_create(&key, free_context); }
+static void make_key(void) { (void)pthread_key_create(&key, free_contexts); }
 
 void py_set_threads(size_t threads) { atomic_store(&wanted_threads, threads); }
 
@@ -33,12 +50,30 @@ size_t py_threads(void)
     return context ? mh_context_threads(context) : 0;
 }
 
-mh_context *py_context(void)
+static bool make_mine(void)
 {
-    const size_t threads = atomic_load(&wanted_threads);
+    if (mine)
+        return true;
+    pthread_once(&key_once, make_key);
+    mine = calloc(1, sizeof *mine);
+    if (!mine) {
+        PyErr_NoMemory();
+        return false;
+    }
+    pthread_setspecific(key, mine); // freed when the thread ends
+    return true;
+}
+
+// A new context in the place of the oldest that is not busy.
+static mh_context *make_context(size_t threads)
+{
+    size_t place = mine->oldest, tried = 0;
+    while (mine->kept[place].busy && ++tried <= KEPT)
+        place = (place + 1) % KEPT;
+    if (mine->kept[place].busy)
+        return (mh_context *)PyErr_Format(PyExc_RuntimeError,
+                                          "found %d calls within each other, expected fewer", KEPT);
     char error[256];
-    if (mine.context && mine.threads == threads)
-        return mine.context;
     mh_context_options options = mh_context_options_default();
     options.threads = threads;
     mh_context *context;
@@ -47,11 +82,34 @@ mh_context *py_context(void)
         PyErr_SetString(status == MH_ERROR_MEMORY ? PyExc_MemoryError : PyExc_ValueError, error);
         return NULL;
     }
-    pthread_once(&key_once, make_key);
-    mh_context_free(mine.context);
-    mine = (thread_context){context, threads};
-    pthread_setspecific(key, context); // freed when the thread ends
+    mh_context_free(mine->kept[place].context);
+    mine->kept[place] = (kept_context){.context = context, .threads = threads};
+    mine->current = place;
+    mine->oldest = (place + 1) % KEPT;
     return context;
+}
+
+mh_context *py_context(void)
+{
+    const size_t threads = atomic_load(&wanted_threads);
+    if (!make_mine())
+        return NULL;
+    for (size_t i = 0; i < KEPT; i++) {
+        const size_t place = (mine->current + i) % KEPT;
+        const kept_context *k = &mine->kept[place];
+        if (k->context && k->threads == threads && !k->busy) {
+            mine->current = place;
+            return k->context;
+        }
+    }
+    return make_context(threads);
+}
+
+static void set_busy(const mh_context *context, bool busy)
+{
+    for (size_t i = 0; i < KEPT; i++)
+        if (mine->kept[i].context == context)
+            mine->kept[i].busy = busy;
 }
 
 // ---- errors -------------------------------------------------------------------------------------
@@ -115,30 +173,39 @@ static bool watch_interrupts(void)
     return sigaction(SIGINT, &now, NULL) == 0;
 }
 
-// Signals are handled by the main thread.
+// Signals are handled by the main thread, in the child of a fork by the one that forked.
+static _Thread_local enum { UNKNOWN, MAIN, OTHER } role;
+
+static void forget_role(void) { role = UNKNOWN; }
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_role); }
+
 static bool is_main_thread(void)
 {
-    static pthread_t first;
-    static atomic_bool known;
-    if (!atomic_load(&known)) { // the thread that imports the module; as a rule the main one
-        first = pthread_self();
-        atomic_store(&known, true);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (role == UNKNOWN) {
+        pthread_once(&once, watch_forks);
+        role = gettid() == getpid() ? MAIN : OTHER;
     }
-    return pthread_equal(first, pthread_self());
+    return role == MAIN;
 }
 
 py_call py_begin(mh_context *context)
 {
+    py_call call = {.context = context, .outer = NULL};
     if (is_main_thread() && watch_interrupts())
-        atomic_store(&running, context);
-    return (py_call){PyEval_SaveThread(), context};
+        call.outer = atomic_exchange(&running, context);
+    set_busy(context, true);
+    call.state = PyEval_SaveThread();
+    return call;
 }
 
 bool py_end(py_call call, mh_status *status)
 {
-    if (atomic_load(&running) == call.context)
-        atomic_store(&running, NULL);
+    if (is_main_thread())
+        atomic_store(&running, call.outer);
     PyEval_RestoreThread(call.state);
+    set_busy(call.context, false);
     // Cancelled, and no signal that raises: the signal came after the end of the call before.
     return *status == MH_ERROR_CANCELLED && PyErr_CheckSignals() == 0;
 }

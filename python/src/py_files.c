@@ -177,13 +177,17 @@ PyObject *py_write_tensors(PyObject *self, PyObject *arguments)
 {
     (void)self;
     PyObject *path, *tensors, *metadata, *found = NULL;
-    file_contents contents;
+    file_contents contents = {0};
     if (!PyArg_ParseTuple(arguments, "O&O!O!:write_tensors", PyUnicode_FSConverter, &path,
                           &PyDict_Type, &tensors, &PyDict_Type, &metadata))
         return NULL;
-    if (take_contents(tensors, metadata, &contents))
+    tensors = PyDict_Copy(tensors); // taking an array may run code that changes the dictionary
+    metadata = PyDict_Copy(metadata);
+    if (tensors && metadata && take_contents(tensors, metadata, &contents))
         found = write_contents(PyBytes_AsString(path), &contents);
     release_contents(&contents);
+    Py_XDECREF(tensors);
+    Py_XDECREF(metadata);
     Py_DECREF(path);
     return found;
 }

@@ -259,7 +259,7 @@ static bool check_stop(PyObject *value, stop_object **stop)
 {
     if (value == Py_None)
         return true;
-    if (PyObject_IsInstance(value, stop_type) != 1) {
+    if (!PyObject_TypeCheck(value, (PyTypeObject *)stop_type)) {
         PyErr_Format(PyExc_TypeError, "stopper: found %R, expected a Stop", value);
         return false;
     }
@@ -302,6 +302,10 @@ static bool read_message(PyObject *pair, mh_chat_message *to)
     static const char *const roles[] = {"system", "user", "assistant", NULL};
     PyObject *role, *content;
     int chosen = 0;
+    if (!PyTuple_Check(pair)) {
+        PyErr_Format(PyExc_TypeError, "messages: found %R, expected pairs (role, content)", pair);
+        return false;
+    }
     if (!PyArg_ParseTuple(pair, "OO", &role, &content) ||
         !py_choice(role, "role", roles, &chosen) || !py_text_from(content, "content", &to->content))
         return false;

@@ -27,8 +27,7 @@ static bool read_config(PyObject *keywords, mh_kv_cache_options *o)
 
 static PyObject *cache_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    (void)arguments;
-    mh_context *context = py_context();
+    mh_context *context = py_no_arguments("KVCache", arguments) ? py_context() : NULL;
     py_kv_cache *self = context ? (py_kv_cache *)py_new_object((PyObject *)type) : NULL;
     if (!self)
         return NULL;
@@ -58,7 +57,7 @@ bool py_kv_cache_take(PyObject *object, py_kv_cache **cache)
 {
     if (!object)
         return true;
-    if (PyObject_IsInstance(object, cache_type) != 1) {
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)cache_type)) {
         PyErr_Format(PyExc_TypeError, "cache: found %R, expected a KVCache", object);
         return false;
     }

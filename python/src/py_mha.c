@@ -31,7 +31,10 @@ static bool read_scaling(PyObject *dictionary, mh_rope_scaling *s)
         PyErr_Format(PyExc_TypeError, "rope_scaling: found %R, expected a dictionary", dictionary);
         return false;
     }
-    if (!py_fields("rope_scaling", dictionary, fields))
+    PyObject *copy = PyDict_Copy(dictionary); // reading a number may run code that changes it
+    const bool ok = copy && py_fields("rope_scaling", copy, fields);
+    Py_XDECREF(copy);
+    if (!ok)
         return false;
     s->rule = (mh_rope_rule)rule;
     return true;
@@ -86,8 +89,7 @@ static bool read_config(PyObject *keywords, mh_mha_config *c, mh_rope_scaling *s
 
 static PyObject *mha_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    (void)arguments;
-    mh_context *context = py_context();
+    mh_context *context = py_no_arguments("Mha", arguments) ? py_context() : NULL;
     mha *self = context ? (mha *)py_new_object((PyObject *)type) : NULL;
     if (!self)
         return NULL;

@@ -184,6 +184,8 @@ static PyObject *top_of(const mh_tensor *logits, size_t k)
 {
     mh_context *context = py_context();
     const size_t rows = logits->shape[0];
+    if (k && rows > PY_SSIZE_T_MAX / k)
+        return PyErr_NoMemory();
     int32_t *ids = PyMem_Calloc(rows * k + 1, sizeof *ids);
     double *logps = PyMem_Calloc(rows * k + 1, sizeof *logps);
     PyObject *list = NULL;

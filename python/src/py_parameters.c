@@ -92,11 +92,11 @@ bool py_gradients(PyObject *array, const mh_parameters *parameters, py_tensor *h
 {
     if (!array)
         return true;
-    if (!py_tensor_from(array, "gradients", held))
+    if (!py_tensor_from_writable(array, "gradients", held))
         return false;
     const mh_tensor *t = &held->tensor;
     if (t->dtype == MH_F32 && t->rank == 1 && t->shape[0] == parameters->floats &&
-        mh_tensor_is_contiguous(t) && !(held->has_buffer && held->buffer.readonly)) {
+        mh_tensor_is_contiguous(t)) {
         *gradients = t->data;
         return true;
     }

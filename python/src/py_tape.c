@@ -20,8 +20,9 @@ static PyObject *tape_type;
 
 static PyObject *tape_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    (void)arguments, (void)keywords;
-    mh_context *context = py_context();
+    if (keywords && PyDict_Size(keywords) > 0)
+        return PyErr_Format(PyExc_TypeError, "Tape() has no arguments");
+    mh_context *context = py_no_arguments("Tape", arguments) ? py_context() : NULL;
     py_tape *self = context ? (py_tape *)py_new_object((PyObject *)type) : NULL;
     if (!self)
         return NULL;
@@ -45,7 +46,12 @@ static void tape_dealloc(PyObject *self)
 static PyObject *tape_bytes(PyObject *self, PyObject *nothing)
 {
     (void)nothing;
-    return PyLong_FromSize_t(mh_tape_bytes(((py_tape *)self)->tape));
+    py_tape *tape = (py_tape *)self;
+    if (!py_lock_take(&tape->lock, "tape"))
+        return NULL;
+    const size_t bytes = mh_tape_bytes(tape->tape);
+    py_lock_release(&tape->lock);
+    return PyLong_FromSize_t(bytes);
 }
 
 static PyMethodDef tape_methods[] = {{"nbytes", tape_bytes, METH_NOARGS, NULL},
@@ -65,7 +71,7 @@ bool py_tape_take(PyObject *object, py_tape **tape)
 {
     if (!object)
         return true;
-    if (PyObject_IsInstance(object, tape_type) != 1) {
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)tape_type)) {
         PyErr_Format(PyExc_TypeError, "tape: found %R, expected a Tape", object);
         return false;
     }

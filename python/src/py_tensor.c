@@ -89,6 +89,11 @@ static bool describe_buffer(const Py_buffer *b, const char *name, mh_tensor *t)
                      b->ndim, MH_MAX_RANK);
         return false;
     }
+    if ((uintptr_t)b->buf % (size_t)b->itemsize) {
+        PyErr_Format(PyExc_ValueError, "%s: found an unaligned array, expected an aligned one",
+                     name);
+        return false;
+    }
     t->data = b->buf;
     t->rank = b->ndim;
     for (int i = 0; i < b->ndim; i++) {
@@ -163,7 +168,8 @@ static bool is_torch(PyObject *array)
         PyErr_Clear();
         torch_exchange = torch_tensor_type ? py_exchange_api(torch_tensor_type) : NULL;
     }
-    return torch_tensor_type && PyObject_IsInstance(array, torch_tensor_type) == 1;
+    return torch_tensor_type && PyType_Check(torch_tensor_type) &&
+           PyObject_TypeCheck(array, (PyTypeObject *)torch_tensor_type);
 }
 
 static bool torch_dtype(PyObject *array, const char *name, mh_dtype *dtype)
@@ -354,7 +360,7 @@ static const dtype_names *names_of(mh_dtype dtype)
     return &dtypes[0];
 }
 
-static PyObject *shape_tuple(int rank, const size_t *shape)
+PyObject *py_shape(int rank, const size_t *shape)
 {
     PyObject *tuple = PyTuple_New(rank);
     for (int i = 0; i < rank && tuple; i++) {
@@ -400,7 +406,7 @@ static PyObject *torch_empty(PyObject *shape, mh_dtype dtype)
 
 PyObject *py_output(py_origin origin, mh_dtype dtype, int rank, const size_t *shape, mh_tensor *to)
 {
-    PyObject *tuple = shape_tuple(rank, shape);
+    PyObject *tuple = py_shape(rank, shape);
     if (!tuple)
         return NULL;
     PyObject *array = origin == PY_TORCH ? torch_empty(tuple, dtype) : numpy_empty(tuple, dtype);

@@ -8,15 +8,14 @@
 static float *take_vector(PyObject *array, const char *name, bool written, size_t *count,
                           py_tensor *held)
 {
-    if (!py_tensor_from(array, name, held))
+    if (written ? !py_tensor_from_writable(array, name, held) : !py_tensor_from(array, name, held))
         return NULL;
     const mh_tensor *t = &held->tensor;
     const size_t n = mh_tensor_count(t);
     char found[96];
-    if (t->dtype != MH_F32 || !mh_tensor_is_contiguous(t) ||
-        (written && held->has_buffer && held->buffer.readonly))
-        PyErr_Format(PyExc_ValueError, "%s: found %s, expected f32, contiguous%s", name,
-                     mh_tensor_describe(t, found, sizeof found), written ? " and writable" : "");
+    if (t->dtype != MH_F32 || !mh_tensor_is_contiguous(t))
+        PyErr_Format(PyExc_ValueError, "%s: found %s, expected f32, contiguous", name,
+                     mh_tensor_describe(t, found, sizeof found));
     else if (*count != SIZE_MAX && n != *count)
         PyErr_Format(PyExc_ValueError, "%s: found %zu elements, expected %zu", name, n, *count);
     else {
@@ -28,7 +27,7 @@ static float *take_vector(PyObject *array, const char *name, bool written, size_
 
 // ---- the gradients' norm ------------------------------------------------------------------------
 
-static PyObject *norm_of(PyObject *list, size_t arrays, size_t *counts, const float **gradients,
+static PyObject *norm_of(PyObject *tuple, size_t arrays, size_t *counts, const float **gradients,
                          py_tensor *held)
 {
     mh_context *context = py_context();
@@ -38,7 +37,7 @@ static PyObject *norm_of(PyObject *list, size_t arrays, size_t *counts, const fl
         return NULL;
     for (size_t i = 0; i < arrays; i++) {
         counts[i] = SIZE_MAX;
-        gradients[i] = take_vector(PyList_GetItem(list, (Py_ssize_t)i), "gradients", false,
+        gradients[i] = take_vector(PyTuple_GetItem(tuple, (Py_ssize_t)i), "gradients", false,
                                    &counts[i], &held[i]);
         if (!gradients[i] && PyErr_Occurred())
             return NULL;
@@ -52,13 +51,16 @@ PyObject *py_gradient_norm(PyObject *self, PyObject *list)
     (void)self;
     if (!PyList_Check(list))
         return PyErr_Format(PyExc_TypeError, "gradients: found %R, expected a list", list);
-    const size_t arrays = (size_t)PyList_Size(list);
+    PyObject *tuple = PyList_AsTuple(list); // taking an array may run code that changes the list
+    if (!tuple)
+        return NULL;
+    const size_t arrays = (size_t)PyTuple_Size(tuple);
     size_t *counts = PyMem_Calloc(arrays + 1, sizeof *counts);
     const float **gradients = PyMem_Calloc(arrays + 1, sizeof *gradients);
     py_tensor *held = PyMem_Calloc(arrays + 1, sizeof *held);
     PyObject *found = NULL;
     if (counts && gradients && held)
-        found = norm_of(list, arrays, counts, gradients, held);
+        found = norm_of(tuple, arrays, counts, gradients, held);
     else
         PyErr_NoMemory();
     for (size_t i = 0; i < arrays && held; i++)
@@ -66,6 +68,7 @@ PyObject *py_gradient_norm(PyObject *self, PyObject *list)
     PyMem_Free(held);
     PyMem_Free(gradients);
     PyMem_Free(counts);
+    Py_DECREF(tuple);
     return found;
 }
 

@@ -46,8 +46,7 @@ static bool read_config(PyObject *keywords, mh_transformer_config *c)
 
 static PyObject *transformer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    (void)arguments;
-    mh_context *context = py_context();
+    mh_context *context = py_no_arguments("Transformer", arguments) ? py_context() : NULL;
     transformer *self = context ? (transformer *)py_new_object((PyObject *)type) : NULL;
     if (!self)
         return NULL;
