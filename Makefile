@@ -8,6 +8,7 @@
 #   make python      build the Python package into build-python/venv and test it; PACKAGES="torch transformers"
 #                    are installed there, too, and tested with it
 #   make mpi         install MPI and build libmultihead-mpi, too: training on several machines
+#   make notebooks   make python, then python/examples as notebooks with their results, in build-python/notebooks
 #   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
@@ -49,6 +50,11 @@ setup:
 python:
 	@sh tools/setup.sh python
 	@sh tools/python.sh build-python $(JOBS) $(PACKAGES)
+
+# of python/examples, with their results
+notebooks: override PACKAGES += nbclient ipykernel matplotlib
+notebooks: python
+	@build-python/venv/bin/python tools/notebooks.py build-python/notebooks
 
 # With tests as soon as there is what they need.
 configure: setup
@@ -133,7 +139,7 @@ setup-dev:
 clean:
 	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test python mpi bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test python notebooks mpi bench compare compare-training compare-translating \
         compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -54,3 +54,10 @@ def downloaded():
         return models[folder]
 
     return load
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """PyTorch's random numbers do not depend on which tests ran before."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
