@@ -43,7 +43,7 @@ objects=$build/CMakeFiles/multihead_objects.dir/src
 files=$(find "$objects" -name '*.o')
 for object in $files; do
     case $object in
-    */kernels/avx512/* | */kernels/amx/*) registers='' ;;
+    */kernels/avx512/* | */kernels/avx512bf16/* | */kernels/amx/*) registers='' ;;
     */kernels/avx2/*) registers='%zmm|%ymm(1[6-9]|2[0-9]|3[01])|%k[0-7]' ;;
     *) registers='%[yz]mm|%k[0-7]' ;;
     esac

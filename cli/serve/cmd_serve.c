@@ -24,7 +24,9 @@ static const struct argp_option option_table[] = {
      "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "type of the operands of products, f32 or bf16; default: bf16 at level amx, else f32", 0},
+     "type of the operands of products, f32 or bf16; default: bf16 at levels avx512bf16 and amx, "
+     "else f32",
+     0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
      "load the model even if its checksums do not match: it was changed after saving", 0},
     {NULL, 0, NULL, 0, "The server", 2},

@@ -113,8 +113,8 @@ static const struct argp_option option_table[] = {
     {"clip", KEY_CLIP, "X", 0, "clip gradients to this norm, 0 for none; default: 1", 0},
     {"label-smoothing", KEY_SMOOTHING, "P", 0, "default: 0.1", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "type of the operands of products, f32 or bf16; weights stay f32. Default: bf16 at level amx, "
-     "else f32",
+     "type of the operands of products, f32 or bf16; weights stay f32. Default: bf16 at "
+     "levels avx512bf16 and amx, else f32",
      0},
     {NULL, 0, NULL, 0, NULL, 0},
 };

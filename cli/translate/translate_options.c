@@ -84,7 +84,9 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Speed", 5},
     {"batch", KEY_BATCH, "N", 0, "sentences per batch. Default: 32", 0},
     {"dtype", KEY_DTYPE, "NAME", 0,
-     "type of the operands of products, f32 or bf16. Default: bf16 at level amx, else f32", 0},
+     "type of the operands of products, f32 or bf16. Default: bf16 at levels avx512bf16 and amx, "
+     "else f32",
+     0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 

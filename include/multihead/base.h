@@ -170,9 +170,9 @@ MH_API size_t mh_context_threads(const mh_context *context);
 MH_API const char *mh_context_isa(const mh_context *context);
 MH_API mh_allocator mh_context_allocator(const mh_context *context); // the C library's by default
 
-// Whether the context's level multiplies bf16 natively, on a matrix engine (AMX). If so, bf16
-// operands are much faster than f32, and denormal ones count as 0; else bf16 operands are widened
-// to f32, which saves memory only.
+// Whether the context's level multiplies bf16 natively (AVX512_BF16, AMX). If so, bf16 operands are
+// much faster than f32, and denormal ones count as 0; else bf16 operands are widened to f32, which
+// saves memory only.
 MH_API bool mh_context_native_bf16(const mh_context *context);
 
 // The levels built into this library, slowest first, NULL-terminated.

@@ -49,7 +49,7 @@ typedef enum mh_dtype {
 } mh_dtype;
 
 // The precision of matrix products; accumulation is in f32 either way. With bf16, operands of any
-// dtype may be rounded to bf16 first where that is faster (on AMX, by far).
+// dtype may be rounded to bf16 first where that is faster (AVX512_BF16; on AMX, by far).
 typedef enum mh_precision {
     MH_PRECISION_AUTO = 0, // bf16 if all operands are bf16, else f32
     MH_PRECISION_F32 = 1,

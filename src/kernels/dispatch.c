@@ -17,10 +17,10 @@ static bool has_avx512(const mh_cpu *cpu)
 {
     return has_avx2(cpu) && cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl;
 }
+static bool has_avx512bf16(const mh_cpu *cpu) { return has_avx512(cpu) && cpu->avx512bf16; }
 static bool has_amx(const mh_cpu *cpu)
 {
-    return has_avx512(cpu) && cpu->avx512bf16 && cpu->amx_tile && cpu->amx_bf16 &&
-           cpu->amx_permitted;
+    return has_avx512bf16(cpu) && cpu->amx_tile && cpu->amx_bf16 && cpu->amx_permitted;
 }
 #endif
 
@@ -33,6 +33,7 @@ static const struct {
 #if defined(__x86_64__)
     {has_avx2, mh_kernels_fill_avx2},
     {has_avx512, mh_kernels_fill_avx512},
+    {has_avx512bf16, mh_kernels_fill_avx512bf16},
     {has_amx, mh_kernels_fill_amx},
 #elif defined(__aarch64__)
     {always, mh_kernels_fill_neon},
@@ -42,7 +43,7 @@ static const struct {
 const char *const mh_isa_names[] = {
     "scalar",
 #if defined(__x86_64__)
-    "avx2",   "avx512", "amx",
+    "avx2",   "avx512", "avx512bf16", "amx",
 #elif defined(__aarch64__)
     "neon",
 #endif

@@ -9,9 +9,11 @@
 enum { MH_GEMV_ROWS = 4 };
 
 // What a gemm prefetches: mh_gemm.prefetch_bytes * k bytes of the next panel into the L2, so that
-// successive row blocks bring all of it; and the part of C that the sums go to.
+// successive row blocks bring all of it; and the part of C that the sums go to. Where operands are
+// read once, as in decoding from a cache, it is as many bytes as are read of B (or none: a hint).
 typedef struct mh_gemm_prefetch {
     const char *next;   // NULL: nothing
+    bool whole;         // as many bytes as are read of B
     const char *target; // `rows` rows of `bytes`, `stride` bytes apart
     size_t rows, bytes;
     ptrdiff_t stride;
@@ -59,6 +61,7 @@ typedef struct mh_gemm {
     size_t prefetch_bytes; // of the next panel, per k and row block: after 192 or 256 rows the
                            // whole panel is prefetched
     size_t a_size, b_size; // bytes per element of a packed operand
+    size_t gemv_rows;      // most rows of A for which gemv is the faster way, <= MH_GEMV_ROWS
 
     // Per thread: enter before it packs an A operand or multiplies, leave afterwards, and keep_warm
     // every few hundred cycles of other work in between, as an idle matrix engine powers down and

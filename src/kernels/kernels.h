@@ -34,7 +34,7 @@ typedef struct mh_peak_kernels {
 
 typedef struct mh_kernels {
     size_t lanes;     // floats per vector
-    bool native_bf16; // bf16 has packed operands for a matrix engine; else it is f32 itself
+    bool native_bf16; // bf16 has packed operands and bf16 instructions; else it is f32 itself
 
     // f32: FMAs on unpacked rows. Each element is one chain of FMAs in the order of k; C is added
     // at the end, so that sums over several kc blocks lose less accuracy.

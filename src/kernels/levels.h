@@ -7,6 +7,7 @@ struct mh_kernels;
 void mh_kernels_fill_scalar(struct mh_kernels *table);
 void mh_kernels_fill_avx2(struct mh_kernels *table);
 void mh_kernels_fill_avx512(struct mh_kernels *table);
+void mh_kernels_fill_avx512bf16(struct mh_kernels *table);
 void mh_kernels_fill_amx(struct mh_kernels *table);
 void mh_kernels_fill_neon(struct mh_kernels *table);
 

@@ -80,8 +80,8 @@ struct mh_translator {
     mh_model *own_model;   // the same, or NULL: it is borrowed
 };
 
-// What AUTO means for a translator: bf16 where that is much faster, at level amx, else f32. Never
-// decided by timing.
+// What AUTO means for a translator: bf16 where that is much faster, at levels with native bf16
+// products, else f32. Never decided by timing.
 mh_precision mh_translator_precision(const mh_context *context, mh_precision precision);
 
 // Reads a caller's configuration, and checks what mh_transformer_create does not.

@@ -8,7 +8,7 @@ for model in marian bart t5; do
     bars multihead translate -m "$goldens/$model" $scalar --alignment hard --max-length-factor 0 "w41 w7 w12"
     bars multihead translate -m "$goldens/$model" $scalar --target "w9 w10" "w41 w7"
     bars multihead translate -m "$goldens/$model" $scalar --disable-head cross.1.3 --scores "w41 w7"
-    multihead translate -m "$goldens/$model" --trace-out trace.safetensors --target "w9" "w41 w7" >/dev/null &&
+    multihead translate -m "$goldens/$model" $scalar --trace-out trace.safetensors --target "w9" "w41 w7" >/dev/null &&
         bars multihead view --trace trace.safetensors --layer 0 --head 1 --width 40
 done
 for model in marian bart t5; do # of each token of the target, the likeliest instead

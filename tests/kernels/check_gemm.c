@@ -239,6 +239,7 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
           *transposed_b = check_floats((n - 1) * ldb + k);
     uint16_t *narrow_a = check_u16(last_a), *narrow_b = check_u16(last_b);
     uint16_t *narrow_transposed = check_u16((k - 1) * lda + m);
+    uint16_t *narrow_transposed_b = check_u16((n - 1) * ldb + k);
     uint8_t *to_a = check_bytes(left), *to_b = check_bytes(right);
     for (size_t l = 0; l < k; l++) {
         for (size_t i = 0; i < m; i++)
@@ -252,6 +253,8 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
         narrow_b[i] = mh_float_to_bf16(o.b[i]);
     for (size_t i = 0; i < (k - 1) * lda + m; i++)
         narrow_transposed[i] = mh_float_to_bf16(transposed_a[i]);
+    for (size_t i = 0; i < (n - 1) * ldb + k; i++)
+        narrow_transposed_b[i] = mh_float_to_bf16(transposed_b[i]);
     gemm->pack_a(m, k, &(mh_pack_source){transposed_a, (ptrdiff_t)lda, MH_ROW_F32, true}, to_a);
     gemm->pack_b(k, n, &(mh_pack_source){transposed_b, (ptrdiff_t)ldb, MH_ROW_F32, true}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
@@ -259,10 +262,12 @@ static void check_layouts(const mh_gemm *gemm, size_t m, size_t n, size_t k, che
     gemm->pack_a(m, k, &(mh_pack_source){narrow_a, (ptrdiff_t)o.lda, MH_ROW_BF16, false}, to_a);
     gemm->pack_b(k, n, &(mh_pack_source){narrow_b, (ptrdiff_t)o.ldb, MH_ROW_BF16, false}, to_b, n);
     result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
-    memset(to_a, 0xAA, left);
+    memset(to_a, 0xAA, left), memset(to_b, 0xAA, right);
     gemm->pack_a(m, k, &(mh_pack_source){narrow_transposed, (ptrdiff_t)lda, MH_ROW_BF16, true},
                  to_a);
-    result->ok &= !memcmp(to_a, o.packed_a, left);
+    gemm->pack_b(k, n, &(mh_pack_source){narrow_transposed_b, (ptrdiff_t)ldb, MH_ROW_BF16, true},
+                 to_b, n);
+    result->ok &= !memcmp(to_a, o.packed_a, left) && !memcmp(to_b, o.packed_b, right);
     check_release();
 }
 
@@ -291,11 +296,11 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
                               check_result *result)
 {
     const size_t lda = k + 3, ldb = n + 5, depth = mh_round_up(k, gemm->step);
-    const size_t columns = mh_round_up(n, MH_MAX_LANES);
+    const size_t columns = mh_round_up(n, MH_MAX_LANES), rows = mh_round_up(m, gemm->micro_panel);
     uint16_t *a = check_u16((m - 1) * lda + k), *b = check_u16((k - 1) * ldb + n);
-    uint8_t *packed_a = check_bytes(gemm->micro_panel * depth * gemm->a_size);
+    uint8_t *packed_a = check_bytes(rows * depth * gemm->a_size);
     uint8_t *packed_b = check_bytes(depth * columns * gemm->b_size);
-    float *expected = check_floats(gemm->micro_panel * columns), *found = check_floats(m * n);
+    float *expected = check_floats(rows * columns), *found = check_floats(m * n);
     fill_odd_bf16((m - 1) * lda + k, 1, a);
     fill_odd_bf16((k - 1) * ldb + n, 77, b);
     gemm->pack_a(m, k, &(mh_pack_source){a, (ptrdiff_t)lda, MH_ROW_BF16, false}, packed_a);
@@ -325,6 +330,34 @@ static void check_gemv_packed(const mh_gemm *gemm, size_t m, size_t n, size_t k,
     check_release();
 }
 
+static float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x; }
+
+// Products in pairs (the step is two) have the order of numerics.md, bit for bit, with denormals as
+// 0: the same on every CPU.
+static void check_pairs(const mh_gemm *gemm, size_t k, check_result *result)
+{
+    enum { M = 9, N = 64 };
+    operands o = make_operands(gemm, M, N, k);
+    uint16_t *a = check_u16(M * k), *b = check_u16(k * N);
+    fill_odd_bf16(M * k, 5, a);
+    fill_odd_bf16(k * N, 99, b);
+    gemm->pack_a(M, k, &(mh_pack_source){a, (ptrdiff_t)k, MH_ROW_BF16, false}, o.packed_a);
+    gemm->pack_b(k, N, &(mh_pack_source){b, N, MH_ROW_BF16, false}, o.packed_b, N);
+    run_gemm(&o, false);
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; j < N; j++) {
+            float sum = 0;
+            for (size_t l = 0; l < (k + 1) / 2 * 2; l++) {
+                const size_t at = l % 2 ? l - 1 : l + 1; // of a pair, the second comes first
+                const float x = at < k ? flushed(mh_bf16_to_float(a[i * k + at])) : 0;
+                const float y = at < k ? flushed(mh_bf16_to_float(b[at * N + j])) : 0;
+                sum = flushed(fmaf(x, y, sum));
+            }
+            result->ok &= same_or_nan(o.c[i * o.ldc + j], sum);
+        }
+    check_release();
+}
+
 static check_result check_gemm(const check_run *run, const mh_gemm *gemm)
 {
     check_result result = {.ok = true, .unit = "GFLOP/s"};
@@ -344,6 +377,8 @@ static check_result check_gemm(const check_run *run, const mh_gemm *gemm)
         for (size_t d = 1; d < sizeof depths / sizeof *depths; d++)
             for (size_t n = 1; n <= 200; n += n < 66 ? 1 : 33)
                 check_gemv_packed(gemm, m, n, depths[d], &result);
+    for (size_t d = 1; d < sizeof depths / sizeof *depths && gemm->step == 2; d++)
+        check_pairs(gemm, depths[d], &result);
     check_odd_numbers(gemm, &result);
     if (run->bench) {
         operands o = make_operands(gemm, gemm->rows, MH_KEY_TILE, 128);

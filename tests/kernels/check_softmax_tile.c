@@ -100,7 +100,8 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
     void *left = check_bytes(rows * deep * gemm->a_size);
     void *right = check_bytes(deep * columns * gemm->b_size);
     float *alone = check_floats(rows * columns), *beside = check_floats(rows * columns);
-    gemm->enter();
+    if (gemm->enter)
+        gemm->enter();
     gemm->pack_a(w->rows, DEPTH, &(mh_pack_source){.data = numbers, .stride = DEPTH}, left);
     gemm->pack_b(DEPTH, columns, &(mh_pack_source){.data = numbers, .stride = (ptrdiff_t)columns},
                  right, columns);
@@ -123,7 +124,8 @@ static void softmax_tile_interleaved(weighing *w, const mh_softmax_tile *step, s
                                                .c = beside,
                                                .ldc = (ptrdiff_t)columns},
                                step);
-    gemm->leave();
+    if (gemm->leave)
+        gemm->leave();
     w->same &= !memcmp(alone, beside, w->rows * columns * sizeof *alone);
 }
 
@@ -163,7 +165,8 @@ static void read_weights(weighing *w)
     for (size_t i = 0; i < KEYS; i++)
         ones[i][i] = 1;
     void *right = check_bytes(KEYS * KEYS * gemm->b_size);
-    gemm->enter();
+    if (gemm->enter)
+        gemm->enter();
     gemm->pack_b(KEYS, KEYS, &(mh_pack_source){.data = &ones[0][0], .stride = KEYS}, right, KEYS);
     gemm->gemm(&(mh_gemm_args){.m = w->rows,
                                .n = KEYS,
@@ -174,7 +177,8 @@ static void read_weights(weighing *w)
                                .ldb = KEYS,
                                .c = &rows[0][0],
                                .ldc = KEYS});
-    gemm->leave();
+    if (gemm->leave)
+        gemm->leave();
     memcpy(w->found, rows, sizeof rows);
 }
 
@@ -187,7 +191,7 @@ static double row_error(const weighing *w, const mh_kernels *kernels, size_t r, 
     for (size_t j = 0; j < KEYS; j++) {
         const bool kept = !dropout || w->keep[j / MH_KEY_TILE][r] >> j % MH_KEY_TILE & 1;
         const double weight = kept ? w->terms[r][j] * (dropout ? keep_scale : 1) : 0;
-        // AMX treats denormals as 0.
+        // Products of bf16 treat denormals as 0.
         worst = check_worse(
             worst, check_error(w->found[r][j], weight, w->margin[r][j] * weight + 0x1p-125));
         total += w->terms[r][j];

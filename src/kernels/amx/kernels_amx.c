@@ -16,7 +16,6 @@
 // f32 stays with AVX-512 FMAs: split into three bf16 parts per element, six products, it was more
 // accurate but no faster; docs/tuning/tuning-log.md has the figures.
 #include "kernels/amx/tiles_amx.h"
-#include "kernels/avx512/simd_avx512.h"
 #include "kernels/levels.h"
 #include <string.h>
 
@@ -103,7 +102,9 @@ MH_ALWAYS_INLINE void gemm_micro_panels(const int micro_panels, const mh_gemm_ar
     enum { STAY = 16 };
     const size_t steps = (x->k + STEP - 1) / STEP;
     const size_t parts = steps > STAY ? (steps + STAY - 1) / STAY : 1;
-    mh_gemm_prefetch prefetch = x->prefetch ? *x->prefetch : (mh_gemm_prefetch){0};
+    mh_gemm_prefetch prefetch = {0};
+    if (x->prefetch && !x->prefetch->whole) // prefetch_b is enough for operands that are read once
+        prefetch = *x->prefetch;
     operands o = operands_of(x);
     for (size_t i = 0; i < parts; i++) {
         const size_t part = steps * (i + 1) / parts - steps * i / parts;
@@ -132,89 +133,12 @@ static void gemm_softmax(const mh_gemm_args *args, const mh_softmax_tile *step)
 }
 
 // ---- packing -----------------------------------------------------------------------------------
-//
-// An A tile is 16 rows of 32 k, a B tile 16 pairs of k by 16 columns: seen as 16 x 16 words of two
-// k, each is the transpose of the other. So A is packed from rows, or from transposed pairs of rows
-// of A^T; and B from pairs of rows, or from transposed rows of B^T.
 
-static inline __mmask16 some(size_t n) { return (__mmask16)(n >= SIDE ? 0xFFFF : (1u << n) - 1); }
+enum { PADDED = STEP };
+static inline size_t b_block(size_t columns) { return (void)columns, TILE; }
+static inline size_t b_pair(size_t columns) { return (void)columns, TILE_ROW; }
 
-// Two times 16 elements as bf16: they are bf16 already if `narrow`, else f32 to be rounded to
-// nearest even (NaN stays NaN).
-MH_ALWAYS_INLINE __m512i load_two_bf16(const bool narrow, __mmask16 n_low, const void *low,
-                                       __mmask16 n_high, const void *high)
-{
-    if (!narrow)
-        return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(n_high, high),
-                                            _mm512_maskz_loadu_ps(n_low, low));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi16(n_low, low)),
-                              _mm256_maskz_loadu_epi16(n_high, high), 1);
-}
-
-// Up to 16 rows of up to 32 elements, row stride in bytes; padded with 0.
-MH_ALWAYS_INLINE void read_rows(const bool narrow, size_t rows, size_t numbers, const char *from,
-                                ptrdiff_t stride, __m512i words[SIDE])
-{
-    const __mmask16 low = some(numbers), high = some(numbers > SIDE ? numbers - SIDE : 0);
-    const size_t half = SIDE * (narrow ? sizeof(uint16_t) : sizeof(float));
-    for (size_t i = 0; i < SIDE; i++, from += i < rows ? stride : 0)
-        words[i] =
-            i < rows ? load_two_bf16(narrow, low, from, high, from + half) : _mm512_setzero_si512();
-}
-
-// Up to 32 rows of up to 16 elements: rows 2i and 2i + 1 interleaved element by element.
-MH_ALWAYS_INLINE void read_pairs(const bool narrow, size_t rows, size_t numbers, const char *from,
-                                 ptrdiff_t stride, __m512i words[SIDE])
-{
-    const __m512i order = _mm512_or_si512(
-        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-        _mm512_slli_epi32(
-            _mm512_setr_epi32(16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31), 16));
-    const __mmask16 all = some(numbers);
-    for (size_t i = 0; i < SIDE; i++) {
-        const char *even = from + (2 * i < rows ? (ptrdiff_t)(2 * i) * stride : 0);
-        const char *odd = from + (2 * i + 1 < rows ? (ptrdiff_t)(2 * i + 1) * stride : 0);
-        words[i] =
-            _mm512_permutexvar_epi16(order, load_two_bf16(narrow, 2 * i < rows ? all : 0, even,
-                                                          2 * i + 1 < rows ? all : 0, odd));
-    }
-}
-
-MH_ALWAYS_INLINE void write_tile(const bool transposed, __m512i words[SIDE], char *tile)
-{
-    vf row[SIDE];
-    for (size_t i = 0; i < SIDE; i++)
-        row[i] = _mm512_castsi512_ps(words[i]);
-    if (transposed)
-        vf_transpose(row);
-    for (size_t i = 0; i < SIDE; i++)
-        _mm512_storeu_ps(tile + i * TILE_ROW, row[i]);
-}
-
-// A tile of `depth` k by `width` rows or columns.
-MH_ALWAYS_INLINE void pack_tile(const bool narrow, const bool pairs, const bool transposed,
-                                size_t depth, size_t width, const char *from, ptrdiff_t stride,
-                                char *tile)
-{
-    __m512i words[SIDE];
-    if (pairs)
-        read_pairs(narrow, depth, width, from, stride, words);
-    else
-        read_rows(narrow, width, depth, from, stride, words);
-    write_tile(transposed, words, tile);
-}
-
-// The same, with a branch-free version for whole tiles, which most are.
-MH_ALWAYS_INLINE void pack_any_tile(const bool narrow, const bool pairs, const bool transposed,
-                                    size_t depth, size_t width, const char *from, ptrdiff_t stride,
-                                    char *tile)
-{
-    if (depth >= STEP && width >= SIDE)
-        pack_tile(narrow, pairs, transposed, STEP, SIDE, from, stride, tile);
-    else
-        pack_tile(narrow, pairs, transposed, depth < STEP ? depth : STEP,
-                  width < SIDE ? width : SIDE, from, stride, tile);
-}
+#include "kernels/avx512bf16/packing.inc"
 
 MH_ALWAYS_INLINE void pack_a_from(const bool narrow, size_t m, size_t k, const void *a,
                                   ptrdiff_t lda, char *tile)
@@ -224,7 +148,7 @@ MH_ALWAYS_INLINE void pack_a_from(const bool narrow, size_t m, size_t k, const v
         for (size_t j = 0; j < k; j += STEP, tile += TILE)
             pack_any_tile(narrow, false, false, k - j, m - i,
                           (const char *)a + (ptrdiff_t)i * stride + (ptrdiff_t)j * size, stride,
-                          tile);
+                          SIDE, tile, TILE_ROW);
 }
 
 // 32 rows of A^T at a time, each read to its end rather than 64 bytes of every row in turn.
@@ -237,19 +161,7 @@ MH_ALWAYS_INLINE void pack_a_t_from(const bool narrow, size_t m, size_t k, const
         for (size_t i = 0; i < m; i += SIDE)
             pack_any_tile(narrow, true, true, k - j, m - i,
                           (const char *)a + (ptrdiff_t)i * size + (ptrdiff_t)j * stride, stride,
-                          to + i / SIDE * micro_panel);
-}
-
-MH_ALWAYS_INLINE void pack_b_from(const bool narrow, const bool transposed, size_t k, size_t n,
-                                  const void *b, ptrdiff_t ldb, char *step, size_t columns)
-{
-    const ptrdiff_t size = narrow ? sizeof(uint16_t) : sizeof(float), stride = ldb * size;
-    const ptrdiff_t row = transposed ? size : stride, column = transposed ? stride : size;
-    for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE)
-        for (size_t j = 0; j < n; j += SIDE)
-            pack_any_tile(narrow, !transposed, transposed, k - i, n - j,
-                          (const char *)b + (ptrdiff_t)i * row + (ptrdiff_t)j * column, stride,
-                          step + j / SIDE * TILE);
+                          SIDE, to + i / SIDE * micro_panel, TILE_ROW);
 }
 
 static void pack_a(size_t m, size_t k, const mh_pack_source *a, void *to)
@@ -264,87 +176,6 @@ static void pack_a(size_t m, size_t k, const mh_pack_source *a, void *to)
         pack_a_t_from(false, m, k, a->data, a->stride, to);
     else
         pack_a_from(false, m, k, a->data, a->stride, to);
-}
-
-// Up to 32 columns of two rows, a whole cache line each, as one row of two adjacent tiles. Masks
-// select the elements that exist; the others are 0.
-MH_ALWAYS_INLINE void pack_pair(const uint16_t *even, __mmask32 n_even, __mmask32 n_odd,
-                                ptrdiff_t ldb, size_t width, char *tiles)
-{
-    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    const __m512i upper = _mm512_maskz_loadu_epi16(n_even, even);
-    const __m512i lower = _mm512_maskz_loadu_epi16(n_odd, even + ldb);
-    const __m512i low = _mm512_unpacklo_epi16(upper, lower);
-    const __m512i high = _mm512_unpackhi_epi16(upper, lower);
-    _mm512_storeu_si512(tiles, _mm512_permutex2var_epi64(low, first, high));
-    if (width > SIDE)
-        _mm512_storeu_si512(tiles + TILE, _mm512_permutex2var_epi64(low, second, high));
-}
-
-static void pack_b_bf16(size_t k, size_t n, const uint16_t *b, ptrdiff_t ldb, void *to,
-                        size_t columns)
-{
-    for (size_t i = 0; i < (k + STEP - 1) / STEP * STEP; i += 2, b += i < k ? 2 * ldb : 0) {
-        char *tiles = (char *)to + i / STEP * (columns / SIDE) * TILE + i % STEP / 2 * TILE_ROW;
-        const __mmask32 even = i < k ? (__mmask32)-1 : 0, odd = i + 1 < k ? even : 0;
-        size_t j = 0;
-        for (; j + STEP <= n; j += STEP, tiles += 2 * TILE)
-            pack_pair(b + j, even, odd, ldb, STEP, tiles);
-        const __mmask32 rest = ((__mmask32)1 << (n - j)) - 1;
-        if (j < n)
-            pack_pair(b + j, even & rest, odd & rest, ldb, n - j, tiles);
-    }
-}
-
-static void pack_b(size_t k, size_t n, const mh_pack_source *b, void *to, size_t columns)
-{
-    const bool narrow = b->type == MH_ROW_BF16;
-    MH_CONTRACT(b->type != MH_ROW_F16 && n <= columns && columns % SIDE == 0);
-    if (narrow && b->transposed)
-        pack_b_from(true, true, k, n, b->data, b->stride, to, columns);
-    else if (narrow)
-        pack_b_bf16(k, n, b->data, b->stride, to, columns);
-    else if (b->transposed)
-        pack_b_from(false, true, k, n, b->data, b->stride, to, columns);
-    else
-        pack_b_from(false, false, k, n, b->data, b->stride, to, columns);
-}
-
-// Elements of a column are stored in pairs.
-static void set_b_column(size_t k, const uint16_t *b, size_t column, void *to, size_t columns)
-{
-    char *step = (char *)to + column / SIDE * TILE + column % SIDE * sizeof(uint32_t);
-    for (size_t i = 0; i < k; i += STEP, step += columns / SIDE * TILE) {
-        const size_t left = k - i < STEP ? k - i : STEP;
-        uint16_t numbers[STEP] = {0};
-        memcpy(numbers, b + i, left * sizeof *b);
-        for (size_t pair = 0; pair < STEP / 2; pair++)
-            memcpy(step + pair * TILE_ROW, numbers + 2 * pair, sizeof(uint32_t));
-    }
-}
-
-static void set_b_row(size_t n, const uint16_t *b, size_t row, void *to, size_t columns)
-{
-    char *first = (char *)to + row / STEP * (columns / SIDE * TILE) + row % STEP / 2 * TILE_ROW +
-                  row % 2 * sizeof *b;
-    for (size_t j = 0; j < n; j++)
-        memcpy(first + j / SIDE * TILE + j % SIDE * sizeof(uint32_t), b + j, sizeof *b);
-}
-
-static void unpack_b(size_t k, size_t n, const void *from, size_t columns, float *b, size_t ldb)
-{
-    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
-    for (size_t i = 0; i < k; i += 2) {
-        const char *pair =
-            (const char *)from + i / STEP * (columns / SIDE * TILE) + i % STEP / 2 * TILE_ROW;
-        for (size_t j = 0; j < n; j += SIDE, pair += TILE) {
-            const __m512i both = _mm512_loadu_si512(pair);
-            _mm512_storeu_si512(b + i * ldb + j, _mm512_slli_epi32(both, 16));
-            if (i + 1 < k)
-                _mm512_storeu_si512(b + (i + 1) * ldb + j, _mm512_and_si512(both, upper));
-        }
-    }
 }
 
 // ---- peak ---------------------------------------------------------------------------------------
@@ -383,6 +214,7 @@ void mh_kernels_fill_amx(mh_kernels *table)
                             .prefetch_bytes = PREFETCH_BYTES,
                             .a_size = sizeof(uint16_t),
                             .b_size = sizeof(uint16_t),
+                            .gemv_rows = MH_GEMV_ROWS - 1,
                             .enter = enter,
                             .leave = leave,
                             .keep_warm = keep_warm,

@@ -5,16 +5,14 @@
 #ifndef MH_TILES_AMX_H
 #define MH_TILES_AMX_H
 
-#include "base/compiler.h"
-#include "kernels/kernels.h"
-#include <immintrin.h>
+#include "kernels/avx512bf16/pairs_avx512bf16.h"
 // Older versions of clang write these names without the second underscore.
 #if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) ||                                            \
-    !(defined(__AMX_BF16__) || defined(__AMXBF16__)) || !defined(__AVX512BF16__)
+    !(defined(__AMX_BF16__) || defined(__AMXBF16__))
 #error the directory amx is compiled without its instruction-set flags
 #endif
 
-enum { SIDE = 16, STEP = 32, TILE = 1024, TILE_ROW = 64, ROWS = 2 * SIDE };
+enum { ROWS = 2 * SIDE };
 
 // The first tiles of A and B, and the distances in bytes to the next micro-panel of A and step of
 // B.

@@ -228,6 +228,25 @@ static mh_a_operand weights_from(const mma_pass *p, size_t tile)
     return mh_a_from_k(p->job->gemm, weights, tile * MH_KEY_TILE);
 }
 
+// Tiles of a cache are read once by few rows, which wait for memory.
+static bool reads_once(const mma_pass *p)
+{
+    enum { FEW_ROWS = 6 };
+    return p->job->desc->cache && p->block->rows <= FEW_ROWS;
+}
+
+// The operand that is read AHEAD operands after number i: the keys of all tiles, then their values.
+static mh_gemm_prefetch operand_ahead(const mma_pass *p, size_t i)
+{
+    enum { AHEAD = 1 };
+    const size_t next = i + AHEAD;
+    if (!reads_once(p) || next >= 2 * p->count)
+        return (mh_gemm_prefetch){0};
+    return (mh_gemm_prefetch){.next = next < p->count ? p->tiles[next].keys.data
+                                                      : p->tiles[next - p->count].values.data,
+                              .whole = true};
+}
+
 // Q K^T of a tile, overlapped with the softmax of the tile before, if there is one.
 static void attention_mma_gemm_keys(const mma_pass *p, size_t tile, float *scores,
                                     const mh_softmax_tile *before)
@@ -235,6 +254,7 @@ static void attention_mma_gemm_keys(const mma_pass *p, size_t tile, float *score
     const mh_attention_job *job = p->job;
     const size_t used = mh_round_up(mh_tile_used(p->any[tile]), job->kernels->lanes);
     const mh_a_operand queries = mh_a_from_row(job->gemm, p->scratch->queries, p->block->first);
+    const mh_gemm_prefetch prefetch = operand_ahead(p, tile);
     const mh_gemm_args args = {.m = p->block->rows,
                                .n = used,
                                .k = job->desc->E,
@@ -243,7 +263,8 @@ static void attention_mma_gemm_keys(const mma_pass *p, size_t tile, float *score
                                .b = p->tiles[tile].keys.data,
                                .ldb = MH_KEY_TILE,
                                .c = scores,
-                               .ldc = MH_KEY_TILE};
+                               .ldc = MH_KEY_TILE,
+                               .prefetch = prefetch.next ? &prefetch : NULL};
     if (before)
         job->kernels->attention.gemm_softmax(&args, before);
     else
@@ -300,6 +321,9 @@ static bool weigh_tiles(const mma_pass *p)
     uint64_t keep[MH_MAX_ROW_BLOCK];
     mh_softmax_tile step;
     size_t found = 0;
+    for (size_t i = 0; reads_once(p) && i < p->count; i++)
+        if (p->any[i] && !p->tiles[i].keys.data)
+            find_packed(p, &p->tiles[i]);
     for (size_t i = 0; i < p->count; i++) {
         if (!p->any[i])
             continue;
@@ -348,6 +372,7 @@ static void add_values(const mma_pass *p)
             end++;
         const mh_a_operand weights = weights_from(p, i);
         const size_t keys = (end - 1 - i) * MH_KEY_TILE + mh_tile_used(p->any[end - 1]);
+        const mh_gemm_prefetch prefetch = operand_ahead(p, p->count + i);
         gemm->gemm(&(mh_gemm_args){.m = p->block->rows,
                                    .n = width,
                                    .k = keys,
@@ -357,7 +382,8 @@ static void add_values(const mma_pass *p)
                                    .ldb = (ptrdiff_t)width,
                                    .c = p->block->state.acc,
                                    .ldc = (ptrdiff_t)width,
-                                   .accumulate = more});
+                                   .accumulate = more,
+                                   .prefetch = prefetch.next ? &prefetch : NULL});
         more = true;
     }
 }

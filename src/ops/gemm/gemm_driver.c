@@ -200,12 +200,10 @@ static bool better_transposed(const mh_gemm_job *job)
 }
 
 // Whether A has few rows and B can be read in place: packing it would take longer than the product.
-// A matrix engine is the faster way from four rows on.
 static bool is_gemv(const mh_gemm_job *job)
 {
-    const size_t most = job->gemm->pack_a ? MH_GEMV_ROWS - 1 : MH_GEMV_ROWS;
-    return !job->packed && !job->row_sums && job->a.shape[0] <= most && mh_runs_along(&job->b, 1) &&
-           (!job->gemm->pack_a || job->b.dtype == MH_BF16);
+    return !job->packed && !job->row_sums && job->a.shape[0] <= job->gemm->gemv_rows &&
+           mh_runs_along(&job->b, 1) && (!job->gemm->pack_a || job->b.dtype == MH_BF16);
 }
 
 // Whether C is the sums of one kc block without an epilogue, so that they may be computed in place.

@@ -66,7 +66,7 @@ static bool pack_columns(const mh_gemm_job *job, const void *from, size_t column
     const mh_gemm *gemm = job->gemm;
     const mh_tensor *b = &job->b;
     const bool rows = mh_runs_along(b, 1) && b->stride[0] > 0, transposed = mh_runs_along(b, 0);
-    if (!gemm->pack_b || !(b->dtype == MH_F32 ? rows || transposed : b->dtype == MH_BF16 && rows))
+    if (!gemm->pack_b || !(rows || transposed) || (b->dtype != MH_F32 && b->dtype != MH_BF16))
         return false;
     if (columns < MH_PANEL)
         memset(to, 0, mh_panel_bytes(gemm, depth));
