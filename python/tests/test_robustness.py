@@ -266,6 +266,30 @@ def test_number_of_threads_changes():
         mh.set_num_threads(0)
 
 
+def test_calls_within_calls(tmp_path):
+    """A callback of generate may use everything, even with another number of threads."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=50, n_positions=64, n_embd=32, n_layer=2, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    model = mh.load(tmp_path)
+    plain = model.generate([1, 2, 3], max_new_tokens=8)
+    expected, again = attend(0), []
+
+    def on_token(token):
+        mh.set_num_threads(1 + len(again) % 3)
+        assert np.array_equal(attend(0), expected)
+        if len(again) < 20:
+            again.append(token)
+            if len(again) == 3:
+                model.generate([1, 2, 3], max_new_tokens=3, on_token=on_token)
+
+    try:
+        found = model.generate([1, 2, 3], max_new_tokens=8, on_token=on_token)
+    finally:
+        mh.set_num_threads(0)
+    assert found.ids == plain.ids and len(again) > 8
+
+
 # ---- interpreters --------------------------------------------------------------------------------
 
 WITHIN = """
