@@ -7,6 +7,7 @@
 #   make tests       build them without running them
 #   make python      build the Python package into build-python/venv and test it; PACKAGES="torch transformers"
 #                    are installed there, too, and tested with it
+#   make media       install libpng and libjpeg-turbo and build libmultihead-media, too: PNG and JPEG files
 #   make mpi         install MPI and build libmultihead-mpi, too: training on several machines
 #   make notebooks   make python, then python/examples as notebooks with their results, in build-python/notebooks
 #   make bench       build, then measure this machine and how close to its limits we get
@@ -71,6 +72,10 @@ tests: configure
 mpi:
 	@sh tools/setup.sh mpi
 	@$(MAKE) --no-print-directory build CMAKE_FLAGS="$(CMAKE_FLAGS) -DMH_BUILD_MPI=ON"
+
+media:
+	@sh tools/setup.sh media
+	@$(MAKE) --no-print-directory build CMAKE_FLAGS="$(CMAKE_FLAGS) -DMH_BUILD_MEDIA=ON"
 
 demo: build
 	@sh tools/demo.sh $(BUILD)
@@ -139,7 +144,7 @@ setup-dev:
 clean:
 	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test python notebooks mpi bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-translating \
         compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -43,8 +43,9 @@ mh_label(bits test_batch_invariance test_bits test_bits_decoding test_decoding_p
 # gradients against central differences
 mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradcheck)
 # files and their readers
-mh_label(io test_corpus test_file test_gguf test_npy test_parameters_file test_safetensors
-            test_safetensors_refused test_torch_file test_torch_refused test_trace)
+mh_label(io test_corpus test_file test_gguf test_npy test_parameters_file test_pictures
+            test_pictures_refused test_safetensors test_safetensors_refused test_torch_file
+            test_torch_refused test_trace)
 mh_label(text test_score test_text test_tokenizer test_tokenizers_files test_tokenizers_golden)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
                      test_translate_published test_translator cli_translate cli_translate_published
@@ -62,7 +63,7 @@ mh_label(threads test_attention test_base test_cancel test_bits_decoding test_bi
                  test_optimiser test_pool test_sharded test_torch test_torch_file test_train test_translate)
 # readers and argument checks, short enough for valgrind
 mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_gguf test_linear test_npy
-                  test_safetensors test_safetensors_refused test_score test_tensor test_text
+                  test_pictures_refused test_safetensors test_safetensors_refused test_score test_tensor test_text
                   test_torch_refused test_trace test_translator test_view)
 # short enough for an emulated CPU: attention, modules, bits, golden hashes
 mh_label(emulated check_kernels test_bits_decoding test_bits_nn test_golden test_kv_layout test_levels

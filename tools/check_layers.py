@@ -21,15 +21,18 @@ MAY_INCLUDE = {
     "src/ops": ["src/kernels", "src/base"],
     "src/nn": ["src/ops", "src/base"],
     # libmultihead-model: of the engine the public headers and HEADER_ONLY
-    "src/support": [],
+    "src/support": ["src/media"],
     "src/io": ["src/support"],
+    "src/image": ["src/support"],
     "src/text": ["src/support"],
     "src/view": ["src/io", "src/support"],
     "src/families": [],
-    "src/model": ["src/families", "src/io", "src/text", "src/support"],
+    "src/model": ["src/families", "src/io", "src/image", "src/text", "src/support"],
     "src/train": ["src/families", "src/model", "src/io", "src/text", "src/support"],
     # libmultihead-mpi
     "src/mpi": [],
+    # libmultihead-media, which the others reach through src/media/media.h and dlopen only
+    "src/media": [],
     "include/multihead": [],
     "cli": [],
     "python/src": ["cli"],
@@ -43,7 +46,7 @@ MAY_INCLUDE = {
 HEADER_ONLY = {f"src/base/{name}.h" for name in (
     "argument_check", "arena", "clock", "compiler", "fpenv", "half", "overflow", "philox", "pow", "release",
     "size_math", "sized_struct")}
-MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/text", "src/view", "src/model", "src/train"]
+MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/view", "src/model", "src/train"]
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")
 SYSTEM = re.compile(r"(pthread|unistd|fcntl|sched|dirent|semaphore|signal|dlfcn|poll|termios)\.h"
                     r"|(sys|linux|asm)/.*")

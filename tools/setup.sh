@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: setup.sh [test|python|mpi|ci]
+# usage: setup.sh [test|python|mpi|media|ci]
 # Installs the Debian packages that are missing: what building needs, with `test` also what the tests
 # need, with `python` what the Python package needs, with `mpi` what libmultihead-mpi needs, with
-# `ci` also what the further checks need. Silent and quick if nothing is missing. On a terminal it
+# `media` what libmultihead-media needs, with `ci` also what the further checks need. Silent and quick if nothing is missing. On a terminal it
 # asks first, unless YES is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
@@ -30,10 +30,10 @@ need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
 
 case ${1-} in
-'' | python | mpi) ;;
+'' | python | mpi | media) ;;
 test | ci) need libcmocka-dev pkg-config --exists cmocka ;;
 *)
-    echo "usage: setup.sh [test|python|mpi|ci]" >&2
+    echo "usage: setup.sh [test|python|mpi|media|ci]" >&2
     exit 2
     ;;
 esac
@@ -43,6 +43,12 @@ python | ci)
     need python3 have "$python"
     need python3-venv "$python" -c "import ensurepip"
     need python3-dev "$python" -c "import os, sysconfig as s; os.stat(s.get_path('include') + '/Python.h')"
+    ;;
+esac
+case ${1-} in
+media | ci)
+    need libpng-dev pkg-config --exists libpng
+    need libjpeg62-turbo-dev pkg-config --exists libjpeg
     ;;
 esac
 if [ "${1-}" = mpi ]; then

@@ -28,10 +28,10 @@
 // sharded.h, which is experimental and not included here, has attention over several processes.
 //
 // The second library, libmultihead-model, has io.h (tensors in files), text.h (tokenizers and
-// scores), pretrained.h (published models), generate.h (text generation), model.h (loading and
-// saving parameters), translator.h (translation), train.h (training translators) and view.h
-// (visualising attention). Every call that can fail returns an mh_status; mh_error_message(context)
-// has the details.
+// scores), image.h (pictures), pretrained.h (published models), generate.h (text generation),
+// model.h (loading and saving parameters), translator.h (translation), train.h (training
+// translators) and view.h (visualising attention). Every call that can fail returns an mh_status;
+// mh_error_message(context) has the details.
 //
 // The headers of libmultihead are stable, those of libmultihead-model experimental; base.h says
 // what that means.

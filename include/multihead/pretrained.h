@@ -9,7 +9,8 @@
 //
 // Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert; gpt2, llama
 // (SmolLM, TinyLlama), mistral, qwen2, qwen3, gemma2, gemma3, gpt_neox (Pythia); and
-// encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5. A
+// encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5; and
+// models that read pictures: vit, deit, dinov2, clip (with a second model for texts). A
 // directory that mh_translator_save has written is a model, too: its texts are normalised as
 // mh_translate does.
 //
@@ -20,6 +21,7 @@
 #ifndef MULTIHEAD_PRETRAINED_H
 #define MULTIHEAD_PRETRAINED_H
 
+#include <multihead/image.h>
 #include <multihead/nn.h>
 #include <multihead/text.h>
 #include <multihead/view.h>
@@ -68,9 +70,10 @@ MH_API void mh_model_free(mh_model *model); // NULL is allowed
 enum {
     MH_CAN_EMBED = 1,      // hidden states; all encoders
     MH_CAN_FILL = 2,       // a masked language model's head
-    MH_CAN_CLASSIFY = 4,   // a sequence classifier
+    MH_CAN_CLASSIFY = 4,   // a classifier, of texts or pictures
     MH_CAN_GENERATE = 8,   // a causal language model
     MH_CAN_TRANSLATE = 16, // an encoder-decoder's language model head: text to text
+    MH_CAN_MATCH = 32,     // pictures with texts, of mh_model_text_tower: by their embeddings
 };
 
 // How token vectors become one vector of a text.
@@ -102,6 +105,12 @@ typedef struct mh_model_info {
     double rope_base;         // of rotary positions, in layers without a window; 0: there are none
     const char *rope_scaling; // "linear", "llama3", "yarn", or ""
     size_t memory_bytes_bf16; // memory_bytes of the same model loaded with MH_PRECISION_BF16
+    size_t image_size; // of a model that reads pictures: the height and width it was trained for;
+                       // 0: it reads tokens
+    size_t patch_size; // height and width of a patch, which is what a row is made of
+    size_t image_channels;
+    size_t embedding_dim; // of mh_model_embed: d_model, or the width that it projects to
+    double logit_scale;   // of MH_CAN_MATCH: what cosines are multiplied by before softmax; else 0
 } mh_model_info;
 
 MH_API const mh_model_info *mh_model_describe(const mh_model *model);
@@ -111,6 +120,10 @@ MH_API const char *mh_model_label(const mh_model *model, size_t i);
 
 // The model's tokenizer, borrowed; NULL if its directory has none.
 MH_API const mh_tokenizer *mh_model_tokenizer(const mh_model *model);
+
+// The model for texts that shares its space of embeddings with this model for pictures (CLIP),
+// borrowed; NULL if there is none.
+MH_API const mh_model *mh_model_text_tower(const mh_model *model);
 
 // The blocks, for taps and parameters.
 MH_API const mh_transformer *mh_model_transformer(const mh_model *model);
@@ -133,6 +146,11 @@ typedef struct mh_model_input {
 
     const int64_t *target_starts; // NULL; (sequences + 1): of an encoder-decoder's targets, which
     const int32_t *target_ids;    // begin with the decoder's start token
+
+    const mh_tensor *pixels; // NULL; (sequences) of f32 (channels, height, width): of a model that
+                             // reads pictures, in place of ids. The rows of a picture are those of
+                             // its tokens (a class token, DeiT's distillation token), then one per
+                             // patch, row by row
 } mh_model_input;
 
 static inline mh_model_input mh_model_input_default(void)
@@ -155,20 +173,20 @@ MH_API MH_MUST_CHECK mh_status mh_model_hidden(mh_context *context, const mh_mod
 MH_API MH_MUST_CHECK mh_status mh_model_logits(mh_context *context, const mh_model *model,
                                                const mh_tensor *hidden, mh_tensor *logits);
 
-// pooled (sequences, D): the pooler's output, of BERT's first token.
+// pooled (sequences, D): the pooler's output, of BERT's or ViT's first token.
 // Error: MH_ERROR_UNSUPPORTED if the model has no pooler.
 MH_API MH_MUST_CHECK mh_status mh_model_pool(mh_context *context, const mh_model *model,
                                              const mh_model_input *input, const mh_tensor *hidden,
                                              mh_tensor *pooled);
 
-// logits (sequences, labels) of the sequence classifier.
+// logits (sequences, labels) of the classifier.
 // Error: MH_ERROR_UNSUPPORTED if the model has none.
 MH_API MH_MUST_CHECK mh_status mh_model_classify(mh_context *context, const mh_model *model,
                                                  const mh_model_input *input,
                                                  const mh_tensor *hidden, mh_tensor *logits);
 
-// embeddings (sequences, D): token vectors pooled per sequence, and scaled to length 1 if asked
-// for.
+// embeddings (sequences, embedding_dim): token vectors pooled per sequence, projected if the model
+// does that, and scaled to length 1 if asked for.
 MH_API MH_MUST_CHECK mh_status mh_model_embed(mh_context *context, const mh_model *model,
                                               mh_pooling pooling, bool normalize,
                                               const mh_model_input *input, mh_tensor *embeddings);
@@ -204,6 +222,35 @@ MH_API MH_MUST_CHECK mh_status mh_model_embed_texts(mh_context *context, const m
                                                     mh_model_progress_fn progress, void *user,
                                                     mh_tensor *embeddings);
 
+// ---- pictures ---------------------------------------------------------------------------------
+
+// Pictures as the numbers that a model reads.
+typedef struct mh_model_pictures mh_model_pictures;
+
+// Resizes, crops and normalises pictures as the model's preprocessor_config.json says, with the
+// results of Hugging Face's image processors. Gray and colours are converted to what the model
+// reads. The pictures are not needed afterwards. Errors: MH_ERROR_UNSUPPORTED (the model reads
+// texts), MH_ERROR_ARGUMENT (which names the picture), MH_ERROR_MEMORY.
+MH_API MH_MUST_CHECK mh_status mh_model_encode_pictures(mh_context *context, const mh_model *model,
+                                                        const mh_image *images, size_t count,
+                                                        mh_model_pictures **encoded);
+MH_API void mh_model_pictures_free(mh_model_pictures *pictures); // NULL is allowed
+
+// The input of all pictures, for mh_model_hidden, _classify, _pool and _embed. Borrowed.
+MH_API const mh_model_input *mh_model_pictures_input(const mh_model_pictures *pictures);
+
+// logits (count, labels) of pictures by the model's classifier: all of the steps above.
+MH_API MH_MUST_CHECK mh_status mh_model_classify_pictures(mh_context *context,
+                                                          const mh_model *model,
+                                                          const mh_image *images, size_t count,
+                                                          mh_tensor *logits);
+
+// embeddings (count, embedding_dim) of pictures, as mh_model_embed makes them.
+MH_API MH_MUST_CHECK mh_status mh_model_embed_pictures(mh_context *context, const mh_model *model,
+                                                       mh_pooling pooling, bool normalize,
+                                                       const mh_image *images, size_t count,
+                                                       mh_tensor *embeddings);
+
 // ---- what heads attend to -----------------------------------------------------------------------
 
 // A trace of one text and the memory it refers to. Immutable: any thread may read it.
@@ -225,6 +272,13 @@ MH_API MH_MUST_CHECK mh_status mh_model_trace_create(mh_context *context, const 
 MH_API MH_MUST_CHECK mh_status mh_model_trace_ids(mh_context *context, const mh_model *model,
                                                   const bool *disabled_heads, const int32_t *ids,
                                                   size_t count, mh_model_trace **trace);
+
+// The same for a picture. Tokens are "[CLS]", "[DIST]" of DeiT, and "row,column" of a patch, both
+// from 0. Title: `name`, or none if that is NULL.
+MH_API MH_MUST_CHECK mh_status mh_model_trace_picture(mh_context *context, const mh_model *model,
+                                                      const bool *disabled_heads, const char *name,
+                                                      const mh_image *image,
+                                                      mh_model_trace **trace);
 MH_API void mh_model_trace_free(mh_model_trace *trace); // NULL is allowed
 
 // Borrowed; copy the struct to give it another title or model.

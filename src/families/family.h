@@ -19,6 +19,25 @@ typedef struct mh_rotary {
     mh_rope_scaling scaling; // if scaled
 } mh_rotary;
 
+// What a classifier multiplies.
+typedef enum mh_label_input {
+    MH_LABELS_POOLED,     // the pooler's output; without one, the first token
+    MH_LABELS_FIRST,      // the first token
+    MH_LABELS_FIRST_MEAN, // the first token, then the mean of the patches
+} mh_label_input;
+
+// Pictures as input: a picture of C channels is cut into patches of P x P pixels, and
+// x = W patch + b + position, behind the rows of a class token and, of DeiT, a distillation token.
+typedef struct mh_vision {
+    size_t image; // height and width of the pictures that positions are for; 0: inputs are tokens
+    size_t patch; // P
+    size_t channels; // C
+    size_t first;    // rows before those of the patches: 1, or 2
+    bool patch_bias;
+    bool gated;       // a key's value: the feed-forward is gated by SiLU, and narrower
+    size_t mlp_ratio; // a key's value: dim_feedforward is so many times d_model
+} mh_vision;
+
 // A whole model: embeddings, blocks, and what comes after them.
 typedef struct mh_description {
     mh_block_config block; // of every layer of the encoder, or of the only stack; mh_family.layer
@@ -62,8 +81,14 @@ typedef struct mh_description {
     float lm_scale;                // of hidden states before the language model head
     float logits_softcap;          // 0: none; logits are softcap * tanh(logits / softcap)
     size_t labels;                 // of the classifier; 0: none
+    mh_label_input label_input;    // of the classifier
+    size_t projection;             // width of embeddings, from the weights; 0: d_model
     size_t decoder_start;          // the token before a target's first
     size_t frozen_token;           // its embedding gets no gradient; SIZE_MAX: none
+
+    mh_vision vision;
+    bool layer_scale;       // files have a vector per branch that its output is multiplied by
+    float activation_scale; // the feed-forward's activation is f(scale x) / scale, of quick GELU
 } mh_description;
 
 // Whether the decoder has a token table of its own.
@@ -87,6 +112,7 @@ typedef enum mh_key_kind {
     MH_KEY_TOKEN,        // a token's id; null leaves the default
     MH_KEY_ACTIVATION,   // a name such as "gelu_new"
     MH_KEY_FEED_FORWARD, // of a block: an activation, or "gated-" and one
+    MH_KEY_SCALED,       // of the description: an activation, or "quick_gelu"
     MH_KEY_IS, // must have the value `text` if it is there, else the model is not supported; null
                // is false
 } mh_key_kind;
@@ -136,6 +162,7 @@ typedef struct mh_family {
     void (*layer)(const mh_description *description, size_t layer, mh_block_config *block);
     const char *section; // the member of config.json that has the keys; NULL: config.json itself
     void (*finish)(mh_description *description); // NULL, or what follows from several keys
+    const struct mh_family *text; // NULL, or the second model of a directory: CLIP's text tower
     bool own; // of directories that mh_translator_save writes, with their tokenizer
 } mh_family;
 
@@ -153,6 +180,7 @@ extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
     mh_family_distilbert, mh_family_gpt2, mh_family_llama, mh_family_mistral, mh_family_qwen2,
     mh_family_qwen3, mh_family_gemma2, mh_family_gemma3, mh_family_gemma3_text, mh_family_gpt_neox,
     mh_family_marian, mh_family_bart, mh_family_mbart, mh_family_t5, mh_family_mt5,
-    mh_family_translator;
+    mh_family_translator, mh_family_vit, mh_family_deit, mh_family_dinov2, mh_family_clip,
+    mh_family_clip_vision, mh_family_clip_text;
 
 #endif

@@ -13,7 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SIZE_VALUE_MAX = MH_MOST_TOKENS, LABELS_MAX = 1 << 16 };
+enum {
+    SIZE_VALUE_MAX = MH_MOST_TOKENS,
+    LABELS_MAX = 1 << 16,
+    PICTURE_MAX = 1 << 14,
+    CHANNELS_MAX = 64
+};
 
 static mh_status need_object(const mh_json_file *file)
 {
@@ -112,6 +117,18 @@ static mh_status read_feed_forward(const mh_source *source, const mh_key *key, c
     return mh_config_bad_value(source, key->name, value, "relu, gated-gelu or another activation");
 }
 
+// CLIP's "quick_gelu" is x sigmoid(1.702 x): SiLU with a scale.
+static mh_status read_scaled(const mh_source *source, const mh_key *key, const json_t *value,
+                             mh_description *d)
+{
+    const char *name = json_string_value(value);
+    const bool quick = name && strcmp(name, "quick_gelu") == 0;
+    d->activation_scale = quick ? 1.702f : 1;
+    if (find_activation(quick ? "silu" : name, &d->block.activation))
+        return MH_OK;
+    return mh_config_bad_value(source, key->name, value, "quick_gelu, gelu or another activation");
+}
+
 // A setting that only exists in one value here.
 static mh_status check_is(const mh_source *source, const mh_key *key, const json_t *value)
 {
@@ -155,6 +172,8 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
         return model_config_read_activation(source, key, value, to);
     case MH_KEY_FEED_FORWARD:
         return read_feed_forward(source, key, value, to);
+    case MH_KEY_SCALED:
+        return read_scaled(source, key, value, d);
     case MH_KEY_IS:
         return check_is(source, key, value);
     }
@@ -214,6 +233,7 @@ static void set_defaults(mh_description *d)
                           .decoder = mh_block_config_default(),
                           .lm_scale = 1,
                           .frozen_token = SIZE_MAX,
+                          .activation_scale = 1,
                           .pool_activation = MH_TANH,
                           .lm_activation = MH_GELU};
 }
@@ -250,6 +270,13 @@ static mh_status check_description(const mh_source *source, const mh_description
                               "found %zu heads in the encoder and %zu in the decoder, and only as "
                               "many in both are supported",
                               d->block.num_heads, d->decoder.num_heads);
+    const mh_vision *v = &d->vision;
+    if (v->image && (v->patch > v->image || v->image > PICTURE_MAX || v->channels > CHANNELS_MAX))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "found pictures of size %zu in patches of %zu with %zu channels, "
+                              "expected patches within pictures of at most %d and at most %d "
+                              "channels",
+                              v->image, v->patch, v->channels, PICTURE_MAX, CHANNELS_MAX);
     if (d->positions && d->positions <= d->position_offset)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found %zu positions, expected more than %zu", d->positions,
@@ -261,7 +288,8 @@ mh_status mh_config_read_description(const mh_source *source, const json_t *root
 {
     mh_description *d = &model->description;
     set_defaults(d);
-    MH_TRY(read_family(source, root, model));
+    if (!model->family)
+        MH_TRY(read_family(source, root, model));
     const char *section = model->family->section;
     const json_t *keys = section ? json_object_get(root, section) : root;
     model->family->defaults(d);
@@ -353,7 +381,9 @@ mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_
     char path[MH_PATH_BYTES];
     mh_json_file file;
     info->max_length = mh_model_longest(d);
-    info->pooling = d->causal ? MH_POOLING_LAST : MH_POOLING_MEAN;
+    info->pooling = d->causal         ? MH_POOLING_LAST
+                    : d->vision.image ? MH_POOLING_CLS
+                                      : MH_POOLING_MEAN;
     if (model->gguf)
         return MH_OK;
     MH_TRY(mh_json_file_open_optional(context, directory, "1_Pooling/config.json", path, &file));

@@ -10,7 +10,8 @@
 mh_status mh_config_bad_value(const mh_source *source, const char *name, const json_t *value,
                               const char *expected);
 
-// All of config.json: the family, description, labels and architecture of `model`.
+// All of config.json: the family, unless it is set already, description, labels and architecture of
+// `model`.
 struct mh_model;
 mh_status mh_config_read_description(const mh_source *source, const json_t *root,
                                      struct mh_model *model);

@@ -28,12 +28,19 @@ static const struct {
     [MH_END_POOLER_BIAS] = {"pooler.bias", VECTOR, false},
     [MH_END_CLASSIFIER] = {"classifier.weight", MATRIX, false},
     [MH_END_CLASSIFIER_BIAS] = {"classifier.bias", VECTOR, false},
+    [MH_END_TEACHER] = {"distillation_classifier.weight", MATRIX, false},
+    [MH_END_TEACHER_BIAS] = {"distillation_classifier.bias", VECTOR, false},
     [MH_END_TRANSFORM] = {"lm_transform.weight", MATRIX, false},
     [MH_END_TRANSFORM_BIAS] = {"lm_transform.bias", VECTOR, false},
     [MH_END_LM_NORM] = {"lm_norm.weight", VECTOR, false},
     [MH_END_LM_NORM_BIAS] = {"lm_norm.bias", VECTOR, false},
     [MH_END_LM_HEAD] = {"lm_head.weight", MATRIX, false},
     [MH_END_LM_BIAS] = {"lm_head.bias", VECTOR, false},
+    [MH_END_PATCH] = {"patch_embedding.weight", MATRIX, true},
+    [MH_END_PATCH_BIAS] = {"patch_embedding.bias", VECTOR, true},
+    [MH_END_CLASS] = {"class_token.weight", VECTOR, true},
+    [MH_END_DISTILLATION] = {"distillation_token.weight", VECTOR, true},
+    [MH_END_PROJECTION] = {"projection.weight", MATRIX, false},
 };
 
 // The shape that the description gives an end, as a tensor without data; rank 0: the model has
@@ -43,10 +50,21 @@ static mh_tensor shape_of(const mh_description *d, mh_end end)
     const size_t D = d->block.d_model;
     const size_t targets = mh_description_target_vocabulary(d);
     const bool positions = d->positions && !d->sinusoidal;
+    const mh_vision *v = &d->vision;
     const mh_tensor none = {.rank = 0};
     switch (end) {
     case MH_END_TOKEN:
-        return mh_tensor_2d(NULL, MH_F32, d->vocabulary, D);
+        return v->image ? none : mh_tensor_2d(NULL, MH_F32, d->vocabulary, D);
+    case MH_END_PATCH:
+        return v->image ? mh_tensor_2d(NULL, MH_F32, D, v->channels * v->patch * v->patch) : none;
+    case MH_END_PATCH_BIAS:
+        return v->patch_bias ? mh_tensor_1d(NULL, MH_F32, D) : none;
+    case MH_END_CLASS:
+        return v->first > 0 ? mh_tensor_1d(NULL, MH_F32, D) : none;
+    case MH_END_DISTILLATION:
+        return v->first > 1 ? mh_tensor_1d(NULL, MH_F32, D) : none;
+    case MH_END_PROJECTION:
+        return d->projection ? mh_tensor_2d(NULL, MH_F32, d->projection, D) : none;
     case MH_END_TARGET_TOKEN:
         return mh_has_target_tokens(d) ? mh_tensor_2d(NULL, MH_F32, targets, D) : none;
     case MH_END_LM_HEAD:
@@ -67,8 +85,12 @@ static mh_tensor shape_of(const mh_description *d, mh_end end)
     case MH_END_TRANSFORM:
         return mh_tensor_2d(NULL, MH_F32, D, D);
     case MH_END_CLASSIFIER:
+        return mh_tensor_2d(NULL, MH_F32, d->labels,
+                            d->label_input == MH_LABELS_FIRST_MEAN ? 2 * D : D);
+    case MH_END_TEACHER:
         return mh_tensor_2d(NULL, MH_F32, d->labels, D);
     case MH_END_CLASSIFIER_BIAS:
+    case MH_END_TEACHER_BIAS:
         return mh_tensor_1d(NULL, MH_F32, d->labels);
     case MH_END_LM_BIAS:
         return mh_tensor_1d(NULL, MH_F32, targets);

@@ -9,6 +9,7 @@
 #define MH_MODEL_MODEL_INTERNAL_H
 
 #include "families/family.h"
+#include "model/picture_rules.h"
 #include "model/search_rules.h"
 #include "model/token_rules.h"
 #include <multihead/io.h>
@@ -27,14 +28,21 @@ typedef enum mh_end {
     MH_END_TARGET_NORM_BIAS,
     MH_END_POOLER, // (D, D)
     MH_END_POOLER_BIAS,
-    MH_END_CLASSIFIER, // (labels, D)
+    MH_END_CLASSIFIER, // (labels, D), or (labels, 2 D)
     MH_END_CLASSIFIER_BIAS,
+    MH_END_TEACHER, // (labels, D): of the distillation token
+    MH_END_TEACHER_BIAS,
     MH_END_TRANSFORM, // (D, D): of the masked language model's head
     MH_END_TRANSFORM_BIAS,
     MH_END_LM_NORM,
     MH_END_LM_NORM_BIAS,
     MH_END_LM_HEAD, // (V, D), (V', D) with a decoder
     MH_END_LM_BIAS, // (V)
+    MH_END_PATCH,   // (D, C P P)
+    MH_END_PATCH_BIAS,
+    MH_END_CLASS,        // (D): the class token
+    MH_END_DISTILLATION, // (D): the distillation token
+    MH_END_PROJECTION,   // (projection, D): of embeddings
     MH_ENDS,
 } mh_end;
 
@@ -61,6 +69,8 @@ struct mh_model {
     char *chat_template; // as published, terminated; NULL: none
     size_t chat_template_bytes;
     const char *chat_name;             // of a template that is known
+    mh_model *text;                    // NULL: none; CLIP's text tower, which shares `file`
+    mh_picture_rules pictures;         // of a vision model
     mh_tokenizer *target_tokenizer;    // NULL: the same; of an encoder-decoder
     mh_source_template source;         // what its encoder reads besides a text
     mh_search_rules search;            // of its translations
@@ -108,9 +118,11 @@ typedef struct mh_weight_source {
     const char *stack;  // before the names of the Transformer's parameters in rules' targets
     const mh_block_config *block;
     bool norm_plus_one; // as in mh_description
-    bool permuted;      // rows of q and k are in the order of interleaved pairs
-    mh_dtype matrices;  // MH_F32, or MH_BF16: weights are rounded to it, at every level
-    float *staging;     // for matrices that several tensors make up, or that are quantised
+    bool layer_scale;   // as in mh_description
+    float activation_scale;
+    bool permuted;     // rows of q and k are in the order of interleaved pairs
+    mh_dtype matrices; // MH_F32, or MH_BF16: weights are rounded to it, at every level
+    float *staging;    // for matrices that several tensors make up, or that are quantised
     size_t staging_floats;
 } mh_weight_source;
 
@@ -137,6 +149,11 @@ mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_t
 // so, else a copy in memory that the next call uses again.
 mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
                             mh_tensor *matrix);
+
+// Whether the parameter of a block is multiplied by a factor, and that: of a matrix or vector in
+// f32, in place.
+bool mh_weights_are_scaled(const mh_weight_source *source, const char *name);
+mh_status mh_weights_scale(const mh_weight_source *source, const char *name, const mh_tensor *t);
 
 // All parameters of the Transformer: copied, or packed one by one.
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer);
@@ -210,6 +227,17 @@ mh_status mh_model_embed_targets(mh_context *context, const mh_model *model, con
 mh_status mh_model_embed_at(mh_context *context, const mh_model *model,
                             const mh_model_tokens *tokens, const int32_t *types,
                             const int32_t *positions, float *scratch, mh_tensor *x);
+
+// The rows of a picture's pixels (channels, height, width).
+size_t mh_model_picture_rows(const mh_vision *vision, const mh_tensor *pixels);
+
+// MH_ERROR_ARGUMENT unless the pixels, and the rows that `starts` counts, fit the model.
+mh_status mh_model_check_pixels(mh_context *context, const mh_model *model,
+                                const mh_model_input *input);
+
+// x (rows, D) = the embeddings of a vision model's pictures.
+mh_status mh_model_embed_patches(mh_context *context, const mh_model *model,
+                                 const mh_model_input *input, mh_tensor *x);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);

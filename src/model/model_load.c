@@ -14,6 +14,7 @@
 #include "support/file.h"
 #include "text/plain_text.h"
 #include "text/tokenizer.h"
+#include <math.h>
 #include <string.h>
 
 // ---- files
@@ -117,10 +118,21 @@ static void find_vocabulary(const mh_weight_source *source, mh_description *d)
         d->vocabulary = table.shape[0];
 }
 
+// The width that embeddings are projected to.
+static void find_projection(const mh_weight_source *source, mh_description *d)
+{
+    mh_tensor matrix;
+    size_t index;
+    if (mh_weights_index(source, "projection.weight", &index) &&
+        mh_tensor_file_describe(source->file, index, &matrix) && matrix.rank == 2)
+        d->projection = matrix.shape[0];
+}
+
 static mh_status load_from(mh_weight_source *source, mh_model *model)
 {
     find_stacks(source, model);
     find_vocabulary(source, &model->description);
+    find_projection(source, &model->description);
     MH_TRY(model_load_create_blocks(source->context, model));
     MH_TRY(mh_weights_load_blocks(source, model->transformer));
     MH_TRY(mh_model_load_ends(source->context, source, model));
@@ -138,7 +150,9 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
                                .stack = "",
                                .block = &model->description.block,
                                .matrices = model->precision == MH_PRECISION_BF16 ? MH_BF16 : MH_F32,
-                               .norm_plus_one = model->description.norm_plus_one};
+                               .norm_plus_one = model->description.norm_plus_one,
+                               .layer_scale = model->description.layer_scale,
+                               .activation_scale = model->description.activation_scale};
     mh_family names = *model->family;
     if (model->gguf)
         mh_gguf_names(model->file, &names, &source.permuted);
@@ -152,11 +166,12 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
 // ---- what it is
 // ----------------------------------------------------------------------------------
 
-// Heads that share their tensors' names with a sequence classifier, but mean something else.
-static bool is_sequence_classifier(const mh_model *model)
+// Heads that share their tensors' names with a classifier, but mean something else.
+static bool is_classifier(const mh_model *model)
 {
     return model->ends[MH_END_CLASSIFIER].rank &&
-           (!*model->architecture || strstr(model->architecture, "ForSequenceClassification"));
+           (!*model->architecture || strstr(model->architecture, "ForSequenceClassification") ||
+            strstr(model->architecture, "ForImageClassification"));
 }
 
 static size_t count_parameters(const mh_model *model)
@@ -211,7 +226,7 @@ static void set_info(mh_context *context, mh_model *model)
         info->abilities |= d->decoder_layers ? MH_CAN_TRANSLATE
                            : d->causal       ? MH_CAN_GENERATE
                                              : MH_CAN_FILL;
-    if (is_sequence_classifier(model)) {
+    if (is_classifier(model)) {
         info->abilities |= MH_CAN_CLASSIFY;
         info->labels = d->labels;
     }
@@ -226,6 +241,10 @@ static void set_info(mh_context *context, mh_model *model)
     info->decoder_layers = d->decoder_layers;
     info->target_vocabulary = mh_description_target_vocabulary(d);
     set_position_info(d, info);
+    info->image_size = d->vision.image;
+    info->patch_size = d->vision.image ? d->vision.patch : 0;
+    info->image_channels = d->vision.image ? d->vision.channels : 0;
+    info->embedding_dim = d->projection ? d->projection : b->d_model;
     info->parameters = count_parameters(model);
     info->file_bytes = mh_tensor_file_bytes(model->file);
     set_memory_info(context, model);
@@ -353,6 +372,74 @@ static mh_status load_search(mh_context *context, const char *directory, mh_mode
                                directory, size, V);
 }
 
+// ---- pictures and texts ---------------------------------------------------------------------
+
+// exp of the one number that CLIP multiplies cosines by, at most 100, which it never exceeds.
+static mh_status read_logit_scale(mh_context *context, const char *path, mh_model *model)
+{
+    size_t index;
+    float value = 0;
+    mh_tensor to, stored;
+    if (!mh_tensor_file_index(model->file, "logit_scale", &index) ||
+        !mh_tensor_file_describe(model->file, index, &stored) || mh_tensor_count(&stored) != 1)
+        return mh_fail(context, MH_ERROR_FORMAT, "%s: tensor \"logit_scale\": expected one number",
+                       path);
+    to = mh_tensor_view(&value, MH_F32, stored.rank, stored.shape);
+    MH_TRY(mh_tensor_file_read(context, model->file, index, &to));
+    model->info.logit_scale = exp(fmin((double)value, 100));
+    return MH_OK;
+}
+
+// The second model of the directory, whose weights are in the same file.
+static mh_status load_text_tower(mh_context *context, const char *directory, const char *path,
+                                 mh_model *model)
+{
+    mh_model *text = mh_alloc(context, sizeof *text);
+    if (!text)
+        return MH_ERROR_MEMORY;
+    *text = (mh_model){.allocator = mh_context_allocator(context),
+                       .family = model->family->text,
+                       .rules = mh_token_rules_none(),
+                       .precision = model->precision,
+                       .file = model->file};
+    model->text = text;
+    MH_TRY(mh_model_read_config(context, directory, text));
+    MH_TRY(mh_model_read_settings(context, directory, text));
+    set_precision(text);
+    MH_TRY(model_load_load_weights(context, path, text));
+    set_info(context, text);
+    MH_TRY(load_tokenizer(context, directory, text));
+    if (text->info.embedding_dim != model->info.embedding_dim)
+        return mh_fail(context, MH_ERROR_FORMAT,
+                       "%s: embeddings of pictures have width %zu, and those of texts %zu", path,
+                       model->info.embedding_dim, text->info.embedding_dim);
+    model->info.abilities |= MH_CAN_MATCH;
+    model->info.parameters += text->info.parameters + 1;
+    model->info.memory_bytes += text->info.memory_bytes;
+    model->info.memory_bytes_bf16 += text->info.memory_bytes_bf16;
+    return read_logit_scale(context, path, model);
+}
+
+// What a model that reads pictures has in place of a tokenizer.
+static mh_status load_pictures(mh_context *context, const char *directory, const char *path,
+                               mh_model *model)
+{
+    MH_TRY(mh_picture_rules_load(context, directory, model->family->model_type,
+                                 &model->description.vision, &model->pictures));
+    return model->family->text ? load_text_tower(context, directory, path, model) : MH_OK;
+}
+
+// Factors are folded into weights, so that gradients would be those of other parameters.
+static mh_status check_loading(mh_context *context, const mh_model *model)
+{
+    const mh_description *d = &model->description;
+    if (model->trainable && (d->vision.image || d->layer_scale || d->activation_scale != 1))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "trainable: models of type %s are for inference only",
+                       model->family->model_type);
+    return MH_OK;
+}
+
 static mh_status model_load_load(mh_context *context, const char *directory,
                                  void (*change)(mh_description *), mh_model *model)
 {
@@ -364,11 +451,14 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(mh_model_read_config(context, directory, model));
     if (change)
         change(&model->description);
+    MH_TRY(check_loading(context, model));
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
     set_precision(model);
     MH_TRY(model_load_load_weights(context, path, model));
     set_info(context, model);
+    if (model->description.vision.image)
+        return load_pictures(context, directory, path, model);
     MH_TRY(load_tokenizer(context, directory, model));
     MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->info.target_vocabulary,
                                &model->rules));
@@ -410,6 +500,9 @@ void mh_model_free(mh_model *model)
     if (!model)
         return;
     const mh_allocator allocator = model->allocator;
+    if (model->text)
+        model->text->file = NULL; // it is ours
+    mh_model_free(model->text);
     mh_model_free_ends(model);
     mh_transformer_free(model->transformer);
     mh_tokenizer_free(model->tokenizer);
@@ -429,5 +522,7 @@ const char *mh_model_label(const mh_model *model, size_t i)
 }
 
 const mh_tokenizer *mh_model_tokenizer(const mh_model *model) { return model->tokenizer; }
+
+const mh_model *mh_model_text_tower(const mh_model *model) { return model->text; }
 
 const mh_transformer *mh_model_transformer(const mh_model *model) { return model->transformer; }

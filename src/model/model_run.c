@@ -35,8 +35,16 @@ mh_status mh_model_read_input(mh_context *context, const mh_model *model,
     *own = mh_model_input_default();
     MH_TRY(MH_NEED(context, {"model", model}, {"input", input}));
     MH_TRY(MH_READ_STRUCT(context, mh_model_input, input, own));
-    MH_TRY(MH_NEED(context, {"starts", own->starts}, {"ids", own->ids}));
     const mh_description *d = &model->description;
+    if (d->vision.image) {
+        MH_TRY(MH_NEED(context, {"starts", own->starts}, {"pixels", own->pixels}));
+        return mh_model_check_pixels(context, model, own);
+    }
+    if (own->pixels)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "pixels: found some, expected NULL: this model (%s) reads tokens",
+                       model->info.family);
+    MH_TRY(MH_NEED(context, {"starts", own->starts}, {"ids", own->ids}));
     const size_t most = mh_model_longest(d);
     MH_TRY(check_starts(context, "starts", own->starts, own->sequences, most));
     if (own->target_starts) {
@@ -84,9 +92,21 @@ static mh_status embed_rows(mh_context *context, const mh_model *model,
                                  (int32_t *)(memory + 2 * rows * D), x);
 }
 
+// x of a vision model, in `memory`, and the blocks.
+static mh_status pictures_with(mh_context *context, const mh_model *model,
+                               const mh_model_input *input, float *memory, mh_tensor *hidden)
+{
+    const mh_transformer_options o = mh_model_block_options(model, input);
+    mh_tensor x = mh_tensor_2d(memory, MH_F32, mh_model_rows(input), hidden->shape[1]);
+    MH_TRY(mh_model_embed_patches(context, model, input, &x));
+    return mh_transformer_forward(context, model->transformer, &o, &x, NULL, hidden);
+}
+
 static mh_status hidden_with(mh_context *context, const mh_model *model,
                              const mh_model_input *input, float *memory, mh_tensor *hidden)
 {
+    if (model->description.vision.image)
+        return pictures_with(context, model, input, memory, hidden);
     const size_t D = model->description.block.d_model;
     const mh_transformer_options o = mh_model_block_options(model, input);
     const mh_model_tokens source = mh_model_source_tokens(input);
@@ -136,7 +156,8 @@ static mh_status run_group(mh_context *context, const mh_model *model, const mh_
         starts[b - first] = input->starts[b] - row;
     group.sequences = end - first;
     group.starts = starts;
-    group.ids += row;
+    group.ids = input->ids ? input->ids + row : NULL;
+    group.pixels = input->pixels ? input->pixels + first : NULL;
     group.types = input->types ? input->types + row : NULL;
     return rows ? hidden_with(context, model, &group, memory, &part) : MH_OK;
 }
@@ -283,6 +304,24 @@ mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input
     return MH_OK;
 }
 
+// The second half of x (sequences, 2 D): the mean of each picture's patches, in double.
+static void mean_of_patches(const mh_model_input *input, const mh_tensor *hidden, size_t first,
+                            mh_tensor *x)
+{
+    const size_t D = hidden->shape[1];
+    for (size_t b = 0; b < input->sequences; b++) {
+        const size_t begin = (size_t)input->starts[b] + first, end = (size_t)input->starts[b + 1];
+        float *to = (float *)x->data + (ptrdiff_t)b * x->stride[0] + D;
+        for (size_t d = 0; d < D; d++) {
+            double sum = 0;
+            for (size_t i = begin; i < end; i++)
+                sum += (double)((const float *)hidden->data)[(ptrdiff_t)i * hidden->stride[0] +
+                                                             (ptrdiff_t)d * hidden->stride[1]];
+            to[d] = (float)(sum / (double)(end - begin));
+        }
+    }
+}
+
 static mh_status pool_with(mh_context *context, const mh_model *model, const mh_model_input *input,
                            const mh_tensor *hidden, float *memory, mh_tensor *pooled)
 {
@@ -309,6 +348,48 @@ mh_status mh_model_pool(mh_context *context, const mh_model *model, const mh_mod
     return status;
 }
 
+// The classifier's input (sequences, its width), by what the family's classifier reads.
+static mh_status label_input(mh_context *context, const mh_model *model,
+                             const mh_model_input *input, const mh_tensor *hidden, float *memory,
+                             mh_tensor *x)
+{
+    const mh_description *d = &model->description;
+    const size_t D = d->block.d_model;
+    mh_tensor first = mh_tensor_slice(*x, 1, 0, D);
+    if (d->label_input == MH_LABELS_POOLED && model->ends[MH_END_POOLER].rank)
+        return pool_with(context, model, input, hidden, memory, x);
+    if (d->label_input == MH_LABELS_FIRST_MEAN)
+        mean_of_patches(input, hidden, d->vision.first, x);
+    return mh_model_first_tokens(context, input, hidden, &first);
+}
+
+// DeiT's second classifier, of the distillation token: the mean of both is the result.
+static mh_status add_teacher(mh_context *context, const mh_model *model,
+                             const mh_model_input *input, const mh_tensor *hidden, mh_tensor *x,
+                             mh_tensor *logits)
+{
+    mh_linear_options o = mh_linear_options_default();
+    if (!model->ends[MH_END_TEACHER].rank)
+        return MH_OK;
+    for (size_t b = 0; b < input->sequences; b++) {
+        const mh_tensor from = mh_tensor_slice(*hidden, 0, (size_t)input->starts[b] + 1, 1);
+        mh_tensor to = mh_tensor_slice(*x, 0, b, 1);
+        MH_TRY(mh_tensor_copy(context, &from, &to));
+    }
+    o.precision = model->precision;
+    o.packed = model->packed[MH_END_TEACHER];
+    o.bias = &model->ends[MH_END_TEACHER_BIAS];
+    o.accumulate = true;
+    MH_TRY(mh_linear(context, &o, x, NULL, logits));
+    const float half = 0.5f;
+    for (size_t b = 0; b < logits->shape[0]; b++)
+        for (size_t i = 0; i < logits->shape[1]; i++)
+            ((float *)logits
+                 ->data)[(ptrdiff_t)b * logits->stride[0] + (ptrdiff_t)i * logits->stride[1]] *=
+                half;
+    return MH_OK;
+}
+
 mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh_model_input *input,
                             const mh_tensor *hidden, mh_tensor *logits)
 {
@@ -322,18 +403,21 @@ mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh
                        model->other_head ? model->other_head : "");
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"logits", logits}));
     MH_TRY(mh_model_read_input(context, model, input, &own));
+    if (own.sequences == 0)
+        return MH_OK;
     const size_t D = model->description.block.d_model;
-    const size_t bytes = 2 * own.sequences * D * sizeof(float);
+    const size_t width = model->ends[MH_END_CLASSIFIER].shape[1];
+    const size_t bytes = own.sequences * (D + width) * sizeof(float);
     float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_tensor pooled = mh_tensor_2d(memory + own.sequences * D, MH_F32, own.sequences, D);
-    mh_status status = model->ends[MH_END_POOLER].rank
-                           ? pool_with(context, model, &own, hidden, memory, &pooled)
-                           : mh_model_first_tokens(context, &own, hidden, &pooled);
+    mh_tensor x = mh_tensor_2d(memory + own.sequences * D, MH_F32, own.sequences, width);
+    mh_status status = label_input(context, model, &own, hidden, memory, &x);
     if (!status)
-        status = mh_model_apply(context, model, MH_END_CLASSIFIER, MH_END_CLASSIFIER_BIAS, NULL,
-                                &pooled, logits);
+        status = mh_model_apply(context, model, MH_END_CLASSIFIER, MH_END_CLASSIFIER_BIAS, NULL, &x,
+                                logits);
+    if (!status)
+        status = add_teacher(context, model, &own, hidden, &x, logits);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -343,10 +427,8 @@ mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh
 
 // One sequence's token vectors (count, D) pooled into `to`, in double and in order: the result does
 // not depend on the batch.
-static void pool_sequence(mh_pooling pooling, const float *rows, size_t count, size_t D,
-                          bool normalize, float *to)
+static void pool_sequence(mh_pooling pooling, const float *rows, size_t count, size_t D, float *to)
 {
-    double square = 0;
     for (size_t d = 0; d < D; d++) {
         double value =
             pooling == MH_POOLING_LAST ? (double)rows[(count - 1) * D + d] : (double)rows[d];
@@ -357,36 +439,41 @@ static void pool_sequence(mh_pooling pooling, const float *rows, size_t count, s
         if (pooling == MH_POOLING_MEAN)
             value /= (double)count;
         to[d] = (float)value;
-        square += (double)to[d] * (double)to[d];
     }
+}
+
+static void normalize_row(float *row, size_t D)
+{
+    double square = 0;
+    for (size_t d = 0; d < D; d++)
+        square += (double)row[d] * (double)row[d];
     const double length = sqrt(square);
-    for (size_t d = 0; d < D && normalize && length > 0; d++)
-        to[d] = (float)((double)to[d] / length);
+    for (size_t d = 0; d < D && length > 0; d++)
+        row[d] = (float)((double)row[d] / length);
 }
 
 typedef struct pool_job {
     mh_pooling pooling;
-    bool normalize;
     const mh_model_input *input;
     const float *hidden;
-    const mh_tensor *embeddings;
+    const mh_tensor *pooled; // (sequences, D)
 } pool_job;
 
 static void pool_one(void *arg, size_t b, size_t worker)
 {
     const pool_job *job = arg;
-    const size_t D = job->embeddings->shape[1];
+    const size_t D = job->pooled->shape[1];
     const size_t begin = (size_t)job->input->starts[b], end = (size_t)job->input->starts[b + 1];
     (void)worker;
-    pool_sequence(job->pooling, job->hidden + begin * D, end - begin, D, job->normalize,
-                  (float *)job->embeddings->data + (ptrdiff_t)b * job->embeddings->stride[0]);
+    pool_sequence(job->pooling, job->hidden + begin * D, end - begin, D,
+                  (float *)job->pooled->data + (ptrdiff_t)b * job->pooled->stride[0]);
 }
 
 static mh_status check_embeddings(mh_context *context, const mh_model *model, mh_pooling pooling,
                                   const mh_model_input *input, const mh_tensor *embeddings)
 {
     char found[128];
-    const size_t D = model->description.block.d_model;
+    const size_t D = model->info.embedding_dim;
     if (pooling < MH_POOLING_MEAN || pooling > MH_POOLING_MAX)
         return mh_fail(context, MH_ERROR_ARGUMENT, "pooling: found %d, expected an mh_pooling",
                        (int)pooling);
@@ -401,6 +488,27 @@ static mh_status check_embeddings(mh_context *context, const mh_model *model, mh
     return MH_OK;
 }
 
+// Hidden states (rows, D) and, if they are projected, pooled ones (sequences, D) are in `memory`.
+static mh_status embed_with(mh_context *context, const mh_model *model, mh_pooling pooling,
+                            const mh_model_input *input, float *memory, mh_tensor *embeddings)
+{
+    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    const bool projected = model->ends[MH_END_PROJECTION].rank;
+    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, D);
+    mh_tensor pooled =
+        projected ? mh_tensor_2d(memory + rows * D, MH_F32, input->sequences, D) : *embeddings;
+    MH_TRY(mh_model_hidden(context, model, input, &hidden));
+    const pool_job job = {pooling, input, memory, &pooled};
+    mh_parallel_for(context, input->sequences, pool_one, (void *)&job);
+    if (!projected || input->sequences == 0)
+        return MH_OK;
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = model->precision;
+    o.packed = model->packed[MH_END_PROJECTION];
+    return mh_linear(context, &o, &pooled, o.packed ? NULL : &model->ends[MH_END_PROJECTION],
+                     embeddings);
+}
+
 mh_status mh_model_embed(mh_context *context, const mh_model *model, mh_pooling pooling,
                          bool normalize, const mh_model_input *input, mh_tensor *embeddings)
 {
@@ -410,14 +518,14 @@ mh_status mh_model_embed(mh_context *context, const mh_model *model, mh_pooling 
     MH_TRY(check_embeddings(context, model, pooling, &own, embeddings));
     own.target_starts = NULL; // embeddings are the encoder's
     const size_t rows = mh_model_rows(&own), D = model->description.block.d_model;
-    float *memory = mh_alloc(context, rows * D * sizeof(float));
+    const size_t bytes = (rows + own.sequences) * D * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
     if (!memory)
         return MH_ERROR_MEMORY;
-    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, D);
-    mh_status status = mh_model_hidden(context, model, &own, &hidden);
-    const pool_job job = {pooling, normalize, &own, memory, embeddings};
-    if (!status)
-        mh_parallel_for(context, own.sequences, pool_one, (void *)&job);
-    mh_free(context, memory, rows * D * sizeof(float));
+    mh_status status = embed_with(context, model, pooling, &own, memory, embeddings);
+    for (size_t b = 0; b < own.sequences && normalize && !status; b++)
+        normalize_row((float *)embeddings->data + (ptrdiff_t)b * embeddings->stride[0],
+                      embeddings->shape[1]);
+    mh_free(context, memory, bytes);
     return status;
 }

@@ -190,7 +190,7 @@ mh_status mh_model_embed_texts(mh_context *context, const mh_model *model, mh_po
     MH_TRY(MH_NEED(context, {"model", model}, {"embeddings", embeddings}));
     if (embeddings->rank != 2 || embeddings->shape[0] != count)
         return mh_fail(context, MH_ERROR_ARGUMENT, "embeddings: expected (%zu, %zu)", count,
-                       model->info.d_model);
+                       model->info.embedding_dim);
     MH_TRY(mh_model_encode(context, model, truncate, texts, count, &all));
     remark_truncated(context, model, all);
     int64_t *starts = mh_alloc(context, (count + 1) * sizeof *starts);

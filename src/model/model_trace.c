@@ -24,6 +24,7 @@ typedef struct model_pass {
     mh_result_arena *store;
     mh_trace *trace;
     const int32_t *ids, *types; // (T)
+    const mh_tensor *pixels;    // in place of these
     size_t T;
 } model_pass;
 
@@ -207,6 +208,7 @@ static mh_status run_tapped(const model_pass *p, const bool *disabled, const mh_
     input.starts = (const int64_t[]){0, (int64_t)p->T};
     input.ids = p->ids;
     input.types = p->types;
+    input.pixels = p->pixels;
     input.taps = taps;
     input.tap_count = L;
     input.disabled_heads = disabled;
@@ -217,7 +219,7 @@ static mh_status trace_ids(const model_pass *p, const bool *disabled)
 {
     const mh_model_info *info = &p->model->info;
     const mh_trace_kind kind = info->causal ? MH_TRACE_DECODER : MH_TRACE_ENCODER;
-    if (p->T == 0 || p->T > info->max_length)
+    if (p->T == 0 || (!p->pixels && p->T > info->max_length))
         return mh_fail(p->context, MH_ERROR_ARGUMENT, "found %zu tokens, expected 1 to %zu", p->T,
                        info->max_length);
     MH_TRY(describe_pass(p));
@@ -309,6 +311,63 @@ mh_status mh_model_trace_ids(mh_context *context, const mh_model *model, const b
     mh_status status = trace_ids(&p, disabled_heads);
     mh_fpenv_leave(saved);
     return end_trace(status, made, trace);
+}
+
+// The names of a picture's rows.
+static mh_status name_patches(const model_pass *p)
+{
+    const mh_vision *v = &p->model->description.vision;
+    const size_t columns = p->pixels->shape[2] / v->patch;
+    const char **names = mh_result_take(p->context, p->store, p->T, sizeof *names);
+    bool *starts = mh_result_take(p->context, p->store, p->T, sizeof *starts);
+    if (!names || !starts)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < p->T; i++) {
+        const size_t patch = i - (i < v->first ? i : v->first);
+        char name[48];
+        snprintf(name, sizeof name, "%zu,%zu", patch / columns, patch % columns);
+        if (i < v->first)
+            snprintf(name, sizeof name, "%s", i == 0 ? "[CLS]" : "[DIST]");
+        names[i] = keep_string(p, name, strlen(name));
+        starts[i] = true;
+        if (!names[i])
+            return MH_ERROR_MEMORY;
+    }
+    p->trace->source = (mh_trace_tokens){.count = p->T, .text = names, .word_start = starts};
+    return MH_OK;
+}
+
+static mh_status trace_input(model_pass *p, const bool *disabled, const char *name,
+                             const mh_model_input *input)
+{
+    const mh_text title = {name, name ? strlen(name) : 0};
+    p->pixels = input->pixels;
+    p->T = mh_model_rows(input);
+    MH_TRY(title_trace(p, title, NULL));
+    MH_TRY(name_patches(p));
+    return trace_ids(p, disabled);
+}
+
+mh_status mh_model_trace_picture(mh_context *context, const mh_model *model,
+                                 const bool *disabled_heads, const char *name,
+                                 const mh_image *image, mh_model_trace **trace)
+{
+    model_pass p;
+    mh_model_trace *made;
+    mh_model_pictures *encoded;
+    MH_TRY(MH_NEED(context, {"trace", trace}));
+    *trace = NULL;
+    MH_TRY(MH_NEED(context, {"model", model}, {"image", image}));
+    MH_TRY(mh_model_encode_pictures(context, model, image, 1, &encoded));
+    mh_status status = begin_trace(context, model, &p, &made);
+    if (!status) {
+        mh_fpenv saved = mh_fpenv_enter();
+        status = trace_input(&p, disabled_heads, name, mh_model_pictures_input(encoded));
+        mh_fpenv_leave(saved);
+        status = end_trace(status, made, trace);
+    }
+    mh_model_pictures_free(encoded);
+    return status;
 }
 
 void mh_model_trace_free(mh_model_trace *trace)

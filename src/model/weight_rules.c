@@ -8,6 +8,7 @@
 //       prefix + "encoder.layer.3.attention.self.query" + ".weight", ...
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "base/half.h"
 #include "io/tensor_file.h"
 #include "model/model_internal.h"
 #include <stdio.h>
@@ -184,6 +185,31 @@ static mh_status read_permuted(const mh_weight_source *source, size_t index, mh_
     return status;
 }
 
+// Tensors of more than two dimensions as matrices: (1, N, D) is (N, D), and a convolution's
+// (D, C, P, P) is (D, C P P).
+static mh_tensor as_matrix(mh_tensor t)
+{
+    if (t.rank <= 2 || !mh_tensor_is_contiguous(&t) || mh_tensor_count(&t) == 0)
+        return t;
+    const size_t count = mh_tensor_count(&t);
+    int first = 0;
+    while (first < t.rank - 2 && t.shape[first] == 1)
+        first++;
+    return mh_tensor_2d(t.data, t.dtype, t.shape[first], count / t.shape[first]);
+}
+
+// Whether `from`, which has other dimensions, holds the same numbers in the same order as `to`:
+// leading dimensions of 1, or one row for each of the first dimension.
+static bool is_flattened(const mh_tensor *from, const mh_tensor *to)
+{
+    const mh_tensor matrix = as_matrix(*from);
+    if (!mh_tensor_is_contiguous(to) || mh_tensor_count(from) != mh_tensor_count(to))
+        return false;
+    if (to->rank == 1)
+        return matrix.rank == 2 && matrix.shape[0] == 1;
+    return mh_tensor_same_shape(&matrix, to);
+}
+
 // One part, as the parameter has it: checked against `to`.
 static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule *rule,
                            const char *name, size_t index, mh_tensor *to)
@@ -192,8 +218,8 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
     mh_tensor_file_describe(source->file, index, &from);
     if (rule->transposed && from.rank == 2)
         oriented = mh_tensor_swap(*to, 0, 1);
-    if (from.rank == 2 && to->rank == 1 && from.shape[0] == 1) // final_logits_bias is (1, V)
-        oriented = mh_tensor_split(*to, 0, 1);
+    if (from.rank > to->rank && is_flattened(&from, to)) // final_logits_bias is (1, V)
+        oriented = mh_tensor_view(to->data, to->dtype, from.rank, from.shape);
     if (!weight_rules_is_float(from.dtype) || from.rank != oriented.rank ||
         !mh_tensor_same_shape(&from, &oriented))
         return wrong_shape(source, name, rule->transposed && from.rank == 2, &from, to);
@@ -281,6 +307,7 @@ bool mh_weights_view(const mh_weight_source *source, const char *name, mh_tensor
         return false;
     if (rule->transposed && view->rank == 2)
         *view = mh_tensor_swap(*view, 0, 1);
+    *view = as_matrix(*view);
     return weight_rules_is_float(view->dtype) && view->dtype != MH_F64;
 }
 
@@ -362,11 +389,30 @@ mh_status mh_weights_matrix(mh_weight_source *source, const char *name, const si
     return mh_weights_copy(source, name, matrix);
 }
 
+// A matrix with a factor, in the type that it is multiplied in.
+static mh_status scaled_matrix(mh_weight_source *source, const char *name, const size_t shape[2],
+                               mh_tensor *matrix)
+{
+    MH_TRY(reserve_staging(source, shape[0] * shape[1]));
+    *matrix = mh_tensor_2d(source->staging, MH_F32, shape[0], shape[1]);
+    MH_TRY(mh_weights_copy(source, name, matrix));
+    MH_TRY(mh_weights_scale(source, name, matrix));
+    if (source->matrices != MH_BF16)
+        return MH_OK;
+    for (size_t i = 0; i < shape[0] * shape[1]; i++) { // in place, as it is half as large
+        const uint16_t half = mh_float_to_bf16(source->staging[i]);
+        memcpy((char *)source->staging + i * sizeof half, &half, sizeof half);
+    }
+    matrix->dtype = MH_BF16;
+    return MH_OK;
+}
+
 static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const mh_parameter *p,
                              const char *name)
 {
     mh_tensor matrix;
-    MH_TRY(mh_weights_matrix(source, name, p->shape, &matrix));
+    MH_TRY((mh_weights_are_scaled(source, name) ? scaled_matrix : mh_weights_matrix)(
+        source, name, p->shape, &matrix));
     return mh_transformer_pack(source->context, t, p->name, &matrix);
 }
 
@@ -390,6 +436,8 @@ mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *trans
         }
         mh_tensor to = mh_parameter_view(p, parameters->values);
         MH_TRY(mh_weights_copy(source, name, &to));
+        if (mh_weights_are_scaled(source, name))
+            MH_TRY(mh_weights_scale(source, name, &to));
         if (source->norm_plus_one && is_norm_weight(p->name))
             for (size_t j = 0; j < p->count; j++)
                 ((float *)to.data)[j] += 1;

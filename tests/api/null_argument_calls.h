@@ -337,6 +337,25 @@
              ARGS(encoder, no_heads_off, few_ids, &made_model_trace),                              \
              mh_model_trace_ids(c, p[0], p[1], p[2], 2, p[3]),                                     \
              mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_image_read, "path image", ARGS(picture_path, &made_image),                         \
+             mh_image_read(c, p[0], p[1]), free_image(c))                                          \
+    FUNCTION(mh_image_parse, "name? bytes image", ARGS("name", picture_bytes, &made_image),        \
+             mh_image_parse(c, p[0], p[1], sizeof picture_bytes - 1, p[2]), free_image(c))         \
+    FUNCTION(mh_image_resize, "image resized", ARGS(&picture, &made_image),                        \
+             mh_image_resize(c, p[0], MH_RESAMPLE_BICUBIC, 4, 4, p[1]), free_image(c))             \
+    FUNCTION(                                                                                      \
+        mh_model_encode_pictures, "model images encoded", ARGS(vision, &picture, &made_pictures),  \
+        mh_model_encode_pictures(c, p[0], p[1], 1, p[2]), mh_model_pictures_free(made_pictures))   \
+    FUNCTION(mh_model_classify_pictures, "model images logits",                                    \
+             ARGS(vision, &picture, &label_logits),                                                \
+             mh_model_classify_pictures(c, p[0], p[1], 1, p[2]), )                                 \
+    FUNCTION(mh_model_embed_pictures, "model images embeddings",                                   \
+             ARGS(vision, &picture, &pooled[0]),                                                   \
+             mh_model_embed_pictures(c, p[0], MH_POOLING_CLS, true, p[1], 1, p[2]), )              \
+    FUNCTION(mh_model_trace_picture, "model disabled_heads? name? image trace",                    \
+             ARGS(vision, no_heads_off, "name", &picture, &made_model_trace),                      \
+             mh_model_trace_picture(c, p[0], p[1], p[2], p[3], p[4]),                              \
+             mh_model_trace_free(made_model_trace))                                                \
     FUNCTION(mh_generate, "model options? starts ids generations",                                 \
              ARGS(causal, &generate_options, model_starts, ids, &made_generations),                \
              mh_generate(c, p[0], p[1], p[2], p[3], 1, p[4]),                                      \

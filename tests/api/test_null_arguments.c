@@ -113,6 +113,14 @@ static mh_chat_message chat_message = {MH_CHAT_USER, {"un", 2}};
 // make_pretrained() writes, a masked language model, a sequence classifier.
 enum { PRETRAINED_WIDTH = 32, PRETRAINED_VOCABULARY = 99, PRETRAINED_LABELS = 3 };
 static mh_model *encoder, *seq2seq, *filler, *classifier;
+
+// One for inference that reads pictures, and a picture.
+static mh_model *vision;
+static unsigned char picture_pixels[12];
+static mh_image picture = {2, 2, 3, picture_pixels}, made_image;
+static mh_model_pictures *made_pictures;
+static const char picture_path[] = MH_GOLDENS "/pictures/small.ppm",
+                  picture_bytes[] = "P5 1 1 9\n1";
 static char pretrained[96];
 static mh_model_options model_options;
 static mh_model_input model_input, classifier_input;
@@ -169,6 +177,12 @@ static void free_model_texts(mh_context *c)
         mh_model_texts_free(c, made_texts);
 }
 
+static void free_image(mh_context *c)
+{
+    if (c)
+        mh_image_free(c, &made_image);
+}
+
 static const char *log_path(void)
 {
     static char path[128];
@@ -181,7 +195,7 @@ static void forget_results(void)
 {
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
-    made_packed_weights = NULL;
+    made_packed_weights = NULL, made_pictures = NULL, made_image = (mh_image){0};
     made_model = NULL, made_texts = NULL, made_model_trace = NULL, made_generations = NULL;
     made_prompt_cache = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
@@ -390,6 +404,7 @@ static void make_pretrained(mh_context *context)
             mh_model_load(context, MH_GOLDENS "/models/bert-mlm", &model_options, &filler));
     test_ok(context, mh_model_load(context, MH_GOLDENS "/models/bert-classifier", &model_options,
                                    &classifier));
+    test_ok(context, mh_model_load(context, MH_GOLDENS "/models/vit", NULL, &vision));
     test_ok(context, mh_tape_create(context, &model_tape));
     model_gradients = mh_model_gradients_default();
     model_input = mh_model_input_default();
@@ -412,6 +427,7 @@ static void free_pretrained(void)
     mh_model_free(seq2seq);
     mh_model_free(filler);
     mh_model_free(classifier);
+    mh_model_free(vision);
     mh_tape_free(model_tape);
     mh_model_free(causal);
     causal_directory_remove(&causal_files);
@@ -655,6 +671,11 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_text_stream_free",
                                      "mh_tokens_free",
                                      "mh_model_free",
+                                     "mh_image_free",
+                                     "mh_media_found",
+                                     "mh_model_text_tower",
+                                     "mh_model_pictures_free",
+                                     "mh_model_pictures_input",
                                      "mh_model_describe",
                                      "mh_model_label",
                                      "mh_model_tokenizer",

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The border between libmultihead-model and libmultihead-media, which decodes what would need
+// libraries of others: one table of functions, of plain C types only.
+//
+// The table is found by name, mh_media_table, once the library is loaded (support/media_library.c),
+// and of no use if its version is another: both are built together. Decoders allocate what they
+// need themselves, with malloc, and print nothing; the memory of results is the caller's, who has
+// checked the size that the header claims. An error is a message in the caller's array.
+//
+// Decoders of sound have their place behind those of pictures.
+#ifndef MH_MEDIA_MEDIA_H
+#define MH_MEDIA_MEDIA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MH_MEDIA_VERSION = 1, MH_MEDIA_MESSAGE = 200 };
+#define MH_MEDIA_LIBRARY "libmultihead-media.so.0"
+
+typedef struct mh_media_picture {
+    size_t width, height;
+    size_t channels; // of the decoded pixels: 1 gray, 3 red, green, blue
+    size_t least;    // bytes of a file that such a picture takes at least
+} mh_media_picture;
+
+typedef struct mh_media_decoder {
+    const char *name;  // "PNG"
+    const char *magic; // the file's first bytes
+    size_t magic_bytes;
+    // What the header says. False with a message if it is invalid.
+    bool (*describe)(const unsigned char *bytes, size_t size, mh_media_picture *picture,
+                     char message[MH_MEDIA_MESSAGE]);
+    // pixels (height, width, channels) of that picture. False with a message if the file is
+    // invalid or ends early.
+    bool (*decode)(const unsigned char *bytes, size_t size, const mh_media_picture *picture,
+                   unsigned char *pixels, char message[MH_MEDIA_MESSAGE]);
+} mh_media_decoder;
+
+typedef struct mh_media {
+    unsigned version;                        // MH_MEDIA_VERSION
+    const mh_media_decoder *const *pictures; // NULL-terminated
+} mh_media;
+
+// What the library exports.
+typedef const mh_media *(*mh_media_table_fn)(void);
+
+#endif
