@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: MIT
-// `multihead classify`: the labels of texts by a sequence classifier.
+// `multihead classify`: the labels of texts or pictures by a classifier.
+#include "classify/classify.h"
 #include "messages.h"
-#include "pretrained/text_arguments.h"
+#include "pretrained/pictures.h"
 #include "report.h"
 
 #include <math.h>
 #include <multihead/layers.h>
 #include <stdlib.h>
 
-enum { KEY_TOP = 0x100, KEY_PAIR };
-
-typedef struct classify {
-    text_arguments arguments;
-    size_t top;            // 0: all labels
-    const char *pair;      // the second text of every pair, or NULL
-    size_t labels;         // of the model
-    float *logits;         // (labels)
-    int32_t *ids;          // (top)
-    double *probabilities; // (top): logarithms at first
-} classify;
+enum { KEY_TOP = 0x100, KEY_PAIR, KEY_LABELS };
 
 // ---- options ----------------------------------------------------------------------------
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to print", 1},
     {"top", KEY_TOP, "N", 0, "the N likeliest labels. Default: all", 0},
+    {"labels", KEY_LABELS, "A,B,...", 0,
+     "of a model that matches pictures with texts (CLIP): the labels to choose from", 0},
     {NULL, 0, NULL, 0, "Pairs of texts", 2},
     {"pair", KEY_PAIR, "TEXT", 0,
      "a second text, which the model reads together with each of the others: the hypothesis of "
@@ -43,6 +36,9 @@ static error_t classify_parse_option(int key, char *argument, struct argp_state 
     case KEY_TOP:
         c->top = (size_t)parse_integer(state, "--top", argument, 1, INT32_MAX);
         return 0;
+    case KEY_LABELS:
+        c->given = argument;
+        return 0;
     case KEY_PAIR:
         c->pair = argument;
         if (mh_utf8_valid(argument, strlen(argument)) < strlen(argument))
@@ -59,20 +55,23 @@ static const struct argp classify_argp = {
     .options = option_table,
     .parser = classify_parse_option,
     .children = children,
-    .args_doc = "-m MODEL [TEXT...] [OPTION...]",
+    .args_doc = "-m MODEL [TEXT|PICTURE...] [OPTION...]",
     .doc =
-        "Classifies texts: prints the labels of a sequence classifier with their probabilities, "
-        "the likeliest first. The probability of a classifier with one label is the sigmoid of "
-        "its logit.\v"
+        "Classifies texts or picture files, by what the model reads: prints its labels with their "
+        "probabilities, the likeliest first. The probability of a classifier with one label is the "
+        "sigmoid of its logit. Pictures are PPM or PGM files, and with libmultihead-media PNG and "
+        "JPEG; one that cannot be read is reported, and the others are classified.\v"
         "Examples:\n"
         "  multihead classify -m distilbert-base-uncased-finetuned-sst-2-english \"I like it.\"\n"
         "  multihead classify -m MODEL --top 1 --json <texts.txt\n"
+        "  multihead classify -m vit-base-patch16-224 --top 5 cat.png dog.jpg\n"
+        "  multihead classify -m clip-vit-base-patch32 --labels \"a cat,a dog\" picture.jpg\n"
         "  multihead classify -m nli-MODEL \"A man is eating.\" --pair \"Someone eats.\"\n",
 };
 
 // ---- one text ---------------------------------------------------------------------------
 
-static mh_status rank_labels(const classify *c)
+mh_status rank_labels(const classify *c)
 {
     const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, 1, c->labels);
     mh_tensor ids = mh_tensor_2d(c->ids, MH_I32, 1, c->top);
@@ -104,6 +103,11 @@ static mh_status classify_input(const classify *c, const mh_model_input *input)
 
 // ---- printing ---------------------------------------------------------------------------
 
+static const char *label_name(const classify *c, int32_t i)
+{
+    return c->names ? c->names[i] : mh_model_label(c->arguments.model, (size_t)i);
+}
+
 static void print_labels_json(const classify *c, mh_text text)
 {
     printf("{\"input\": ");
@@ -114,7 +118,7 @@ static void print_labels_json(const classify *c, mh_text text)
     }
     printf(", \"labels\": [");
     for (size_t i = 0; i < c->top && c->ids[i] >= 0; i++) {
-        const char *label = mh_model_label(c->arguments.model, (size_t)c->ids[i]);
+        const char *label = label_name(c, c->ids[i]);
         printf("%s{\"label\": ", i ? ", " : "");
         put_json_string(stdout, label ? label : "", label ? strlen(label) : 0);
         printf(", \"probability\": %.9g}", c->probabilities[i]);
@@ -127,13 +131,18 @@ static void print_labels(const classify *c, mh_text text)
     fwrite(text.bytes, 1, text.size, stdout);
     putchar('\n');
     for (size_t i = 0; i < c->top && c->ids[i] >= 0; i++) {
-        const char *label = mh_model_label(c->arguments.model, (size_t)c->ids[i]);
+        const char *label = label_name(c, c->ids[i]);
         printf("  %.4f  ", c->probabilities[i]);
         if (label)
             printf("%s\n", label);
         else
             printf("label %d\n", (int)c->ids[i]);
     }
+}
+
+void print_result(const classify *c, mh_text argument)
+{
+    (c->arguments.json ? print_labels_json : print_labels)(c, argument);
 }
 
 // ---- control flow -----------------------------------------------------------------------
@@ -194,20 +203,39 @@ static int classify_text(classify *c, size_t number)
     const mh_status status = (c->pair ? classify_pair : classify_one)(c, a->texts[number - 1]);
     if (status)
         return complain_text(a, status, number);
-    (a->json ? print_labels_json : print_labels)(c, a->texts[number - 1]);
+    print_result(c, a->texts[number - 1]);
+    return EXIT_DONE;
+}
+
+// Labels of its own, or those that are given.
+static int find_labels(classify *c)
+{
+    const text_arguments *a = &c->arguments;
+    const mh_model_info *info = mh_model_describe(a->model);
+    if (c->pair && info->image_size) {
+        complain("--pair is for texts, and %s reads pictures", a->directory);
+        return EXIT_USAGE;
+    }
+    if (c->given)
+        return labels_prepare(c);
+    if ((info->abilities & MH_CAN_MATCH) && !(info->abilities & MH_CAN_CLASSIFY)) {
+        complain("%s has no labels of its own, expected --labels \"a cat,a dog\"", a->directory);
+        return EXIT_USAGE;
+    }
+    if (!(info->abilities & MH_CAN_CLASSIFY)) {
+        complain("%s: this model (%s%s%s) has no classifier", a->directory, info->family,
+                 *info->architecture ? ", " : "", info->architecture);
+        return EXIT_INPUT;
+    }
+    c->labels = info->labels;
     return EXIT_DONE;
 }
 
 static int prepare_labels(classify *c)
 {
-    const text_arguments *a = &c->arguments;
-    const mh_model_info *info = mh_model_describe(a->model);
-    if (!(info->abilities & MH_CAN_CLASSIFY)) {
-        complain("%s: this model (%s%s%s) has no sequence classifier", a->directory, info->family,
-                 *info->architecture ? ", " : "", info->architecture);
-        return EXIT_INPUT;
-    }
-    c->labels = info->labels;
+    const int code = find_labels(c);
+    if (code != EXIT_DONE)
+        return code;
     if (c->top == 0 || c->top > c->labels)
         c->top = c->labels;
     c->logits = calloc(c->labels, sizeof *c->logits);
@@ -222,6 +250,7 @@ static int prepare_labels(classify *c)
 static int run_classify(int argc, char **argv)
 {
     classify c = {.arguments = text_arguments_default(&classify_command)};
+    c.arguments.pictures = true;
     int code = parse_arguments(&classify_argp, argc, argv, &c);
     if (code == EXIT_DONE)
         code = text_arguments_open(&c.arguments);
@@ -229,8 +258,14 @@ static int run_classify(int argc, char **argv)
         code = prepare_labels(&c);
     if (code == EXIT_DONE)
         code = text_arguments_read(&c.arguments);
-    for (size_t i = 0; i < c.arguments.count && code == EXIT_DONE; i++)
-        code = classify_text(&c, i + 1);
+    if (code == EXIT_DONE && reads_pictures(&c.arguments))
+        code = classify_pictures(&c);
+    else
+        for (size_t i = 0; i < c.arguments.count && code == EXIT_DONE; i++)
+            code = classify_text(&c, i + 1);
+    free(c.label_memory);
+    free(c.names);
+    free(c.label_embeddings);
     free(c.logits);
     free(c.ids);
     free(c.probabilities);
@@ -240,7 +275,7 @@ static int run_classify(int argc, char **argv)
 
 const command classify_command = {
     .name = "classify",
-    .summary = "the labels of texts by a sequence classifier",
+    .summary = "the labels of texts or pictures by a classifier",
     .argp = &classify_argp,
     .run = run_classify,
 };

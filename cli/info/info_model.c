@@ -18,11 +18,9 @@ static void list_abilities(unsigned abilities, char words[64])
     static const struct {
         unsigned ability;
         const char *name;
-    } names[] = {{MH_CAN_EMBED, "embed"},
-                 {MH_CAN_FILL, "fill"},
-                 {MH_CAN_CLASSIFY, "classify"},
-                 {MH_CAN_GENERATE, "generate"},
-                 {MH_CAN_TRANSLATE, "translate"}};
+    } names[] = {{MH_CAN_EMBED, "embed"},         {MH_CAN_FILL, "fill"},
+                 {MH_CAN_CLASSIFY, "classify"},   {MH_CAN_GENERATE, "generate"},
+                 {MH_CAN_TRANSLATE, "translate"}, {MH_CAN_MATCH, "match"}};
     words[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (abilities & names[i].ability) {
@@ -131,6 +129,15 @@ static void report_generation(report *r, const mh_model *model)
 
 // ---- all of it ----------------------------------------------------------------------------
 
+// What a model that reads pictures has in place of a vocabulary.
+static void report_pictures(report *r, const mh_model_info *info)
+{
+    report_count(r, "image_size", "picture size", info->image_size, "pixels");
+    report_count(r, "patch_size", "patch size", info->patch_size, "pixels");
+    report_count(r, "image_channels", "channels", info->image_channels, "");
+    report_count(r, "embedding_dim", "embeddings", info->embedding_dim, "");
+}
+
 static void report_sizes(report *r, const mh_model_info *info)
 {
     report_count(r, "layers", "layers", info->layers, "");
@@ -141,10 +148,14 @@ static void report_sizes(report *r, const mh_model_info *info)
     report_count(r, "kv_heads", "KV heads", info->kv_heads, "");
     report_count(r, "head_dim", "head width", info->head_dim, "");
     report_count(r, "dim_feedforward", "feed-forward", info->dim_feedforward, "");
-    report_count(r, "vocabulary", "vocabulary", info->vocabulary, "");
+    if (info->image_size)
+        report_pictures(r, info);
+    else
+        report_count(r, "vocabulary", "vocabulary", info->vocabulary, "");
     if (info->target_vocabulary != info->vocabulary)
         report_count(r, "target_vocabulary", "of targets", info->target_vocabulary, "");
-    report_count(r, "max_length", "longest input", info->max_length, "tokens");
+    if (!info->image_size)
+        report_count(r, "max_length", "longest input", info->max_length, "tokens");
     report_count(r, "parameters", "parameters", info->parameters, "");
 }
 
@@ -158,6 +169,16 @@ static void report_positions(report *r, const mh_model_info *info)
         report_count(r, "window", "window", info->window, "tokens");
         report_count(r, "window_layers", "sliding layers", info->window_layers, "");
     }
+}
+
+// The second model, for texts.
+static void report_text_tower(report *r, const mh_model_info *info)
+{
+    report_count(r, "text_layers", "text layers", info->layers, "");
+    report_count(r, "text_d_model", "text d_model", info->d_model, "");
+    report_count(r, "text_heads", "text heads", info->heads, "");
+    report_count(r, "text_vocabulary", "vocabulary", info->vocabulary, "");
+    report_count(r, "text_max_length", "longest text", info->max_length, "tokens");
 }
 
 static void report_model(report *r, const mh_model *model)
@@ -177,7 +198,10 @@ static void report_model(report *r, const mh_model *model)
     report_flag(r, "causal", "causal", info->causal);
     report_text(r, "pooling", "pooling", pooling_name(info->pooling));
     report_flag(r, "normalize", "normalised", info->normalize);
-    report_tokenizer(r, model);
+    if (mh_model_text_tower(model))
+        report_text_tower(r, mh_model_describe(mh_model_text_tower(model)));
+    if (!info->image_size || mh_model_text_tower(model))
+        report_tokenizer(r, info->image_size ? mh_model_text_tower(model) : model);
     report_generation(r, model);
     report_labels(r, model);
 }

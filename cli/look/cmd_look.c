@@ -2,7 +2,7 @@
 // `multihead look`: what the heads of a pretrained model attend to in a text.
 #include "look.h"
 #include "messages.h"
-#include "pretrained/text_arguments.h"
+#include "pretrained/pictures.h"
 #include "report.h"
 #include "terminal.h"
 #include "translate/translate.h"
@@ -140,15 +140,18 @@ static const struct argp look_argp = {
     .options = option_table,
     .parser = look_parse_option,
     .children = children,
-    .args_doc = "-m MODEL TEXT [OPTION...]",
+    .args_doc = "-m MODEL TEXT|PICTURE [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
-           "HTML page. Of an encoder-decoder, those of a translation. A text that is too long for "
+           "HTML page. Of an encoder-decoder, those of a translation; of a model that reads "
+           "pictures, those of a picture file, whose patches are named by row and column. A text "
+           "that is too long for "
            "the model is an error.\v"
            "Examples:\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
            "  multihead look -m opus-mt-fr-en \"Il fait beau.\" --target \"The weather is fine.\"\n"
+           "  multihead look -m vit-base-patch16-224 cat.png --layer 11 --head 3\n"
            "  multihead look -m gpt2 \"Gravity is\" --page page.html\n",
 };
 
@@ -176,6 +179,8 @@ static int check_kind(const look *l)
     const char *found = l->target ? "--target" : l->options.kind != MH_TRACE_ANY ? "--kind" : NULL;
     if (found && !reads_target(l))
         complain("%s is for encoder-decoders, and not for --link", found);
+    else if ((l->pair || l->link.first) && reads_pictures(&l->arguments))
+        complain("%s is for texts, and this model reads pictures", l->pair ? "--pair" : "--link");
     else if (l->off.count && reads_target(l))
         complain("--disable-head: found an encoder-decoder, expected one stack of layers; "
                  "'multihead translate --disable-head' is for these");
@@ -186,9 +191,18 @@ static int check_kind(const look *l)
     return EXIT_USAGE;
 }
 
+// Of CLIP's two models, the one that reads a text.
+static const mh_model *model_of_text(const look *l)
+{
+    const mh_model *text = mh_model_text_tower(l->arguments.model);
+    return text ? text : l->arguments.model;
+}
+
 static int check_shown(const look *l)
 {
-    const mh_model_info *info = mh_model_describe(l->arguments.model);
+    const text_arguments *a = &l->arguments;
+    const mh_model_info *info =
+        mh_model_describe(is_picture(a, a->texts[0]) ? a->model : model_of_text(l));
     const bool decoder = reads_target(l) && l->options.kind != MH_TRACE_ENCODER;
     int code = check_range("--layer", l->options.layer,
                            decoder ? info->decoder_layers : info->layers, "layer", "layers");
@@ -346,21 +360,53 @@ static int look_at_translation(const look *l)
     return code;
 }
 
+// The pass over a picture, whose name is the title.
+static int look_at_picture(const look *l)
+{
+    const text_arguments *a = &l->arguments;
+    const mh_text path = a->texts[0];
+    bool *disabled;
+    mh_image image = {0};
+    mh_model_trace *trace = NULL;
+    int code = off_find(&l->off, mh_model_describe(a->model), &disabled);
+    char *name = strndup(path.bytes, path.size);
+    if (code == EXIT_DONE)
+        code = picture_read(a, path, &image);
+    if (code == EXIT_DONE) {
+        const mh_status status =
+            mh_model_trace_picture(a->context, a->model, disabled, name, &image, &trace);
+        code = status ? complain_texts(a, status) : show_named(l, mh_model_trace_view(trace));
+    }
+    mh_model_trace_free(trace);
+    mh_image_free(a->context, &image);
+    free(name);
+    free(disabled);
+    return code;
+}
+
 static int look_at_text(const look *l)
 {
     const text_arguments *a = &l->arguments;
     const mh_text pair = {l->pair, l->pair ? strlen(l->pair) : 0};
+    const mh_model *model = model_of_text(l);
     bool *disabled;
     mh_model_trace *trace = NULL;
-    int code = off_find(&l->off, mh_model_describe(a->model), &disabled);
+    int code = off_find(&l->off, mh_model_describe(model), &disabled);
     if (code == EXIT_DONE) {
-        mh_status status = mh_model_trace_create(a->context, a->model, disabled, a->texts[0],
+        mh_status status = mh_model_trace_create(a->context, model, disabled, a->texts[0],
                                                  l->pair ? &pair : NULL, &trace);
         code = status ? complain_text(a, status, 1) : show_named(l, mh_model_trace_view(trace));
     }
     mh_model_trace_free(trace);
     free(disabled);
     return code;
+}
+
+static int look_at(const look *l)
+{
+    if (reads_target(l))
+        return look_at_translation(l);
+    return is_picture(&l->arguments, l->arguments.texts[0]) ? look_at_picture(l) : look_at_text(l);
 }
 
 static int run_look(int argc, char **argv)
@@ -370,19 +416,20 @@ static int run_look(int argc, char **argv)
         .options = mh_view_options_default(),
         .files = {[FILE_PAGE] = {.option = "--page"}, [FILE_TRACE] = {.option = "--trace-out"}}};
     l.options.width = 0; // the terminal's
+    l.arguments.pictures = true;
     int code = parse_arguments(&look_argp, argc, argv, &l);
     if (code == EXIT_DONE)
         code = text_arguments_open(&l.arguments);
     if (code == EXIT_DONE)
         code = check_kind(&l);
     if (code == EXIT_DONE)
-        code = check_shown(&l);
-    if (code == EXIT_DONE)
         code = text_arguments_read(&l.arguments);
     if (code == EXIT_DONE)
         code = check_texts(&l);
     if (code == EXIT_DONE)
-        code = reads_target(&l) ? look_at_translation(&l) : look_at_text(&l);
+        code = check_shown(&l);
+    if (code == EXIT_DONE)
+        code = look_at(&l);
     link_words_free(&l.link);
     free(l.off.names);
     text_arguments_close(&l.arguments);

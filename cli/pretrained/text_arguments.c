@@ -134,7 +134,10 @@ int text_arguments_open(text_arguments *t)
 {
     int code =
         open_model(&t->common, t->model_name, &t->loading, &t->directory, &t->context, &t->model);
-    if (code == EXIT_DONE && !mh_model_tokenizer(t->model)) {
+    const mh_model *text = code == EXIT_DONE ? mh_model_text_tower(t->model) : NULL;
+    if (code == EXIT_DONE && t->pictures && mh_model_describe(t->model)->image_size && !text)
+        return EXIT_DONE;
+    if (code == EXIT_DONE && !mh_model_tokenizer(text && t->pictures ? text : t->model)) {
         complain("%s: has no tokenizer, expected tokenizer.json or vocab.txt", t->directory);
         code = EXIT_INPUT;
     }

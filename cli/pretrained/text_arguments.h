@@ -23,6 +23,7 @@ typedef struct text_arguments {
     mh_model_options loading;
     bool json;
     bool truncate;
+    bool pictures; // the command takes models that read pictures, too, without a tokenizer
 
     char *directory; // from text_arguments_open() on
     mh_context *context;
