@@ -41,7 +41,7 @@ static double hamming(double x)
     x = fabs(x);
     if (x >= 1)
         return 0;
-    return x == 0 ? 1 : sin(x * pi) / (x * pi) * (0.54 + 0.46 * cos(x * pi));
+    return x == 0 ? 1 : sin(x * pi) / (x * pi) * ((double)0.54f + (double)0.46f * cos(x * pi));
 }
 
 static double sinc(double x) { return x == 0 ? 1 : sin(x * pi) / (x * pi); }

@@ -224,6 +224,19 @@ static void save_chat(const char *directory)
     json_decref(goldens);
 }
 
+static void save_pictures(const char *directory)
+{
+    static const char *const names[] = {
+        "rgb.ppm",         "gray.pgm", "text.ppm",    "five-bits.ppm", "rgb.png",
+        "gray.png",        "rgba.png", "palette.png", "bits.png",      "turned.png",
+        "progressive.jpg", "cmyk.jpg", "gray.jpg",    "turned-6.jpg"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, MH_GOLDENS "/pictures/%s", names[i]);
+        save(directory, "image", i, blob_read(path));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -236,6 +249,7 @@ int main(int argc, char **argv)
     save_npz(argv[1]);
     save_torch(argv[1]);
     save_gguf(argv[1]);
+    save_pictures(argv[1]);
     save_chat(argv[1]);
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
         save(argv[1], "shards", i, blob_copy(shards[i], strlen(shards[i])));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: tests/peers/run.sh BUILD
-# Compares our text layer, our files of parameters and the model that ships with the packages that
+# Compares our text layer, our pictures, our files of parameters and the model that ships with the packages that
 # others use, in a virtual environment of its own, BUILD/peers: makes it, and installs them from PyPI,
 # the first time. With $MH_TEST_DATA on real sentences, else on made-up ones. $MH_PEER_STRINGS random
 # strings go through every tokenizer: 2000, with `make prove-tokenizers` 100000.
@@ -9,7 +9,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:?usage: tests/peers/run.sh BUILD}" && pwd)
 venv=$build/peers
-packages='tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy jinja2==3.1.6'
+packages='tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 sacrebleu==2.6.0 torch==2.13.0 safetensors==0.8.0 numpy jinja2==3.1.6 pillow==13.0.0 transformers==5.23.0'
 
 if [ "$(cat "$venv/packages" 2>/dev/null)" != "$packages" ]; then
     echo "peers: installing $packages into $venv" >&2
@@ -33,3 +33,4 @@ TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$bu
 "$venv/bin/python" "$here/check_scores.py" "$build/multihead" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}
+"$venv/bin/python" "$here/check_pictures.py" "$build/tests/peer_pictures"
