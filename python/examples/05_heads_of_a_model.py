@@ -6,6 +6,7 @@
 
 # %%
 import matplotlib.pyplot as plt
+import numpy as np
 
 import multihead as mh
 
@@ -45,10 +46,13 @@ for head in trace.heads("encoder"):
 
 # %% [markdown]
 # ## Which head links two words?
+# The strongest in either direction; `trace.links("banque", "prêt")` does the same for words of several tokens.
 
 # %%
-for link in trace.links("banque", "prêt")[:3]:
-    print(link)
+i, j = (next(n for n, t in enumerate(encoder.key_tokens) if word in t) for word in ("banque", "prêt"))
+link = np.maximum(encoder.weights[:, :, i, j], encoder.weights[:, :, j, i])
+for layer, head in sorted(np.ndindex(link.shape), key=lambda at: -link[at])[:3]:
+    print(f"layer {layer}, head {head}: {link[layer, head]:.2f}")
 
 # %% [markdown]
 # ## If one head fails
