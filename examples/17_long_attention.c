@@ -103,7 +103,7 @@ static mh_status attend(mh_context *context, const mh_communicator *c, size_t le
         status = add_up(c, &sum);
     if (!status && c->rank == 0)
         printf("%zu positions over %zu processes of %d MB\n"
-               "process 0: %zu positions, %llu messages of %.1f MB sent, workspace %.1f MB\n"
+               "process 0: %zu positions, %llu messages sent, %.1f MB, workspace %.1f MB\n"
                "%s\n"
                "checksum %016llx\n",
                length, c->ranks, MEMORY_MB, plan.query_rows, (unsigned long long)plan.messages_sent,
