@@ -6,6 +6,7 @@
 #include "api_calls.h"
 
 #include <math.h>
+#include <multihead/sharded.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -168,6 +169,18 @@ static void attend(scene *s, const problem *p)
     ok(s, mh_attention_explain(c, &o, &q, &k, &v, &out, &plan));
     ok(s, mh_attention_workspace(c, &o, &q, &k, &v, &out, &bytes));
     ok(s, mh_attention_backward(c, &o, &q, &k, &v, &out, &dout, &g));
+    for (int scheme = 0; scheme < 2 && !p->packed && !p->weights; scheme++) {
+        const mh_communicator alone = mh_communicator_default();
+        mh_sharding sharding = mh_sharding_default();
+        mh_sharded_plan sharded = mh_sharded_plan_default();
+        sharding.queries = p->T, sharding.keys = p->S;
+        sharding.scheme = (mh_shard_scheme)scheme;
+        g.dmasks = NULL;
+        ok(s, mh_sharded_attention_forward(c, &alone, &sharding, &o, &q, &k, &v, &out));
+        ok(s, mh_sharded_attention_backward(c, &alone, &sharding, &o, &q, &k, &v, &out, &dout, &g));
+        ok(s, mh_sharded_attention_explain(c, &alone, &sharding, &o, &q, &k, &v, &out, true,
+                                           &sharded));
+    }
 }
 
 static void attention(scene *s)
