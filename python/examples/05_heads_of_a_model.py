@@ -66,7 +66,7 @@ for layer in range(3):
         print(f"cross {layer}.{head:<4} {model.translate(sentence, disabled_heads=[('cross', layer, head)])}")
 
 # %% [markdown]
-# Without all heads of a layer the translation breaks down.
+# Without all cross-attention heads of a layer, words begin to get lost: without those of layer 0, the loan.
 
 # %%
 for layer in range(3):
