@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// Sound files and bytes to mono samples.
+#include "audio/audio_internal.h"
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "support/buffer.h"
+#include "support/file.h"
+#include <math.h>
+#include <string.h>
+
+mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio)
+{
+    *audio = (mh_audio){0};
+    float *samples = mh_alloc(context, (count ? count : 1) * sizeof(float));
+    if (!samples)
+        return MH_ERROR_MEMORY;
+    *audio = (mh_audio){count, rate, samples};
+    return MH_OK;
+}
+
+void mh_audio_free(mh_context *context, mh_audio *audio)
+{
+    if (!audio || !audio->samples)
+        return;
+    mh_free(context, audio->samples, (audio->count ? audio->count : 1) * sizeof(float));
+    *audio = (mh_audio){0};
+}
+
+// ---- samples ------------------------------------------------------------------------------------
+
+static double read_float(const unsigned char *b, size_t bytes)
+{
+    float f;
+    double d;
+    if (bytes == sizeof d) {
+        memcpy(&d, b, sizeof d);
+        return d;
+    }
+    memcpy(&f, b, sizeof f);
+    return (double)f;
+}
+
+// A sample of 1 to 4 bytes as a fraction of full scale.
+static double read_integer(const unsigned char *b, size_t bytes)
+{
+    if (bytes == 1)
+        return (b[0] - 128) / 128.0;
+    uint32_t bits = 0;
+    for (size_t i = 0; i < bytes; i++)
+        bits |= (uint32_t)b[i] << (8 * (4 - bytes + i));
+    int32_t value;
+    memcpy(&value, &bits, sizeof value);
+    return value / 2147483648.0;
+}
+
+static mh_status check_pcm(const mh_source *source, const mh_pcm *pcm)
+{
+    if (pcm->rate < MH_AUDIO_RATE_MIN || pcm->rate > MH_AUDIO_RATE_MAX)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "found %zu samples per second, expected %d to %d", pcm->rate,
+                              MH_AUDIO_RATE_MIN, MH_AUDIO_RATE_MAX);
+    if (pcm->frames > MH_AUDIO_SAMPLES_MAX)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "found %zu samples, expected at most %d per channel", pcm->frames,
+                              MH_AUDIO_SAMPLES_MAX);
+    return MH_OK;
+}
+
+mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio *audio)
+{
+    MH_TRY(check_pcm(source, pcm));
+    MH_TRY(mh_audio_create(source->context, pcm->frames, pcm->rate, audio));
+    const unsigned char *b = pcm->bytes;
+    for (size_t i = 0; i < pcm->frames; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < pcm->channels; c++, b += pcm->sample_bytes)
+            sum +=
+                pcm->floats ? read_float(b, pcm->sample_bytes) : read_integer(b, pcm->sample_bytes);
+        const float mean = (float)(sum / (double)pcm->channels);
+        audio->samples[i] = isfinite(mean) ? mean : 0;
+    }
+    return MH_OK;
+}
+
+// ---- files --------------------------------------------------------------------------------------
+
+static mh_status audio_parse_source(const mh_source *source, mh_audio *audio)
+{
+    mh_pcm pcm;
+    if (!mh_is_wav(source))
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED, "is not a WAV file");
+    MH_TRY(mh_wav_parse(source, &pcm));
+    return mh_audio_from_pcm(source, &pcm, audio);
+}
+
+mh_status mh_audio_parse(mh_context *context, const char *name, const void *bytes, size_t size,
+                         mh_audio *audio)
+{
+    MH_TRY(MH_NEED(context, {"bytes", bytes}, {"audio", audio}));
+    *audio = (mh_audio){0};
+    const mh_source source = {context, name ? name : "sound", bytes, size};
+    return audio_parse_source(&source, audio);
+}
+
+mh_status mh_audio_parse_pcm(mh_context *context, const char *name, const void *bytes, size_t size,
+                             size_t rate, size_t channels, mh_audio *audio)
+{
+    MH_TRY(MH_NEED(context, {"bytes", bytes}, {"audio", audio}));
+    *audio = (mh_audio){0};
+    if (channels < 1 || channels > 65535)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "channels: found %zu, expected 1 to 65535",
+                       channels);
+    const mh_source source = {context, name ? name : "sound", bytes, size};
+    const mh_pcm pcm = {.bytes = bytes,
+                        .frames = size / (2 * channels),
+                        .channels = channels,
+                        .rate = rate,
+                        .sample_bytes = 2};
+    return mh_audio_from_pcm(&source, &pcm, audio);
+}
+
+mh_status mh_audio_read(mh_context *context, const char *path, mh_audio *audio)
+{
+    mh_mapping mapping;
+    MH_TRY(MH_NEED(context, {"path", path}, {"audio", audio}));
+    *audio = (mh_audio){0};
+    MH_TRY(mh_file_map(context, path, &mapping));
+    const mh_source source = {context, path, mapping.data, mapping.size};
+    const mh_status status = audio_parse_source(&source, audio);
+    mh_file_unmap(&mapping);
+    return status;
+}

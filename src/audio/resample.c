@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Resampling by a rational factor L / M with a polyphase filter.
+//
+// The new sample n lies at n M / L of the old ones: between them at one of L phases, each of which
+// has its taps of the same continuous filter, a sinc with a Kaiser window,
+//
+//     h(x) = c sinc(c x) I0(beta sqrt(1 - (x / half)^2)) / I0(beta),   |x| < half = WIDTH / c
+//
+// with the cutoff c = CUTOFF min(1, L / M) of the old Nyquist frequency. Taps of a phase are scaled
+// so that their sum is 1. A tap is computed in double and stored in f32, a new sample summed in
+// double.
+#include "audio/audio_internal.h"
+#include "base/argument_check.h"
+#include "base/compiler.h"
+#include "base/overflow.h"
+#include "base/trig.h"
+#include <math.h>
+#include <string.h>
+
+// 0.955: the transition band of 64 zero crossings is 9 % wide, and ends where aliases would begin.
+#define CUTOFF 0.955
+enum { WIDTH = 64, CHUNK = 4096 };
+static const double kaiser_beta = 10.06; // 100 dB
+
+typedef struct resampler {
+    const float *x;
+    size_t count, L, M;
+    size_t half; // taps on each side
+    float *taps; // (L, 2 half)
+    float *y;    // (made)
+    size_t made;
+} resampler;
+
+static size_t greatest_common_divisor(size_t a, size_t b)
+{
+    while (b > 0) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// The modified Bessel function of order 0.
+static double bessel_i0(double x)
+{
+    double sum = 1, term = 1;
+    for (int k = 1; k < 40; k++) {
+        term *= (x / (2 * k)) * (x / (2 * k));
+        sum += term;
+    }
+    return sum;
+}
+
+static double filter_at(double x, double cutoff)
+{
+    const double u = x * cutoff, z = u / WIDTH, pi = 0x1.921fb54442d18p1;
+    if (z * z >= 1)
+        return 0;
+    const double sinc = u == 0 ? 1 : mh_sin_turns(u / 2) / (pi * u);
+    return sinc * bessel_i0(kaiser_beta * sqrt(1 - z * z));
+}
+
+// ---- taps ---------------------------------------------------------------------------------------
+
+static double cutoff_of(const resampler *r)
+{
+    return CUTOFF * (r->L < r->M ? (double)r->L / (double)r->M : 1);
+}
+
+static void make_taps(void *arg, size_t phase, size_t worker)
+{
+    const resampler *r = arg;
+    const double shift = (double)phase / (double)r->L, cutoff = cutoff_of(r);
+    float *taps = r->taps + phase * 2 * r->half;
+    double sum = 0;
+    (void)worker;
+    for (size_t k = 0; k < 2 * r->half; k++)
+        sum += filter_at((double)k + 1 - (double)r->half - shift, cutoff);
+    for (size_t k = 0; k < 2 * r->half; k++)
+        taps[k] = (float)(filter_at((double)k + 1 - (double)r->half - shift, cutoff) / sum);
+}
+
+// ---- samples ------------------------------------------------------------------------------------
+
+// Sample n, at old sample `at` and a phase: old samples at - half + 1 to at + half, 0 outside.
+static float resample_at(const resampler *r, size_t n)
+{
+    const size_t at = (size_t)((unsigned long long)n * r->M / r->L), phase = n * r->M % r->L;
+    const float *taps = r->taps + phase * 2 * r->half;
+    const size_t first = at + 1 < r->half ? r->half - at - 1 : 0;
+    size_t end = 2 * r->half;
+    if (at + r->half >= r->count)
+        end = at + 1 - r->half + end > r->count ? r->count + r->half - at - 1 : end;
+    double sum = 0;
+    for (size_t k = first; k < end; k++)
+        sum += (double)taps[k] * (double)r->x[at + 1 + k - r->half];
+    return (float)sum;
+}
+
+static void resample_chunk(void *arg, size_t chunk, size_t worker)
+{
+    const resampler *r = arg;
+    const size_t begin = chunk * CHUNK, end = begin + CHUNK < r->made ? begin + CHUNK : r->made;
+    (void)worker;
+    for (size_t n = begin; n < end; n++)
+        r->y[n] = resample_at(r, n);
+}
+
+static mh_status check_resample(mh_context *context, const mh_audio *audio, size_t rate)
+{
+    const size_t rates[] = {audio->rate, rate};
+    for (size_t i = 0; i < 2; i++)
+        if (rates[i] < MH_AUDIO_RATE_MIN || rates[i] > MH_AUDIO_RATE_MAX)
+            return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %zu, expected %d to %d",
+                           i ? "rate" : "audio: rate", rates[i], MH_AUDIO_RATE_MIN,
+                           MH_AUDIO_RATE_MAX);
+    if (audio->count > MH_AUDIO_SAMPLES_MAX || (audio->count && !audio->samples))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "audio: found %zu samples, expected at most %d",
+                       audio->count, MH_AUDIO_SAMPLES_MAX);
+    return MH_OK;
+}
+
+mh_status mh_audio_resample(mh_context *context, const mh_audio *audio, size_t rate,
+                            mh_audio *resampled)
+{
+    MH_TRY(MH_NEED(context, {"audio", audio}, {"resampled", resampled}));
+    *resampled = (mh_audio){0};
+    MH_TRY(check_resample(context, audio, rate));
+    const size_t divisor = greatest_common_divisor(audio->rate, rate);
+    resampler r = {.x = audio->samples,
+                   .count = audio->count,
+                   .L = rate / divisor,
+                   .M = audio->rate / divisor};
+    r.made = (audio->count * r.L + r.M - 1) / r.M;
+    MH_TRY(mh_audio_create(context, r.made, rate, resampled));
+    r.y = resampled->samples;
+    if (r.L == r.M) {
+        memcpy(r.y, r.x, r.made * sizeof *r.y);
+        return MH_OK;
+    }
+    r.half = (size_t)(WIDTH / cutoff_of(&r)) + 1;
+    const size_t bytes = r.L * 2 * r.half * sizeof(float);
+    r.taps = mh_alloc(context, bytes);
+    if (!r.taps) {
+        mh_audio_free(context, resampled);
+        return MH_ERROR_MEMORY;
+    }
+    mh_parallel_for(context, r.L, make_taps, &r);
+    mh_parallel_for(context, (r.made + CHUNK - 1) / CHUNK, resample_chunk, &r);
+    mh_free(context, r.taps, bytes);
+    return MH_OK;
+}
