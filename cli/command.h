@@ -30,7 +30,7 @@ typedef struct command {
 #define COMMANDS(Command)                                                                          \
     Command(attend) Command(bench) Command(classify) Command(embed) Command(fill)                  \
         Command(generate) Command(info) Command(look) Command(mha) Command(score) Command(serve)   \
-            Command(train) Command(translate) Command(view)
+            Command(train) Command(transcribe) Command(translate) Command(view)
 
 #define DECLARE_COMMAND(name) extern const command name##_command;
 COMMANDS(DECLARE_COMMAND)

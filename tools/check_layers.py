@@ -25,9 +25,11 @@ MAY_INCLUDE = {
     "src/io": ["src/support"],
     "src/image": ["src/support"],
     "src/text": ["src/support"],
+    "src/audio": ["src/support"],
     "src/view": ["src/io", "src/support"],
     "src/families": [],
     "src/model": ["src/families", "src/io", "src/image", "src/text", "src/support"],
+    "src/speech": ["src/families", "src/model", "src/audio", "src/text", "src/support"],
     "src/train": ["src/families", "src/model", "src/io", "src/text", "src/support"],
     # libmultihead-mpi
     "src/mpi": [],
@@ -45,8 +47,8 @@ MAY_INCLUDE = {
 # libmultihead-model, and its link fails.
 HEADER_ONLY = {f"src/base/{name}.h" for name in (
     "argument_check", "arena", "clock", "compiler", "fpenv", "half", "overflow", "philox", "pow", "release",
-    "size_math", "sized_struct")}
-MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/view", "src/model", "src/train"]
+    "size_math", "sized_struct", "trig")}
+MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/audio", "src/view", "src/model", "src/speech", "src/train"]
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")
 SYSTEM = re.compile(r"(pthread|unistd|fcntl|sched|dirent|semaphore|signal|dlfcn|poll|termios)\.h"
                     r"|(sys|linux|asm)/.*")

@@ -74,6 +74,17 @@ check_stories15m() {
     echo "check_models: stories15M, a Llama: $(sed -n 's/^story: //p' "$tmp/log")"
 }
 
+# The tokens and times of words are those of OpenAI's own program.
+check_whisper() {
+    "$build/multihead" transcribe -q -m "$model" "$model/beckett.wav" | tr '\n' ' ' >"$tmp/text"
+    [ "$(cat "$tmp/text")" = "Ever tried, ever failed. No matter, try again. Fail again. Fail better. " ] ||
+        fail "whisper tiny.en: found '$(cat "$tmp/text")'"
+    "$build/multihead" transcribe -q -m "$model" --json --word-times --threads 1 "$model/beckett.wav" |
+        sed 's/.*"segments"/"segments"/; s/"temperature"[^[]*"words"/"words"/g; s/, "probability": [0-9.e-]*//g' >"$tmp/words"
+    diff tests/goldens/beckett.json "$tmp/words" || fail "whisper tiny.en: other tokens or times of words"
+    echo "check_models: whisper tiny.en: $(cat "$tmp/text")"
+}
+
 # Translations, greedy and with a beam of 4, and the scores of the latter, are those of transformers.
 check_opus_mt() {
     run_test test_opus_mt MH_OPUS_MT
@@ -102,6 +113,7 @@ check_smollm2() {
 if fetch minilm; then check_minilm; fi
 if fetch nano-gpt; then check_nano_gpt; fi
 if fetch ruaccent; then check_ruaccent; fi
+if fetch whisper-tiny.en; then check_whisper; fi
 if fetch stories15m; then check_stories15m; fi
 if fetch opus-mt-fr-en; then check_opus_mt; fi
 if fetch smollm2; then check_smollm2; fi

@@ -18,9 +18,10 @@ static void list_abilities(unsigned abilities, char words[64])
     static const struct {
         unsigned ability;
         const char *name;
-    } names[] = {{MH_CAN_EMBED, "embed"},         {MH_CAN_FILL, "fill"},
-                 {MH_CAN_CLASSIFY, "classify"},   {MH_CAN_GENERATE, "generate"},
-                 {MH_CAN_TRANSLATE, "translate"}, {MH_CAN_MATCH, "match"}};
+    } names[] = {{MH_CAN_EMBED, "embed"},          {MH_CAN_FILL, "fill"},
+                 {MH_CAN_CLASSIFY, "classify"},    {MH_CAN_GENERATE, "generate"},
+                 {MH_CAN_TRANSLATE, "translate"},  {MH_CAN_MATCH, "match"},
+                 {MH_CAN_TRANSCRIBE, "transcribe"}};
     words[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (abilities & names[i].ability) {

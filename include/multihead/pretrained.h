@@ -10,7 +10,8 @@
 // Supported families: bert (MiniLM, BGE, E5, GTE), roberta, xlm-roberta, distilbert; gpt2, llama
 // (SmolLM, TinyLlama), mistral, qwen2, qwen3, gemma2, gemma3, gpt_neox (Pythia); and
 // encoder-decoders: marian (OPUS-MT), bart, mbart, t5 (Flan-T5; also its encoder alone), mt5; and
-// models that read pictures: vit, deit, dinov2, clip (with a second model for texts). A
+// models that read pictures: vit, deit, dinov2, clip (with a second model for texts); and
+// whisper, which hears. A
 // directory that mh_translator_save has written is a model, too: its texts are normalised as
 // mh_translate does.
 //
@@ -68,12 +69,13 @@ MH_API void mh_model_free(mh_model *model); // NULL is allowed
 
 // Abilities, which follow from the tensors that are there.
 enum {
-    MH_CAN_EMBED = 1,      // hidden states; all encoders
-    MH_CAN_FILL = 2,       // a masked language model's head
-    MH_CAN_CLASSIFY = 4,   // a classifier, of texts or pictures
-    MH_CAN_GENERATE = 8,   // a causal language model
-    MH_CAN_TRANSLATE = 16, // an encoder-decoder's language model head: text to text
-    MH_CAN_MATCH = 32,     // pictures with texts, of mh_model_text_tower: by their embeddings
+    MH_CAN_EMBED = 1,       // hidden states; all encoders
+    MH_CAN_FILL = 2,        // a masked language model's head
+    MH_CAN_CLASSIFY = 4,    // a classifier, of texts or pictures
+    MH_CAN_GENERATE = 8,    // a causal language model
+    MH_CAN_TRANSLATE = 16,  // an encoder-decoder's language model head: text to text
+    MH_CAN_TRANSCRIBE = 64, // speech to text: multihead/speech.h
+    MH_CAN_MATCH = 32,      // pictures with texts, of mh_model_text_tower: by their embeddings
 };
 
 // How token vectors become one vector of a text.
@@ -151,6 +153,8 @@ typedef struct mh_model_input {
                              // reads pictures, in place of ids. The rows of a picture are those of
                              // its tokens (a class token, DeiT's distillation token), then one per
                              // patch, row by row
+    const mh_tensor *features; // NULL; (sequences) of f32 (mels, frames), mh_log_mel: of a model
+                               // that hears, in place of ids. A row is made of two frames
 } mh_model_input;
 
 static inline mh_model_input mh_model_input_default(void)

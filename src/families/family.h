@@ -38,6 +38,14 @@ typedef struct mh_vision {
     size_t mlp_ratio; // a key's value: dim_feedforward is so many times d_model
 } mh_vision;
 
+// Sound as input: a log-mel spectrogram (mels, frames), of which two convolutions make a row per
+// two frames.
+typedef struct mh_sound {
+    size_t mels;      // 0: inputs are something else
+    size_t positions; // rows at most
+    size_t frames;    // twice as many
+} mh_sound;
+
 // A whole model: embeddings, blocks, and what comes after them.
 typedef struct mh_description {
     mh_block_config block; // of every layer of the encoder, or of the only stack; mh_family.layer
@@ -87,6 +95,7 @@ typedef struct mh_description {
     size_t frozen_token;           // its embedding gets no gradient; SIZE_MAX: none
 
     mh_vision vision;
+    mh_sound sound;         // of the encoder; `positions` are the decoder's
     bool layer_scale;       // files have a vector per branch that its output is multiplied by
     float activation_scale; // the feed-forward's activation is f(scale x) / scale, of quick GELU
 } mh_description;
@@ -181,6 +190,6 @@ extern const mh_family mh_family_bert, mh_family_roberta, mh_family_xlm_roberta,
     mh_family_qwen3, mh_family_gemma2, mh_family_gemma3, mh_family_gemma3_text, mh_family_gpt_neox,
     mh_family_marian, mh_family_bart, mh_family_mbart, mh_family_t5, mh_family_mt5,
     mh_family_translator, mh_family_vit, mh_family_deit, mh_family_dinov2, mh_family_clip,
-    mh_family_clip_vision, mh_family_clip_text;
+    mh_family_clip_vision, mh_family_clip_text, mh_family_whisper, mh_family_whisper_openai;
 
 #endif

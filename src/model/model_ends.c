@@ -41,6 +41,10 @@ static const struct {
     [MH_END_CLASS] = {"class_token.weight", VECTOR, true},
     [MH_END_DISTILLATION] = {"distillation_token.weight", VECTOR, true},
     [MH_END_PROJECTION] = {"projection.weight", MATRIX, false},
+    [MH_END_CONV1] = {"sound_conv1.weight", MATRIX, true},
+    [MH_END_CONV1_BIAS] = {"sound_conv1.bias", VECTOR, true},
+    [MH_END_CONV2] = {"sound_conv2.weight", MATRIX, true},
+    [MH_END_CONV2_BIAS] = {"sound_conv2.bias", VECTOR, true},
 };
 
 // The shape that the description gives an end, as a tensor without data; rank 0: the model has
@@ -69,7 +73,16 @@ static mh_tensor shape_of(const mh_description *d, mh_end end)
         return mh_has_target_tokens(d) ? mh_tensor_2d(NULL, MH_F32, targets, D) : none;
     case MH_END_LM_HEAD:
         return mh_tensor_2d(NULL, MH_F32, targets, D);
+    case MH_END_CONV1:
+        return d->sound.mels ? mh_tensor_2d(NULL, MH_F32, D, 3 * d->sound.mels) : none;
+    case MH_END_CONV2:
+        return d->sound.mels ? mh_tensor_2d(NULL, MH_F32, D, 3 * D) : none;
+    case MH_END_CONV1_BIAS:
+    case MH_END_CONV2_BIAS:
+        return d->sound.mels ? mh_tensor_1d(NULL, MH_F32, D) : none;
     case MH_END_POSITION:
+        if (d->sound.mels)
+            return mh_tensor_2d(NULL, MH_F32, d->sound.positions, D);
         return positions ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;
     case MH_END_TARGET_POSITION:
         return positions && d->decoder_layers ? mh_tensor_2d(NULL, MH_F32, d->positions, D) : none;

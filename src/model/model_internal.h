@@ -43,6 +43,10 @@ typedef enum mh_end {
     MH_END_CLASS,        // (D): the class token
     MH_END_DISTILLATION, // (D): the distillation token
     MH_END_PROJECTION,   // (projection, D): of embeddings
+    MH_END_CONV1,        // (D, 3 mels): of sound
+    MH_END_CONV1_BIAS,
+    MH_END_CONV2, // (D, 3 D)
+    MH_END_CONV2_BIAS,
     MH_ENDS,
 } mh_end;
 
@@ -238,6 +242,12 @@ mh_status mh_model_check_pixels(mh_context *context, const mh_model *model,
 // x (rows, D) = the embeddings of a vision model's pictures.
 mh_status mh_model_embed_patches(mh_context *context, const mh_model *model,
                                  const mh_model_input *input, mh_tensor *x);
+
+// Sound: the features of all sequences, and x (rows, D) = their embeddings.
+mh_status mh_model_check_features(mh_context *context, const mh_model *model,
+                                  const mh_model_input *input);
+mh_status mh_model_embed_sound(mh_context *context, const mh_model *model,
+                               const mh_model_input *input, mh_tensor *x);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);

@@ -10,6 +10,7 @@
 #include "model/gguf_config.h"
 #include "model/model_config.h"
 #include "model/model_internal.h"
+#include "model/openai_config.h"
 #include "support/directory.h"
 #include "support/file.h"
 #include "text/plain_text.h"
@@ -223,9 +224,10 @@ static void set_info(mh_context *context, mh_model *model)
     info->architecture = model->architecture;
     info->abilities = MH_CAN_EMBED;
     if (model->ends[MH_END_LM_HEAD].rank)
-        info->abilities |= d->decoder_layers ? MH_CAN_TRANSLATE
-                           : d->causal       ? MH_CAN_GENERATE
-                                             : MH_CAN_FILL;
+        info->abilities |= d->sound.mels       ? MH_CAN_TRANSCRIBE
+                           : d->decoder_layers ? MH_CAN_TRANSLATE
+                           : d->causal         ? MH_CAN_GENERATE
+                                               : MH_CAN_FILL;
     if (is_classifier(model)) {
         info->abilities |= MH_CAN_CLASSIFY;
         info->labels = d->labels;
@@ -433,21 +435,46 @@ static mh_status load_pictures(mh_context *context, const char *directory, const
 static mh_status check_loading(mh_context *context, const mh_model *model)
 {
     const mh_description *d = &model->description;
-    if (model->trainable && (d->vision.image || d->layer_scale || d->activation_scale != 1))
+    if (model->trainable &&
+        (d->vision.image || d->sound.mels || d->layer_scale || d->activation_scale != 1))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "trainable: models of type %s are for inference only",
                        model->family->model_type);
     return MH_OK;
 }
 
+// Whisper in OpenAI's files. Its vocabulary is a .tiktoken file.
+static mh_status read_openai(mh_context *context, const char *directory, const char *path,
+                             mh_model *model)
+{
+    json_t *config = NULL;
+    const mh_source source = {.context = context, .name = path};
+    model->family = &mh_family_whisper_openai;
+    MH_TRY(mh_tensor_file_open(context, path, &model->file));
+    MH_TRY(mh_openai_config(context, path, model->file, &config));
+    const mh_status status = mh_config_read_description(&source, config, model);
+    json_decref(config);
+    MH_TRY(status);
+    MH_TRY(check_loading(context, model));
+    MH_TRY(mh_model_read_settings(context, directory, model));
+    set_precision(model);
+    MH_TRY(model_load_load_weights(context, path, model));
+    set_info(context, model);
+    MH_TRY(mh_tokenizer_load_directory(context, directory, &model->tokenizer));
+    return check_tokenizer(context, directory, model);
+}
+
 static mh_status model_load_load(mh_context *context, const char *directory,
                                  void (*change)(mh_description *), mh_model *model)
 {
     char path[MH_PATH_BYTES];
-    bool gguf = false;
+    bool gguf = false, openai = false;
     MH_TRY(mh_gguf_locate(context, directory, path, &gguf));
     if (gguf)
         return load_gguf(context, path, model);
+    MH_TRY(mh_openai_locate(context, directory, path, &openai));
+    if (openai)
+        return read_openai(context, directory, path, model);
     MH_TRY(mh_model_read_config(context, directory, model));
     if (change)
         change(&model->description);

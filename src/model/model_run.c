@@ -29,6 +29,22 @@ static mh_status check_starts(mh_context *context, const char *name, const int64
     return MH_OK;
 }
 
+static mh_status check_targets(mh_context *context, const mh_model *model,
+                               const mh_model_input *input)
+{
+    const mh_description *d = &model->description;
+    if (!input->target_starts)
+        return MH_OK;
+    if (!d->decoder_layers)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "target_starts: found targets, expected NULL: this model (%s) has no "
+                       "decoder",
+                       model->info.family);
+    MH_TRY(MH_NEED(context, {"target_ids", input->target_ids}));
+    return check_starts(context, "target_starts", input->target_starts, input->sequences,
+                        mh_model_longest(d));
+}
+
 mh_status mh_model_read_input(mh_context *context, const mh_model *model,
                               const mh_model_input *input, mh_model_input *own)
 {
@@ -40,22 +56,20 @@ mh_status mh_model_read_input(mh_context *context, const mh_model *model,
         MH_TRY(MH_NEED(context, {"starts", own->starts}, {"pixels", own->pixels}));
         return mh_model_check_pixels(context, model, own);
     }
-    if (own->pixels)
+    if (d->sound.mels) {
+        MH_TRY(MH_NEED(context, {"starts", own->starts}, {"features", own->features}));
+        MH_TRY(check_starts(context, "starts", own->starts, own->sequences, d->sound.positions));
+        MH_TRY(mh_model_check_features(context, model, own));
+        return check_targets(context, model, own);
+    }
+    if (own->pixels || own->features)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "pixels: found some, expected NULL: this model (%s) reads tokens",
-                       model->info.family);
+                       "%s: found some, expected NULL: this model (%s) reads tokens",
+                       own->pixels ? "pixels" : "features", model->info.family);
     MH_TRY(MH_NEED(context, {"starts", own->starts}, {"ids", own->ids}));
     const size_t most = mh_model_longest(d);
     MH_TRY(check_starts(context, "starts", own->starts, own->sequences, most));
-    if (own->target_starts) {
-        if (!d->decoder_layers)
-            return mh_fail(context, MH_ERROR_ARGUMENT,
-                           "target_starts: found targets, expected NULL: this model (%s) has no "
-                           "decoder",
-                           model->info.family);
-        MH_TRY(MH_NEED(context, {"target_ids", own->target_ids}));
-        MH_TRY(check_starts(context, "target_starts", own->target_starts, own->sequences, most));
-    }
+    MH_TRY(check_targets(context, model, own));
     if (own->tape && !model->trainable)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: found one, expected NULL: this model is for inference");
@@ -111,7 +125,12 @@ static mh_status hidden_with(mh_context *context, const mh_model *model,
     const mh_transformer_options o = mh_model_block_options(model, input);
     const mh_model_tokens source = mh_model_source_tokens(input);
     mh_tensor x, y;
-    MH_TRY(embed_rows(context, model, &source, memory, &x));
+    if (model->description.sound.mels) {
+        x = mh_tensor_2d(memory, MH_F32, mh_model_token_rows(&source), D);
+        MH_TRY(mh_model_embed_sound(context, model, input, &x));
+    } else {
+        MH_TRY(embed_rows(context, model, &source, memory, &x));
+    }
     if (!model->description.decoder_layers)
         return mh_transformer_forward(context, model->transformer, &o, &x, NULL, hidden);
     if (!input->target_starts)
@@ -158,6 +177,7 @@ static mh_status run_group(mh_context *context, const mh_model *model, const mh_
     group.starts = starts;
     group.ids = input->ids ? input->ids + row : NULL;
     group.pixels = input->pixels ? input->pixels + first : NULL;
+    group.features = input->features ? input->features + first : NULL;
     group.types = input->types ? input->types + row : NULL;
     return rows ? hidden_with(context, model, &group, memory, &part) : MH_OK;
 }

@@ -337,6 +337,16 @@
              ARGS(encoder, no_heads_off, few_ids, &made_model_trace),                              \
              mh_model_trace_ids(c, p[0], p[1], p[2], 2, p[3]),                                     \
              mh_model_trace_free(made_model_trace))                                                \
+    FUNCTION(mh_audio_read, "path audio", ARGS(sound_path(), &made_audio),                         \
+             mh_audio_read(c, p[0], p[1]), free_audio(c))                                          \
+    FUNCTION(mh_audio_parse, "name? bytes audio", ARGS("name", sound_bytes, &made_audio),          \
+             mh_audio_parse(c, p[0], p[1], sizeof sound_bytes - 1, p[2]), free_audio(c))           \
+    FUNCTION(mh_audio_parse_pcm, "name? bytes audio", ARGS("name", sound_bytes, &made_audio),      \
+             mh_audio_parse_pcm(c, p[0], p[1], 8, 16000, 1, p[2]), free_audio(c))                  \
+    FUNCTION(mh_audio_resample, "audio resampled", ARGS(&sound, &made_audio),                      \
+             mh_audio_resample(c, p[0], 8000, p[1]), free_audio(c))                                \
+    FUNCTION(mh_log_mel, "samples features", ARGS(sound_samples, &sound_features),                 \
+             mh_log_mel(c, p[0], 320, p[1]), )                                                     \
     FUNCTION(mh_image_read, "path image", ARGS(picture_path, &made_image),                         \
              mh_image_read(c, p[0], p[1]), free_image(c))                                          \
     FUNCTION(mh_image_parse, "name? bytes image", ARGS("name", picture_bytes, &made_image),        \

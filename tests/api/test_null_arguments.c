@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <multihead/audio.h>
 #include <multihead/pretrained.h>
 #include <multihead/sharded.h>
 #include <sys/stat.h>
@@ -121,6 +122,14 @@ static mh_image picture = {2, 2, 3, picture_pixels}, made_image;
 static mh_model_pictures *made_pictures;
 static const char picture_path[] = MH_GOLDENS "/pictures/small.ppm",
                   picture_bytes[] = "P5 1 1 9\n1";
+
+// Half a hundredth of a second of sound, and a file of it.
+static const char sound_bytes[] =
+    "RIFF\x28\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0"
+    "data\4\0\0\0\0\0\1\0";
+static float sound_samples[320], sound_spectrum[80 * 2];
+static mh_audio sound = {320, 16000, sound_samples}, made_audio;
+static mh_tensor sound_features;
 static char pretrained[96];
 static mh_model_options model_options;
 static mh_model_input model_input, classifier_input;
@@ -183,6 +192,25 @@ static void free_image(mh_context *c)
         mh_image_free(c, &made_image);
 }
 
+static void free_audio(mh_context *c)
+{
+    if (c)
+        mh_audio_free(c, &made_audio);
+}
+
+// A file of sound_bytes.
+static const char *sound_path(void)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/sound.wav", o.directory);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fwrite(sound_bytes, 1, sizeof sound_bytes - 1, f);
+    fclose(f);
+    sound_features = mh_tensor_2d(sound_spectrum, MH_F32, 80, 2);
+    return path;
+}
+
 static const char *log_path(void)
 {
     static char path[128];
@@ -196,6 +224,7 @@ static void forget_results(void)
     made_context = NULL, made_file = NULL, made_cache = NULL, made_tape = NULL, made_mha = NULL;
     made_transformer = NULL, made_decoding = NULL, made_packed = NULL, made_tokenizer = NULL;
     made_packed_weights = NULL, made_pictures = NULL, made_image = (mh_image){0};
+    made_audio = (mh_audio){0};
     made_model = NULL, made_texts = NULL, made_model_trace = NULL, made_generations = NULL;
     made_prompt_cache = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
@@ -672,6 +701,12 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_tokens_free",
                                      "mh_model_free",
                                      "mh_image_free",
+                                     "mh_audio_free",
+                                     "mh_transcribe", // tests/speech/test_speech.c
+                                     "mh_transcription_free",
+                                     "mh_transcription_count",
+                                     "mh_transcription_segment",
+                                     "mh_transcription_language",
                                      "mh_media_found",
                                      "mh_model_text_tower",
                                      "mh_model_pictures_free",
