@@ -22,6 +22,7 @@
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
+#   make prove-mpi             the weights of one process, for any ranks and threads, 50 kills included; minutes
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
 #   make check-neon  build for 64-bit ARM and run the engine's tests in an emulator
@@ -124,6 +125,9 @@ prove-minilm: build
 prove-marian: build
 	@sh tests/peers/run_marian.sh $(BUILD)
 
+prove-mpi: mpi
+	@sh tests/mpi/run.sh $(BUILD) long
+
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
@@ -145,6 +149,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-translating \
-        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-sharded \
+        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

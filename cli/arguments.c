@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "messages.h"
 #include "option_names.h"
+#include "ranks.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -250,7 +251,7 @@ int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
 int open_context(const common_options *options, mh_context **context)
 {
     mh_context_options wanted = mh_context_options_default();
-    wanted.threads = options->threads;
+    wanted.threads = options->threads ? options->threads : ranks_threads();
     wanted.isa = options->isa;
     wanted.log = options->remarks ? pass_on_remark : pass_on_warning;
     char error[512] = "";

@@ -4,6 +4,7 @@
 #include "messages.h"
 #include "outputs.h"
 #include "progress.h"
+#include "ranks.h"
 #include "train_options.h"
 #include "train_record.h"
 
@@ -31,6 +32,15 @@ static bool on_event(void *user, const mh_train_event *event)
     }
     train_progress_show(&t->progress, event);
     return !was_interrupted();
+}
+
+// A process that is not rank 0 has nothing to record or show, and ends with rank 0.
+static bool on_event_following(void *user, const mh_train_event *event)
+{
+    (void)user;
+    if (event->kind == MH_TRAIN_BEGINS)
+        begin_saving();
+    return true;
 }
 
 // The first few are reported, all are counted.
@@ -115,6 +125,10 @@ static int draw_curve(const train *t)
 // Files of the run directory are outputs.
 static int complain_training(const train *t, mh_status status)
 {
+    if (status == MH_ERROR_ARGUMENT && t->ranks.ranks > 1) { // options of another rank
+        complain_status(t->context, status, NULL);
+        return EXIT_FAILED;
+    }
     const char *directory = t->options.directory, *message = mh_error_message(t->context);
     const size_t length = strlen(directory);
     const bool own = strncmp(message, directory, length) == 0 && message[length] != '\0' &&
@@ -123,11 +137,36 @@ static int complain_training(const train *t, mh_status status)
                : complain_status(t->context, status, NULL);
 }
 
+// An error that the other ranks do not know: they may wait for this one.
+static void end_all(const train *t, mh_status status)
+{
+    ranks_speak();
+    complain_status(t->context, status, NULL);
+    ranks_abort(&t->ranks, EXIT_FAILED);
+}
+
+static int follow_training(train *t)
+{
+    mh_train_result result = mh_train_result_default();
+    t->options.event = on_event_following;
+    const mh_status status = mh_train(t->context, &t->options, &result);
+    if (status && !result.agreed)
+        end_all(t, status);
+    const int code = status ? complain_training(t, status) : EXIT_DONE;
+    ranks_close(&t->ranks);
+    end_saving();
+    return result.stopped ? EXIT_INTERRUPTED : code;
+}
+
 static int run_training(train *t)
 {
     mh_train_result result = mh_train_result_default();
+    if (t->ranks.rank > 0)
+        return follow_training(t);
     mh_status status = mh_train(t->context, &t->options, &result);
     progress_clear();
+    if (status && t->ranks.ranks > 1 && !result.agreed)
+        end_all(t, status);
     int code = EXIT_DONE;
     if (status)
         code = complain_training(t, status);
@@ -142,6 +181,7 @@ static int run_training(train *t)
         code = draw_curve(t);
     if (code == EXIT_DONE && t->unrecorded)
         code = EXIT_FAILED;
+    ranks_close(&t->ranks);
     end_saving();
     return code;
 }
@@ -189,13 +229,20 @@ static int run_train(int argc, char **argv)
     t.options.event = on_event;
     t.options.bad_line = on_bad_line;
     t.options.user = &t;
+    ranks_silence();
     int code = train_parse(argc, argv, &t);
     char *command_line = code == EXIT_DONE ? join_arguments(t.argc, t.argv) : NULL;
     t.options.command = command_line;
     if (code == EXIT_DONE)
         code = open_context(&t.common, &t.context);
     if (code == EXIT_DONE)
+        code = ranks_open(&t.ranks);
+    if (code == EXIT_DONE)
+        code = ranks_compare_levels(&t.ranks, t.context);
+    t.options.communicator = &t.ranks;
+    if (code == EXIT_DONE)
         code = run_training(&t);
+    ranks_close(&t.ranks);
     mh_context_free(t.context);
     free(command_line);
     train_record_free(&t);

@@ -383,12 +383,16 @@ const struct argp train_argp = {
         "finished and saved, the exit code is 5, and 'multihead train -o DIR' resumes the run with "
         "the options it was started with. After a crash it resumes from the last checkpoint. The "
         "model is bitwise identical however often a run is interrupted, and for any number of "
-        "threads. A complete run is left unchanged.\v"
+        "threads. A complete run is left unchanged.\n"
+        "Started by mpirun or srun as several processes, these share the work, also on several "
+        "machines; the model is bitwise identical for any number of them, and any number resumes "
+        "a run.\v"
         "Examples:\n"
         "  multihead train --data train.tsv --valid dev.tsv -o run\n"
         "  multihead train -o run\n"
         "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
-        "  multihead train --example numbers -o numbers",
+        "  multihead train --example numbers -o numbers\n"
+        "  mpirun -n 4 multihead train --data train.tsv --valid dev.tsv -o run",
     .children = children,
 };
 

@@ -18,6 +18,7 @@ typedef struct train {
     int argc;                   // the command line, with recorded options
     char **argv;                //
     char *record;               // memory of the recorded options
+    mh_communicator ranks;
     train_progress progress;
     size_t bad_lines;
 } train;

@@ -18,7 +18,8 @@ enum { BLOCK = 2048 }; // lines that are read, sorted by length and translated t
 static bool show_progress(void *user, size_t done, size_t total)
 {
     const translate *t = user;
-    const size_t block = t->total - t->number < BLOCK ? t->total - t->number : BLOCK;
+    const size_t most = BLOCK * t->ranks.ranks, left = t->total - t->number;
+    const size_t block = left < most ? left : most;
     if (t->total && done > 0) // 0: between the steps of a single batch
         progress_show(t->number + done * block / total, t->total, "lines");
     return true;
@@ -39,7 +40,7 @@ static int complain_target(const translate *t, mh_status status)
     return complain_status(t->context, status, NULL);
 }
 
-static int translate_block(translate *t, const mh_text *texts, size_t count)
+int translate_texts(translate *t, const mh_text *texts, size_t count)
 {
     mh_translations *translations;
     const mh_text target = {t->target, t->target ? strlen(t->target) : 0};
@@ -53,18 +54,28 @@ static int translate_block(translate *t, const mh_text *texts, size_t count)
     t->printing.tokenizer = mh_translator_tokenizer(t->translator);
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
-        ++t->number;
-        code = t->target && !t->printing.json
-                   ? print_given(&t->printing, t->context, mh_translator_tokenizer(t->translator),
-                                 mh_translations_at(translations, i, 0))
-                   : print_translations(&t->printing, t->context, translations, i, t->number,
-                                        texts[i]);
+        const size_t number = t->number + 1;
+        t->number += t->step;
+        code =
+            t->target && !t->printing.json
+                ? print_given(&t->printing, t->context, mh_translator_tokenizer(t->translator),
+                              mh_translations_at(translations, i, 0))
+                : print_translations(&t->printing, t->context, translations, i, number, texts[i]);
         if (code == EXIT_DONE && attention_wanted(&t->attention))
-            code =
-                attention_print(&t->attention, t->context, t->translator, t->disabled, texts[i],
-                                mh_translations_at(translations, i, 0), t->number, t->printing.to);
+            code = attention_print(&t->attention, t->context, t->translator, t->disabled, texts[i],
+                                   mh_translations_at(translations, i, 0), number, t->printing.to);
+        if (t->ends)
+            t->ends[i] = (uint64_t)ftell(t->printing.to);
     }
     mh_translations_free(translations);
+    return code;
+}
+
+// Attention and given translations are rank 0's alone.
+static int translate_block(translate *t, const mh_text *texts, size_t count)
+{
+    const bool shared = t->ranks.ranks > 1 && !t->target && !attention_wanted(&t->attention);
+    int code = shared ? translate_share(t, texts, count) : translate_texts(t, texts, count);
     if (code == EXIT_DONE && t->printing.to == stdout)
         code = flush_stdout(); // so that a waiting reader gets them; stops if it is gone
     return code;
@@ -96,9 +107,10 @@ static int translate_file(translate *t)
     t->total = l.count;
     if (l.count)
         l.items[0] = skip_byte_order_mark(l.items[0]);
-    for (size_t first = 0; first < l.count && code == EXIT_DONE; first += BLOCK)
+    const size_t block = BLOCK * t->ranks.ranks;
+    for (size_t first = 0; first < l.count && code == EXIT_DONE; first += block)
         code =
-            translate_block(t, l.items + first, l.count - first < BLOCK ? l.count - first : BLOCK);
+            translate_block(t, l.items + first, l.count - first < block ? l.count - first : block);
     progress_clear();
     lines_free(&l);
     return code;
@@ -108,7 +120,7 @@ static int translate_stream(translate *t)
 {
     line_stream s = {.descriptor = STDIN_FILENO,
                      .prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !is_quiet()};
-    int code = stream_take(&s, BLOCK);
+    int code = stream_take(&s, BLOCK * t->ranks.ranks);
     while (code == EXIT_DONE && s.count > 0) {
         if (t->number == 0)
             s.items[0] = skip_byte_order_mark(s.items[0]);
@@ -120,7 +132,7 @@ static int translate_stream(translate *t)
         if (code == EXIT_DONE && good < s.count)
             code = check_line("standard input", t->number + 1, s.items[good]);
         if (code == EXIT_DONE)
-            code = stream_take(&s, BLOCK);
+            code = stream_take(&s, BLOCK * t->ranks.ranks);
     }
     stream_free(&s);
     return code;
@@ -190,21 +202,45 @@ static int translate_to_file(translate *t)
     return code;
 }
 
+static int translate_own(translate *t)
+{
+    return t->output_path ? translate_to_file(t) : translate_all(t);
+}
+
+static int translate_with_ranks(translate *t)
+{
+    int code = translate_compare(t);
+    if (code != EXIT_DONE)
+        return code;
+    if (t->ranks.rank > 0)
+        return translate_follow(t);
+    code = translate_own(t);
+    translate_end(t, code);
+    return code;
+}
+
 static int run_translate(int argc, char **argv)
 {
     translate t = {.common = {.command = &translate_command},
                    .loading = mh_translator_load_options_default(),
                    .options = mh_translate_options_default(),
                    .printing = {.to = stdout},
+                   .step = 1,
                    .attention = {.page = {.option = "--attention"},
                                  .trace = {.option = "--trace-out"},
                                  .options = mh_view_options_default()}};
     t.attention.options.width = 0; // the terminal's
+    ranks_silence();
     int code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
         code = translate_open_model(&t);
     if (code == EXIT_DONE)
-        code = t.output_path ? translate_to_file(&t) : translate_all(&t);
+        code = ranks_open(&t.ranks);
+    if (code == EXIT_DONE && t.ranks.ranks > 1)
+        code = translate_with_ranks(&t);
+    else if (code == EXIT_DONE)
+        code = translate_own(&t);
+    ranks_close(&t.ranks);
     mh_translator_free(t.translator);
     mh_context_free(t.context);
     free(t.model_directory);

@@ -5,6 +5,7 @@
 #define CLI_TRANSLATE_H
 
 #include "arguments.h"
+#include "ranks.h"
 #include "view/view_files.h"
 
 #include <multihead/translator.h>
@@ -120,7 +121,28 @@ typedef struct translate {
     bool *disabled;
     size_t number; // of texts so far
     size_t total;  // 0: not known
+    mh_communicator ranks;
+    size_t step;    // from the number of one text to the next: the ranks if they share texts
+    uint64_t *ends; // NULL, or where the output of each text ends
+    bool failed;    // in a shared block, on all ranks
 } translate;
+
+// Translates texts and prints them to t->printing.to. Returns an exit code after reporting errors.
+int translate_texts(translate *t, const mh_text *texts, size_t count);
+
+// ---- several processes ------------------------------------------------------------------
+
+// Whether the ranks' models and levels are the same; an exit code.
+int translate_compare(const translate *t);
+
+// The leader's: the same as translate_texts() for 1 text or more, shared with the others.
+int translate_share(translate *t, const mh_text *texts, size_t count);
+
+// The leader's: the others end with the same exit code.
+void translate_end(const translate *t, int code);
+
+// The others': their share of what the leader translates, until it ends.
+int translate_follow(translate *t);
 
 extern const struct argp translate_argp; // its input is a `translate` with the defaults
 

@@ -273,6 +273,7 @@ const struct argp translate_argp = {
            "  multihead translate -m opus-mt-fr-en \"Où est la gare ?\"\n"
            "  multihead translate --target \"The weather is fine.\" \"Il fait beau.\"\n"
            "  multihead translate --show-attention \"Il fait beau.\"\n"
-           "  multihead translate --attention page.html \"Il fait beau.\"",
+           "  multihead translate --attention page.html \"Il fait beau.\"\n"
+           "  mpirun -n 4 multihead translate --input fr.txt -o en.txt",
     .children = children,
 };

@@ -47,6 +47,21 @@ static inline mh_communicator mh_communicator_default(void) // one rank, no mess
     return communicator;
 }
 
+// ---- collectives, which all ranks call with equal sizes -----------------------------------------
+
+// Waits for `count` transfers; after an error for the others, too. Returns the first error.
+MH_API mh_status mh_transfers_wait(const mh_communicator *communicator, mh_transfer *transfers,
+                                   size_t count);
+
+// Copies rank 0's bytes to all others, along a binomial tree.
+MH_API MH_MUST_CHECK mh_status mh_communicator_broadcast(const mh_communicator *communicator,
+                                                         void *data, size_t bytes);
+
+// Rank r has bytes [starts[r], starts[r + 1]) of `data`; afterwards all have all of them. A ring:
+// every rank sends and receives every byte at most once.
+MH_API MH_MUST_CHECK mh_status mh_communicator_gather(const mh_communicator *communicator,
+                                                      void *data, const size_t *starts);
+
 #ifdef __cplusplus
 }
 #endif

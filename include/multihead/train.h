@@ -21,6 +21,7 @@
 #ifndef MULTIHEAD_TRAIN_H
 #define MULTIHEAD_TRAIN_H
 
+#include <multihead/communicator.h>
 #include <multihead/translator.h>
 
 #ifdef __cplusplus
@@ -126,6 +127,8 @@ typedef struct mh_train_options {
     mh_train_event_fn event;       // NULL
     mh_train_bad_line_fn bad_line; // NULL
     void *user;                    // for both
+
+    const mh_communicator *communicator; // NULL: one process
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)
@@ -163,6 +166,7 @@ typedef struct mh_train_result {
     uint64_t warmup;      // updates; a run that ends before them has hardly learnt
     double best_bleu;     // of the saved model; NaN without validation
     uint64_t best_update; //
+    bool agreed;          // after an error, with a communicator: all ranks have returned it
 } mh_train_result;
 
 static inline mh_train_result mh_train_result_default(void)
@@ -179,6 +183,11 @@ static inline mh_train_result mh_train_result_default(void)
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint
 // is kept. After an error the directory is as it was at the last save.
+//
+// With a communicator all ranks call this with equal options, and share the work; the bits are
+// those of one process. Rank 0 alone reads and writes files and has events beyond MH_TRAIN_BEGINS.
+// If one rank fails, all return its error, with its message; if a message fails, the others may
+// wait for ever, and the caller should end them (mh_mpi_abort): `agreed` tells which.
 MH_API MH_MUST_CHECK mh_status mh_train(mh_context *context, const mh_train_options *options,
                                         mh_train_result *result);
 

@@ -8,10 +8,18 @@
 
 enum { CHUNK = 16 * 1024 };
 
+void mh_gradient_tree_give(mh_gradient_tree *t, float *array)
+{
+    if (t->spares < MH_TREE_NODES_MOST)
+        t->spare[t->spares++] = array;
+    else
+        mh_free(t->context, array, t->floats * sizeof(float));
+}
+
 void mh_gradient_tree_clear(mh_gradient_tree *t)
 {
     while (t->count > 0)
-        t->spare[t->spares++] = t->nodes[--t->count].sum;
+        mh_gradient_tree_give(t, t->nodes[--t->count].sum);
 }
 
 void mh_gradient_tree_free(mh_gradient_tree *t)
@@ -25,8 +33,6 @@ float *mh_gradient_tree_take(mh_gradient_tree *t)
 {
     return t->spares ? t->spare[--t->spares] : mh_alloc(t->context, t->floats * sizeof(float));
 }
-
-void mh_gradient_tree_give(mh_gradient_tree *t, float *array) { t->spare[t->spares++] = array; }
 
 static bool are_siblings(const mh_tree_node *left, const mh_tree_node *right)
 {

@@ -5,11 +5,17 @@
 
 #include "model/translator_internal.h"
 #include "support/directory.h"
+#include "support/grow.h"
 #include "train/checkpoint.h"
 #include "train/gradient_tree.h"
 #include "train/grains.h"
 #include "train/run_log.h"
 #include "train/validate.h"
+#include <multihead/communicator.h>
+
+// Parameters whose gradient norm is measured together, and that one rank updates; changes the bits
+// of training.
+enum { MH_SEGMENT = 131072 };
 
 typedef struct mh_run {
     mh_context *context;
@@ -28,7 +34,21 @@ typedef struct mh_run {
     mh_run_arrays arrays; // its parameters and their moments
     float *aside;         // (floats): saved parameters
     mh_grains grains;     // of the current update
-    mh_gradient_tree gradients;
+    double *losses;       // of each
+    size_t losses_capacity;
+    mh_gradient_tree gradients; // of this rank's grains
+
+    mh_communicator ranks;
+    bool agreed;            // that the run ends, by all ranks
+    size_t *owned;          // (ranks + 1): rank r updates parameters owned[r] to owned[r + 1] - 1
+    size_t *starts;         // (ranks + 1), scratch
+    int32_t *statuses;      // (ranks), scratch
+    double *norms;          // of all segments of parameters
+    size_t segments;        // its capacity
+    mh_gradient_tree slice; // of all ranks' grains, for the own parameters
+    mh_transfer *transfers;
+    size_t transfer_count, transfers_capacity;
+    uint64_t bytes_sent; // since the run began
     mh_loss_memory *memory;
 
     uint64_t warmup, updates; // of the run, `updates` approximately
@@ -42,9 +62,21 @@ typedef struct mh_run {
 // The batches of the epoch that progress is at.
 mh_status mh_run_plan_epoch(mh_run *run);
 
+// Scores the current model; only the leader has the score. *stopped: `told`, which is called with
+// the fraction that is done, returned false, and there is no score.
+typedef bool (*mh_validation_fn)(void *user, double part);
+mh_status mh_run_validate(mh_run *run, mh_validation_fn told, mh_validation_score *score,
+                          bool *stopped);
+
 // One update; its losses are in run->progress and run->event. Errors: MH_ERROR_DIVERGED,
 // MH_ERROR_MEMORY.
 mh_status mh_run_update(mh_run *run);
+
+// Text of the options that determine the result, after data, precision and warm-up are known.
+void mh_run_collect_settings(mh_run *run);
+
+// Memory for the model's parameters, moments and gradients, after the translator is created.
+mh_status mh_run_allocate(mh_run *run);
 
 // Everything up to the first update: opens the directory, reads the data, creates or loads the
 // model.

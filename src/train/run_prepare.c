@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Preparation of a run: directory, data, tokenizer, model, and the checkpoint if there is one.
 #include "base/compiler.h"
-#include "train/run_internal.h"
+#include "train/run_ranks.h"
 
 #include "support/grow.h"
 #include "support/plain_numbers.h"
@@ -246,7 +246,7 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
-static void collect_settings(mh_run *run)
+void mh_run_collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
     const mh_translator_config *m = o->model;
@@ -328,7 +328,7 @@ static mh_status choose_warmup(mh_run *run)
 
 // ---- model --------------------------------------------------------------------------------------
 
-static mh_status run_prepare_allocate(mh_run *run)
+mh_status mh_run_allocate(mh_run *run)
 {
     const mh_parameters *parameters = mh_translator_parameters(run->translator);
     const size_t floats = parameters->floats;
@@ -339,6 +339,7 @@ static mh_status run_prepare_allocate(mh_run *run)
     run->arrays = (mh_run_arrays){floats, parameters->values, memory, memory + floats};
     run->aside = memory + 2 * floats;
     run->gradients = (mh_gradient_tree){.context = run->context, .floats = floats};
+    MH_TRY(mh_run_divide(run));
     return mh_loss_memory_create(run->context, &run->memory);
 }
 
@@ -384,14 +385,14 @@ mh_status mh_run_prepare(mh_run *run)
     status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
                                   &run->translator);
     if (!status)
-        status = run_prepare_allocate(run);
+        status = mh_run_allocate(run);
     if (!status)
         status = measure_run(run);
     if (!status)
         status = choose_warmup(run);
     if (status)
         return status;
-    collect_settings(run);
+    mh_run_collect_settings(run);
     run_prepare_describe(run, bad_lines);
     return begin_or_load(run);
 }
@@ -403,7 +404,11 @@ void mh_run_free(mh_run *run)
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
     mh_gradient_tree_free(&run->gradients);
+    mh_gradient_tree_free(&run->slice);
     mh_grains_free(run->context, &run->grains);
+    mh_shrink(run->context, &run->losses, &run->losses_capacity, sizeof *run->losses);
+    mh_shrink(run->context, &run->transfers, &run->transfers_capacity, sizeof *run->transfers);
+    mh_run_tables_free(run);
     mh_free(run->context, run->arrays.m, 3 * run->arrays.floats * sizeof(float));
     mh_translator_free(run->translator);
     mh_batch_rows_free(run->context, &run->rows);

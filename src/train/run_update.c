@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // One update: gradients of the next batches, grain by grain, their norm, and AdamW's step.
-#include "train/run_internal.h"
+#include "train/run_ranks.h"
 
 #include "base/compiler.h"
 #include "base/size_math.h"
+#include "support/grow.h"
 #include <inttypes.h>
 #include <math.h>
 #include <multihead/optimiser.h>
-
-enum { SEGMENT = 131072 }; // of the norm; changes the bits of training
 
 // The rate grows linearly up to `update` = warmup, then decays as 1 / sqrt(update).
 static double learning_rate(const mh_run *run, uint64_t update)
@@ -29,7 +28,11 @@ static mh_status take_grains(mh_run *run, size_t *tokens)
     *tokens = mh_target_tokens(&run->examples, plan->examples + begin,
                                plan->starts[first + count] - begin);
     p->batch += count;
-    return mh_grains_cut(run->context, &run->examples, plan, first, first + count, &run->grains);
+    MH_TRY(mh_grains_cut(run->context, &run->examples, plan, first, first + count, &run->grains));
+    return mh_grow(run->context, &run->losses, &run->losses_capacity, run->grains.count,
+                   sizeof *run->losses)
+               ? MH_OK
+               : MH_ERROR_MEMORY;
 }
 
 // The loss of one grain, and a node of its gradients.
@@ -54,39 +57,49 @@ static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i
     return status;
 }
 
-// Gradients of the next batches, as a mean over all their tokens.
-static mh_status add_gradients(mh_run *run, double *loss, size_t *tokens)
+// Losses and gradients of this rank's grains, as parts of the mean over all tokens.
+static mh_status add_gradients(mh_run *run, size_t tokens)
 {
-    MH_TRY(take_grains(run, tokens));
     const mh_loss_options o = {.label_smoothing = (float)run->options->label_smoothing,
                                .fresh = true,
-                               .gradient_scale = 1 / (float)*tokens,
+                               .gradient_scale = 1 / (float)tokens,
                                .training = true,
                                .seed = run->options->seed};
+    const size_t end = mh_run_first_grain(run, run->ranks.rank + 1);
     mh_gradient_tree_clear(&run->gradients);
-    *loss = 0;
-    for (size_t i = 0; i < run->grains.count; i++) {
-        double part;
-        MH_TRY(add_grain(run, &o, i, &part));
-        *loss += part;
-    }
-    run->progress.grains += run->grains.count;
-    mh_gradient_tree_sum(&run->gradients);
+    for (size_t i = mh_run_first_grain(run, run->ranks.rank); i < end; i++)
+        MH_TRY(add_grain(run, &o, i, &run->losses[i]));
     return MH_OK;
 }
 
-// The square root of the sum, in order, of the squared norms of segments.
+// The sum of all grains' losses, in their order.
+static mh_status sum_losses(mh_run *run, double *loss)
+{
+    for (size_t r = 0; r <= run->ranks.ranks; r++)
+        run->starts[r] = mh_run_first_grain(run, r) * sizeof(double);
+    MH_TRY(mh_communicator_gather(&run->ranks, run->losses, run->starts));
+    *loss = 0;
+    for (size_t i = 0; i < run->grains.count; i++)
+        *loss += run->losses[i];
+    return MH_OK;
+}
+
+// The square root of the sum, in order, of the squared norms of segments, of which every rank
+// measures its own.
 static mh_status measure_norm(mh_run *run, const float *gradients, double *norm)
 {
-    const size_t floats = run->arrays.floats;
-    double sum = 0;
-    for (size_t first = 0; first < floats; first += SEGMENT) {
-        const size_t n = mh_smaller(SEGMENT, floats - first);
-        const float *const segment = gradients + first;
-        double part;
-        MH_TRY(mh_gradient_norm(run->context, 1, &n, &segment, &part));
-        sum += part * part;
+    const size_t begin = run->owned[run->ranks.rank], end = run->owned[run->ranks.rank + 1];
+    for (size_t first = begin; first < end; first += MH_SEGMENT) {
+        const size_t n = mh_smaller(MH_SEGMENT, end - first);
+        const float *const segment = gradients + (first - begin);
+        MH_TRY(mh_gradient_norm(run->context, 1, &n, &segment, &run->norms[first / MH_SEGMENT]));
     }
+    for (size_t r = 0; r <= run->ranks.ranks; r++)
+        run->starts[r] = (run->owned[r] + MH_SEGMENT - 1) / MH_SEGMENT * sizeof(double);
+    MH_TRY(mh_communicator_gather(&run->ranks, run->norms, run->starts));
+    double sum = 0;
+    for (size_t i = 0; i * MH_SEGMENT < run->arrays.floats; i++)
+        sum += run->norms[i] * run->norms[i];
     *norm = sqrt(sum);
     return MH_OK;
 }
@@ -101,20 +114,32 @@ static mh_status train_step(mh_run *run, const float *gradients, double norm)
     adam.epsilon = o->epsilon;
     adam.weight_decay = o->weight_decay;
     adam.gradient_scale = o->clip > 0 ? mh_clip_factor(norm, o->clip) : 1;
-    return mh_adamw_step(run->context, &adam, run->progress.update + 1, run->arrays.floats,
-                         gradients, run->arrays.parameters, run->arrays.m, run->arrays.v);
+    const mh_run_arrays *a = &run->arrays;
+    const size_t first = run->owned[run->ranks.rank];
+    MH_TRY(mh_adamw_step(run->context, &adam, run->progress.update + 1,
+                         run->owned[run->ranks.rank + 1] - first, gradients, a->parameters + first,
+                         a->m + first, a->v + first));
+    return mh_run_gather(run, a->parameters);
 }
 
 mh_status mh_run_update(mh_run *run)
 {
     mh_progress *p = &run->progress;
     double loss, norm;
-    size_t tokens;
-    MH_TRY(mh_run_plan_epoch(run));
-    MH_TRY(add_gradients(run, &loss, &tokens));
-    const float *gradients = run->gradients.nodes[0].sum;
+    size_t tokens = 0;
+    float *gradients;
+    mh_status status = mh_run_plan_epoch(run);
+    if (!status)
+        status = take_grains(run, &tokens);
+    if (!status)
+        status = add_gradients(run, tokens);
+    MH_TRY(mh_run_agree(run, status));
+    MH_TRY(mh_run_reduce(run, &gradients));
+    MH_TRY(sum_losses(run, &loss));
     MH_TRY(measure_norm(run, gradients, &norm));
-    if (!isfinite(loss) || !isfinite(norm))
+    p->grains += run->grains.count;
+    run->agreed = !isfinite(loss) || !isfinite(norm); // all ranks have the same
+    if (run->agreed)
         return mh_fail(run->context, MH_ERROR_DIVERGED,
                        "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
                        "checkpoint is kept. Try a lower learning rate or a longer warm-up",

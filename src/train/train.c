@@ -13,7 +13,7 @@
 #include "base/fpenv.h"
 #include "base/sized_struct.h"
 #include "train/model_card.h"
-#include "train/run_internal.h"
+#include "train/run_ranks.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -110,9 +110,21 @@ static mh_status write_checkpoint(mh_run *run, const char *directory)
                               &run->arrays);
 }
 
+// All ranks' moments, for the leader.
+static mh_status gather_moments(mh_run *run)
+{
+    MH_TRY(mh_run_gather(run, run->arrays.m));
+    return mh_run_gather(run, run->arrays.v);
+}
+
 static mh_status save_checkpoint(mh_run *run)
 {
-    mh_status status = mh_run_check_directory(run);
+    mh_run_step step = MH_STEP_GATHER;
+    mh_status status = mh_run_next(run, &step, MH_OK);
+    if (!status)
+        status = gather_moments(run);
+    if (!status)
+        status = mh_run_check_directory(run);
     if (!status)
         status = write_checkpoint(run, run->options->directory);
     if (!status)
@@ -158,8 +170,10 @@ static mh_status validate(mh_run *run, bool *cut)
     mh_progress *p = &run->progress;
     mh_train_event *e = &run->event;
     mh_validation_score score;
-    mh_status status = mh_validate(run->context, run->translator, &run->valid, run->memory,
-                                   told_part, run, &score, cut);
+    mh_run_step step = MH_STEP_VALIDATE;
+    mh_status status = mh_run_next(run, &step, MH_OK);
+    if (!status)
+        status = mh_run_validate(run, told_part, &score, cut);
     if (status || *cut)
         return status;
     e->valid_loss = score.loss;
@@ -215,7 +229,15 @@ static mh_status do_pending(mh_run *run)
     return save_checkpoint(run);
 }
 
-static mh_status train(mh_run *run)
+// One update of all ranks.
+static mh_status update(mh_run *run)
+{
+    mh_run_step step = MH_STEP_UPDATE;
+    MH_TRY(mh_run_next(run, &step, MH_OK));
+    return mh_run_update(run);
+}
+
+static mh_status lead(mh_run *run)
 {
     mh_status status = MH_OK;
     train_tell(run, MH_TRAIN_BEGINS);
@@ -225,7 +247,7 @@ static mh_status train(mh_run *run)
         if (status || run->stopped || over(run))
             break;
         const mh_progress before = run->progress;
-        status = mh_run_update(run);
+        status = update(run);
         if (status)
             break;
         run->progress.pending = what_is_due(run, &before);
@@ -237,24 +259,78 @@ static mh_status train(mh_run *run)
     return run->moved ? save_moved(run) : status;
 }
 
+static bool ignore_part(void *user, double part)
+{
+    (void)user, (void)part;
+    return true;
+}
+
+// What the leader says, until it ends.
+static mh_status follow(mh_run *run)
+{
+    mh_validation_score score;
+    mh_run_step step;
+    bool cut;
+    train_tell(run, MH_TRAIN_BEGINS);
+    for (;;) {
+        MH_TRY(mh_run_next(run, &step, MH_OK));
+        switch (step) {
+        case MH_STEP_END:
+            return MH_OK;
+        case MH_STEP_UPDATE:
+            MH_TRY(mh_run_update(run));
+            break;
+        case MH_STEP_GATHER:
+            MH_TRY(gather_moments(run));
+            break;
+        case MH_STEP_VALIDATE:
+            MH_TRY(mh_run_validate(run, ignore_part, &score, &cut));
+            break;
+        }
+    }
+}
+
+// Up to the first update, or to the end of a run that is complete.
+static mh_status prepare(mh_run *run, mh_train_result *result)
+{
+    MH_TRY(mh_run_prepare(run));
+    result->resumed = run->resumed;
+    result->finished = over(run) && !run->progress.pending;
+    MH_TRY(mh_run_plan_epoch(run));
+    MH_TRY(check_progress(run));
+    return result->finished ? MH_OK
+                            : mh_run_log_open(run->context, run->options->directory,
+                                              run->progress.update, &run->log);
+}
+
+// The leader ends the run on all ranks, with its own error unless that is theirs, too.
+static mh_status prepare_and_lead(mh_run *run, mh_train_result *result)
+{
+    mh_run_step step = MH_STEP_END;
+    MH_TRY(mh_run_share(run, prepare(run, result)));
+    run->begun = mh_clock_seconds();
+    const mh_status status = result->finished ? MH_OK : lead(run);
+    return run->agreed ? status : mh_run_next(run, &step, status);
+}
+
+static mh_status prepare_and_follow(mh_run *run)
+{
+    MH_TRY(mh_run_share(run, MH_OK));
+    return follow(run);
+}
+
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_train_result *result)
 {
-    mh_run run = {.context = context, .options = options, .directory = {-1, false}};
-    mh_status status = mh_run_prepare(&run);
-    if (!status) {
-        result->resumed = run.resumed;
-        result->finished = over(&run) && !run.progress.pending;
-        status = mh_run_plan_epoch(&run);
-    }
+    mh_run run = {.context = context,
+                  .options = options,
+                  .directory = {-1, false},
+                  .ranks =
+                      options->communicator ? *options->communicator : mh_communicator_default()};
+    mh_status status = mh_run_tables_create(&run);
     if (!status)
-        status = check_progress(&run);
-    if (!status && !result->finished) {
-        run.begun = mh_clock_seconds();
-        status = mh_run_log_open(context, options->directory, run.progress.update, &run.log);
-        if (!status)
-            status = train(&run);
-    }
+        status = mh_run_leads(&run) ? prepare_and_lead(&run, result) : prepare_and_follow(&run);
+    result->agreed = run.agreed;
     result->stopped = run.stopped;
     result->impatient = options->patience && run.progress.stale >= options->patience;
     result->update = run.progress.update;

@@ -22,13 +22,14 @@ typedef struct mh_validation_score {
 // both, where it is noise. A best loss of 0 is unknown: early checkpoints did not have it.
 bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best);
 
-// Reports translation progress; returning false stops it.
-typedef bool (*mh_validation_fn)(void *user, double part);
+// The sum of one batch's losses. Errors: MH_ERROR_MEMORY.
+mh_status mh_validation_loss(mh_context *context, const mh_translator *translator,
+                             mh_validation *data, mh_loss_memory *memory, size_t batch,
+                             double *loss);
 
-// Errors: MH_ERROR_MEMORY. *stopped: the callback returned false, and there is no score.
-mh_status mh_validate(mh_context *context, const mh_translator *translator, mh_validation *data,
-                      mh_loss_memory *memory, mh_validation_fn told, void *user,
-                      mh_validation_score *score, bool *stopped);
+// The scores of the translations `found` (corpus->count). Errors: MH_ERROR_MEMORY.
+mh_status mh_validation_scores(mh_context *context, const mh_corpus *corpus, const mh_text *found,
+                               mh_validation_score *score);
 void mh_validation_free(mh_context *context, mh_validation *data);
 
 #endif

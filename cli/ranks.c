@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// Processes of one command; see ranks.h. Launchers tell each process its rank in the environment,
+// before MPI is initialised:
+//
+//     Open MPI          OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE
+//     MPICH, Intel MPI  PMI_RANK, PMI_SIZE, MPI_LOCALNRANKS
+//     srun              the same PMI variables, or PMIX_RANK with SLURM_STEP_NUM_TASKS
+#include "ranks.h"
+#include "command.h"
+#include "messages.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libmultihead-mpi.so.0"
+
+static const struct {
+    const char *rank, *ranks, *local_ranks;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"},
+};
+
+static size_t number_in(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? strtoul(text, NULL, 10) : 0;
+}
+
+// The launcher, an index; -1 without one, or for a single process.
+static int find_launcher(void)
+{
+    for (int i = 0; i < (int)(sizeof launchers / sizeof *launchers); i++)
+        if (getenv(launchers[i].rank))
+            return number_in(launchers[i].ranks) > 1 ? i : -1;
+    return -1;
+}
+
+// ---- silence ------------------------------------------------------------------------------------
+
+static int saved_stderr = -1;
+
+void ranks_silence(void)
+{
+    const int launcher = find_launcher();
+    if (launcher < 0 || number_in(launchers[launcher].rank) == 0)
+        return;
+    const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    saved_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (nothing >= 0 && saved_stderr >= 0) {
+        dup2(nothing, STDERR_FILENO);
+        dup2(nothing, STDOUT_FILENO);
+        close(nothing);
+    }
+}
+
+void ranks_speak(void)
+{
+    if (saved_stderr >= 0)
+        dup2(saved_stderr, STDERR_FILENO);
+}
+
+size_t ranks_threads(void)
+{
+    const int launcher = find_launcher();
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t own;
+    if (launcher < 0 || sched_getaffinity(0, sizeof own, &own) || CPU_COUNT(&own) < cpus)
+        return 0;
+    const size_t local = number_in(launchers[launcher].local_ranks);
+    return local > 1 && (size_t)cpus > local ? (size_t)cpus / local : local > 1;
+}
+
+// ---- the library --------------------------------------------------------------------------------
+
+typedef struct mpi_functions {
+    mh_status (*open)(mh_communicator *communicator, char *error, size_t size);
+    void (*close)(mh_communicator *communicator);
+    void (*abort)(const mh_communicator *communicator, int code);
+    const char *(*library)(void);
+} mpi_functions;
+
+static mpi_functions mpi;
+
+static void *load_from(const char *directory, const char *folder)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/%s" LIBRARY, directory, folder);
+    // global: plug-ins of MPI look for its symbols there
+    return length < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+}
+
+// Beside the command, where it was installed, or where the system looks. That of MPICH is in a
+// directory of its own where there are both.
+static void *load_library(int launcher)
+{
+    char program[PATH_MAX], lib[PATH_MAX + 8];
+    static const char *const folders[] = {"mpich/", ""};
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return NULL;
+    program[length] = 0;
+    const char *directory = dirname(program);
+    snprintf(lib, sizeof lib, "%s/../lib", directory);
+    const char *const places[] = {directory, lib, MH_LIBRARY_DIRECTORY};
+    for (size_t f = strncmp(launchers[launcher].rank, "PMI_", 4) ? 1 : 0; f < 2; f++)
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            void *library = load_from(places[i], folders[f]);
+            if (library)
+                return library;
+        }
+    return dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static bool find_functions(void *library)
+{
+    void *const found[] = {dlsym(library, "mh_mpi_open"), dlsym(library, "mh_mpi_close"),
+                           dlsym(library, "mh_mpi_abort"), dlsym(library, "mh_mpi_library")};
+    _Static_assert(sizeof found == sizeof mpi, "in the order of mpi_functions");
+    memcpy(&mpi, found, sizeof mpi);
+    return found[0] && found[1] && found[2] && found[3];
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+// FNV-1a.
+uint64_t ranks_hash(uint64_t hash, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_program(void)
+{
+    uint64_t hash = 0;
+    FILE *file = fopen("/proc/self/exe", "rbe");
+    unsigned char bytes[4096];
+    for (size_t n; file && (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        hash = ranks_hash(hash, bytes, n);
+    if (file)
+        fclose(file);
+    return hash;
+}
+
+// All ranks find the same first rank that differs from rank 0.
+int ranks_compare(const mh_communicator *c, uint64_t hash, const char *difference)
+{
+    uint64_t *hashes = calloc(c->ranks, sizeof *hashes);
+    size_t *starts = calloc(c->ranks + 1, sizeof *starts), other = 0;
+    int code = hashes && starts ? EXIT_DONE : EXIT_MEMORY;
+    for (size_t r = 0; r <= c->ranks && code == EXIT_DONE; r++)
+        starts[r] = r * sizeof *hashes;
+    if (code == EXIT_DONE) {
+        hashes[c->rank] = hash;
+        code = mh_communicator_gather(c, hashes, starts) ? EXIT_FAILED : EXIT_DONE;
+    }
+    while (code == EXIT_DONE && other < c->ranks && hashes[other] == hashes[0])
+        other++;
+    if (code != EXIT_DONE) {
+        complain("the ranks cannot exchange messages");
+    } else if (other < c->ranks) {
+        complain("rank %zu has %s than rank 0", other, difference);
+        code = EXIT_FAILED;
+    }
+    free(hashes);
+    free(starts);
+    return code;
+}
+
+int ranks_compare_levels(const mh_communicator *c, const mh_context *context)
+{
+    const char *level = mh_context_isa(context);
+    return c->ranks == 1 ? EXIT_DONE
+                         : ranks_compare(c, ranks_hash(0, level, strlen(level)),
+                                         "another instruction-set level (--isa sets it)");
+}
+
+int ranks_open(mh_communicator *c)
+{
+    const int launcher = find_launcher();
+    char error[256] = "";
+    *c = mh_communicator_default();
+    if (launcher < 0)
+        return EXIT_DONE;
+    const size_t expected = number_in(launchers[launcher].ranks);
+    void *library = load_library(launcher);
+    if (!library || !find_functions(library)) {
+        complain("started as %zu processes, but there is no " LIBRARY " to connect them: %s",
+                 expected, "'make mpi' builds it");
+        return EXIT_FAILED;
+    }
+    if (mpi.open(c, error, sizeof error)) {
+        complain("%s", error);
+        return EXIT_FAILED;
+    }
+    if (c->ranks != expected) {
+        complain("started as %zu processes, but " LIBRARY " (%s) finds %zu: it was built for "
+                 "another MPI than the launcher's",
+                 expected, mpi.library(), c->ranks);
+        ranks_close(c);
+        return EXIT_FAILED;
+    }
+    const int code = ranks_compare(c, hash_program(), "another build of multihead");
+    if (code != EXIT_DONE)
+        ranks_close(c);
+    return code;
+}
+
+void ranks_close(mh_communicator *c)
+{
+    if (c->user)
+        mpi.close(c);
+}
+
+void ranks_abort(const mh_communicator *c, int code)
+{
+    if (c->user)
+        mpi.abort(c, code);
+    exit(code);
+}

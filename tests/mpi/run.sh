@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: run.sh BUILD [short|usual|long]
+# Training and translation on several ranks of this machine: the bytes of one process, for any number
+# of ranks and threads, killed and resumed with another; and how faults end. `short` is for ctest,
+# `long` kills 50 times. Needs libmultihead-mpi and a launcher, and is skipped without.
+set -u
+build=$(cd "${1:?usage: run.sh BUILD [short|usual|long]}" && pwd)
+size=${2:-usual}
+here=$(cd "$(dirname "$0")" && pwd)
+multihead=$build/multihead
+model=$here/../../models/fr-en
+# As root, and with more ranks than cores, Open MPI starts nothing unless it is told to.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # ptrace is not permitted in every container
+
+launcher=
+for name in mpirun.openmpi mpirun; do
+    if command -v $name >/dev/null && $name --version 2>/dev/null | grep -q 'Open MPI'; then
+        launcher=$name
+        break
+    fi
+done
+if [ ! -e "$build/libmultihead-mpi.so" ] || [ -z "$launcher" ]; then
+    echo "skipped: mpi: no libmultihead-mpi or no mpirun of Open MPI; 'make mpi' installs and builds them"
+    exit 0
+fi
+
+tmp=$(mktemp -d)
+mounted=
+trap '[ -z "$mounted" ] || umount "$mounted"; rm -rf "$tmp"' EXIT
+failed=0 checks=0
+fail() { echo "mpi: $*" >&2; failed=$((failed + 1)); }
+expect() # WHAT FOUND EXPECTED
+{
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] || fail "$1: found '$2', expected '$3'"
+}
+
+# Words that map to words, some thousand tokens per batch.
+awk 'BEGIN { srand(7); split("un deux trois quatre cinq six sept huit neuf dix", f);
+    split("one two three four five six seven eight nine ten", e);
+    for (i = 0; i < 900; i++) { a = b = ""; n = 2 + int(rand() * 9);
+        for (k = 0; k < n; k++) { w = 1 + int(rand() * 10); a = a " " f[w]; b = b " " e[w] }
+        print substr(a, 2) "\t" substr(b, 2) } }' >"$tmp/all.tsv"
+head -n 860 "$tmp/all.tsv" >"$tmp/train.tsv"
+tail -n 40 "$tmp/all.tsv" >"$tmp/dev.tsv"
+options="--data $tmp/train.tsv --valid $tmp/dev.tsv --preset tiny --d-model 64 --merges 30 \
+    --batch-tokens 8192 --accumulate 2 --after 12u --save-freq 2u --valid-freq 5u --average 2 --warmup 3"
+
+run() # RANKS THREADS DIRECTORY: trains, on one process for 0 ranks
+{
+    # shellcheck disable=SC2086
+    if [ "$1" = 0 ]; then
+        "$multihead" train $options -q --threads "$2" -o "$3"
+    else
+        "$launcher" -n "$1" "$multihead" train $options -q --threads "$2" -o "$3"
+    fi
+}
+hash_of() { cat "$1/model.safetensors" "$1/checkpoint.safetensors" 2>/dev/null | sha256sum | cut -c 1-16; }
+
+# ---- equal bytes ----------------------------------------------------------------------------
+
+run 0 2 "$tmp/one" || fail "one process: exit code $?"
+reference=$(hash_of "$tmp/one")
+case $size in
+short) cases="2x1 3x1" ;;
+usual) cases="1x1 2x1 2x2 3x1 5x1 8x1" ;;
+*) cases="1x1 1x2 2x1 2x2 3x1 3x2 5x1 5x2 8x1 8x2" ;;
+esac
+for case in $cases; do
+    run "${case%x*}" "${case#*x}" "$tmp/$case" || fail "$case: exit code $?"
+    expect "weights of $case (ranks x threads)" "$(hash_of "$tmp/$case")" "$reference"
+done
+if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
+    # shellcheck disable=SC2086
+    mpirun.mpich -n 2 "$multihead" train $options -q --threads 1 -o "$tmp/mpich" ||
+        fail "MPICH: exit code $?"
+    expect "weights of MPICH, 2 ranks" "$(hash_of "$tmp/mpich")" "$reference"
+else
+    echo "skipped: mpi, MPICH: it is not installed"
+fi
+
+cut -f 1 "$tmp/dev.tsv" >"$tmp/lines"
+"$multihead" translate -m "$tmp/one" --json <"$tmp/lines" >"$tmp/translated"
+for ranks in 2 3; do
+    "$launcher" -n $ranks "$multihead" translate -m "$tmp/one" --json --threads 1 <"$tmp/lines" \
+        >"$tmp/shared" || fail "translate on $ranks ranks: exit code $?"
+    cmp "$tmp/translated" "$tmp/shared" || fail "translate on $ranks ranks: other lines"
+    checks=$((checks + 1))
+done
+
+# ---- killed ---------------------------------------------------------------------------------
+
+# A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes.
+random() { awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print int(rand() * n) }'; }
+case $size in short) kills=1 ;; usual) kills=4 ;; *) kills=50 ;; esac
+interrupted=0
+for i in $(seq $kills); do
+    directory=$tmp/killed$i
+    run 3 1 "$directory" >/dev/null 2>&1 &
+    started=$!
+    sleep "0.$((3 + $(random 6 "$i")))$(random 10 "$((i + 100))")"
+    [ $((i % 2)) -eq 0 ] || sleep "$(random 3 "$((i + 300))")"
+    victim=$(pgrep -f -- "-o $directory\$" | xargs -r ps -o pid=,comm= -p |
+        awk '$2 == "multihead" { print $1 }' | sed -n "$((1 + $(random 3 "$((i + 200))")))p")
+    if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
+        interrupted=$((interrupted + 1))
+    fi
+    for _ in $(seq 100); do
+        pgrep -f -- "-o $directory\$" >/dev/null || break
+        sleep 0.1
+    done
+    pgrep -f -- "-o $directory\$" >/dev/null && fail "kill $i: processes are left after 10 s"
+    wait $started
+    run $((1 + i % 2)) 1 "$directory" || fail "kill $i: resuming: exit code $?"
+    expect "weights after kill $i" "$(hash_of "$directory")" "$reference"
+    rm -rf "$directory"
+done
+echo "mpi: $kills runs were started to be killed, $interrupted had not ended before"
+
+# ---- faults ---------------------------------------------------------------------------------
+
+ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code 1 everywhere
+{
+    what=$1 pattern=$2
+    shift 2
+    "$launcher" "$@" >"$tmp/out" 2>&1
+    code=$?
+    expect "$what: exit code" "$code" 1
+    expect "$what: lines" "$(grep -c '^multihead [a-z]*: ' "$tmp/out")" 1
+    grep -q "^multihead [a-z]*: .*$pattern" "$tmp/out" || {
+        fail "$what: no line with '$pattern'"
+        cat "$tmp/out" >&2
+    }
+}
+# shellcheck disable=SC2086
+if [ "$size" != short ]; then
+    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    ends "another level" "instruction-set level" -n 1 "$@" : -n 1 env MH_ISA=scalar "$@"
+    ends "other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    mkdir "$tmp/build"
+    cp "$multihead" "$build"/libmultihead-mpi.so.0 "$tmp/build"
+    echo >>"$tmp/build/multihead"
+    ends "another program" "another build" -n 1 "$@" : -n 1 "$tmp/build/multihead" train $options \
+        -q --threads 1 -o "$tmp/fault"
+    ends "another model" "another model" -n 1 "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$multihead" translate -m "$model" bonjour
+    mkdir "$tmp/alone"
+    cp "$multihead" "$tmp/alone"
+    if [ ! -e "$("$multihead" --version >/dev/null; dirname "$multihead")/../lib/libmultihead-mpi.so.0" ]; then
+        ends "no library" "there is no libmultihead-mpi" -n 2 "$tmp/alone/multihead" translate bonjour
+    fi
+    mkdir "$tmp/small"
+    if mount -t tmpfs -o size=2500k tmpfs "$tmp/small" 2>/dev/null; then
+        mounted=$tmp/small
+        ends "a full disk" "No space left" -n 2 "$multihead" train $options -q --threads 1 \
+            -o "$tmp/small/run"
+        umount "$mounted" && mounted=
+    else
+        echo "skipped: mpi, a full disk: a file system cannot be mounted here"
+    fi
+fi
+
+[ $failed -eq 0 ] && echo "mpi: $checks checks passed ($("$launcher" --version | head -n 1))"
+[ $failed -eq 0 ]
