@@ -127,6 +127,7 @@ prove-marian: build
 
 prove-mpi: mpi
 	@sh tests/mpi/run.sh $(BUILD) long
+	@sh tests/mpi/netns.sh $(BUILD)
 
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }

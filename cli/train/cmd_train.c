@@ -30,6 +30,7 @@ static bool on_event(void *user, const mh_train_event *event)
         begin_saving();
         record_options(t);
     }
+    t->updates += event->kind == MH_TRAIN_UPDATED;
     train_progress_show(&t->progress, event);
     return !was_interrupted();
 }
@@ -75,6 +76,9 @@ static bool say_useless(const train *t, const mh_train_result *r)
 static void say_result(const train *t, const mh_train_result *r)
 {
     const char *directory = t->options.directory;
+    if (r->bytes_sent && t->updates)
+        note("%zu ranks; each sent about %.1f MB per update", t->ranks.ranks,
+             (double)r->bytes_sent / (double)t->updates / 1e6);
     if (r->finished)
         note("the run in %s is complete: %llu update%s; nothing to do", directory,
              (unsigned long long)r->update, r->update == 1 ? "" : "s");

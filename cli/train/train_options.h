@@ -19,6 +19,7 @@ typedef struct train {
     char **argv;                //
     char *record;               // memory of the recorded options
     mh_communicator ranks;
+    size_t updates; // of this process
     train_progress progress;
     size_t bad_lines;
 } train;

@@ -166,6 +166,7 @@ typedef struct mh_train_result {
     uint64_t warmup;      // updates; a run that ends before them has hardly learnt
     double best_bleu;     // of the saved model; NaN without validation
     uint64_t best_update; //
+    uint64_t bytes_sent;  // by this rank in updates of this call: gradients and parameters
     bool agreed;          // after an error, with a communicator: all ranks have returned it
 } mh_train_result;
 

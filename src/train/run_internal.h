@@ -48,7 +48,7 @@ typedef struct mh_run {
     mh_gradient_tree slice; // of all ranks' grains, for the own parameters
     mh_transfer *transfers;
     size_t transfer_count, transfers_capacity;
-    uint64_t bytes_sent; // since the run began
+    uint64_t bytes_sent; // in updates
     mh_loss_memory *memory;
 
     uint64_t warmup, updates; // of the run, `updates` approximately

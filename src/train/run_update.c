@@ -119,6 +119,10 @@ static mh_status train_step(mh_run *run, const float *gradients, double norm)
     MH_TRY(mh_adamw_step(run->context, &adam, run->progress.update + 1,
                          run->owned[run->ranks.rank + 1] - first, gradients, a->parameters + first,
                          a->m + first, a->v + first));
+    if (run->ranks.ranks > 1) { // a ring sends all slices but the next rank's
+        const size_t next = (run->ranks.rank + 1) % run->ranks.ranks;
+        run->bytes_sent += (a->floats - (run->owned[next + 1] - run->owned[next])) * sizeof(float);
+    }
     return mh_run_gather(run, a->parameters);
 }
 
