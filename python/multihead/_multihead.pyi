@@ -1,16 +1,105 @@
 # SPDX-License-Identifier: MIT
 """The extension module: what the package's own modules are made of."""
-from typing import Any, Self
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 version: str
 
-def attention(*arguments: Any, **options: Any) -> Any: ...
-def attention_backward(*arguments: Any, **options: Any) -> Any: ...
-def explain(*arguments: Any, **options: Any) -> Any: ...
-def set_num_threads(threads: int) -> None: ...
+# An array of NumPy or PyTorch, or one with DLPack's protocol.
+_Array = Any
+_Causal = bool | int | Literal["none", "square", "top-left", "bottom-right"]
+_Stage = Literal["softmax", "scaled", "capped", "biased"]
+
+def attention(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    mask: _Array | tuple[_Array, ...] | None = None,
+    *,
+    causal: _Causal | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    key_lengths: _Array | None = None,
+    prefix_lengths: _Array | None = None,
+    query_documents: _Array | None = None,
+    key_documents: _Array | None = None,
+    query_starts: _Array | None = None,
+    key_starts: _Array | None = None,
+    alibi: _Array | bool | None = None,
+    sinks: _Array | None = None,
+    dropout: float | None = None,
+    seed: int | None = None,
+    precision: Literal["auto", "f32", "bf16"] | None = None,
+    empty_row: Literal["zero", "nan"] | None = None,
+    weights: _Array | bool | None = None,
+    lse: _Array | bool | None = None,
+    stage: _Stage | None = None,
+    average_weights: bool | None = None,
+    dropped_weights: bool | None = None,
+    out: _Array | None = None,
+) -> Any: ...
+def attention_backward(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    out: _Array,
+    lse: _Array,
+    dout: _Array,
+    mask: _Array | tuple[_Array, ...] | None = None,
+    *,
+    causal: _Causal | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    key_lengths: _Array | None = None,
+    prefix_lengths: _Array | None = None,
+    query_documents: _Array | None = None,
+    key_documents: _Array | None = None,
+    query_starts: _Array | None = None,
+    key_starts: _Array | None = None,
+    alibi: _Array | bool | None = None,
+    sinks: _Array | None = None,
+    dropout: float | None = None,
+    seed: int | None = None,
+    precision: Literal["auto", "f32", "bf16"] | None = None,
+    empty_row: Literal["zero", "nan"] | None = None,
+    mask_gradient: bool | None = None,
+    sinks_gradient: bool | None = None,
+    gradients: tuple[_Array | None, ...] | None = None,
+) -> tuple[Any, ...]: ...
+def explain(
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    mask: _Array | tuple[_Array, ...] | None = None,
+    *,
+    causal: _Causal | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    key_lengths: _Array | None = None,
+    prefix_lengths: _Array | None = None,
+    query_documents: _Array | None = None,
+    key_documents: _Array | None = None,
+    query_starts: _Array | None = None,
+    key_starts: _Array | None = None,
+    alibi: _Array | bool | None = None,
+    sinks: _Array | None = None,
+    dropout: float | None = None,
+    seed: int | None = None,
+    precision: Literal["auto", "f32", "bf16"] | None = None,
+    empty_row: Literal["zero", "nan"] | None = None,
+    weights: _Array | bool | None = None,
+    lse: _Array | bool | None = None,
+    stage: _Stage | None = None,
+    average_weights: bool | None = None,
+    dropped_weights: bool | None = None,
+    out: _Array | None = None,
+) -> dict[str, Any]: ...
+def set_num_threads(threads: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def isa() -> str: ...
 
@@ -24,12 +113,14 @@ class _Module:
     def assign(self, name: str, array: Any, /) -> None: ...
     def init(self, seed: int, /) -> None: ...
 
+@final
 class Mha(_Module):
     def forward(self, query: Any, key: Any, value: Any, **options: Any) -> tuple[Any, Any]: ...
     def backward(
         self, query: Any, key: Any, value: Any, *, doutput: Any, **options: Any
     ) -> tuple[Any, Any, Any]: ...
 
+@final
 class Transformer(_Module):
     def forward(self, src: Any, tgt: Any = None, **options: Any) -> Any: ...
     def encode(self, src: Any, **options: Any) -> Any: ...
@@ -37,9 +128,11 @@ class Transformer(_Module):
         self, src: Any, tgt: Any = None, *, doutput: Any, **options: Any
     ) -> tuple[Any, Any]: ...
 
+@final
 class Tape:
     def nbytes(self) -> int: ...
 
+@final
 class KVCache:
     def __new__(cls, **options: Any) -> Self: ...
     def append(self, k: Any, v: Any, counts: Any = None) -> None: ...
@@ -62,6 +155,7 @@ def cross_entropy(logits: Any, targets: Any, **options: Any) -> tuple[float, Any
 
 # ---- models --------------------------------------------------------------------------------------
 
+@final
 class Model:
     def __new__(cls, path: str, dtype: str = "auto") -> Self: ...
     def describe(self) -> dict[str, Any]: ...
@@ -90,9 +184,11 @@ class Model:
     def trace_ids(self, ids: Any, heads: bytes | None, /) -> Trace: ...
     def trace_translation(self, text: str, target: Any, heads: bytes | None, /) -> Trace: ...
 
+@final
 class Stop:
     def stop(self) -> None: ...
 
+@final
 class Tokenizer:
     def encode(self, texts: Any, pairs: Any, /, **options: Any) -> list[tuple[Any, ...]]: ...
     def decode(self, ids: Any, skip_special: bool, /) -> str: ...
@@ -103,6 +199,7 @@ class Tokenizer:
     def id(self, name: str, /) -> int | None: ...
     def roles(self) -> dict[str, int]: ...
 
+@final
 class Trace:
     def describe(self) -> tuple[str | None, str | None, dict[str, Any]]: ...
     def groups(self) -> dict[str, dict[str, Any]]: ...
@@ -111,6 +208,7 @@ class Trace:
     def write(self, path: str, /, **options: Any) -> None: ...
     def write_page(self, path: str, /, **options: Any) -> None: ...
 
+@final
 class View: ...
 
 def top(logits: Any, k: int) -> list[list[tuple[int, float]]]: ...

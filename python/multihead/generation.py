@@ -17,7 +17,12 @@ Prompt = str | Sequence[int] | Sequence[Message]  # a text, token ids or a conve
 
 
 class TokenScore(NamedTuple):
-    """A token and the logarithm of its probability, before temperature and filters."""
+    """A token and the logarithm of its probability, before temperature and filters.
+
+    >>> import multihead as mh
+    >>> mh.TokenScore(7, "cat", -0.5).logprob
+    -0.5
+    """
 
     id: int
     token: str | None
@@ -29,6 +34,9 @@ class GenerateOptions(TypedDict, total=False):
 
     Filters apply in this order: repetition penalty, the model's token rules, temperature, top_k,
     top_p, min_p.
+
+    >>> import multihead as mh
+    >>> options: mh.GenerateOptions = {"temperature": 0.8, "top_p": 0.95, "seed": 7}
     """
 
     max_new_tokens: int  # 128

@@ -26,7 +26,13 @@ class LayerCall(CallOptions, total=False):
 
 
 class LayerNorm:
-    """The final norm of a stack: TransformerEncoder(layer, 6, norm=LayerNorm(512))."""
+    """The final norm of a stack.
+
+    >>> import multihead as mh
+    >>> encoder = mh.TransformerEncoder(mh.TransformerEncoderLayer(8, 2), 2, norm=mh.LayerNorm(8))
+    >>> "norm.weight" in encoder.state_dict()
+    True
+    """
 
     def __init__(self, normalized_shape: int, eps: float = 1e-5, bias: bool = True) -> None:
         self.normalized_shape, self.eps, self.bias = normalized_shape, eps, bias

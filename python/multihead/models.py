@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """A token for a mask."""
+    """A token for a mask.
+
+    >>> import multihead as mh
+    >>> mh.Candidate("cat", 0.5, "##cat", 4).text
+    'cat'
+    """
 
     text: str  # what it stands for
     probability: float
@@ -43,7 +48,11 @@ class Candidate(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A class of a text."""
+    """A class of a text.
+
+    >>> import multihead as mh
+    >>> label, probability, id = mh.Label("positive", 0.9, 1)
+    """
 
     label: str
     probability: float

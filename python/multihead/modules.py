@@ -63,6 +63,11 @@ class Module:
 
     Parameters are float32 and lie in one vector, `values`; so do their gradients. A new module is
     in training mode, like torch's.
+
+    >>> import multihead as mh
+    >>> mha = mh.MultiheadAttention(4, 2)
+    >>> isinstance(mha, mh.Module), sorted(mha.state_dict())[0], mha.values.shape
+    (True, 'in_proj_bias', (80,))
     """
 
     def __init__(self, core: Any, config: dict[str, Any], seed: int | None) -> None:

@@ -9,7 +9,12 @@ from . import _multihead
 
 
 class BleuScore(NamedTuple):
-    """What `bleu` returns."""
+    """What `bleu` returns.
+
+    >>> import multihead as mh
+    >>> mh.bleu(["a b c d e"], ["a b c d e"]).hypothesis_length
+    5
+    """
 
     score: float  # 0 to 100
     precisions: list[float]  # of n-grams of 1 to 4 words, in percent, smoothed

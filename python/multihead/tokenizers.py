@@ -105,7 +105,7 @@ class Tokenizer:
         >>> import multihead as mh
         >>> tokenizer = mh.Tokenizer.train(["a cat and a cat"] * 2)
         >>> [e.tokens for e in tokenizer.encode(["a cat", "and"])]
-        [['a', 'Ġcat'], ['a', 'n', 'd']]
+        [['a', 'Ġcat'], ['a', 'nd']]
         """
         if isinstance(text, str):
             if pair is not None and not isinstance(pair, str):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # The first that a trace has is what it shows unless told otherwise.
 KINDS = ("cross", "encoder.self", "decoder.self", "attention")
 SHORT_KINDS = {"encoder": "encoder.self", "decoder": "decoder.self"}
+MARKS = ("\u2581", "\u0120")  # of tokenizers, before the first token of a word
 FRAME_HEIGHT = 640  # of the page in a notebook
 
 
@@ -28,6 +29,11 @@ class AttentionGroup(NamedTuple):
     """Attention of one kind in all layers. L layers, H heads, G key/value heads, T queries, S keys.
 
     Where weights are softmax(scale q k^T), q, k and v are there, too.
+
+    >>> import multihead as mh
+    >>> group = mh.load("models/fr-en").look("Bonjour !")["cross"]
+    >>> group.weights.shape == (3, 4, len(group.query_tokens), len(group.key_tokens))
+    True
     """
 
     kind: str  # "encoder.self", "decoder.self", "cross" or "attention"
@@ -44,7 +50,13 @@ class AttentionGroup(NamedTuple):
 
 
 class HeadLink(NamedTuple):
-    """How much a head links two words: the attention of one word's tokens to the other's."""
+    """How much a head links two words: the attention of one word's tokens to the other's.
+
+    >>> import multihead as mh
+    >>> links = mh.load("models/fr-en").look("Le chat noir dort.").links("chat", "dort")
+    >>> len(links), links[0].forward <= 1
+    (12, True)
+    """
 
     layer: int
     head: int
@@ -165,7 +177,7 @@ class Trace:
         side = "source" if "encoder.self" in self._groups else "target"
         group = self["encoder" if "encoder.self" in self._groups else "decoder"]
         tokens, starts = self._sides[side]
-        words = _Words(tokens, starts or [True] * len(tokens))
+        words = _Words(tokens, starts)
         a = words.find(first, 0)
         b = words.find(second, a[1]) if first.lower() == second.lower() and words.has(
             second, a[1]) else words.find(second, 0)
@@ -289,8 +301,11 @@ def _attention(weights: Array, a: tuple[int, int], b: tuple[int, int]) -> float:
 class _Words:
     """Words of a text by its tokens, as the command's `look --link` finds them."""
 
-    def __init__(self, tokens: list[str], starts: Sequence[bool]) -> None:
-        self.tokens, self.starts = tokens, starts
+    def __init__(self, tokens: list[str], starts: Sequence[bool] | None) -> None:
+        marked = any(token.startswith(MARKS) for token in tokens)
+        self.tokens = [token.lstrip("".join(MARKS)).removeprefix("##") for token in tokens]
+        self.starts = starts or [token.startswith(MARKS) if marked else not token.startswith("##")
+                                 for token in tokens]
 
     def _end(self, begin: int, text: str) -> int:
         """Where the tokens from `begin` on that make up the text end; 0 if they do not."""

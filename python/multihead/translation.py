@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 
 class TranslateOptions(TypedDict, total=False):
-    """Options of `Model.translate`, with their defaults."""
+    """Options of `Model.translate`, with their defaults.
+
+    >>> import multihead as mh
+    >>> options: mh.TranslateOptions = {"num_beams": 1}
+    >>> mh.load("models/fr-en").translate("Merci.", **options)
+    'Thank you.'
+    """
 
     num_beams: int  # 4: hypotheses per sentence; 1: greedy search
     length_penalty: float  # 1: score = log-probability / tokens^length_penalty

@@ -3,6 +3,7 @@
 // modules.
 #include "py_attention.h"
 #include "py_command.h"
+#include "py_docs.h"
 #include "py_files.h"
 #include "py_model.h"
 #include "py_modules.h"
@@ -37,18 +38,18 @@ static PyObject *isa(PyObject *self, PyObject *nothing)
 }
 
 static PyMethodDef functions[] = {
-    {"attention", PY_WITH_OPTIONS(py_attention), NULL},
-    {"attention_backward", PY_WITH_OPTIONS(py_attention_backward), NULL},
-    {"explain", PY_WITH_OPTIONS(py_attention_explain), NULL},
+    {"attention", PY_WITH_OPTIONS(py_attention), PY_ATTENTION_DOC},
+    {"attention_backward", PY_WITH_OPTIONS(py_attention_backward), PY_ATTENTION_BACKWARD_DOC},
+    {"explain", PY_WITH_OPTIONS(py_attention_explain), PY_EXPLAIN_DOC},
     {"read_tensors", py_read_tensors, METH_O, NULL},
     {"write_tensors", py_write_tensors, METH_VARARGS, NULL},
     {"gradient_norm", py_gradient_norm, METH_O, NULL},
     {"clip_factor", py_clip_factor, METH_VARARGS, NULL},
     {"adamw_step", PY_WITH_OPTIONS(py_adamw_step), NULL},
     {"cross_entropy", PY_WITH_OPTIONS(py_cross_entropy), NULL},
-    {"set_num_threads", set_num_threads, METH_O, NULL},
-    {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
-    {"isa", isa, METH_NOARGS, NULL},
+    {"set_num_threads", set_num_threads, METH_O, PY_SET_NUM_THREADS_DOC},
+    {"get_num_threads", get_num_threads, METH_NOARGS, PY_GET_NUM_THREADS_DOC},
+    {"isa", isa, METH_NOARGS, PY_ISA_DOC},
     {"command", py_command, METH_O, NULL},
     {"find_model", py_find_model, METH_O, NULL},
     {"top", PY_WITH_OPTIONS(py_top), NULL},
