@@ -174,6 +174,9 @@ class Trace:
         >>> mh.view(w, ["the", "cat", "ran"], kind="encoder").links("the", "ran")[0]
         HeadLink(layer=0, head=1, forward=1.0, backward=1.0)
         """
+        for word in (first, second):
+            if not isinstance(word, str):
+                raise TypeError(f"word: found {word!r}, expected a string")
         side = "source" if "encoder.self" in self._groups else "target"
         group = self["encoder" if "encoder.self" in self._groups else "decoder"]
         tokens, starts = self._sides[side]

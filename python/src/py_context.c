@@ -50,6 +50,28 @@ size_t py_threads(void)
     return context ? mh_context_threads(context) : 0;
 }
 
+// The library's remarks go to logging.getLogger("multihead"), as Python's packages do it: warnings
+// are shown unless a program says otherwise.
+static void on_log(void *user, mh_log_level level, const char *message)
+{
+    (void)user;
+    if (level == MH_LOG_DEBUG)
+        return;
+    PyObject *type, *value, *traceback;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *logging = PyImport_ImportModule("logging");
+    PyObject *logger = logging ? PyObject_CallMethod(logging, "getLogger", "s", "multihead") : NULL;
+    PyObject *done = logger ? PyObject_CallMethod(logger, level == MH_LOG_INFO ? "info" : "warning",
+                                                  "ss", "%s", message)
+                            : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(logger);
+    Py_XDECREF(logging);
+    PyErr_Restore(type, value, traceback); // one that logging raised is dropped
+    PyGILState_Release(state);
+}
+
 static bool make_mine(void)
 {
     if (mine)
@@ -76,6 +98,7 @@ static mh_context *make_context(size_t threads)
     char error[256];
     mh_context_options options = mh_context_options_default();
     options.threads = threads;
+    options.log = on_log;
     mh_context *context;
     mh_status status = mh_context_create(&options, &context, error, sizeof error);
     if (status) {

@@ -300,14 +300,13 @@ PyObject *py_model_generate(PyObject *self, PyObject *arguments, PyObject *keywo
 static bool read_message(PyObject *pair, mh_chat_message *to)
 {
     static const char *const roles[] = {"system", "user", "assistant", NULL};
-    PyObject *role, *content;
     int chosen = 0;
-    if (!PyTuple_Check(pair)) {
-        PyErr_Format(PyExc_TypeError, "messages: found %R, expected pairs (role, content)", pair);
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
+        PyErr_Format(PyExc_TypeError, "messages: found %R, expected (role, content)", pair);
         return false;
     }
-    if (!PyArg_ParseTuple(pair, "OO", &role, &content) ||
-        !py_choice(role, "role", roles, &chosen) || !py_text_from(content, "content", &to->content))
+    if (!py_choice(PyTuple_GetItem(pair, 0), "role", roles, &chosen) ||
+        !py_text_from(PyTuple_GetItem(pair, 1), "content", &to->content))
         return false;
     to->role = (mh_chat_role)chosen;
     return true;

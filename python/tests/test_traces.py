@@ -146,6 +146,15 @@ def test_view_of_other_forms():
     assert group.out.shape == (1, 5, 16) and np.array_equal(group.mask, np.tri(5))
 
 
+def test_warnings_are_logged(caplog):
+    mh.view(np.ones((2, 2)))
+    assert [r.name for r in caplog.records] == ["multihead"] and "sum" in caplog.text
+    with caplog.at_level("WARNING"):
+        caplog.clear()
+        mh.view(np.eye(2))
+        assert not caplog.records
+
+
 @pytest.mark.parametrize("arguments, match", [
     ((None,), "weights"), (("abc",), "could not convert|weights"), ((np.ones(3),), "weights"),
     ((np.ones((1,) * 5),), "weights"), ((np.zeros((0, 3)),), "elements"), (([],), "weights"), (([np.ones((2, 1, 3, 3))],), "batches"),
