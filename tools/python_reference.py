@@ -15,7 +15,8 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "reference" / "
 INTRODUCTION = """# The Python package, name by name
 
 Made from the docstrings by `tools/python_reference.py`; [python.md](../guide/python.md) is the guide.
-`help(mh.attention)` shows the same. `multihead.torch` has pages of its own: [pytorch.md](../guide/pytorch.md).
+`help(mh.attention)` shows the same. `multihead.torch` and `multihead.transformers` are in
+[python-torch.md](../guide/python-torch.md).
 """
 
 SECTIONS = {

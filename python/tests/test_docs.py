@@ -55,6 +55,15 @@ def test_guide(root, monkeypatch):
     assert run_examples(test) > 20
 
 
+def test_readme(root, monkeypatch, tmp_path):
+    block, = re.findall("(?ms)^```python\n(.*?)^```", (root / "README.md").read_text())
+    monkeypatch.setenv("MULTIHEAD_MODELS", str(root / "models"))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block.replace("models/fr-en", "fr-en"), names)
+    assert names["weights"].shape == (1, 8, 10, 10) and (tmp_path / "page.html").is_file()
+
+
 def test_reference(root):
     """The page is made from the docstrings, with every public name."""
     path = root / "tools" / "python_reference.py"
