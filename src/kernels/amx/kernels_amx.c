@@ -138,7 +138,7 @@ enum { PADDED = STEP };
 static inline size_t b_block(size_t columns) { return (void)columns, TILE; }
 static inline size_t b_pair(size_t columns) { return (void)columns, TILE_ROW; }
 
-#include "kernels/avx512bf16/packing.inc"
+#include "kernels/avx512bf16/packing_pairs.inc"
 
 MH_ALWAYS_INLINE void pack_a_from(const bool narrow, size_t m, size_t k, const void *a,
                                   ptrdiff_t lda, char *tile)

@@ -6,7 +6,7 @@ enum { PADDED = 2 };
 static inline size_t b_block(size_t columns) { return (void)columns, TILE_ROW; }
 static inline size_t b_pair(size_t columns) { return columns * sizeof(uint32_t); }
 
-#include "kernels/avx512bf16/packing.inc"
+#include "kernels/avx512bf16/packing_pairs.inc"
 
 // Where the A operand is rows, tiles of a transposed A are copied row by row.
 MH_ALWAYS_INLINE void pack_rows_t_from(const bool narrow, size_t m, size_t k, const void *a,
