@@ -3,8 +3,8 @@
 # usage: setup.sh [test|python|mpi|media|ci]
 # Installs the Debian packages that are missing: what building needs, with `test` also what the tests
 # need, with `python` what the Python package needs, with `mpi` what libmultihead-mpi needs, with
-# `media` what libmultihead-media needs, with `ci` also what the further checks need. Silent and quick if nothing is missing. On a terminal it
-# asks first, unless YES is set.
+# `media` what libmultihead-media needs, with `ci` also what the further checks need. Silent and quick
+# if nothing is missing. On a terminal it asks first, unless YES is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
 set -eu
