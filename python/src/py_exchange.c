@@ -64,7 +64,7 @@ bool py_exchange_describe(const dl_exchange_api *api, PyObject *array, mh_tensor
     if (t.device_type != DL_CPU || t.ndim > MH_MAX_RANK || !t.strides ||
         !dtype_of_code(&t, &to->dtype))
         return false;
-    to->data = (char *)t.data + t.byte_offset;
+    to->data = t.data ? (char *)t.data + t.byte_offset : NULL;
     to->rank = t.ndim;
     for (int i = 0; i < t.ndim; i++) {
         to->shape[i] = (size_t)t.shape[i];

@@ -236,7 +236,8 @@ static void score_row(const beam_schedule *s, size_t r, beam_scratch *scratch)
     scratch->damaged = scratch->damaged || isnan(lse);
     if (isnan(lse))
         return;
-    mh_top_scores(logits, s->V, lse, o->top_logprobs, q->top + at * o->top_logprobs);
+    if (o->top_logprobs)
+        mh_top_scores(logits, s->V, lse, o->top_logprobs, q->top + at * o->top_logprobs);
     memcpy(scratch->scores, logits, s->V * sizeof *logits);
     mh_penalise_repetition(o->repetition_penalty, logits, scratch->history, count, scratch->scores);
     const mh_rule_state state = {scratch->history, count, prompt, prompt + q->most};

@@ -180,6 +180,8 @@ static mh_status filter_join(const filter_call *c, mh_jinja_value *out)
 // The arguments behind the first `n`.
 static mh_jinja_arguments arguments_behind(const mh_jinja_arguments *a, size_t n)
 {
+    if (n == 0) // there may be none at all
+        return *a;
     return (mh_jinja_arguments){a->values + n, a->names + n, a->count - n, a->positional - n};
 }
 
