@@ -5,9 +5,8 @@
 //     mh_audio_resample(context, &audio, MH_SPEECH_RATE, &speech);    // 16 kHz
 //     mh_log_mel(context, speech.samples, speech.count, &features);   // (mels, frames)
 //
-// Files are untrusted input. WAV files are read by libmultihead-model itself, other formats through
-// libmultihead-media, which is loaded when it is first needed and may be missing. All arithmetic is
-// plain C without libm's functions, so that results have the same bits on every machine.
+// Files are untrusted input. All arithmetic is plain C without libm's functions, so that results
+// have the same bits on every machine.
 //
 // Part of libmultihead-model. Stability: experimental.
 #ifndef MULTIHEAD_AUDIO_H
@@ -34,15 +33,10 @@ typedef struct mh_audio {
     float *samples; // (count), full scale is -1 to 1
 } mh_audio;
 
-// Reads a sound file, and mixes its channels to their mean; the format is detected from the
-// content:
-//
-//     .wav                        PCM of 8, 16, 24 or 32 bits, floats of 32 or 64 bits
-//     .flac, .ogg, .mp3, ...      by libmultihead-media, as are compressed .wav files
-//
-// *audio is new, to be freed with mh_audio_free, and all zeros after an error. Errors:
-// MH_ERROR_FILE, MH_ERROR_FORMAT (invalid, or larger than the limits), MH_ERROR_UNSUPPORTED (an
-// unknown format, or libmultihead-media is missing), MH_ERROR_MEMORY.
+// Reads a WAV file, and mixes its channels to their mean: PCM of 8, 16, 24 or 32 bits, floats of 32
+// or 64 bits. *audio is new, to be freed with mh_audio_free, and all zeros after an error. Errors:
+// MH_ERROR_FILE, MH_ERROR_FORMAT (invalid, or larger than the limits), MH_ERROR_UNSUPPORTED (not a
+// WAV file, or a compressed one), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_audio_read(mh_context *context, const char *path,
                                              mh_audio *audio);
 

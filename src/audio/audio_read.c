@@ -88,7 +88,9 @@ static mh_status audio_parse_source(const mh_source *source, mh_audio *audio)
 {
     mh_pcm pcm;
     if (!mh_is_wav(source))
-        return mh_source_fail(source, MH_ERROR_UNSUPPORTED, "is not a WAV file");
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "is not a WAV file; convert it, for instance by ffmpeg -i FILE "
+                              "talk.wav");
     MH_TRY(mh_wav_parse(source, &pcm));
     return mh_audio_from_pcm(source, &pcm, audio);
 }
