@@ -35,6 +35,8 @@ enum {
     KEY_ACCUMULATE,
     KEY_LR,
     KEY_WARMUP,
+    KEY_SCHEDULE,
+    KEY_MIN_LR,
     KEY_BETA1,
     KEY_BETA2,
     KEY_WEIGHT_DECAY,
@@ -104,9 +106,14 @@ static const struct argp_option option_table[] = {
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
     {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001", 0},
     {"warmup", KEY_WARMUP, "N", 0,
-     "updates until it is reached; then it decays with their inverse square root; default: 1000, "
-     "but at most a tenth of the run that --after requests at its start",
+     "updates until it is reached; default: 1000, but at most a tenth of the run that --after "
+     "requests at its start",
      0},
+    {"schedule", KEY_SCHEDULE, "NAME", 0,
+     "how the rate decays then: inverse-sqrt (default), with the square root of the updates, or "
+     "cosine, to --min-lr at the end of the run that --after requests at its start",
+     0},
+    {"min-lr", KEY_MIN_LR, "X", 0, "the learning rate at the end of a cosine; default: 0", 0},
     {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
     {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
     {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
@@ -119,6 +126,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
+static const choice schedule_choices[] = {
+    {"inverse-sqrt", MH_SCHEDULE_INVERSE_SQRT}, {"cosine", MH_SCHEDULE_COSINE}, {NULL, 0}};
 static const choice weight_choices[] = {{F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {NULL, 0}};
 static const choice activation_choices[] = {{"relu", MH_RELU},
                                             {"gelu", MH_GELU},
@@ -293,6 +302,12 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_WARMUP:
         o->warmup = (uint64_t)parse_integer(state, "--warmup", argument, 0, INT32_MAX);
+        return 0;
+    case KEY_SCHEDULE:
+        o->schedule = (mh_schedule)parse_choice(state, "--schedule", argument, schedule_choices);
+        return 0;
+    case KEY_MIN_LR:
+        o->min_learning_rate = parse_number(state, "--min-lr", argument);
         return 0;
     case KEY_BETA1:
         o->beta1 = parse_number(state, "--beta1", argument);

@@ -87,6 +87,13 @@ typedef void (*mh_train_bad_line_fn)(void *user, const char *file, size_t line, 
 // begins. The run keeps its warm-up if `after` is extended later.
 #define MH_WARMUP_AUTO UINT64_MAX
 
+// How the learning rate decays after the warm-up.
+typedef enum mh_schedule {
+    MH_SCHEDULE_INVERSE_SQRT = 0, // as 1 / sqrt(update)
+    MH_SCHEDULE_COSINE = 1,       // along half a cosine to min_learning_rate, which is reached at the
+                                  // run length that `after` sets when the run begins, and kept
+} mh_schedule;
+
 typedef struct mh_train_options {
     size_t struct_size; // sizeof(mh_train_options)
 
@@ -112,7 +119,7 @@ typedef struct mh_train_options {
     size_t batch_tokens;       // 4096: per batch, source and target
     size_t accumulation_steps; // 1: batches per update
     double learning_rate;      // 1e-3: the peak
-    uint64_t warmup;           // MH_WARMUP_AUTO: updates to the peak; then decays as 1 / sqrt
+    uint64_t warmup;           // MH_WARMUP_AUTO: updates to the peak
     double beta1, beta2;       // 0.9, 0.98
     double epsilon;            // 1e-9
     double weight_decay;       // 0
@@ -129,6 +136,9 @@ typedef struct mh_train_options {
     void *user;                    // for both
 
     const mh_communicator *communicator; // NULL: one process
+
+    mh_schedule schedule;     // MH_SCHEDULE_INVERSE_SQRT: after the warm-up
+    double min_learning_rate; // 0: where the cosine ends
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)

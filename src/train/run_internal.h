@@ -52,6 +52,7 @@ typedef struct mh_run {
     mh_loss_memory *memory;
 
     uint64_t warmup, updates; // of the run, `updates` approximately
+    uint64_t decay;           // the update at which a cosine ends; 0 for other schedules
     mh_settings settings;
     mh_progress progress;
     mh_run_log log;

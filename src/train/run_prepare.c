@@ -31,6 +31,7 @@ static mh_status run_prepare_check_numbers(mh_context *context, const mh_train_o
         {"average", (double)o->average, 1, AVERAGE_BELOW},
         {"after", (double)o->after.count, 1, INFINITY},
         {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
+        {"min_learning_rate", o->min_learning_rate, 0, INFINITY},
         {"clip", o->clip, 0, INFINITY},
         {"weight_decay", o->weight_decay, 0, INFINITY},
         {"label_smoothing", o->label_smoothing, 0, 1},
@@ -92,6 +93,19 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
     return MH_OK;
 }
 
+static mh_status check_schedule(mh_context *context, const mh_train_options *o)
+{
+    if ((unsigned)o->schedule > MH_SCHEDULE_COSINE)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "schedule: found %u, expected inverse-sqrt or cosine",
+                       (unsigned)o->schedule);
+    if (o->min_learning_rate > o->learning_rate)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "min_learning_rate: found %g, expected at most the learning rate, %g",
+                       o->min_learning_rate, o->learning_rate);
+    return MH_OK;
+}
+
 static mh_status run_prepare_check_options(mh_context *context, const mh_train_options *o)
 {
     if (o->weights != MH_F32 && o->weights != MH_BF16)
@@ -99,6 +113,7 @@ static mh_status run_prepare_check_options(mh_context *context, const mh_train_o
                        mh_dtype_name(o->weights));
     MH_TRY(check_sources(context, o));
     MH_TRY(run_prepare_check_numbers(context, o));
+    MH_TRY(check_schedule(context, o));
     return check_durations(context, o);
 }
 
@@ -265,6 +280,10 @@ void mh_run_collect_settings(mh_run *run)
     run_prepare_set(run, "accumulate", "%zu", o->accumulation_steps);
     set_real(run, "learning_rate", o->learning_rate);
     run_prepare_set(run, "warmup", "%" PRIu64, run->warmup);
+    run_prepare_set(run, "schedule", "%s",
+                    o->schedule == MH_SCHEDULE_COSINE ? "cosine" : "inverse-sqrt");
+    run_prepare_set(run, "decay", "%" PRIu64, run->decay);
+    set_real(run, "min_learning_rate", o->min_learning_rate);
     set_real(run, "beta1", o->beta1);
     set_real(run, "beta2", o->beta2);
     set_real(run, "epsilon", o->epsilon);
@@ -304,26 +323,41 @@ static mh_status measure_run(mh_run *run)
     return MH_OK;
 }
 
+// A whole number among the settings of the run that is resumed.
+static mh_status recorded_whole(mh_run *run, const char *name, uint64_t *value)
+{
+    char was[24];
+    MH_TRY(mh_checkpoint_setting(run->context, run->options->directory, name, was, sizeof was));
+    return mh_whole_parse(was, value)
+               ? MH_OK
+               : mh_fail(run->context, MH_ERROR_FORMAT,
+                         "%.700s/" MH_CHECKPOINT_NAME ": \"%s\": expected a number",
+                         run->options->directory, name);
+}
+
 // The caller's warm-up, or the run's if it is resumed, or one that suits the run's length.
 static mh_status choose_warmup(mh_run *run)
 {
     enum { WARMUP_MOST = 1000, WARMUP_PART = 10 };
-    char was[24];
     run->warmup = run->options->warmup;
     if (run->warmup != MH_WARMUP_AUTO)
         return MH_OK;
-    if (!run->resumed) {
-        const uint64_t part = run->updates / WARMUP_PART;
-        run->warmup = part < 1 ? 1 : part < WARMUP_MOST ? part : WARMUP_MOST;
+    if (run->resumed)
+        return recorded_whole(run, "warmup", &run->warmup);
+    const uint64_t part = run->updates / WARMUP_PART;
+    run->warmup = part < 1 ? 1 : part < WARMUP_MOST ? part : WARMUP_MOST;
+    return MH_OK;
+}
+
+// The length of a cosine is the run's when it began, however far it is extended later.
+static mh_status choose_decay(mh_run *run)
+{
+    if (run->options->schedule != MH_SCHEDULE_COSINE)
         return MH_OK;
-    }
-    mh_status status =
-        mh_checkpoint_setting(run->context, run->options->directory, "warmup", was, sizeof was);
-    if (!status && !mh_whole_parse(was, &run->warmup))
-        status = mh_fail(run->context, MH_ERROR_FORMAT,
-                         "%.700s/" MH_CHECKPOINT_NAME ": \"warmup\": expected a number",
-                         run->options->directory);
-    return status;
+    if (run->resumed)
+        return recorded_whole(run, "decay", &run->decay);
+    run->decay = run->updates;
+    return MH_OK;
 }
 
 // ---- model --------------------------------------------------------------------------------------
@@ -390,6 +424,8 @@ mh_status mh_run_prepare(mh_run *run)
         status = measure_run(run);
     if (!status)
         status = choose_warmup(run);
+    if (!status)
+        status = choose_decay(run);
     if (status)
         return status;
     mh_run_collect_settings(run);

@@ -12,7 +12,7 @@
 typedef struct shared_head {
     char version[16], level[16];
     int32_t precision;
-    uint64_t warmup, updates;
+    uint64_t warmup, updates, decay;
     uint64_t pairs, valid_pairs, valid_bytes, tokenizer_bytes;
     uint64_t resumed; // moments follow
     mh_progress progress;
@@ -170,6 +170,7 @@ static void fill_head(const mh_run *run, size_t tokenizer_bytes, shared_head *he
     head->precision = (int32_t)run->precision;
     head->warmup = run->warmup;
     head->updates = run->updates;
+    head->decay = run->decay;
     head->pairs = run->examples.count;
     head->valid_pairs = run->valid.corpus.count;
     head->valid_bytes = source_bytes(&run->valid.corpus);
@@ -183,6 +184,7 @@ static void take_head(mh_run *run, const shared_head *head)
     run->precision = (mh_precision)head->precision;
     run->warmup = head->warmup;
     run->updates = head->updates;
+    run->decay = head->decay;
     run->resumed = head->resumed;
     run->progress = head->progress;
 }

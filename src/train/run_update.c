@@ -4,16 +4,31 @@
 
 #include "base/compiler.h"
 #include "base/size_math.h"
+#include "base/trig.h"
 #include "support/grow.h"
 #include <inttypes.h>
 #include <math.h>
 #include <multihead/optimiser.h>
 
-// The rate grows linearly up to `update` = warmup, then decays as 1 / sqrt(update).
+// Half a cosine from the peak, at the end of the warm-up, to the least rate, at update `decay`.
+static double cosine_rate(const mh_run *run, double update, double warmup)
+{
+    const double least = run->options->min_learning_rate, decay = (double)run->decay;
+    if (update >= decay)
+        return least;
+    const double part = (update - warmup) / (decay - warmup);
+    return least + (run->options->learning_rate - least) * 0.5 * (1 + mh_cos_turns(part / 2));
+}
+
+// The rate grows linearly up to `update` = warmup, then decays by the schedule.
 static double learning_rate(const mh_run *run, uint64_t update)
 {
     const double u = (double)update, warmup = run->warmup ? (double)run->warmup : 1;
-    return run->options->learning_rate * (u < warmup ? u / warmup : sqrt(warmup / u));
+    if (u < warmup)
+        return run->options->learning_rate * (u / warmup);
+    return run->options->schedule == MH_SCHEDULE_COSINE
+               ? cosine_rate(run, u, warmup)
+               : run->options->learning_rate * sqrt(warmup / u);
 }
 
 // The grains of the next batches, at most `accumulate` of them within the epoch; *tokens: their

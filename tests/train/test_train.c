@@ -357,6 +357,48 @@ static void test_warmup(void **state)
     mh_context_free(context);
 }
 
+typedef struct rate_list {
+    double at[32]; // of each update, counted from 1
+} rate_list;
+
+static bool note_rate(void *user, const mh_train_event *event)
+{
+    if (event->kind == MH_TRAIN_UPDATED)
+        ((rate_list *)user)->at[event->update] = event->learning_rate;
+    return true;
+}
+
+// The cosine falls to the least rate at the length that the run began with, and stays there.
+static void test_cosine_schedule(void **state)
+{
+    (void)state;
+    char directory[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, directory_of("cosine", directory));
+    mh_train_result result = mh_train_result_default();
+    rate_list rates = {{0}};
+    o.schedule = MH_SCHEDULE_COSINE;
+    o.min_learning_rate = 1e-5;
+    o.valid = NULL;
+    o.event = note_rate;
+    o.user = &rates;
+    o.after.count = 15;
+    test_ok(context, mh_train(context, &o, &result));
+    o.after.count = 17;
+    test_ok(context, mh_train(context, &o, &result));
+    const double peak = o.learning_rate, least = o.min_learning_rate;
+    const double expected[] = {[1] = peak / 5, [5] = peak, [10] = (peak + least) / 2, [15] = least,
+                               [17] = least};
+    for (size_t i = 1; i < sizeof expected / sizeof *expected; i++)
+        if (expected[i] > 0)
+            assert_true(fabs(rates.at[i] - expected[i]) < 1e-12);
+    o.schedule = MH_SCHEDULE_INVERSE_SQRT;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT, "schedule: the run");
+    o.min_learning_rate = 2 * peak;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "min_learning_rate");
+    mh_context_free(context);
+}
+
 // A run of a few updates has a training curve: a line for each of the first, and for the last.
 static void test_short_run_is_logged(void **state)
 {
@@ -643,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_better_scores),
         cmocka_unit_test(test_length_in_updates),
         cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_cosine_schedule),
         cmocka_unit_test(test_short_run_is_logged),
         cmocka_unit_test(test_other_settings),
         cmocka_unit_test(test_arguments),
