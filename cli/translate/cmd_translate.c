@@ -74,6 +74,7 @@ int translate_texts(translate *t, const mh_text *texts, size_t count)
 // Attention and given translations are rank 0's alone.
 static int translate_block(translate *t, const mh_text *texts, size_t count)
 {
+    t->noted = t->noted || language_note(t->model_directory, texts, count, t->number);
     const bool shared = t->ranks.ranks > 1 && !t->target && !attention_wanted(&t->attention);
     int code = shared ? translate_share(t, texts, count) : translate_texts(t, texts, count);
     if (code == EXIT_DONE && t->printing.to == stdout)

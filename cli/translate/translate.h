@@ -45,6 +45,12 @@ void heads_add(struct argp_state *state, head_list *list, const char *name);
 // after reporting a head that the model does not have.
 int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
 
+// ---- languages --------------------------------------------------------------------------
+
+// Notes texts that seem to be in another language than that which the model translates, known by a
+// name like opus-mt-fr-en. `number`: of the texts before these. True if there was a note.
+bool language_note(const char *directory, const mh_text *texts, size_t count, size_t number);
+
 // ---- words ------------------------------------------------------------------------------
 
 // Word alignment: tokens joined to words, which are separated by whitespace.
@@ -125,6 +131,7 @@ typedef struct translate {
     size_t step;    // from the number of one text to the next: the ranks if they share texts
     uint64_t *ends; // NULL, or where the output of each text ends
     bool failed;    // in a shared block, on all ranks
+    bool noted;     // that texts are in another language
 } translate;
 
 // Translates texts and prints them to t->printing.to. Returns an exit code after reporting errors.

@@ -52,6 +52,14 @@ MH_API MH_MUST_CHECK mh_status mh_text_nfc(mh_context *context, const char *text
 // an empty text. `text` must be valid UTF-8. Any thread.
 MH_API size_t mh_sentence_length(const char *text, size_t size, size_t most);
 
+// The language that a text seems to be in, by its function words: "en", "fr", "de", "es", "it",
+// "pt" or "nl"; NULL if it has too few of them, is in another language, or is not valid UTF-8. A
+// hint for users, not a classifier: texts of one or two words have no answer. Any thread.
+MH_API const char *mh_language_guess(const char *text, size_t size);
+
+// The English name of one of these codes, such as "French"; NULL for others.
+MH_API const char *mh_language_name(const char *code);
+
 // ---- tokenizer ------------------------------------------------------------------------
 
 // A vocabulary, and the rules that turn text into its tokens and back: byte-level BPE that we train

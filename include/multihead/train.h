@@ -90,8 +90,8 @@ typedef void (*mh_train_bad_line_fn)(void *user, const char *file, size_t line, 
 // How the learning rate decays after the warm-up.
 typedef enum mh_schedule {
     MH_SCHEDULE_INVERSE_SQRT = 0, // as 1 / sqrt(update)
-    MH_SCHEDULE_COSINE = 1,       // along half a cosine to min_learning_rate, which is reached at the
-                                  // run length that `after` sets when the run begins, and kept
+    MH_SCHEDULE_COSINE = 1, // along half a cosine to min_learning_rate, which is reached at the
+                            // run length that `after` sets when the run begins, and kept
 } mh_schedule;
 
 typedef struct mh_train_options {

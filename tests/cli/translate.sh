@@ -44,6 +44,12 @@ printf '\357\273\277le chat\n' >marked.txt
 multihead translate -m model $scalar --input marked.txt | cmp - plain.txt && echo "no mark"
 multihead translate -m model $scalar <marked.txt | cmp - plain.txt && echo "no mark"
 
+# Texts in another language than that of the model's name give one note.
+cp -r model made-fr-en
+run multihead translate -m made-fr-en $scalar "The cat is on the mat." "It is on it."
+run multihead translate -m made-fr-en $scalar -q "The cat is on the mat."
+run multihead translate -m made-fr-en $scalar "le chat est sur le tapis"
+
 # A line is answered before the next one comes.
 mkfifo lines
 multihead translate -m model $scalar <lines >answers.txt &

@@ -303,14 +303,74 @@ static void test_sentences_random(void **state)
     free(long_text);
 }
 
+// ---- languages ----------------------------------------------------------------------------------
+
+static void test_language_guess(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *code; // NULL: no answer
+    } cases[] = {
+        {"The bank approved the loan yesterday.", "en"},
+        {"THE CAT THAT I SAW YESTERDAY RAN AWAY.", "en"},
+        {"I don\xE2\x80\x99t know what it is.", "en"},
+        {"O\xC3\xB9 est la gare ?", "fr"},
+        {"L\xE2\x80\x99\x65\x61u n'est pas chaude.", "fr"},
+        {"Tu es immoral.", NULL}, // or Spanish,
+        {"Ich habe keine Zeit.", "de"},
+        {"\xC2\xBF\x44\xC3\xB3nde est\xC3\xA1 la estaci\xC3\xB3n?", "es"},
+        {"Dove sono i miei libri?", "it"},
+        {"Eu n\xC3\xA3o sei onde ele est\xC3\xA1.", "pt"},
+        {"Ik weet niet waar het is.", "nl"},
+        {"Tom", NULL},
+        {"", NULL},
+        {"42 + 17 = 59", NULL},
+        {"\xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82", NULL},
+        {"the \xFF is the", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *found = mh_language_guess(cases[i].text, strlen(cases[i].text));
+        if (!found || !cases[i].code)
+            assert_true(found == cases[i].code);
+        else
+            assert_string_equal(found, cases[i].code);
+    }
+    assert_null(mh_language_guess(NULL, 0));
+    assert_string_equal(mh_language_name("fr"), "French");
+    assert_null(mh_language_name("xx"));
+    assert_null(mh_language_name(NULL));
+}
+
+// Words of any length, and of any characters.
+static void test_language_guess_random(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"the", "\xF0\x9F\x98\x80", "'", "\xE2\x80\x99",
+                                        " ",   "\xC3\x89",         "ea"};
+    test_rng rng = {test_seed()};
+    for (size_t n = test_cases(3000); n > 0; n--) {
+        char text[512] = "";
+        for (size_t pieces = test_between(&rng, 0, 100); pieces > 0; pieces--)
+            strcat(text, parts[test_between(&rng, 0, sizeof parts / sizeof *parts - 1)]);
+        const char *found = mh_language_guess(text, strlen(text));
+        assert_true(!found || mh_language_name(found));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_nfc),
-        cmocka_unit_test(test_nfc_random),   cmocka_unit_test(test_nfc_many_marks),
-        cmocka_unit_test(test_refused_text), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_sentences),    cmocka_unit_test(test_sentences_random),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_nfc),
+        cmocka_unit_test(test_nfc_random),
+        cmocka_unit_test(test_nfc_many_marks),
+        cmocka_unit_test(test_refused_text),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_sentences_random),
         cmocka_unit_test(test_plain_text),
+        cmocka_unit_test(test_language_guess),
+        cmocka_unit_test(test_language_guess_random),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }

@@ -387,8 +387,8 @@ static void test_cosine_schedule(void **state)
     o.after.count = 17;
     test_ok(context, mh_train(context, &o, &result));
     const double peak = o.learning_rate, least = o.min_learning_rate;
-    const double expected[] = {[1] = peak / 5, [5] = peak, [10] = (peak + least) / 2, [15] = least,
-                               [17] = least};
+    const double expected[] = {
+        [1] = peak / 5, [5] = peak, [10] = (peak + least) / 2, [15] = least, [17] = least};
     for (size_t i = 1; i < sizeof expected / sizeof *expected; i++)
         if (expected[i] > 0)
             assert_true(fabs(rates.at[i] - expected[i]) < 1e-12);
