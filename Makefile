@@ -7,7 +7,8 @@
 #   make tests       build them without running them
 #   make python      build the Python package into build-python/venv and test it; PACKAGES="torch transformers"
 #                    are installed there, too, and tested with it
-#   make media       install libpng and libjpeg-turbo and build libmultihead-media, too: PNG and JPEG files
+#   make media       install libpng, libjpeg-turbo and libsndfile and build libmultihead-media, too: PNG and JPEG,
+#                    FLAC, OGG and MP3 files
 #   make mpi         install MPI and build libmultihead-mpi, too: training on several machines
 #   make notebooks   make python, then python/examples as notebooks with their results, in build-python/notebooks
 #   make bench       build, then measure this machine and how close to its limits we get

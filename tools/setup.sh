@@ -49,6 +49,7 @@ case ${1-} in
 media | ci)
     need libpng-dev pkg-config --exists libpng
     need libjpeg62-turbo-dev pkg-config --exists libjpeg
+    need libsndfile1-dev pkg-config --exists sndfile
     ;;
 esac
 if [ "${1-}" = mpi ]; then

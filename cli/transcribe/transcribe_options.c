@@ -169,8 +169,8 @@ const struct argp transcribe_argp = {
     .parser = parse_transcribe_option,
     .args_doc = "-m MODEL FILE...",
     .doc = "Speech to text with Whisper.\v"
-           "Sound is read from WAV files of any rate; - is standard input. Other formats are "
-           "converted before, for instance by ffmpeg -i talk.mp3 talk.wav.\n\n"
+           "Sound is read from WAV files of any rate, and from FLAC, OGG, MP3 and others where "
+           "libmultihead-media is; - is standard input.\n\n"
            "Examples:\n"
            "  multihead transcribe -m whisper-tiny.en talk.wav\n"
            "  multihead transcribe -m whisper-small --language fr --task translate talk.wav\n"

@@ -47,7 +47,7 @@ MH_API MH_MUST_CHECK mh_status mh_image_parse(mh_context *context, const char *n
 // allocator. All zeros and NULL are allowed.
 MH_API void mh_image_free(mh_context *context, mh_image *image);
 
-// Whether libmultihead-media is there, for PNG and JPEG. Any thread.
+// Whether libmultihead-media is there and decodes PNG and JPEG. Any thread.
 MH_API bool mh_media_found(void);
 
 // Filters, numbered as Pillow's Image.Resampling. All but the first blur before they shrink

@@ -23,6 +23,16 @@ mh_status mh_wav_parse(const mh_source *source, mh_pcm *pcm);
 // Checks sizes, and makes mono floats of the samples.
 mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio *audio);
 
+// The limits of audio.h. Errors: MH_ERROR_FORMAT.
+mh_status mh_audio_check(const mh_source *source, size_t count, size_t rate);
+
+// Whether libmultihead-media is there and decodes sound.
+bool mh_audio_can_decode(void);
+
+// Sound of any format that libmultihead-media decodes, mixed to mono. Errors: MH_ERROR_FORMAT,
+// MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+mh_status mh_audio_decode(const mh_source *source, mh_audio *audio);
+
 // New samples for `count` and `rate`, not initialised.
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio);
 

@@ -53,22 +53,22 @@ static double read_integer(const unsigned char *b, size_t bytes)
     return value / 2147483648.0;
 }
 
-static mh_status check_pcm(const mh_source *source, const mh_pcm *pcm)
+mh_status mh_audio_check(const mh_source *source, size_t count, size_t rate)
 {
-    if (pcm->rate < MH_AUDIO_RATE_MIN || pcm->rate > MH_AUDIO_RATE_MAX)
+    if (rate < MH_AUDIO_RATE_MIN || rate > MH_AUDIO_RATE_MAX)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "found %zu samples per second, expected %d to %d", pcm->rate,
+                              "found %zu samples per second, expected %d to %d", rate,
                               MH_AUDIO_RATE_MIN, MH_AUDIO_RATE_MAX);
-    if (pcm->frames > MH_AUDIO_SAMPLES_MAX)
+    if (count > MH_AUDIO_SAMPLES_MAX)
         return mh_source_fail(source, MH_ERROR_FORMAT,
-                              "found %zu samples, expected at most %d per channel", pcm->frames,
+                              "found %zu samples, expected at most %d per channel", count,
                               MH_AUDIO_SAMPLES_MAX);
     return MH_OK;
 }
 
 mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio *audio)
 {
-    MH_TRY(check_pcm(source, pcm));
+    MH_TRY(mh_audio_check(source, pcm->frames, pcm->rate));
     MH_TRY(mh_audio_create(source->context, pcm->frames, pcm->rate, audio));
     const unsigned char *b = pcm->bytes;
     for (size_t i = 0; i < pcm->frames; i++) {
@@ -84,15 +84,16 @@ mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio
 
 // ---- files --------------------------------------------------------------------------------------
 
+// A compressed WAV file is one for libmultihead-media, where there is one.
 static mh_status audio_parse_source(const mh_source *source, mh_audio *audio)
 {
     mh_pcm pcm;
     if (!mh_is_wav(source))
-        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
-                              "is not a WAV file; convert it, for instance by ffmpeg -i FILE "
-                              "talk.wav");
-    MH_TRY(mh_wav_parse(source, &pcm));
-    return mh_audio_from_pcm(source, &pcm, audio);
+        return mh_audio_decode(source, audio);
+    const mh_status status = mh_wav_parse(source, &pcm);
+    if (status == MH_ERROR_UNSUPPORTED && mh_audio_can_decode())
+        return mh_audio_decode(source, audio);
+    return status ? status : mh_audio_from_pcm(source, &pcm, audio);
 }
 
 mh_status mh_audio_parse(mh_context *context, const char *name, const void *bytes, size_t size,

@@ -9,7 +9,11 @@
 
 // ---- libmultihead-media -----------------------------------------------------------------------
 
-bool mh_media_found(void) { return mh_media_load() != NULL; }
+bool mh_media_found(void)
+{
+    const mh_media *media = mh_media_load();
+    return media && media->pictures[0];
+}
 
 static bool begins_with(const mh_source *source, const char *magic, size_t size)
 {
@@ -91,7 +95,8 @@ static mh_status read_source(const mh_source *source, mh_image *image)
         return mh_pnm_read(source, image);
     const mh_media *media = mh_media_load();
     const mh_media_decoder *decoder = media ? find_decoder(media, source) : NULL;
-    return decoder ? decode_picture(source, decoder, image) : refuse_format(source, media != NULL);
+    return decoder ? decode_picture(source, decoder, image)
+                   : refuse_format(source, mh_media_found());
 }
 
 mh_status mh_image_parse(mh_context *context, const char *name, const void *bytes, size_t size,

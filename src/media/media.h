@@ -6,15 +6,13 @@
 // and of no use if its version is another: both are built together. Decoders allocate what they
 // need themselves, with malloc, and print nothing; the memory of results is the caller's, who has
 // checked the size that the header claims. An error is a message in the caller's array.
-//
-// Decoders of sound have their place behind those of pictures.
 #ifndef MH_MEDIA_MEDIA_H
 #define MH_MEDIA_MEDIA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MH_MEDIA_VERSION = 1, MH_MEDIA_MESSAGE = 200 };
+enum { MH_MEDIA_VERSION = 2, MH_MEDIA_MESSAGE = 200 };
 #define MH_MEDIA_LIBRARY "libmultihead-media.so.0"
 
 typedef struct mh_media_picture {
@@ -36,9 +34,26 @@ typedef struct mh_media_decoder {
                    unsigned char *pixels, char message[MH_MEDIA_MESSAGE]);
 } mh_media_decoder;
 
+typedef struct mh_media_sound {
+    size_t frames; // as the header says: there may be fewer, or more
+    size_t channels, rate;
+} mh_media_sound;
+
+// Sound of any format; the library knows it by its content.
+typedef struct mh_media_sounds {
+    // NULL with a message if the bytes, which must stay, are no sound that is known.
+    void *(*open)(const unsigned char *bytes, size_t size, mh_media_sound *sound,
+                  char message[MH_MEDIA_MESSAGE]);
+    // The next frames (frames, channels), full scale -1 to 1. Returns how many: fewer where the
+    // sound ends, with a message if because the file is invalid.
+    size_t (*read)(void *handle, float *samples, size_t frames, char message[MH_MEDIA_MESSAGE]);
+    void (*close)(void *handle);
+} mh_media_sounds;
+
 typedef struct mh_media {
     unsigned version;                        // MH_MEDIA_VERSION
     const mh_media_decoder *const *pictures; // NULL-terminated
+    const mh_media_sounds *sounds;           // NULL: built without
 } mh_media;
 
 // What the library exports.

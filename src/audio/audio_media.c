@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Sound files that libmultihead-media decodes. Memory follows what has been decoded: the header
+// gets as much as a file of that size can usually mean, the rest once its samples are there.
+#include "audio/audio_internal.h"
+#include "base/compiler.h"
+#include "base/size_math.h"
+#include "support/media_library.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    FRAMES_PER_BYTE = 64, // of speech at the lowest rates that are in use
+    BLOCK_SAMPLES = 16384,
+};
+
+typedef struct sound_reader {
+    const mh_source *source;
+    const mh_media_sounds *decoder;
+    void *handle;
+    mh_media_sound sound;
+    float *block; // (block_frames, channels)
+    size_t block_frames;
+    size_t count; // of audio->samples that are filled
+    char message[MH_MEDIA_MESSAGE];
+} sound_reader;
+
+static mh_status resize(mh_context *context, size_t filled, size_t count, mh_audio *audio)
+{
+    mh_audio other;
+    MH_TRY(mh_audio_create(context, count, audio->rate, &other));
+    memcpy(other.samples, audio->samples, mh_smaller(filled, count) * sizeof(float));
+    mh_audio_free(context, audio);
+    *audio = other;
+    return MH_OK;
+}
+
+static void mix(const float *samples, size_t frames, size_t channels, float *mono)
+{
+    for (size_t i = 0; i < frames; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < channels; c++)
+            sum += (double)*samples++;
+        const float mean = (float)(sum / (double)channels);
+        mono[i] = isfinite(mean) ? mean : 0;
+    }
+}
+
+static mh_status invalid(const sound_reader *reader)
+{
+    return mh_source_fail(reader->source, MH_ERROR_FORMAT, "not a valid sound file: %s",
+                          reader->message);
+}
+
+// All blocks into audio->samples, which grows when there are more than expected.
+static mh_status read_blocks(sound_reader *reader, mh_audio *audio)
+{
+    mh_context *context = reader->source->context;
+    for (;;) {
+        const size_t frames = reader->decoder->read(reader->handle, reader->block,
+                                                    reader->block_frames, reader->message);
+        if (reader->message[0])
+            return invalid(reader);
+        if (frames == 0)
+            break;
+        const size_t needed = reader->count + frames;
+        MH_TRY(mh_audio_check(reader->source, needed, reader->sound.rate));
+        if (needed > audio->count)
+            MH_TRY(resize(context, reader->count, mh_smaller(2 * needed, MH_AUDIO_SAMPLES_MAX),
+                          audio));
+        mix(reader->block, frames, reader->sound.channels, audio->samples + reader->count);
+        reader->count = needed;
+    }
+    if (reader->count == 0 && reader->sound.frames > 0) {
+        strcpy(reader->message, "no sample could be decoded");
+        return invalid(reader);
+    }
+    return reader->count == audio->count ? MH_OK
+                                         : resize(context, reader->count, reader->count, audio);
+}
+
+static mh_status read_sound(sound_reader *reader, mh_audio *audio)
+{
+    const mh_media_sound *sound = &reader->sound;
+    mh_context *context = reader->source->context;
+    MH_TRY(mh_audio_check(reader->source, sound->frames, sound->rate));
+    reader->block_frames = mh_larger(1, BLOCK_SAMPLES / sound->channels);
+    const size_t block_bytes = reader->block_frames * sound->channels * sizeof(float);
+    reader->block = mh_alloc(context, block_bytes);
+    if (!reader->block)
+        return MH_ERROR_MEMORY;
+    const size_t usual = reader->source->size > MH_AUDIO_SAMPLES_MAX / FRAMES_PER_BYTE
+                             ? MH_AUDIO_SAMPLES_MAX
+                             : reader->source->size * FRAMES_PER_BYTE;
+    mh_status status =
+        mh_audio_create(context, mh_smaller(sound->frames, usual), sound->rate, audio);
+    if (!status)
+        status = read_blocks(reader, audio);
+    if (status)
+        mh_audio_free(context, audio);
+    mh_free(context, reader->block, block_bytes);
+    return status;
+}
+
+static mh_status refuse(const mh_source *source, const char *message)
+{
+    return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                          "expected a sound file: WAV, FLAC, OGG, MP3 or another that libsndfile "
+                          "reads (%s)",
+                          message);
+}
+
+static const mh_media_sounds *find_decoder(void)
+{
+    const mh_media *media = mh_media_load();
+    return media ? media->sounds : NULL;
+}
+
+bool mh_audio_can_decode(void) { return find_decoder() != NULL; }
+
+mh_status mh_audio_decode(const mh_source *source, mh_audio *audio)
+{
+    sound_reader reader = {.source = source, .decoder = find_decoder()};
+    if (!reader.decoder)
+        return mh_source_fail(
+            source, MH_ERROR_UNSUPPORTED,
+            "is not a WAV file of PCM or float samples; FLAC, OGG, MP3 and others "
+            "need " MH_MEDIA_LIBRARY
+            " with libsndfile ('make media' builds it), or convert it, for "
+            "instance by ffmpeg -i FILE talk.wav");
+    reader.handle =
+        reader.decoder->open(source->bytes, source->size, &reader.sound, reader.message);
+    if (!reader.handle)
+        return refuse(source, reader.message);
+    const mh_status status = read_sound(&reader, audio);
+    reader.decoder->close(reader.handle);
+    return status;
+}
