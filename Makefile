@@ -19,6 +19,8 @@
 #   make compare-generation    ... transformers, CTranslate2 and llama.cpp generating text
 #   make compare-python        ... PyTorch and transformers through Python; OPTIONS=--quick
 #   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
+#   make compare-vision        ... ONNX Runtime, OpenVINO and transformers running a ViT; OPTIONS=--quick
+#   make compare-speech        ... faster-whisper running Whisper tiny.en; OPTIONS="--ranks gpt2.tiktoken"
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
@@ -114,6 +116,13 @@ compare-python: build
 	@sh tools/setup.sh python
 	@sh bench/compare.sh python --build $(BUILD) $(OPTIONS)
 
+compare-vision: build
+	@sh bench/compare.sh vision --build $(BUILD) $(OPTIONS)
+
+compare-speech: build
+	@model=$$(python3 tools/fetch_models.py whisper-tiny.en) && \
+	    sh bench/compare.sh speech --build $(BUILD) --model "$$model" $(OPTIONS)
+
 prove-tokenizers: tests
 	@MH_PEER_STRINGS=100000 sh tests/peers/run.sh $(BUILD)
 
@@ -151,6 +160,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-translating \
-        compare-models compare-generation compare-marian compare-python prove-marian prove-minilm prove-mpi prove-sharded \
+        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-marian prove-minilm prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training`, `translating`, `models`, `generation`, `marian` or `python`, the others go to
-# compare_training.py, ...; `marian` is compare_translating.py with a published model. The peers of
-# the last four have environments of their own, bench/venv-models, bench/venv-generation and
-# bench/venv-python, as they bring many packages; the last one has this package, too.
+# `training`, `translating`, `models`, `vision`, `speech`, `generation`, `marian` or `python`, the
+# others go to compare_training.py, ...; `marian` is compare_translating.py with a published model.
+# The peers of all but the first two have environments of their own, bench/venv-models (vision,
+# too), -speech, -generation and -python, as they bring many packages; the last one has this
+# package, too.
 set -eu
 
 here=$(dirname "$0")
@@ -17,10 +18,16 @@ training | translating)
     script=compare_$1.py
     shift
     ;;
-models)
+models | vision)
     script=compare_$1.py
     venv=$here/venv-models
     packages="onnx onnxscript onnxruntime openvino sentence-transformers"
+    shift
+    ;;
+speech)
+    script=compare_$1.py
+    venv=$here/venv-speech
+    packages="transformers tiktoken ctranslate2 faster-whisper"
     shift
     ;;
 generation | marian)

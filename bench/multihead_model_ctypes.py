@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Published models of libmultihead-model through ctypes: include/multihead/pretrained.h, generate.h.
+"""Published models of libmultihead-model through ctypes: pretrained.h, generate.h, speech.h.
 
 The library refuses options whose size is not that of its own structure.
 
@@ -7,6 +7,8 @@ The library refuses options whose size is not that of its own structure.
         model = Model(context, "all-MiniLM-L6-v2")
         model.embedder(ids, out)()      # (B, T) int32 -> (B, D) float32, NumPy arrays
         model.generate(ids, 64)         # (B, T) int32 -> (B, 64)
+        model.picture_classifier(pixels, out)()   # (B, height, width, 3) uint8 -> (B, labels)
+        model.transcriber(samples, 16000)()       # (N) float32 -> ids of the text
 """
 
 import ctypes
@@ -85,6 +87,52 @@ class Generation(ctypes.Structure):
     ]
 
 
+class Image(ctypes.Structure):
+    """mh_image"""
+    _fields_ = [("width", c_size_t), ("height", c_size_t), ("channels", c_size_t),
+                ("pixels", c_void_p)]
+
+
+class Audio(ctypes.Structure):
+    """mh_audio"""
+    _fields_ = [("count", c_size_t), ("rate", c_size_t), ("samples", c_void_p)]
+
+
+class TranscribeOptions(ctypes.Structure):
+    """mh_transcribe_options"""
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("language", c_char_p),
+        ("translate", c_bool),
+        ("timestamps", c_bool),
+        ("word_times", c_bool),
+        ("beam", c_size_t),
+        ("best_of", c_size_t),
+        ("temperatures", c_size_t),
+        ("seed", c_uint64),
+        ("max_compression_ratio", c_double),
+        ("min_logprob", c_double),
+        ("max_no_speech", c_double),
+        ("condition_on_previous", c_bool),
+        ("prompt", c_char_p),
+        ("prompt_size", c_size_t),
+        ("on_window", c_void_p),
+        ("user", c_void_p),
+    ]
+
+
+class SpeechSegment(ctypes.Structure):
+    """mh_speech_segment, as far as its ids."""
+    _fields_ = [
+        ("begin", c_double),
+        ("end", c_double),
+        ("text", c_char_p),
+        ("text_size", c_size_t),
+        ("ids", POINTER(c_int32)),
+        ("count", c_size_t),
+    ]
+
+
 PROTOTYPES = {
     "mh_model_load": (c_int, [c_void_p, c_char_p, POINTER(ModelOptions), POINTER(c_void_p)]),
     "mh_model_free": (None, [c_void_p]),
@@ -93,6 +141,12 @@ PROTOTYPES = {
                             c_size_t, POINTER(c_void_p)]),
     "mh_generations_at": (POINTER(Generation), [c_void_p, c_size_t]),
     "mh_generations_free": (None, [c_void_p]),
+    "mh_model_classify_pictures": (c_int, [c_void_p, c_void_p, POINTER(Image), c_size_t, TENSOR]),
+    "mh_transcribe": (c_int, [c_void_p, c_void_p, POINTER(TranscribeOptions), POINTER(Audio),
+                              POINTER(c_void_p)]),
+    "mh_transcription_count": (c_size_t, [c_void_p]),
+    "mh_transcription_segment": (POINTER(SpeechSegment), [c_void_p, c_size_t]),
+    "mh_transcription_free": (None, [c_void_p]),
 }
 
 
@@ -132,3 +186,33 @@ class Model:
                              for b in range(ids.shape[0])])
         finally:
             c.mh_generations_free(result)
+
+    def picture_classifier(self, pixels, out):
+        """A call: out (B, labels) = logits of pixels (B, height, width, 3), which it normalises."""
+        count, height, width, channels = pixels.shape
+        images = (Image * count)(*(Image(width, height, channels, picture.ctypes.data)
+                                   for picture in pixels))
+        result = view(out.ctypes.data, F32, out.shape)
+        run = self.context.call("model_classify_pictures", self.pointer, images, count, result)
+        run.memory = images, pixels, result, out
+        return run
+
+    def transcriber(self, samples, rate):
+        """A call that gives the ids of the text of samples (N): English, greedy, no fallback."""
+        options = default_options(TranscribeOptions, language=b"en", timestamps=False, beam=1,
+                                  best_of=1, temperatures=1, max_compression_ratio=2.4,
+                                  min_logprob=-1, max_no_speech=0.6, prompt=b"")
+        audio = Audio(len(samples), rate, samples.ctypes.data)
+        result, c = c_void_p(), self.context.c
+        call = self.context.call("transcribe", self.pointer, options, audio, byref(result))
+
+        def run():
+            call()
+            try:
+                segments = (c.mh_transcription_segment(result, i).contents
+                            for i in range(c.mh_transcription_count(result)))
+                return [token for s in segments for token in s.ids[:s.count]]
+            finally:
+                c.mh_transcription_free(result)
+        run.memory = options, audio, samples
+        return run
