@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead train: trains a translator on sentence pairs. Its options are in train_options.c, its
-// progress output in train_progress.c.
+// multihead train: trains translators, language models and classifiers of pictures. Its options are
+// in train_options.c, its progress output in train_progress.c.
 #include "messages.h"
 #include "outputs.h"
 #include "progress.h"
@@ -64,7 +64,7 @@ static bool say_useless(const train *t, const mh_train_result *r)
              "longer --after, or --warmup %llu in another directory",
              directory, (unsigned long long)r->update, (unsigned long long)r->warmup,
              (unsigned long long)(r->update / 10 + 1));
-    else if (r->best_update && r->best_bleu < 1)
+    else if (t->options.task == MH_TASK_TRANSLATION && r->best_update && r->best_bleu < 1)
         note("done, but %s is not usable yet: BLEU %.2f (update %llu). Try a longer --after, or in "
              "another directory a smaller --batch-tokens for more updates, or more data",
              directory, r->best_bleu, (unsigned long long)r->best_update);
@@ -87,6 +87,14 @@ static void say_result(const train *t, const mh_train_result *r)
              (unsigned long long)r->update, directory);
     else if (say_useless(t, r))
         return;
+    else if (r->best_update && t->options.task == MH_TASK_LM)
+        note("done%s: %s is a model with loss %.3f (update %llu)",
+             r->impatient ? ", no more improvement" : "", directory, r->best_loss,
+             (unsigned long long)r->best_update);
+    else if (r->best_update && t->options.task == MH_TASK_IMAGES)
+        note("done%s: %s is a model with accuracy %.2f %% (update %llu)",
+             r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
+             (unsigned long long)r->best_update);
     else if (r->best_update)
         note("done%s: %s is a model with BLEU %.2f (update %llu)",
              r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
@@ -255,7 +263,7 @@ static int run_train(int argc, char **argv)
 
 const command train_command = {
     .name = "train",
-    .summary = "train a translator on sentence pairs",
+    .summary = "train a translator, a language model or a classifier of pictures",
     .argp = &train_argp,
     .run = run_train,
 };

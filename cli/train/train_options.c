@@ -48,13 +48,31 @@ enum {
     KEY_AVERAGE,
     KEY_PATIENCE,
     KEY_SEED,
+    KEY_TASK,
+    KEY_ARCH,
+    KEY_LAYERS,
+    KEY_CONTEXT,
+    KEY_IMAGE_SIZE,
+    KEY_PATCH_SIZE,
+    KEY_CROP_PADDING,
+    KEY_NO_FLIP,
 };
 
 static const struct argp_option option_table[] = {
+    {"task", KEY_TASK, "NAME", 0,
+     "translation (default); image-classification, by a Vision Transformer; lm, a language model",
+     0},
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
-    {"data", KEY_DATA, "FILE", 0, "source TAB target on each line; further columns are ignored", 0},
+    {"data", KEY_DATA, "FILE", 0,
+     "source TAB target on each line; further columns are ignored. Of pictures: a directory with a "
+     "directory of pictures for every label, or an idx file of images beside its file of labels. "
+     "Of lm: text, documents separated by empty lines",
+     0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
-    {"valid", KEY_VALID, "FILE", 0, "the same for validation: pairs that are not trained on", 0},
+    {"valid", KEY_VALID, "FILE", 0,
+     "the same for validation: data that are not trained on. Default of lm: the last 1 % of the "
+     "documents",
+     0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,
      "built-in data in place of files: numbers, French number words to English, with suitable "
@@ -81,8 +99,12 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"preset", KEY_PRESET, "NAME", 0,
      "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
-     "or base (512, 8, 6+6, 2048); other options override its sizes",
+     "or base (512, 8, 6+6, 2048), nano (64, 2, 2+2, 256); of lm nano (128, 4, 4, 512), tiny (256, "
+     "4, 6, 1024; default), small (512, 8, 8, 2048), base (768, 12, 12, 3072); of pictures nano "
+     "(64, 2, 4, 128), tiny (96, 3, 4, 192; default), small (192, 3, 6, 768), base (384, 6, 12, "
+     "1536); other options override its sizes",
      0},
+    {"arch", KEY_ARCH, "NAME", 0, "of lm: gpt2 (default) or llama", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
     ALIAS("embed-dim"),
     {"heads", KEY_HEADS, "N", 0, "heads of each attention", 0},
@@ -92,6 +114,7 @@ static const struct argp_option option_table[] = {
     ALIAS("num-encoder-layers"),
     {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
     ALIAS("num-decoder-layers"),
+    {"layers", KEY_LAYERS, "N", 0, "layers of lm and of pictures' models", 0},
     {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
     ALIAS("dim-feedforward"),
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
@@ -100,9 +123,19 @@ static const struct argp_option option_table[] = {
     {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
      "most tokens of a sentence; longer ones are skipped; default: 256", 0},
+    {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
+    {"image-size", KEY_IMAGE_SIZE, "N", 0,
+     "height and width that pictures are resized to; default: an idx file's height, else 32", 0},
+    {"patch-size", KEY_PATCH_SIZE, "N", 0, "height and width of a patch; default: 4", 0},
+    {"crop-padding", KEY_CROP_PADDING, "N", 0,
+     "pad pictures by N pixels and crop them at random; default: 2", 0},
+    {"no-flip", KEY_NO_FLIP, NULL, 0, "do not mirror half of the pictures", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
-    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0, "source and target tokens per batch; default: 4096",
+    {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
+     "source and target tokens per batch; default: 4096. Of lm tokens; of pictures these, default: "
+     "128",
      0},
+    ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
     {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001", 0},
     {"warmup", KEY_WARMUP, "N", 0,
@@ -135,19 +168,62 @@ static const choice activation_choices[] = {{"relu", MH_RELU},
                                             {"silu", MH_SILU},
                                             {NULL, 0}};
 
-enum { PRESET_NONE, PRESET_TINY, PRESET_SMALL, PRESET_BASE };
-static const choice preset_choices[] = {
-    {"tiny", PRESET_TINY}, {"small", PRESET_SMALL}, {"base", PRESET_BASE}, {NULL, 0}};
+enum { PRESET_NONE, PRESET_NANO, PRESET_TINY, PRESET_SMALL, PRESET_BASE };
+static const choice preset_choices[] = {{"nano", PRESET_NANO},
+                                        {"tiny", PRESET_TINY},
+                                        {"small", PRESET_SMALL},
+                                        {"base", PRESET_BASE},
+                                        {NULL, 0}};
+static const choice task_choices[] = {{"translation", MH_TASK_TRANSLATION},
+                                      {"image-classification", MH_TASK_IMAGES},
+                                      {"lm", MH_TASK_LM},
+                                      {NULL, 0}};
+static const choice arch_choices[] = {{"gpt2", MH_LM_GPT2}, {"llama", MH_LM_LLAMA}, {NULL, 0}};
 
-static void set_preset(mh_translator_config *model, int preset)
+static void set_preset(mh_translator_config *model, mh_task_kind task, int preset)
 {
-    static const size_t sizes[][4] = {[PRESET_TINY] = {128, 4, 2, 512},
-                                      [PRESET_SMALL] = {256, 4, 3, 1024},
-                                      [PRESET_BASE] = {512, 8, 6, 2048}};
-    model->d_model = sizes[preset][0];
-    model->nhead = sizes[preset][1];
-    model->num_encoder_layers = model->num_decoder_layers = sizes[preset][2];
-    model->dim_feedforward = sizes[preset][3];
+    static const size_t sizes[][5][4] = {
+        [MH_TASK_TRANSLATION] = {[PRESET_NANO] = {64, 2, 2, 256},
+                                 [PRESET_TINY] = {128, 4, 2, 512},
+                                 [PRESET_SMALL] = {256, 4, 3, 1024},
+                                 [PRESET_BASE] = {512, 8, 6, 2048}},
+        [MH_TASK_IMAGES] = {[PRESET_NANO] = {64, 2, 4, 128},
+                            [PRESET_TINY] = {96, 3, 4, 192},
+                            [PRESET_SMALL] = {192, 3, 6, 768},
+                            [PRESET_BASE] = {384, 6, 12, 1536}},
+        [MH_TASK_LM] = {[PRESET_NANO] = {128, 4, 4, 512},
+                        [PRESET_TINY] = {256, 4, 6, 1024},
+                        [PRESET_SMALL] = {512, 8, 8, 2048},
+                        [PRESET_BASE] = {768, 12, 12, 3072}},
+    };
+    model->d_model = sizes[task][preset][0];
+    model->nhead = sizes[task][preset][1];
+    model->num_encoder_layers = model->num_decoder_layers = sizes[task][preset][2];
+    model->dim_feedforward = sizes[task][preset][3];
+}
+
+// What suits the other tasks: AdamW with decay, and a cosine.
+static void set_task(train *t)
+{
+    mh_train_options *o = &t->options;
+    if (o->task == MH_TASK_TRANSLATION)
+        return;
+    set_preset(&t->model, o->task, PRESET_TINY);
+    t->model.dropout = 0;
+    o->schedule = MH_SCHEDULE_COSINE;
+    if (o->task == MH_TASK_IMAGES) {
+        o->batch_tokens = 128;
+        o->weight_decay = 0.05;
+        o->beta2 = 0.999;
+        o->crop_padding = 2;
+        o->flip = true;
+    } else {
+        o->batch_tokens = 8192;
+        o->weight_decay = 0.1;
+        o->beta2 = 0.95;
+        o->label_smoothing = 0;
+        o->valid_every = (mh_duration){500, MH_UPDATES};
+    }
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
@@ -155,7 +231,7 @@ static void set_example(train *t)
 {
     mh_train_options *o = &t->options;
     o->merges = 100;
-    set_preset(&t->model, PRESET_TINY);
+    set_preset(&t->model, MH_TASK_TRANSLATION, PRESET_TINY);
     t->model.dropout = 0;
     o->batch_tokens = 2048;
     o->learning_rate = 3e-3;
@@ -185,24 +261,29 @@ static error_t parse_data(int key, char *argument, struct argp_state *state)
         o->data = argument;
         return 0;
     case KEY_TARGETS:
+        t->only[MH_TASK_TRANSLATION] = "--targets";
         o->data_targets = argument;
         return 0;
     case KEY_VALID:
         o->valid = argument;
         return 0;
     case KEY_VALID_TARGETS:
+        t->only[MH_TASK_TRANSLATION] = "--valid-targets";
         o->valid_targets = argument;
         return 0;
     case KEY_EXAMPLE:
+        t->only[MH_TASK_TRANSLATION] = "--example";
         o->example = argument;
         return 0;
     case KEY_ATTRIBUTION:
         o->attribution = argument;
         return 0;
     case KEY_TOKENIZER:
+        t->text_only = "--tokenizer";
         o->tokenizer = argument;
         return 0;
     case KEY_MERGES:
+        t->text_only = "--merges";
         t->merges = true;
         o->merges = (size_t)parse_integer(state, "--merges", argument, 0, 1 << 20);
         return 0;
@@ -261,26 +342,75 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
         m->nhead = train_parse_size(state, "--heads", argument);
         return 0;
     case KEY_ENCODER_LAYERS:
+        t->only[MH_TASK_TRANSLATION] = "--encoder-layers";
         m->num_encoder_layers = train_parse_size(state, "--encoder-layers", argument);
         return 0;
     case KEY_DECODER_LAYERS:
+        t->only[MH_TASK_TRANSLATION] = "--decoder-layers";
         m->num_decoder_layers = train_parse_size(state, "--decoder-layers", argument);
         return 0;
     case KEY_FF:
         m->dim_feedforward = train_parse_size(state, "--ff", argument);
         return 0;
     case KEY_ACTIVATION:
+        t->only[MH_TASK_TRANSLATION] = "--activation";
         m->activation =
             (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
         return 0;
     case KEY_POST_NORM:
+        t->only[MH_TASK_TRANSLATION] = "--post-norm";
         m->norm_first = false;
         return 0;
     case KEY_DROPOUT:
+        t->only[MH_TASK_TRANSLATION] = "--dropout";
         m->dropout = (float)parse_number(state, "--dropout", argument);
         return 0;
     case KEY_MAX_LENGTH:
+        t->only[MH_TASK_TRANSLATION] = "--max-length";
         m->max_length = train_parse_size(state, "--max-length", argument);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+// Options of the other tasks.
+static error_t parse_task(int key, char *argument, struct argp_state *state)
+{
+    train *t = state->input;
+    mh_train_options *o = &t->options;
+    switch (key) {
+    case KEY_TASK:
+        o->task = (mh_task_kind)parse_choice(state, "--task", argument, task_choices);
+        return 0;
+    case KEY_ARCH:
+        t->only[MH_TASK_LM] = "--arch";
+        o->arch = (mh_lm_arch)parse_choice(state, "--arch", argument, arch_choices);
+        return 0;
+    case KEY_LAYERS:
+        t->layers = true;
+        t->model.num_encoder_layers = t->model.num_decoder_layers =
+            train_parse_size(state, "--layers", argument);
+        return 0;
+    case KEY_CONTEXT:
+        t->only[MH_TASK_LM] = "--context";
+        t->model.max_length = train_parse_size(state, "--context", argument);
+        return 0;
+    case KEY_IMAGE_SIZE:
+        t->only[MH_TASK_IMAGES] = "--image-size";
+        o->image_size = (size_t)parse_integer(state, "--image-size", argument, 1, 4096);
+        return 0;
+    case KEY_PATCH_SIZE:
+        t->only[MH_TASK_IMAGES] = "--patch-size";
+        o->patch_size = (size_t)parse_integer(state, "--patch-size", argument, 1, 4096);
+        return 0;
+    case KEY_CROP_PADDING:
+        t->only[MH_TASK_IMAGES] = "--crop-padding";
+        o->crop_padding = (size_t)parse_integer(state, "--crop-padding", argument, 0, 4096);
+        return 0;
+    case KEY_NO_FLIP:
+        t->only[MH_TASK_IMAGES] = "--no-flip";
+        o->flip = false;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -339,9 +469,23 @@ static bool resumes(const train *t)
     return !o->data && !o->example && !t->record && train_record_exists(o->directory);
 }
 
+static void check_task(struct argp_state *state, const train *t)
+{
+    const mh_task_kind task = t->options.task;
+    for (int i = 0; task_choices[i].name; i++)
+        if (task_choices[i].value != (int)task && t->only[task_choices[i].value])
+            argp_error(state, "%s is for --task %s", t->only[task_choices[i].value],
+                       task_choices[i].name);
+    if (task == MH_TASK_TRANSLATION && t->layers)
+        argp_error(state, "--layers is for other tasks; use --encoder-layers and --decoder-layers");
+    if (task == MH_TASK_IMAGES && t->text_only)
+        argp_error(state, "%s is for text", t->text_only);
+}
+
 static void train_check_options(struct argp_state *state, train *t)
 {
     const mh_train_options *o = &t->options;
+    check_task(state, t);
     if (!o->directory)
         argp_error(state, "-o is missing: the directory for the run and its model");
     if (resumes(t)) {
@@ -358,7 +502,7 @@ static void train_check_options(struct argp_state *state, train *t)
                           "their targets");
     if (o->valid_targets && !o->valid)
         argp_error(state, "--valid-targets is for --valid, which is missing");
-    if ((o->patience || t->valid_freq) && !o->valid && !o->example)
+    if ((o->patience || t->valid_freq) && !o->valid && !o->example && o->task != MH_TASK_LM)
         argp_error(state, "%s is for validation, and --valid is missing",
                    o->patience ? "--patience" : "--valid-freq");
     if (t->merges && o->tokenizer)
@@ -368,7 +512,7 @@ static void train_check_options(struct argp_state *state, train *t)
 static error_t train_parse_option(int key, char *argument, struct argp_state *state)
 {
     static error_t (*const groups[])(int, char *, struct argp_state *) = {
-        parse_data, parse_run, parse_model, parse_learning};
+        parse_data, parse_run, parse_model, parse_task, parse_learning};
     train *t = state->input;
     if (key == ARGP_KEY_INIT)
         state->child_inputs[0] = &t->common;
@@ -390,9 +534,10 @@ const struct argp train_argp = {
     .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
                 "-o DIR [OPTION...]",
     .doc =
-        "Trains an encoder-decoder Transformer for translation on sentence pairs. DIR becomes a "
-        "model for 'multihead translate -m DIR': the best so far by BLEU on the validation "
-        "data, or the last one without validation.\n"
+        "Trains an encoder-decoder Transformer for translation on sentence pairs; a Vision "
+        "Transformer on pictures with labels; or a language model on text. DIR becomes a model for "
+        "'multihead translate -m DIR', 'classify' or 'generate': the best so far on the validation "
+        "data, by BLEU, accuracy or loss, or the last one without validation.\n"
         "\n"
         "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) interrupt a run safely: the update is "
         "finished and saved, the exit code is 5, and 'multihead train -o DIR' resumes the run with "
@@ -407,6 +552,8 @@ const struct argp train_argp = {
         "  multihead train -o run\n"
         "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
         "  multihead train --example numbers -o numbers\n"
+        "  multihead train --task image-classification --data train --valid test -o run\n"
+        "  multihead train --task lm --data text.txt --merges 4000 -o run\n"
         "  mpirun -n 4 multihead train --data train.tsv --valid dev.tsv -o run",
     .children = children,
 };
@@ -448,9 +595,11 @@ int train_parse(int argc, char **argv, train *t)
     int code = parse_arguments(&train_argp, argc, argv, t);
     if (code == EXIT_DONE && t->resumes)
         code = parse_recorded(argc, argv, t, &before);
+    if (code == EXIT_DONE)
+        set_task(t);
     if (code == EXIT_DONE && t->options.example)
         set_example(t);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)
-        set_preset(&t->model, t->preset);
+        set_preset(&t->model, t->options.task, t->preset);
     return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
 }

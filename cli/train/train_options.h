@@ -13,6 +13,9 @@ typedef struct train {
     mh_translator_config model; // options.model
     int preset;                 // 0: none
     bool merges, valid_freq;    // given
+    const char *only[3];        // by task: an option that is for it alone, or NULL
+    bool layers;                // given
+    const char *text_only;      // the same for tasks with text
     bool resumes;               // with the options that the run has recorded: --data is not given
     bool unrecorded;            // they could not be written
     int argc;                   // the command line, with recorded options

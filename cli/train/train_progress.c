@@ -49,22 +49,42 @@ static void show_update(train_progress *p, const mh_train_event *e)
         return;
     p->shown = e->seconds;
     snprintf(text, sizeof text,
-             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK tokens/s  %s, %s left  update %" PRIu64
+             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK %s/s  %s, %s left  update %" PRIu64
              "  ppl %.1f  lr %.2e  norm %.2f",
              whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
-             p->rate / 1000, train_time_text(e->seconds, spent),
-             train_time_text(seconds_left(e), left), e->update, exp(e->loss), e->learning_rate,
-             e->gradient_norm);
+             p->rate / 1000, e->task == MH_TASK_IMAGES ? "pictures" : "tokens",
+             train_time_text(e->seconds, spent), train_time_text(seconds_left(e), left), e->update,
+             exp(e->loss), e->learning_rate, e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else
         note("%s", text);
 }
 
+// Of pictures and text.
+static void show_other_validation(const mh_train_event *e)
+{
+    char spent[32], score[64];
+    if (e->task == MH_TASK_IMAGES)
+        snprintf(score, sizeof score, "accuracy %.2f %%", 100 * e->accuracy);
+    else
+        snprintf(score, sizeof score, "perplexity %.2f  bits per byte %.3f", exp(e->valid_loss),
+                 e->bits_per_byte);
+    note("validation at update %" PRIu64 " (epoch %.2f, %s): loss %.3f  %s%s", e->update,
+         (double)e->epoch + e->epoch_part, train_time_text(e->seconds, spent), e->valid_loss, score,
+         e->best ? "  best" : "");
+    if (e->sample)
+        note("sample: %s", e->sample);
+}
+
 static void show_validation(const mh_train_event *e)
 {
     char spent[32];
     progress_clear();
+    if (e->task != MH_TASK_TRANSLATION) {
+        show_other_validation(e);
+        return;
+    }
     note("validation at update %" PRIu64
          " (epoch %.2f, %s): loss %.3f  BLEU %.2f  chrF2 %.2f  exact "
          "%.1f %%%s",
@@ -74,9 +94,10 @@ static void show_validation(const mh_train_event *e)
 
 static void show_begin(const mh_train_event *e)
 {
-    note("%zu pair%s, %zu for validation, %zu skipped; %zu tokens in the vocabulary, %.2f M "
-         "parameters, %s",
-         e->pairs, e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
+    static const char *const examples[] = {"pair", "picture", "sequence"};
+    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.2f M parameters, %s", e->pairs,
+         examples[e->task], e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
+         e->task == MH_TASK_IMAGES ? "labels" : "tokens in the vocabulary",
          (double)e->parameters / 1e6, e->precision);
     if (e->update)
         note("resuming after update %" PRIu64, e->update);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/train.h: train a translator on sentence pairs.
+// multihead/train.h: train translators, language models and classifiers of pictures.
 //
 //     mh_train_options options = mh_train_options_default();
 //     options.data = "train.tsv";
@@ -7,7 +7,8 @@
 //     options.directory = "run";
 //     mh_train(context, &options, &result);      call it again to resume
 //
-// A run is a directory, and also a model that mh_translator_load() reads:
+// A run is a directory, and also a model that mh_translator_load(), or mh_model_load() for other
+// tasks, reads:
 //
 //     config.json tokenizer.json model.safetensors   the model: the best so far
 //     README.md                                      how it was made, and how good it is
@@ -27,6 +28,17 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// ---- tasks --------------------------------------------------------------------------------------
+
+// What is learnt. Examples, and what the durations, batches and losses count as tokens:
+typedef enum mh_task_kind {
+    MH_TASK_TRANSLATION = 0, // sentence pairs; target tokens
+    MH_TASK_IMAGES = 1,      // pictures with a label each, by a ViT; pictures
+    MH_TASK_LM = 2,          // text, by a decoder-only language model; tokens
+} mh_task_kind;
+
+typedef enum mh_lm_arch { MH_LM_GPT2 = 0, MH_LM_LLAMA = 1 } mh_lm_arch;
 
 // ---- duration -----------------------------------------------------------------------------------
 
@@ -69,10 +81,15 @@ typedef struct mh_train_event {
 
     double valid_loss;        // per token, without smoothing
     double bleu, chrf, exact; // exact: fraction of exact matches, 0 .. 1
-    bool best;                // by BLEU; ties, and all below 1, by valid_loss
+    bool best;                // by BLEU or accuracy; ties, and BLEU below 1, by valid_loss
 
     size_t pairs, valid_pairs, parameters, vocabulary, left_out;
     const char *precision; // "f32" or "bf16"
+
+    mh_task_kind task;
+    double accuracy;      // of pictures, 0 .. 1
+    double bits_per_byte; // of text
+    const char *sample;   // text that the model continued, valid during the call; NULL: none
 } mh_train_event;
 
 // Returns false to stop: the run is saved, and mh_train() returns with `stopped`.
@@ -139,6 +156,19 @@ typedef struct mh_train_options {
 
     mh_schedule schedule;     // MH_SCHEDULE_INVERSE_SQRT: after the warm-up
     double min_learning_rate; // 0: where the cosine ends
+
+    // Other tasks. `data` and `valid` are then, of pictures, a directory with one directory of
+    // pictures for every label, or an idx file of images (MNIST's form, plain or gzip), beside
+    // which the file of labels is found by its name; of a language model, text whose documents are
+    // separated by empty lines. Without `valid` the last documents, about 1 %, are held out. Of
+    // `model` they have d_model, nhead, dim_feedforward and num_encoder_layers, the layers; there
+    // is no dropout. `label_smoothing` is for all.
+    mh_task_kind task;   // MH_TASK_TRANSLATION
+    mh_lm_arch arch;     // MH_LM_GPT2; of a language model, whose context is model->max_length
+    size_t image_size;   // 0: an idx file's, or 32; height and width that pictures are resized to
+    size_t patch_size;   // 4: height and width of a patch, which divides image_size
+    size_t crop_padding; // 0: off; else pictures are padded by so many pixels and cropped at random
+    bool flip;           // false; true: half of the pictures, at random, are mirrored
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)
@@ -163,6 +193,7 @@ static inline mh_train_options mh_train_options_default(void)
     options.save_every.unit = MH_UPDATES;
     options.valid_every.count = 1;
     options.valid_every.unit = MH_EPOCHS;
+    options.patch_size = 4;
     return options;
 }
 
@@ -173,8 +204,9 @@ typedef struct mh_train_result {
     bool stopped;       // by the event function
     bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
-    uint64_t warmup;      // updates; a run that ends before them has hardly learnt
-    double best_bleu;     // of the saved model; NaN without validation
+    uint64_t warmup;  // updates; a run that ends before them has hardly learnt
+    double best_bleu; // of the saved model; NaN without validation; of pictures, the accuracy in %
+    double best_loss; // of the same
     uint64_t best_update; //
     uint64_t bytes_sent;  // by this rank in updates of this call: gradients and parameters
     bool agreed;          // after an error, with a communicator: all ranks have returned it

@@ -18,8 +18,8 @@ static mh_status check_trainable(mh_context *context, const mh_model *model,
     return MH_OK;
 }
 
-// The gradient of an end, without data if it is not wanted or does not exist.
-static mh_tensor gradient_of(const mh_model *model, const mh_model_gradients *gradients, mh_end end)
+mh_tensor mh_model_end_gradient(const mh_model *model, const mh_model_gradients *gradients,
+                                mh_end end)
 {
     mh_tensor t = model->ends[end];
     const bool computed = model->sinusoids && end == MH_END_POSITION;
@@ -37,8 +37,8 @@ static mh_status linear_backward(mh_context *context, const mh_model *model,
                                  const mh_model_gradients *gradients, mh_end weight, mh_end bias,
                                  const mh_tensor *x, const mh_tensor *dy, mh_tensor *dx)
 {
-    mh_tensor dw = gradient_of(model, gradients, weight);
-    mh_tensor db = gradient_of(model, gradients, bias);
+    mh_tensor dw = mh_model_end_gradient(model, gradients, weight);
+    mh_tensor db = mh_model_end_gradient(model, gradients, bias);
     mh_linear_options o = mh_linear_options_default();
     o.precision = model->precision;
     o.accumulate = true;
@@ -81,8 +81,8 @@ static mh_status transform_backward(mh_context *context, const mh_model *model,
                                     const mh_model_gradients *gradients, const mh_tensor *hidden,
                                     transform_run *r, mh_tensor *dy, mh_tensor *dx)
 {
-    mh_tensor dw = gradient_of(model, gradients, MH_END_LM_NORM);
-    mh_tensor db = gradient_of(model, gradients, MH_END_LM_NORM_BIAS);
+    mh_tensor dw = mh_model_end_gradient(model, gradients, MH_END_LM_NORM);
+    mh_tensor db = mh_model_end_gradient(model, gradients, MH_END_LM_NORM_BIAS);
     MH_TRY(mh_layer_norm_backward(context, &r->active, &model->ends[MH_END_LM_NORM], &r->mean,
                                   &r->rstd, dy, dy, if_given(&dw), if_given(&db), true));
     MH_TRY(mh_activate_backward(context, model->description.lm_activation, &r->before, dy, dy));
@@ -262,7 +262,7 @@ static mh_status table_backward(mh_context *context, const mh_model *model,
                                 const int32_t *indices, float scale, size_t frozen,
                                 const mh_tensor *dx)
 {
-    mh_tensor dtable = gradient_of(model, gradients, end);
+    mh_tensor dtable = mh_model_end_gradient(model, gradients, end);
     const mh_tensor ids = mh_tensor_1d((int32_t *)indices, MH_I32, dx->shape[0]);
     const int64_t skipped = frozen == SIZE_MAX ? -1 : (int64_t)frozen;
     return dtable.data ? mh_embedding_backward(context, &ids, scale, skipped, dx, &dtable) : MH_OK;
@@ -314,8 +314,8 @@ static mh_status embedding_backward(mh_context *context, const mh_model *model, 
     const mh_description *d = &model->description;
     const mh_model_tokens *t = &r->tokens;
     if (d->embedding_norm) {
-        mh_tensor dw = gradient_of(model, gradients, t->norm);
-        mh_tensor db = gradient_of(model, gradients, t->norm_bias);
+        mh_tensor dw = mh_model_end_gradient(model, gradients, t->norm);
+        mh_tensor db = mh_model_end_gradient(model, gradients, t->norm_bias);
         MH_TRY(mh_layer_norm_backward(context, &r->sum, &model->ends[t->norm], &r->mean, &r->rstd,
                                       &r->dx, &r->dx, if_given(&dw), if_given(&db), true));
     }
@@ -343,6 +343,29 @@ static mh_status hidden_backward(mh_context *context, const mh_model *model,
     return target ? embedding_backward(context, model, target, gradients) : MH_OK;
 }
 
+// The same for pictures: embeddings are recomputed, and their gradients follow in memory.
+static mh_status pictures_backward(mh_context *context, const mh_model *model,
+                                   const mh_model_input *input, const mh_tensor *dhidden,
+                                   const mh_model_gradients *gradients)
+{
+    const mh_transformer_options o = mh_model_block_options(model, input);
+    const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
+    const size_t bytes = 2 * rows * D * sizeof(float);
+    float *memory = mh_alloc(context, bytes);
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    mh_tensor x = mh_tensor_2d(memory, MH_F32, rows, D);
+    mh_tensor dx = mh_tensor_2d(memory + rows * D, MH_F32, rows, D);
+    mh_status status = mh_model_embed_patches(context, model, input, &x);
+    if (!status)
+        status = mh_transformer_backward(context, model->transformer, &o, &x, NULL, dhidden,
+                                         gradients->blocks, &dx, NULL);
+    if (!status)
+        status = mh_model_patches_backward(context, model, input, &dx, gradients);
+    mh_free(context, memory, bytes);
+    return status;
+}
+
 mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
                                    const mh_model_input *input, const mh_tensor *dhidden,
                                    const mh_model_gradients *gradients)
@@ -351,6 +374,8 @@ mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
     MH_TRY(check_trainable(context, model, gradients));
     MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"dhidden", dhidden}));
+    if (model->description.vision.image)
+        return pictures_backward(context, model, &own, dhidden, gradients);
     const size_t D = model->description.block.d_model, B = own.sequences;
     const bool targets = own.target_starts != NULL;
     const size_t rows = (size_t)own.starts[B], more = targets ? (size_t)own.target_starts[B] : 0;

@@ -6,7 +6,9 @@
 #include "base/half.h"
 #include "base/release.h"
 #include "model/model_internal.h"
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef enum end_use { TABLE, VECTOR, MATRIX } end_use;
 
@@ -317,6 +319,60 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
     if (model->description.sinusoidal)
         MH_TRY(compute_positions(context, model));
     return tie_head(context, source, model);
+}
+
+// ---- without a file -----------------------------------------------------------------------------
+
+// How an end begins: tables as in GPT-2 and ViT, matrices as PyTorch's Linear.
+static void set_initial(const mh_model *model, mh_parameter *p, int end)
+{
+    const mh_end e = (mh_end)end;
+    p->init = MH_INIT_ZERO;
+    if (ends[end].use == TABLE || e == MH_END_CLASS) {
+        p->init = MH_INIT_NORMAL;
+        p->init_scale = e == MH_END_POSITION && !model->description.vision.image ? 0.01f : 0.02f;
+    } else if (ends[end].use == MATRIX) {
+        p->init = MH_INIT_NORMAL;
+        p->init_scale = e == MH_END_PATCH ? (float)(1 / sqrt((double)p->shape[1])) : 0.02f;
+    } else if (e == MH_END_NORM || e == MH_END_LM_NORM) {
+        p->init = MH_INIT_ONE;
+    }
+}
+
+static bool is_created(const mh_description *d, int end, bool classifier)
+{
+    if (end == MH_END_CLASSIFIER || end == MH_END_CLASSIFIER_BIAS)
+        return classifier;
+    return ends[end].required || (end == MH_END_LM_HEAD && d->causal && !d->tied);
+}
+
+mh_status mh_model_create_ends(mh_context *context, mh_model *model, bool classifier)
+{
+    const mh_description *d = &model->description;
+    for (int i = 0; i < MH_ENDS; i++) {
+        const mh_tensor shape = shape_of(d, (mh_end)i);
+        if (!is_created(d, i, classifier) || !shape.rank)
+            continue;
+        model->ends[i] = shape;
+        model->floats += mh_tensor_count(&shape);
+    }
+    model->values = mh_alloc(context, model->floats * sizeof(float));
+    if (!model->values)
+        return MH_ERROR_MEMORY;
+    memset(model->values, 0, model->floats * sizeof(float));
+    float *next = model->values;
+    for (int i = 0; i < MH_ENDS; i++)
+        if (model->ends[i].rank) {
+            model->ends[i].data = next;
+            next += mh_tensor_count(&model->ends[i]);
+        }
+    list_parameters(model);
+    for (int i = 0, k = 0; i < MH_ENDS; i++)
+        if (model->ends[i].rank)
+            set_initial(model, &model->list[k++], i);
+    if (d->causal && d->tied)
+        model->ends[MH_END_LM_HEAD] = model->ends[MH_END_TOKEN];
+    return MH_OK;
 }
 
 void mh_model_free_ends(mh_model *model)

@@ -103,6 +103,17 @@ mh_status mh_model_load_changed(mh_context *context, const char *directory,
                                 const mh_model_options *options, void (*change)(mh_description *),
                                 mh_model **model);
 
+// A trainable model of the family and sizes that a config.json (`size` bytes of text) has, with all
+// parameters 0: mh_parameters_init() of both lists gives them their initial values. Heads are those
+// of its architecture. Errors: MH_ERROR_FORMAT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+mh_status mh_model_create(mh_context *context, const char *config, size_t size,
+                          mh_precision precision, mh_model **model);
+
+// model.safetensors of a trainable model, with the family's names and shapes; dtype f32 or bf16.
+// Errors: MH_ERROR_FILE, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+mh_status mh_model_save_weights(mh_context *context, const mh_model *model, const char *directory,
+                                mh_dtype dtype);
+
 // config.json: the family, description, labels and architecture.
 mh_status mh_model_read_config(mh_context *context, const char *directory, mh_model *model);
 
@@ -162,11 +173,26 @@ mh_status mh_weights_scale(const mh_weight_source *source, const char *name, con
 // All parameters of the Transformer: copied, or packed one by one.
 mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *transformer);
 
+// The tensors that a parameter is written as.
+enum { MH_WEIGHT_NAME_BYTES = 512, MH_WEIGHT_PARTS = 3 };
+typedef struct mh_weight_part {
+    char name[MH_WEIGHT_NAME_BYTES];
+    size_t first, rows; // of the parameter
+    bool transposed;
+} mh_weight_part;
+
+// Their number; 0 if no rule names the parameter, or one that only reading knows.
+size_t mh_weights_name_parts(const mh_family *family, const mh_block_config *block,
+                             const char *name, size_t rows, mh_weight_part parts[MH_WEIGHT_PARTS]);
+
 // Reports tensors of the file that no rule names through the log.
 void mh_weights_report_surplus(const mh_weight_source *source);
 
 // The ends that the file has.
 mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_model *model);
+
+// The ends of a model that is created: the required ones, and a classifier if it is one.
+mh_status mh_model_create_ends(mh_context *context, mh_model *model, bool classifier);
 void mh_model_free_ends(mh_model *model);
 
 // Reads the input into `own`, checks it, and that the model can be trained if there is a tape.
@@ -243,11 +269,20 @@ mh_status mh_model_check_pixels(mh_context *context, const mh_model *model,
 mh_status mh_model_embed_patches(mh_context *context, const mh_model *model,
                                  const mh_model_input *input, mh_tensor *x);
 
+// From dx (rows, D) to the gradients of the patches' projection, the class token and positions.
+mh_status mh_model_patches_backward(mh_context *context, const mh_model *model,
+                                    const mh_model_input *input, const mh_tensor *dx,
+                                    const mh_model_gradients *gradients);
+
 // Sound: the features of all sequences, and x (rows, D) = their embeddings.
 mh_status mh_model_check_features(mh_context *context, const mh_model *model,
                                   const mh_model_input *input);
 mh_status mh_model_embed_sound(mh_context *context, const mh_model *model,
                                const mh_model_input *input, mh_tensor *x);
+
+// The gradient of an end, without data if it is not wanted or does not exist.
+mh_tensor mh_model_end_gradient(const mh_model *model, const mh_model_gradients *gradients,
+                                mh_end end);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);

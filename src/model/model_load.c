@@ -248,7 +248,7 @@ static void set_info(mh_context *context, mh_model *model)
     info->image_channels = d->vision.image ? d->vision.channels : 0;
     info->embedding_dim = d->projection ? d->projection : b->d_model;
     info->parameters = count_parameters(model);
-    info->file_bytes = mh_tensor_file_bytes(model->file);
+    info->file_bytes = model->file ? mh_tensor_file_bytes(model->file) : 0;
     set_memory_info(context, model);
 }
 
@@ -431,12 +431,18 @@ static mh_status load_pictures(mh_context *context, const char *directory, const
     return model->family->text ? load_text_tower(context, directory, path, model) : MH_OK;
 }
 
+// Of models that read pictures, those like ViT: one token before the patches, which is classified.
+static bool vision_is_trainable(const mh_description *d)
+{
+    return d->vision.first == 1 && !d->embedding_norm && d->label_input == MH_LABELS_FIRST;
+}
+
 // Factors are folded into weights, so that gradients would be those of other parameters.
 static mh_status check_loading(mh_context *context, const mh_model *model)
 {
     const mh_description *d = &model->description;
-    if (model->trainable &&
-        (d->vision.image || d->sound.mels || d->layer_scale || d->activation_scale != 1))
+    if (model->trainable && ((d->vision.image && !vision_is_trainable(d)) || d->sound.mels ||
+                             d->layer_scale || d->activation_scale != 1))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "trainable: models of type %s are for inference only",
                        model->family->model_type);
@@ -509,6 +515,55 @@ mh_status mh_model_load_changed(mh_context *context, const char *directory,
                     .trainable = own.trainable,
                     .precision = own.precision};
     mh_status status = model_load_load(context, directory, change, m);
+    if (status)
+        mh_model_free(m);
+    else
+        *model = m;
+    return status;
+}
+
+// ---- a new model --------------------------------------------------------------------------------
+
+static mh_status read_config_text(mh_context *context, const char *config, size_t size,
+                                  mh_model *model)
+{
+    const mh_source source = {.context = context, .name = "config.json"};
+    json_error_t error;
+    json_t *root = json_loadb(config, size, 0, &error);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return mh_source_fail(&source, MH_ERROR_FORMAT, "expected a JSON object");
+    }
+    const mh_status status = mh_config_read_description(&source, root, model);
+    json_decref(root);
+    return status;
+}
+
+static mh_status create_model(mh_context *context, const char *config, size_t size, mh_model *model)
+{
+    MH_TRY(read_config_text(context, config, size, model));
+    MH_TRY(check_loading(context, model));
+    model->stack = "";
+    set_precision(model);
+    MH_TRY(model_load_create_blocks(context, model));
+    MH_TRY(mh_model_create_ends(context, model,
+                                strstr(model->architecture, "Classification") != NULL));
+    set_info(context, model);
+    return MH_OK;
+}
+
+mh_status mh_model_create(mh_context *context, const char *config, size_t size,
+                          mh_precision precision, mh_model **model)
+{
+    *model = NULL;
+    mh_model *m = mh_alloc(context, sizeof *m);
+    if (!m)
+        return MH_ERROR_MEMORY;
+    *m = (mh_model){.allocator = mh_context_allocator(context),
+                    .rules = mh_token_rules_none(),
+                    .trainable = true,
+                    .precision = precision};
+    const mh_status status = create_model(context, config, size, m);
     if (status)
         mh_model_free(m);
     else

@@ -223,3 +223,97 @@ mh_status mh_model_embed_patches(mh_context *context, const mh_model *model,
     mh_free(context, memory, bytes);
     return status;
 }
+
+// ---- gradients
+// ------------------------------------------------------------------------------------
+
+// The patches of all pictures (n, K), their gradients (n, D), and those of class tokens (B, D).
+typedef struct patch_gradients {
+    size_t n, patches; // of all pictures, of one
+    float *values, *dy, *dfirst;
+    int32_t *zeros, *positions; // (B), (rows)
+} patch_gradients;
+
+static mh_status positions_backward(mh_context *context, const mh_model *model,
+                                    const mh_model_gradients *gradients, const patch_gradients *g,
+                                    size_t B, const mh_tensor *dx)
+{
+    const size_t D = dx->shape[1];
+    mh_tensor dtable = mh_model_end_gradient(model, gradients, MH_END_POSITION);
+    mh_tensor dclass = mh_model_end_gradient(model, gradients, MH_END_CLASS);
+    const mh_tensor ids = mh_tensor_1d(g->positions, MH_I32, dx->shape[0]);
+    const mh_tensor zeros = mh_tensor_1d(g->zeros, MH_I32, B);
+    const mh_tensor first = mh_tensor_2d(g->dfirst, MH_F32, B, D);
+    if (!dtable.data)
+        return MH_OK;
+    MH_TRY(mh_embedding_backward(context, &ids, 1, -1, dx, &dtable));
+    dclass = mh_tensor_2d(dclass.data, MH_F32, 1, D);
+    return mh_embedding_backward(context, &zeros, 1, -1, &first, &dclass);
+}
+
+static mh_status projection_backward(mh_context *context, const mh_model *model,
+                                     const mh_model_gradients *gradients, const patch_gradients *g)
+{
+    const mh_tensor *weight = &model->ends[MH_END_PATCH];
+    mh_tensor dw = mh_model_end_gradient(model, gradients, MH_END_PATCH);
+    mh_tensor db = mh_model_end_gradient(model, gradients, MH_END_PATCH_BIAS);
+    const mh_tensor x = mh_tensor_2d(g->values, MH_F32, g->n, weight->shape[1]);
+    const mh_tensor dy = mh_tensor_2d(g->dy, MH_F32, g->n, weight->shape[0]);
+    mh_linear_options o = mh_linear_options_default();
+    o.precision = model->precision;
+    o.accumulate = true;
+    return mh_linear_backward(context, &o, &x, weight, &dy, NULL, dw.data ? &dw : NULL,
+                              db.data ? &db : NULL);
+}
+
+// Cuts the pictures again, and separates the rows of class tokens from those of patches.
+static void split_rows(const mh_model *model, const mh_model_input *input, const mh_tensor *dx,
+                       const patch_gradients *g)
+{
+    const mh_vision *v = &model->description.vision;
+    const size_t D = dx->shape[1], K = v->channels * v->patch * v->patch,
+                 side = v->image / v->patch;
+    for (size_t b = 0; b < input->sequences; b++) {
+        const float *from = (const float *)dx->data + (size_t)input->starts[b] * D;
+        const patch_run run = {.model = model, .K = K, .patches = g->values + b * g->patches * K};
+        cut_patches(&run, &input->pixels[b], side, side);
+        memcpy(g->dfirst + b * D, from, D * sizeof *from);
+        memcpy(g->dy + b * g->patches * D, from + D, g->patches * D * sizeof *from);
+        g->zeros[b] = 0;
+        for (size_t i = 0; i <= g->patches; i++)
+            g->positions[b * (g->patches + 1) + i] = (int32_t)i;
+    }
+}
+
+mh_status mh_model_patches_backward(mh_context *context, const mh_model *model,
+                                    const mh_model_input *input, const mh_tensor *dx,
+                                    const mh_model_gradients *gradients)
+{
+    const mh_vision *v = &model->description.vision;
+    const size_t D = dx->shape[1], K = v->channels * v->patch * v->patch, B = input->sequences;
+    const size_t side = v->image / v->patch, rows = dx->shape[0];
+    patch_gradients g = {.patches = side * side, .n = B * side * side};
+    for (size_t b = 0; b < B; b++)
+        if (input->pixels[b].shape[1] / v->patch != side ||
+            input->pixels[b].shape[2] / v->patch != side)
+            return mh_fail(
+                context, MH_ERROR_UNSUPPORTED,
+                "pixels[%zu]: found %zu x %zu, expected %zu x %zu: gradients are for the "
+                "size that positions are for",
+                b, input->pixels[b].shape[1], input->pixels[b].shape[2], v->image, v->image);
+    const size_t floats = g.n * (K + D) + B * D, bytes = (floats + B + rows) * sizeof(float);
+    float *memory = mh_alloc(context, bytes); // rows of all sizes are already in memory
+    if (!memory)
+        return MH_ERROR_MEMORY;
+    g.values = memory;
+    g.dy = g.values + g.n * K;
+    g.dfirst = g.dy + g.n * D;
+    g.zeros = (int32_t *)(g.dfirst + B * D);
+    g.positions = g.zeros + B;
+    split_rows(model, input, dx, &g);
+    mh_status status = projection_backward(context, model, gradients, &g);
+    if (!status)
+        status = positions_backward(context, model, gradients, &g, B, dx);
+    mh_free(context, memory, bytes);
+    return status;
+}

@@ -516,3 +516,38 @@ void mh_weights_report_surplus(const mh_weight_source *source)
         mh_log(source->context, MH_LOG_INFO, "%s: %zu tensor%s not used, such as \"%.200s\"",
                source->path, count, count == 1 ? " is" : "s are", example);
 }
+
+// ---- names of tensors to write
+// ------------------------------------------------------------------------------------
+
+// The first alternative of a rule.
+static void first_name(const mh_family *family, const mh_tensor_rule *rule, size_t layer,
+                       const char *suffix, char name[NAME_MAX_BYTES])
+{
+    make_name("", family->prefixes[0], rule->source, strcspn(rule->source, "|"), layer, suffix,
+              name);
+}
+
+size_t mh_weights_name_parts(const mh_family *family, const mh_block_config *block,
+                             const char *name, size_t rows, mh_weight_part parts[MH_WEIGHT_PARTS])
+{
+    char stem[NAME_MAX_BYTES];
+    const char *suffix = split_name(name, stem);
+    size_t count = 0;
+    for (const mh_tensor_rule *rule = family->rules; rule->source; rule++) {
+        size_t layer = 0;
+        const size_t length = strlen(rule->target);
+        const bool whole = weight_rules_matches(rule->target, length, name, &layer);
+        if (!whole && !weight_rules_matches(rule->target, length, stem, &layer))
+            continue;
+        if (rule->part == MH_PART_QKV_BY_HEAD || count == MH_WEIGHT_PARTS)
+            return 0;
+        mh_weight_part *part = &parts[count++];
+        first_name(family, rule, layer, whole ? "" : suffix, part->name);
+        part_rows(block, rule->part, rows, &part->first, &part->rows);
+        part->transposed = rule->transposed;
+        if (rule->part == MH_PART_ALL)
+            return 1;
+    }
+    return count;
+}

@@ -11,8 +11,6 @@
 #include "base/size_math.h"
 #include "support/grow.h"
 
-enum { GRAIN_TOKENS = 2048 }; // of source and target, about; changes the bits of training
-
 static size_t batch_tokens(const mh_dataset *e, const uint32_t *which, size_t count)
 {
     size_t tokens = 0;
@@ -21,9 +19,9 @@ static size_t batch_tokens(const mh_dataset *e, const uint32_t *which, size_t co
     return tokens;
 }
 
-static size_t grains_of(const mh_dataset *e, const uint32_t *which, size_t count)
+static size_t grains_of(const mh_dataset *e, const uint32_t *which, size_t count, size_t tokens)
 {
-    const size_t wanted = (batch_tokens(e, which, count) + GRAIN_TOKENS / 2) / GRAIN_TOKENS;
+    const size_t wanted = (batch_tokens(e, which, count) + tokens / 2) / tokens;
     return mh_larger(1, mh_smaller(wanted, count));
 }
 
@@ -34,13 +32,13 @@ static size_t grain_start(size_t count, size_t n, size_t i)
 }
 
 mh_status mh_grains_cut(mh_context *context, const mh_dataset *examples, const mh_batches *plan,
-                        size_t first, size_t end, mh_grains *grains)
+                        size_t first, size_t end, size_t tokens, mh_grains *grains)
 {
     grains->count = 0;
     for (size_t b = first; b < end; b++) {
         const uint32_t *which = plan->examples + plan->starts[b];
         const size_t count = plan->starts[b + 1] - plan->starts[b];
-        const size_t n = grains_of(examples, which, count);
+        const size_t n = grains_of(examples, which, count, tokens);
         if (!mh_grow(context, &grains->list, &grains->capacity, grains->count + n,
                      sizeof *grains->list))
             return MH_ERROR_MEMORY;

@@ -17,10 +17,10 @@ typedef struct mh_grains {
     size_t count, capacity;
 } mh_grains;
 
-// The grains of batches first to end - 1, in order. `grains` is all zeros or that of another
-// update, whose memory is reused. Errors: MH_ERROR_MEMORY.
+// The grains of batches first to end - 1, in order, of about `tokens` each, source and target.
+// `grains` is all zeros or that of another update, whose memory is reused. Errors: MH_ERROR_MEMORY.
 mh_status mh_grains_cut(mh_context *context, const mh_dataset *examples, const mh_batches *plan,
-                        size_t first, size_t end, mh_grains *grains);
+                        size_t first, size_t end, size_t tokens, mh_grains *grains);
 
 // Frees all and makes it empty; all zeros is allowed.
 void mh_grains_free(mh_context *context, mh_grains *grains);

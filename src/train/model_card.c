@@ -9,6 +9,7 @@
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -57,15 +58,46 @@ static void add_model(card *c, const mh_train_options *o, const mh_train_event *
         e->vocabulary, e->parameters, m->max_length);
 }
 
+static void add_vit(card *c, const mh_train_options *o, const mh_train_event *e)
+{
+    const mh_translator_config *m = o->model;
+    add(c, "# A classifier of pictures\n\n"
+           "Made with multihead. Use it:\n\n"
+           "    multihead classify -m FOLDER picture.png\n\n");
+    add(c,
+        "## Model\n\n"
+        "Vision Transformer, %zu layers of width %zu with %zu heads, feed-forward %zu, patches of "
+        "%zu x %zu pixels; %zu labels; %zu parameters.\n\n",
+        m->num_encoder_layers, m->d_model, m->nhead, m->dim_feedforward, o->patch_size,
+        o->patch_size, e->vocabulary, e->parameters);
+}
+
+static void add_lm(card *c, const mh_train_options *o, const mh_train_event *e)
+{
+    const mh_translator_config *m = o->model;
+    add(c, "# A language model\n\n"
+           "Made with multihead. Use it:\n\n"
+           "    multihead generate -m FOLDER \"text\"\n\n");
+    add(c,
+        "## Model\n\n"
+        "%s, %zu layers of width %zu with %zu heads, feed-forward %zu, a context of %zu tokens; "
+        "%zu tokens in the vocabulary, whose table is also the output's; %zu parameters.\n\n",
+        o->arch == MH_LM_LLAMA ? "Llama" : "GPT-2", m->num_encoder_layers, m->d_model, m->nhead,
+        m->dim_feedforward, m->max_length, e->vocabulary, e->parameters);
+}
+
 static void add_training(card *c, const mh_train_options *o, const mh_train_event *e)
 {
+    static const char *const examples[] = {"sentence pairs", "pictures", "sequences of text"};
+    static const char *const tokens[] = {"target tokens", "pictures", "tokens"};
     add(c, "## Training\n\n");
     if (o->command)
         model_card_add_text(c, "    ", o->command);
     add(c,
-        "%zu sentence pairs; %" PRIu64 " updates (%.2f epochs, %" PRIu64
-        " target tokens), products in %s, seed %" PRIu64 ". ",
-        e->pairs, e->update, (double)e->epoch + e->epoch_part, e->tokens, e->precision, o->seed);
+        "%zu %s; %" PRIu64 " updates (%.2f epochs, %" PRIu64 " %s), products in %s, seed %" PRIu64
+        ". ",
+        e->pairs, examples[o->task], e->update, (double)e->epoch + e->epoch_part, e->tokens,
+        tokens[o->task], e->precision, o->seed);
     if (o->average > 1)
         add(c, "The weights are the mean of the last %zu saved ones. ", o->average);
     add(c, "The log is log.jsonl.\n\n");
@@ -73,10 +105,24 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
         model_card_add_text(c, "## Data\n\n", o->attribution);
 }
 
-static void model_card_add_scores(card *c, const mh_train_event *e)
+static void model_card_add_scores(card *c, const mh_train_options *o, const mh_train_event *e)
 {
     if (!e->valid_pairs)
         return;
+    if (o->task == MH_TASK_IMAGES) {
+        add(c,
+            "## Validation\n\n%zu pictures that are not in the training data:\n\n"
+            "| loss | accuracy |\n|---|---|\n| %.3f | %.2f %% |\n",
+            e->valid_pairs, e->valid_loss, 100 * e->accuracy);
+        return;
+    }
+    if (o->task == MH_TASK_LM) {
+        add(c,
+            "## Validation\n\nText that is not in the training data, %zu sequences:\n\n"
+            "| loss | perplexity | bits per byte |\n|---|---|---|\n| %.3f | %.2f | %.3f |\n",
+            e->valid_pairs, e->valid_loss, exp(e->valid_loss), e->bits_per_byte);
+        return;
+    }
     add(c,
         "## Validation\n\n"
         "%zu pairs that are not in the training data, greedy translations, scores as "
@@ -90,9 +136,11 @@ mh_status mh_card_write(mh_context *context, const mh_train_options *options,
 {
     char path[MH_PATH_BYTES];
     card c = {.context = context};
-    add_model(&c, options, event);
+    static void (*const models[])(card *, const mh_train_options *,
+                                  const mh_train_event *) = {add_model, add_vit, add_lm};
+    models[options->task](&c, options, event);
     add_training(&c, options, event);
-    model_card_add_scores(&c, event);
+    model_card_add_scores(&c, options, event);
     if (!c.status)
         c.status = mh_path_join(context, options->directory, "README.md", path);
     if (!c.status)

@@ -3,6 +3,7 @@
 #ifndef MH_TRAIN_RUN_INTERNAL_H
 #define MH_TRAIN_RUN_INTERNAL_H
 
+#include "model/model_internal.h"
 #include "model/translator_internal.h"
 #include "support/directory.h"
 #include "support/grow.h"
@@ -17,7 +18,46 @@
 // of training.
 enum { MH_SEGMENT = 131072 };
 
-typedef struct mh_run {
+typedef struct mh_run mh_run;
+
+// What a task adds to a run. Examples are rows of ids (dataset.h): of the leader's data, and sent
+// to the other ranks.
+typedef struct mh_task {
+    mh_task_kind kind;
+    const char *name;
+    size_t grain; // tokens of a grain, about; changes the bits of training
+
+    // The leader: reads the data and creates the model.
+    mh_status (*prepare)(mh_run *run, size_t *bad_lines);
+    // The leader: initial parameters, and the files beside the weights.
+    mh_status (*begin)(mh_run *run);
+    // The other ranks create the model from this file of the leader's.
+    const char *model_file;
+    mh_status (*receive)(mh_run *run, const char *bytes, size_t size);
+    // All ranks: data besides the examples.
+    mh_status (*share)(mh_run *run);
+    // The settings of model and data.
+    void (*settings)(mh_run *run);
+    // The loss of a grain, and its gradients. Errors: MH_ERROR_MEMORY.
+    mh_status (*loss)(mh_run *run, const mh_grain *grain, const mh_loss_options *options,
+                      double *loss);
+    mh_status (*validate)(mh_run *run, bool (*told)(void *user, double part),
+                          mh_validation_score *score, bool *stopped);
+    mh_status (*save)(mh_run *run); // the weights
+    void (*free)(mh_run *run);
+} mh_task;
+
+extern const mh_task mh_task_translation, mh_task_images, mh_task_lm;
+
+// Pictures of one size, with values (count, height, width, channels); examples' targets are labels.
+typedef struct mh_pictures {
+    size_t count, side, channels;
+    unsigned char *pixels;
+    size_t capacity;
+} mh_pictures;
+
+struct mh_run {
+    const mh_task *task;
     mh_context *context;
     const mh_train_options *options;
     mh_directory directory;
@@ -58,7 +98,28 @@ typedef struct mh_run {
     mh_run_log log;
     mh_train_event event;
     double begun; // time when updates began
-} mh_run;
+
+    // of tasks other than translation (model_task.h)
+    mh_model *model;
+    float *own;    // (floats): arrays.parameters, which are copied to the model
+    size_t floats; //
+    mh_buffer config;
+    mh_tape *tape;
+    float *scratch;
+    size_t scratch_capacity;
+    int64_t *sequences;
+    size_t sequences_capacity;
+    mh_tensor *views;
+    size_t views_capacity;
+    mh_pictures pictures, valid_pictures;
+    char **labels;
+    size_t label_count, labels_capacity;
+    mh_tokenizer *tokenizer;
+    uint64_t valid_text_bytes;
+    mh_buffer sample;
+};
+
+static inline bool mh_run_validates(const mh_run *run) { return run->valid.examples.count > 0; }
 
 // The batches of the epoch that progress is at.
 mh_status mh_run_plan_epoch(mh_run *run);
@@ -73,10 +134,16 @@ mh_status mh_run_validate(mh_run *run, mh_validation_fn told, mh_validation_scor
 // MH_ERROR_MEMORY.
 mh_status mh_run_update(mh_run *run);
 
+// Adds a setting.
+MH_PRINTF(3, 4) void mh_run_set(mh_run *run, const char *name, const char *format, ...);
+
+// The tokenizer of the run: the directory's if it is resumed, else that of the options.
+mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer);
+
 // Text of the options that determine the result, after data, precision and warm-up are known.
 void mh_run_collect_settings(mh_run *run);
 
-// Memory for the model's parameters, moments and gradients, after the translator is created.
+// Memory for the model's parameters, moments and gradients, after the model is created.
 mh_status mh_run_allocate(mh_run *run);
 
 // Everything up to the first update: opens the directory, reads the data, creates or loads the

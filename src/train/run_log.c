@@ -99,8 +99,22 @@ mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e, double la
                     label_smoothing, e->learning_rate, e->gradient_norm, e->seconds);
 }
 
+// What pictures and text have in place of BLEU.
+static mh_status log_validated_loss(mh_run_log *log, const mh_train_event *e)
+{
+    const bool text = e->task == MH_TASK_LM;
+    return add_line(log,
+                    "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                    ", \"valid_loss\": %.5f, \"%s\": %.5f, \"best\": %s, \"seconds\": %.1f}\n",
+                    e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss,
+                    text ? "bits_per_byte" : "accuracy", text ? e->bits_per_byte : e->accuracy,
+                    e->best ? "true" : "false", e->seconds);
+}
+
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)
 {
+    if (e->task != MH_TASK_TRANSLATION)
+        return log_validated_loss(log, e);
     return add_line(log,
                     "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
                     ", \"valid_loss\": %.5f, \"bleu\": %.3f, \"chrf\": %.3f, "

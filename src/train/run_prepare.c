@@ -6,7 +6,6 @@
 #include "support/grow.h"
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
-#include "train/demo_numbers.h"
 #include "train/format_number.h"
 
 #include <float.h>
@@ -15,7 +14,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
 enum { AVERAGE_BELOW = 1000000 }; // one more snapshot than are averaged is numbered
 
 // ---- options ------------------------------------------------------------------------------------
@@ -79,6 +77,11 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
         return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected the directory of the run");
     if (!o->data == !o->example)
         return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or an example");
+    if (o->task != MH_TASK_TRANSLATION && (o->example || o->data_targets || o->valid_targets))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, it is for translation",
+                       o->example        ? "example"
+                       : o->data_targets ? "data_targets"
+                                         : "valid_targets");
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
@@ -87,7 +90,7 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
                        o->valid ? "valid" : "data_targets");
     if (o->valid_targets && !o->valid)
         return mh_fail(context, MH_ERROR_ARGUMENT, "valid_targets: expected none without valid");
-    if (o->patience && !o->valid && !o->example)
+    if (o->patience && !o->valid && !o->example && o->task != MH_TASK_LM)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "patience: found %zu, expected 0 without validation", o->patience);
     return MH_OK;
@@ -147,84 +150,20 @@ mh_status mh_run_check_directory(mh_run *run)
         directory, where);
 }
 
-// ---- data ---------------------------------------------------------------------------------------
+// ---- tokenizer ----------------------------------------------------------------------------------
 
-static mh_status read_files(mh_run *run, mh_corpus *corpus)
-{
-    const mh_train_options *o = run->options;
-    mh_corpus_files files = {o->data, o->data_targets, o->bad_line, o->user};
-    mh_status status = mh_corpus_read(run->context, &files, corpus);
-    if (status || !o->valid)
-        return status;
-    files.sources = o->valid;
-    files.targets = o->valid_targets;
-    return mh_corpus_read(run->context, &files, &run->valid.corpus);
-}
-
-static mh_status read_data(mh_run *run, mh_corpus *corpus)
-{
-    const mh_numbers_options numbers = {run->options->seed, NUMBERS_TRAINING, NUMBERS_HELD_OUT};
-    return run->options->example
-               ? mh_numbers_corpora(run->context, &numbers, corpus, &run->valid.corpus)
-               : read_files(run, corpus);
-}
-
-// All sentences of both languages, to train the tokenizer.
-static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
-{
-    const size_t bytes = 2 * corpus->count * sizeof(mh_text);
-    mh_text *texts = mh_alloc(run->context, bytes);
-    if (!texts)
-        return MH_ERROR_MEMORY;
-    memcpy(texts, corpus->sources, bytes / 2);
-    memcpy(texts + corpus->count, corpus->targets, bytes / 2);
-    mh_tokenizer_options options = mh_tokenizer_options_default();
-    options.merges = run->options->merges;
-    mh_status status =
-        mh_tokenizer_train(run->context, &options, texts, 2 * corpus->count, tokenizer);
-    mh_free(run->context, texts, bytes);
-    return status;
-}
-
-static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
+mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer)
 {
     char path[MH_PATH_BYTES];
-    if (!run->resumed && !run->options->tokenizer)
-        return learn_tokenizer(run, corpus, tokenizer);
     if (!run->resumed)
         return mh_tokenizer_load_own(run->context, run->options->tokenizer, tokenizer);
     MH_TRY(mh_path_join(run->context, run->options->directory, "tokenizer.json", path));
     return mh_tokenizer_load_own(run->context, path, tokenizer);
 }
 
-static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
-                               mh_dataset *examples)
-{
-    const mh_train_options *o = run->options;
-    return mh_dataset_create(run->context, corpus, tokenizer, o->model->max_length, o->bad_line,
-                             o->user, examples);
-}
-
-static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tokenizer)
-{
-    mh_status status = read_data(run, corpus);
-    if (!status)
-        status = find_tokenizer(run, corpus, tokenizer);
-    if (!status)
-        status = make_examples(run, corpus, *tokenizer, &run->examples);
-    if (status || !run->valid.corpus.count)
-        return status;
-    const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    status = make_examples(run, &run->valid.corpus, *tokenizer, &run->valid.examples);
-    return status
-               ? status
-               : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
-}
-
 // ---- settings -----------------------------------------------------------------------------------
 
-MH_PRINTF(3, 4)
-static void run_prepare_set(mh_run *run, const char *name, const char *format, ...)
+void mh_run_set(mh_run *run, const char *name, const char *format, ...)
 {
     mh_setting *s = &run->settings.list[run->settings.count++];
     va_list list;
@@ -238,12 +177,12 @@ static void run_prepare_set(mh_run *run, const char *name, const char *format, .
 
 static void set_duration(mh_run *run, const char *name, mh_duration d)
 {
-    run_prepare_set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
+    mh_run_set(run, name, "%" PRIu64 "%c", d.count, "eut"[d.unit]);
 }
 
 static void set_real(mh_run *run, const char *name, double value)
 {
-    run_prepare_set(run, name, "%.17g", value);
+    mh_run_set(run, name, "%.17g", value);
     run->settings.list[run->settings.count - 1].real = true;
 }
 
@@ -257,32 +196,26 @@ static uint64_t fingerprint(const mh_dataset *e)
 
 static void set_sentences(mh_run *run, const char *name, size_t count, const mh_dataset *e)
 {
-    run_prepare_set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
+    mh_run_set(run, name, "%016" PRIx64, count ? fingerprint(e) : UINT64_C(0));
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
 void mh_run_collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
-    const mh_translator_config *m = o->model;
     set_sentences(run, "data", run->examples.count, &run->examples);
-    set_sentences(run, "valid", run->valid.corpus.count, &run->valid.examples);
-    run_prepare_set(run, "seed", "%" PRIu64, o->seed);
-    run_prepare_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
-    run_prepare_set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead,
-                    m->num_encoder_layers, m->num_decoder_layers, m->dim_feedforward);
-    run_prepare_set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
-                    m->norm_first ? "norm-first" : "norm-last", m->max_length);
-    run_prepare_set(run, "dropout", "%.9g", (double)m->dropout);
-    run->settings.list[run->settings.count - 1].single = true;
-    run_prepare_set(run, "weights", "%s", mh_dtype_name(o->weights));
-    run_prepare_set(run, "batch_tokens", "%zu", o->batch_tokens);
-    run_prepare_set(run, "accumulate", "%zu", o->accumulation_steps);
+    set_sentences(run, "valid", run->valid.examples.count, &run->valid.examples);
+    mh_run_set(run, "seed", "%" PRIu64, o->seed);
+    mh_run_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
+    run->task->settings(run);
+    mh_run_set(run, "weights", "%s", mh_dtype_name(o->weights));
+    mh_run_set(run, "batch_tokens", "%zu", o->batch_tokens);
+    mh_run_set(run, "accumulate", "%zu", o->accumulation_steps);
     set_real(run, "learning_rate", o->learning_rate);
-    run_prepare_set(run, "warmup", "%" PRIu64, run->warmup);
-    run_prepare_set(run, "schedule", "%s",
-                    o->schedule == MH_SCHEDULE_COSINE ? "cosine" : "inverse-sqrt");
-    run_prepare_set(run, "decay", "%" PRIu64, run->decay);
+    mh_run_set(run, "warmup", "%" PRIu64, run->warmup);
+    mh_run_set(run, "schedule", "%s",
+               o->schedule == MH_SCHEDULE_COSINE ? "cosine" : "inverse-sqrt");
+    mh_run_set(run, "decay", "%" PRIu64, run->decay);
     set_real(run, "min_learning_rate", o->min_learning_rate);
     set_real(run, "beta1", o->beta1);
     set_real(run, "beta2", o->beta2);
@@ -290,7 +223,7 @@ void mh_run_collect_settings(mh_run *run)
     set_real(run, "weight_decay", o->weight_decay);
     set_real(run, "clip", o->clip);
     set_real(run, "label_smoothing", o->label_smoothing);
-    run_prepare_set(run, "average", "%zu", o->average);
+    mh_run_set(run, "average", "%zu", o->average);
     set_duration(run, "save_every", o->save_every);
     set_duration(run, "valid_every", o->valid_every);
 }
@@ -362,15 +295,33 @@ static mh_status choose_decay(mh_run *run)
 
 // ---- model --------------------------------------------------------------------------------------
 
+// A translator's parameters are one array; those of other models are copied to both of theirs.
+static mh_status find_parameters(mh_run *run, size_t *floats, float **values)
+{
+    if (run->translator) {
+        const mh_parameters *parameters = mh_translator_parameters(run->translator);
+        *floats = parameters->floats;
+        *values = parameters->values;
+        return MH_OK;
+    }
+    *floats = mh_transformer_parameters(mh_model_transformer(run->model))->floats +
+              mh_model_parameters(run->model)->floats;
+    run->own = mh_alloc(run->context, *floats * sizeof *run->own);
+    run->floats = run->own ? *floats : 0;
+    *values = run->own;
+    return run->own ? MH_OK : MH_ERROR_MEMORY;
+}
+
 mh_status mh_run_allocate(mh_run *run)
 {
-    const mh_parameters *parameters = mh_translator_parameters(run->translator);
-    const size_t floats = parameters->floats;
+    size_t floats;
+    float *values;
+    MH_TRY(find_parameters(run, &floats, &values));
     float *memory = mh_alloc(run->context, 3 * floats * sizeof *memory);
     if (!memory)
         return MH_ERROR_MEMORY;
     memset(memory, 0, 3 * floats * sizeof *memory);
-    run->arrays = (mh_run_arrays){floats, parameters->values, memory, memory + floats};
+    run->arrays = (mh_run_arrays){floats, values, memory, memory + floats};
     run->aside = memory + 2 * floats;
     run->gradients = (mh_gradient_tree){.context = run->context, .floats = floats};
     MH_TRY(mh_run_divide(run));
@@ -383,41 +334,34 @@ static mh_status begin_or_load(mh_run *run)
     if (run->resumed)
         return mh_checkpoint_load(run->context, o->directory, &run->settings, &run->progress,
                                   &run->arrays);
-    mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
     MH_TRY(mh_run_check_directory(run));
-    return mh_translator_save_settings(run->context, run->translator, o->directory);
+    return run->task->begin(run);
 }
 
 static void run_prepare_describe(mh_run *run, size_t bad_lines)
 {
     mh_train_event *e = &run->event;
     e->pairs = run->examples.count;
-    e->valid_pairs = run->valid.corpus.count;
+    e->valid_pairs = run->translator ? run->valid.corpus.count : run->valid.examples.count;
+    e->task = run->task->kind;
     e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
     e->parameters = run->arrays.floats;
-    e->vocabulary = mh_tokenizer_size(mh_translator_tokenizer(run->translator));
+    e->vocabulary = run->translator  ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))
+                    : run->tokenizer ? mh_tokenizer_size(run->tokenizer)
+                                     : run->label_count;
     e->precision = run->precision == MH_PRECISION_BF16 ? "bf16" : "f32";
 }
 
 mh_status mh_run_prepare(mh_run *run)
 {
-    mh_corpus corpus = {0};
-    mh_tokenizer *tokenizer = NULL;
+    size_t bad_lines = 0;
     mh_status status = run_prepare_check_options(run->context, run->options);
     if (!status)
         status = open_directory(run);
     if (!status)
         status = choose_precision(run);
     if (!status)
-        status = prepare_data(run, &corpus, &tokenizer);
-    const size_t bad_lines = corpus.bad_lines;
-    mh_corpus_free(run->context, &corpus);
-    if (status) {
-        mh_tokenizer_free(tokenizer);
-        return status;
-    }
-    status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
-                                  &run->translator);
+        status = run->task->prepare(run, &bad_lines);
     if (!status)
         status = mh_run_allocate(run);
     if (!status)
@@ -446,7 +390,7 @@ void mh_run_free(mh_run *run)
     mh_shrink(run->context, &run->transfers, &run->transfers_capacity, sizeof *run->transfers);
     mh_run_tables_free(run);
     mh_free(run->context, run->arrays.m, 3 * run->arrays.floats * sizeof(float));
-    mh_translator_free(run->translator);
+    run->task->free(run);
     mh_batch_rows_free(run->context, &run->rows);
     mh_batches_free(run->context, &run->plan);
     mh_dataset_free(run->context, &run->examples);

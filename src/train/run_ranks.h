@@ -28,6 +28,9 @@ void mh_run_tables_free(mh_run *run);
 // The slices of parameters that ranks own, after the arrays are allocated.
 mh_status mh_run_divide(mh_run *run);
 
+// Sends the leader's bytes to all ranks.
+mh_status mh_run_pass(mh_run *run, void *data, size_t bytes);
+
 // Shares the leader's prepared run with the others, or its `status`. Returns the same on all ranks.
 mh_status mh_run_share(mh_run *run, mh_status status);
 

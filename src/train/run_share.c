@@ -13,12 +13,12 @@ typedef struct shared_head {
     char version[16], level[16];
     int32_t precision;
     uint64_t warmup, updates, decay;
-    uint64_t pairs, valid_pairs, valid_bytes, tokenizer_bytes;
+    uint64_t pairs, valid_pairs, model_bytes;
     uint64_t resumed; // moments follow
     mh_progress progress;
 } shared_head;
 
-static mh_status pass(mh_run *run, void *data, size_t bytes)
+mh_status mh_run_pass(mh_run *run, void *data, size_t bytes)
 {
     const mh_status status = mh_communicator_broadcast(&run->ranks, data, bytes);
     return status ? mh_fail(run->context, status, "rank %zu: the run cannot be sent or received",
@@ -34,95 +34,49 @@ static mh_status share_dataset(mh_run *run, size_t count, mh_dataset *e)
     if (!leads &&
         !mh_grow(run->context, &e->starts, &e->starts_capacity, 2 * count + 1, sizeof *e->starts))
         return MH_ERROR_MEMORY;
-    MH_TRY(pass(run, e->starts, (2 * count + 1) * sizeof *e->starts));
+    MH_TRY(mh_run_pass(run, e->starts, (2 * count + 1) * sizeof *e->starts));
     const size_t ids = e->starts[2 * count];
     if (!leads && !mh_grow(run->context, &e->ids, &e->ids_capacity, ids, sizeof *e->ids))
         return MH_ERROR_MEMORY;
     e->count = count;
-    return pass(run, e->ids, ids * sizeof *e->ids);
+    return mh_run_pass(run, e->ids, ids * sizeof *e->ids);
 }
 
-static size_t source_bytes(const mh_corpus *corpus)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < corpus->count; i++)
-        bytes += corpus->sources[i].size + sizeof(uint64_t);
-    return bytes;
-}
-
-// The sources of the validation data, as sizes and bytes; followers need no targets.
-static void pack_sources(const mh_corpus *corpus, char *to)
-{
-    for (size_t i = 0; i < corpus->count; i++) {
-        const uint64_t size = corpus->sources[i].size;
-        memcpy(to, &size, sizeof size);
-        memcpy(to + sizeof size, corpus->sources[i].bytes, size);
-        to += sizeof size + size;
-    }
-}
-
-static mh_status unpack_sources(mh_run *run, const char *from, size_t count)
-{
-    mh_corpus *corpus = &run->valid.corpus;
-    MH_TRY(mh_corpus_begin(run->context, "validation", corpus));
-    for (size_t i = 0; i < count; i++) {
-        uint64_t size;
-        memcpy(&size, from, sizeof size);
-        MH_TRY(mh_corpus_add(run->context, corpus, (mh_text){from + sizeof size, size},
-                             (mh_text){"", 0}, i + 1));
-        from += sizeof size + size;
-    }
-    return mh_corpus_end(run->context, corpus);
-}
-
+// The validation data's ids, and its batches.
 static mh_status share_validation(mh_run *run, const shared_head *head)
 {
     if (head->valid_pairs == 0)
         return MH_OK;
     MH_TRY(share_dataset(run, head->valid_pairs, &run->valid.examples));
-    char *bytes = mh_alloc(run->context, head->valid_bytes);
-    if (!bytes)
-        return MH_ERROR_MEMORY;
-    if (mh_run_leads(run))
-        pack_sources(&run->valid.corpus, bytes);
-    mh_status status = pass(run, bytes, head->valid_bytes);
-    if (!status && !mh_run_leads(run))
-        status = unpack_sources(run, bytes, head->valid_pairs);
-    mh_free(run->context, bytes, head->valid_bytes);
     const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    return status || mh_run_leads(run)
-               ? status
+    return mh_run_leads(run)
+               ? MH_OK
                : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
 }
 
-// Followers create the translator with the tokenizer that they receive.
-static mh_status share_translator(mh_run *run, const shared_head *head, const mh_mapping *file)
+// Followers create the model from the file that they receive.
+static mh_status share_model(mh_run *run, const shared_head *head, const mh_mapping *file)
 {
-    mh_tokenizer *tokenizer;
     if (mh_run_leads(run))
-        return pass(run, (void *)file->data, head->tokenizer_bytes);
-    char *bytes = mh_alloc(run->context, head->tokenizer_bytes);
+        return mh_run_pass(run, (void *)file->data, head->model_bytes);
+    char *bytes = mh_alloc(run->context, head->model_bytes);
     if (!bytes)
         return MH_ERROR_MEMORY;
-    mh_status status = pass(run, bytes, head->tokenizer_bytes);
+    mh_status status = mh_run_pass(run, bytes, head->model_bytes);
     if (!status)
-        status = mh_tokenizer_parse(run->context, "tokenizer.json", bytes, head->tokenizer_bytes,
-                                    &tokenizer);
-    mh_free(run->context, bytes, head->tokenizer_bytes);
-    if (!status)
-        status = mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
-                                      &run->translator);
+        status = run->task->receive(run, bytes, head->model_bytes);
+    mh_free(run->context, bytes, head->model_bytes);
     return status ? status : mh_run_allocate(run);
 }
 
 static mh_status share_arrays(mh_run *run, const shared_head *head)
 {
     const mh_run_arrays *a = &run->arrays;
-    MH_TRY(pass(run, a->parameters, a->floats * sizeof(float)));
+    MH_TRY(mh_run_pass(run, a->parameters, a->floats * sizeof(float)));
     if (!head->resumed)
         return MH_OK;
-    MH_TRY(pass(run, a->m, a->floats * sizeof(float)));
-    return pass(run, a->v, a->floats * sizeof(float));
+    MH_TRY(mh_run_pass(run, a->m, a->floats * sizeof(float)));
+    return mh_run_pass(run, a->v, a->floats * sizeof(float));
 }
 
 // ---- what must be equal -------------------------------------------------------------------------
@@ -154,7 +108,7 @@ static mh_status check_settings(mh_run *run, const mh_settings *leader)
 static mh_status share_settings(mh_run *run)
 {
     mh_settings leader = run->settings;
-    MH_TRY(pass(run, &leader, sizeof leader));
+    MH_TRY(mh_run_pass(run, &leader, sizeof leader));
     if (mh_run_leads(run))
         return MH_OK;
     mh_run_collect_settings(run);
@@ -163,7 +117,7 @@ static mh_status share_settings(mh_run *run)
 
 // ---- all of it ----------------------------------------------------------------------------------
 
-static void fill_head(const mh_run *run, size_t tokenizer_bytes, shared_head *head)
+static void fill_head(const mh_run *run, size_t model_bytes, shared_head *head)
 {
     snprintf(head->version, sizeof head->version, "%s", mh_version());
     snprintf(head->level, sizeof head->level, "%s", mh_context_isa(run->context));
@@ -172,9 +126,8 @@ static void fill_head(const mh_run *run, size_t tokenizer_bytes, shared_head *he
     head->updates = run->updates;
     head->decay = run->decay;
     head->pairs = run->examples.count;
-    head->valid_pairs = run->valid.corpus.count;
-    head->valid_bytes = source_bytes(&run->valid.corpus);
-    head->tokenizer_bytes = tokenizer_bytes;
+    head->valid_pairs = run->valid.examples.count;
+    head->model_bytes = model_bytes;
     head->resumed = run->resumed;
     head->progress = run->progress;
 }
@@ -189,43 +142,44 @@ static void take_head(mh_run *run, const shared_head *head)
     run->progress = head->progress;
 }
 
-static mh_status share_contents(mh_run *run, const shared_head *head, const mh_mapping *tokenizer)
+static mh_status share_contents(mh_run *run, const shared_head *head, const mh_mapping *model)
 {
     MH_TRY(share_dataset(run, head->pairs, &run->examples));
     MH_TRY(share_validation(run, head));
-    MH_TRY(share_translator(run, head, tokenizer));
+    MH_TRY(share_model(run, head, model));
+    MH_TRY(run->task->share(run));
     return share_arrays(run, head);
 }
 
-static mh_status map_tokenizer(const mh_run *run, mh_mapping *mapping)
+static mh_status map_model(const mh_run *run, mh_mapping *mapping)
 {
     char path[MH_PATH_BYTES];
-    MH_TRY(mh_path_join(run->context, run->options->directory, "tokenizer.json", path));
+    MH_TRY(mh_path_join(run->context, run->options->directory, run->task->model_file, path));
     return mh_file_map(run->context, path, mapping);
 }
 
 mh_status mh_run_share(mh_run *run, mh_status status)
 {
     mh_run_step step = MH_STEP_UPDATE;
-    mh_mapping tokenizer = {0};
+    mh_mapping model = {0};
     shared_head head = {0};
     if (run->ranks.ranks == 1)
         return status;
     if (!status && mh_run_leads(run))
-        status = map_tokenizer(run, &tokenizer);
+        status = map_model(run, &model);
     status = mh_run_next(run, &step, status); // whether the leader is prepared
     if (!status && mh_run_leads(run))
-        fill_head(run, tokenizer.size, &head);
+        fill_head(run, model.size, &head);
     if (!status)
-        status = pass(run, &head, sizeof head);
+        status = mh_run_pass(run, &head, sizeof head);
     if (!status)
         status = mh_run_agree(run, check_program(run, &head));
     if (!status && !mh_run_leads(run))
         take_head(run, &head);
     if (!status)
-        status = share_contents(run, &head, &tokenizer);
+        status = share_contents(run, &head, &model);
     if (!status)
         status = mh_run_agree(run, share_settings(run));
-    mh_file_unmap(&tokenizer);
+    mh_file_unmap(&model);
     return status;
 }

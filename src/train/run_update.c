@@ -43,7 +43,8 @@ static mh_status take_grains(mh_run *run, size_t *tokens)
     *tokens = mh_target_tokens(&run->examples, plan->examples + begin,
                                plan->starts[first + count] - begin);
     p->batch += count;
-    MH_TRY(mh_grains_cut(run->context, &run->examples, plan, first, first + count, &run->grains));
+    MH_TRY(mh_grains_cut(run->context, &run->examples, plan, first, first + count, run->task->grain,
+                         &run->grains));
     return mh_grow(run->context, &run->losses, &run->losses_capacity, run->grains.count,
                    sizeof *run->losses)
                ? MH_OK
@@ -55,16 +56,11 @@ static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i
 {
     const mh_grain *grain = &run->grains.list[i];
     mh_loss_options o = *options;
-    mh_pair_batch batch;
     o.step = (uint32_t)(run->progress.grains + i);
     o.gradients = mh_gradient_tree_take(&run->gradients);
     if (!o.gradients)
         return MH_ERROR_MEMORY;
-    mh_status status = mh_batch_rows_fill(
-        run->context, &run->examples, grain->examples, grain->count,
-        mh_tokenizer_bos(mh_translator_tokenizer(run->translator)), &run->rows, &batch);
-    if (!status)
-        status = mh_translator_loss(run->context, run->translator, &o, &batch, run->memory, loss);
+    mh_status status = run->task->loss(run, grain, &o, loss);
     if (status)
         mh_gradient_tree_give(&run->gradients, o.gradients);
     else

@@ -52,7 +52,7 @@ static mh_status check_progress(mh_run *run)
     } progress[] = {
         {"batch", run->progress.batch, run->plan.count - 1},
         {"pending", run->progress.pending,
-         run->valid.corpus.count ? MH_PENDING_VALIDATION : MH_PENDING_SAVE},
+         mh_run_validates(run) ? MH_PENDING_VALIDATION : MH_PENDING_SAVE},
     };
     for (size_t i = 0; i < sizeof progress / sizeof *progress; i++)
         if (progress[i].found > progress[i].most)
@@ -96,7 +96,7 @@ static bool over(const mh_run *run)
 static mh_pending what_is_due(const mh_run *run, const mh_progress *before)
 {
     const mh_train_options *o = run->options;
-    const bool valid = run->valid.corpus.count > 0;
+    const bool valid = mh_run_validates(run);
     if (over(run) || (valid && mh_duration_due(o->valid_every, before, &run->progress)))
         return valid ? MH_PENDING_VALIDATION : MH_PENDING_SAVE;
     return mh_duration_due(o->save_every, before, &run->progress) ? MH_PENDING_SAVE
@@ -147,8 +147,7 @@ static mh_status save_model(mh_run *run)
     mh_status status = mh_run_check_directory(run);
     if (status)
         return status;
-    status = mh_translator_save_weights(run->context, run->translator, run->options->directory,
-                                        run->options->weights);
+    status = run->task->save(run);
     return status ? status : mh_card_write(run->context, run->options, &run->event);
 }
 
@@ -169,7 +168,7 @@ static mh_status validate(mh_run *run, bool *cut)
 {
     mh_progress *p = &run->progress;
     mh_train_event *e = &run->event;
-    mh_validation_score score;
+    mh_validation_score score = {0};
     mh_run_step step = MH_STEP_VALIDATE;
     mh_status status = mh_run_next(run, &step, MH_OK);
     if (!status)
@@ -177,7 +176,10 @@ static mh_status validate(mh_run *run, bool *cut)
     if (status || *cut)
         return status;
     e->valid_loss = score.loss;
-    e->bleu = score.bleu;
+    e->bleu = run->translator ? score.bleu : 0;
+    e->accuracy = score.accuracy;
+    e->bits_per_byte = score.bits_per_byte;
+    e->sample = run->sample.size ? (const char *)run->sample.data : NULL;
     e->chrf = score.chrf;
     e->exact = score.exact;
     const mh_validation_score best = {.loss = p->best_loss, .bleu = p->best_bleu};
@@ -218,7 +220,7 @@ static mh_status do_pending(mh_run *run)
     mh_status status = mean ? put_mean(run) : MH_OK;
     if (!status && run->progress.pending == MH_PENDING_VALIDATION)
         status = validate(run, &cut);
-    else if (!status && !run->valid.corpus.count)
+    else if (!status && !mh_run_validates(run))
         status = save_model(run);
     if (mean)
         memcpy(a->parameters, run->aside, a->floats * sizeof(float));
@@ -322,7 +324,15 @@ static mh_status prepare_and_follow(mh_run *run)
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_train_result *result)
 {
+    static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm};
+    if ((unsigned)options->task > MH_TASK_LM || (unsigned)options->arch > MH_LM_LLAMA)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %u, expected one of mh_%s",
+                       (unsigned)options->task > MH_TASK_LM ? "task" : "arch",
+                       (unsigned)options->task > MH_TASK_LM ? (unsigned)options->task
+                                                            : (unsigned)options->arch,
+                       (unsigned)options->task > MH_TASK_LM ? "task_kind" : "lm_arch");
     mh_run run = {.context = context,
+                  .task = tasks[options->task],
                   .options = options,
                   .directory = {-1, false},
                   .ranks =
@@ -339,6 +349,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     result->tokens = run.progress.tokens;
     result->warmup = run.warmup;
     result->best_bleu = run.progress.best_update ? run.progress.best_bleu : NAN;
+    result->best_loss = run.progress.best_update ? run.progress.best_loss : NAN;
     result->best_update = run.progress.best_update;
     mh_run_free(&run);
     return status;

@@ -15,7 +15,10 @@ typedef struct mh_validation {
 
 typedef struct mh_validation_score {
     double loss;              // per token, without label smoothing
-    double bleu, chrf, exact; // of greedy translations
+    double bleu, chrf, exact; // of greedy translations; other tasks have in bleu what models are
+                              // compared by: the accuracy in %, or 0
+    double accuracy;          // of pictures
+    double bits_per_byte;     // of text
 } mh_validation_score;
 
 // Whether a score is better than the best so far: by BLEU; by loss if BLEU is equal, or below 1 in

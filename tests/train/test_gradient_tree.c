@@ -103,7 +103,7 @@ static void test_grains(void **state)
     mh_batches plan = {0};
     mh_grains grains = {0};
     test_ok(context, mh_batches_plan(context, &data, &options, 0, &plan));
-    test_ok(context, mh_grains_cut(context, &data, &plan, 0, plan.count, &grains));
+    test_ok(context, mh_grains_cut(context, &data, &plan, 0, plan.count, 2048, &grains));
     const uint32_t *next = plan.examples;
     for (size_t i = 0; i < grains.count; i++) {
         const size_t tokens = grains.list[i].count * 2 * LENGTH;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Text as a language model's examples. Documents are separated by empty lines; their tokens, each
+// followed by </s>, are one stream that is cut into sequences without padding:
+//
+//     stream     </s> a b c </s> d e </s> ...         context 4
+//     example 0  source [</s>], target [a b c </s>]   read </s> a b c, expect a b c </s>
+//     example 1  source [</s>], target [d e </s> ...]
+#ifndef MH_TRAIN_DOCUMENTS_H
+#define MH_TRAIN_DOCUMENTS_H
+
+#include "train/dataset.h"
+
+typedef struct mh_documents {
+    mh_buffer text;
+    mh_text *list; // (count) in `text`
+    size_t count, capacity;
+} mh_documents;
+
+// Reads a file, plain or gzip, "-" for standard input.
+// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (no text, or damaged gzip), MH_ERROR_MEMORY.
+mh_status mh_documents_read(mh_context *context, const char *path, mh_documents *documents);
+void mh_documents_free(mh_context *context, mh_documents *documents);
+
+// How many documents at the end are held out: about 1 % of the bytes, at least one of several.
+size_t mh_documents_held_out(const mh_documents *documents);
+
+// Examples of the documents `first` to `end` - 1; *bytes is the size of their text.
+// Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
+mh_status mh_documents_examples(mh_context *context, const mh_documents *documents, size_t first,
+                                size_t end, const mh_tokenizer *tokenizer, size_t context_tokens,
+                                mh_dataset *examples, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// See model_task.h.
+#include "train/model_task.h"
+
+#include "base/compiler.h"
+#include "support/buffer.h"
+#include "support/file.h"
+#include "train/run_ranks.h"
+
+static const mh_parameters *blocks_of(const mh_run *run)
+{
+    return mh_transformer_parameters(mh_model_transformer(run->model));
+}
+
+mh_status mh_model_task_create(mh_run *run)
+{
+    return mh_model_create(run->context, (const char *)run->config.data, run->config.size,
+                           run->precision, &run->model);
+}
+
+mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size)
+{
+    if (!mh_buffer_append(run->context, &run->config, bytes, size))
+        return MH_ERROR_MEMORY;
+    return mh_model_task_create(run);
+}
+
+mh_status mh_model_task_write(mh_run *run, const char *name, const mh_buffer *text)
+{
+    char path[MH_PATH_BYTES];
+    MH_TRY(mh_path_join(run->context, run->options->directory, name, path));
+    return mh_file_replace(run->context, path, text->data, text->size);
+}
+
+mh_status mh_model_task_begin(mh_run *run)
+{
+    const mh_parameters *blocks = blocks_of(run), *ends = mh_model_parameters(run->model);
+    mh_parameters_init(blocks, run->options->seed);
+    mh_parameters_init(ends, run->options->seed + 1);
+    memcpy(run->own, blocks->values, blocks->floats * sizeof(float));
+    memcpy(run->own + blocks->floats, ends->values, ends->floats * sizeof(float));
+    return mh_model_task_write(run, "config.json", &run->config);
+}
+
+void mh_model_task_put(mh_run *run)
+{
+    const mh_parameters *blocks = blocks_of(run), *ends = mh_model_parameters(run->model);
+    memcpy(blocks->values, run->own, blocks->floats * sizeof(float));
+    memcpy(ends->values, run->own + blocks->floats, ends->floats * sizeof(float));
+}
+
+mh_status mh_model_task_save(mh_run *run)
+{
+    mh_model_task_put(run);
+    return mh_model_save_weights(run->context, run->model, run->options->directory,
+                                 run->options->weights);
+}
+
+mh_model_gradients mh_model_task_gradients(const mh_run *run, float *gradients)
+{
+    mh_model_gradients g = mh_model_gradients_default();
+    memset(gradients, 0, run->floats * sizeof *gradients);
+    g.blocks = gradients;
+    g.ends = gradients + blocks_of(run)->floats;
+    return g;
+}
+
+float *mh_model_task_floats(mh_run *run, size_t floats)
+{
+    return mh_grow(run->context, &run->scratch, &run->scratch_capacity, floats,
+                   sizeof *run->scratch)
+               ? run->scratch
+               : NULL;
+}
+
+mh_tape *mh_model_task_tape(mh_run *run)
+{
+    if (!run->tape && mh_tape_create(run->context, &run->tape))
+        return NULL;
+    return run->tape;
+}
+
+void mh_model_task_free(mh_run *run)
+{
+    mh_context *context = run->context;
+    mh_model_free(run->model);
+    mh_tape_free(run->tape);
+    mh_free(context, run->own, run->floats * sizeof *run->own);
+    mh_buffer_free(context, &run->config);
+    mh_buffer_free(context, &run->sample);
+    mh_shrink(context, &run->scratch, &run->scratch_capacity, sizeof *run->scratch);
+    mh_shrink(context, &run->sequences, &run->sequences_capacity, sizeof *run->sequences);
+    mh_shrink(context, &run->views, &run->views_capacity, sizeof *run->views);
+    mh_shrink(context, &run->pictures.pixels, &run->pictures.capacity, 1);
+    mh_shrink(context, &run->valid_pictures.pixels, &run->valid_pictures.capacity, 1);
+    for (size_t i = 0; i < run->label_count; i++)
+        mh_free(context, run->labels[i], strlen(run->labels[i]) + 1);
+    mh_shrink(context, &run->labels, &run->labels_capacity, sizeof *run->labels);
+    mh_tokenizer_free(run->tokenizer);
+}
+
+// ---- validation ---------------------------------------------------------------------------------
+
+static size_t first_valid_batch(const mh_run *run, size_t rank)
+{
+    return run->valid.batches.count * rank / run->ranks.ranks;
+}
+
+static mh_status score_own(mh_run *run, mh_batch_score_fn score_batch,
+                           bool (*told)(void *user, double part), mh_batch_score *scores,
+                           bool *stopped)
+{
+    const mh_batches *plan = &run->valid.batches;
+    const size_t begin = first_valid_batch(run, run->ranks.rank);
+    const size_t end = first_valid_batch(run, run->ranks.rank + 1);
+    for (size_t b = begin; b < end && !*stopped; b++) {
+        MH_TRY(score_batch(run, plan->examples + plan->starts[b],
+                           plan->starts[b + 1] - plan->starts[b], &scores[b]));
+        *stopped = !told(run, (double)(b + 1 - begin) / (double)(end - begin));
+    }
+    return MH_OK;
+}
+
+static mh_status sum_scores(mh_run *run, mh_batch_score *scores, mh_batch_score *sum)
+{
+    for (size_t r = 0; r <= run->ranks.ranks; r++)
+        run->starts[r] = first_valid_batch(run, r) * sizeof *scores;
+    MH_TRY(mh_communicator_gather(&run->ranks, scores, run->starts));
+    *sum = (mh_batch_score){0};
+    for (size_t b = 0; b < run->valid.batches.count; b++) {
+        sum->loss += scores[b].loss;
+        sum->correct += scores[b].correct;
+    }
+    return MH_OK;
+}
+
+mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
+                                 bool (*told)(void *user, double part), mh_batch_score *sum,
+                                 bool *stopped)
+{
+    const size_t bytes = run->valid.batches.count * sizeof(mh_batch_score);
+    mh_batch_score *scores = mh_alloc(run->context, bytes);
+    mh_status status = scores ? MH_OK : MH_ERROR_MEMORY;
+    mh_model_task_put(run);
+    if (!status) {
+        memset(scores, 0, bytes);
+        status = score_own(run, score_batch, told, scores, stopped);
+    }
+    status = mh_run_agree(run, status);
+    if (!status)
+        status = sum_scores(run, scores, sum);
+    mh_free(run->context, scores, bytes);
+    return status;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// What tasks of published families have in common: a model that is created from the text of its
+// config.json, its parameters in one array, and the validation of batches on all ranks.
+//
+//     run->own [ parameters of the blocks | of embeddings and heads ]     gradients are laid out so
+#ifndef MH_TRAIN_MODEL_TASK_H
+#define MH_TRAIN_MODEL_TASK_H
+
+#include "train/run_internal.h"
+
+// Creates run->model from run->config.
+mh_status mh_model_task_create(mh_run *run);
+mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size);
+
+// Initial parameters, and config.json.
+mh_status mh_model_task_begin(mh_run *run);
+
+// Copies the run's parameters to the model: before a forward pass or a save, whenever they may have
+// changed.
+void mh_model_task_put(mh_run *run);
+
+mh_status mh_model_task_save(mh_run *run);
+void mh_model_task_free(mh_run *run);
+mh_status mh_model_task_write(mh_run *run, const char *name, const mh_buffer *text);
+
+// Gradients of one grain, zeroed.
+mh_model_gradients mh_model_task_gradients(const mh_run *run, float *gradients);
+
+// Scratch memory, and a tape; NULL if there is no memory.
+float *mh_model_task_floats(mh_run *run, size_t floats);
+mh_tape *mh_model_task_tape(mh_run *run);
+
+// The number of correct answers and the loss of a batch of the validation data, for
+// mh_model_task_validate.
+typedef struct mh_batch_score {
+    double loss, correct;
+} mh_batch_score;
+typedef mh_status (*mh_batch_score_fn)(mh_run *run, const uint32_t *examples, size_t count,
+                                       mh_batch_score *score);
+
+// The sums over all batches, each of which one rank scores.
+mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
+                                 bool (*told)(void *user, double part), mh_batch_score *sum,
+                                 bool *stopped);
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// Translation; see task_translation.h. Its data, model and loss.
+#include "train/task_translation.h"
+
+#include "base/compiler.h"
+#include "text/tokenizer.h"
+#include "train/demo_numbers.h"
+#include "train/run_ranks.h"
+
+enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
+
+// ---- data ---------------------------------------------------------------------------------------
+
+static mh_status read_files(mh_run *run, mh_corpus *corpus)
+{
+    const mh_train_options *o = run->options;
+    mh_corpus_files files = {o->data, o->data_targets, o->bad_line, o->user};
+    mh_status status = mh_corpus_read(run->context, &files, corpus);
+    if (status || !o->valid)
+        return status;
+    files.sources = o->valid;
+    files.targets = o->valid_targets;
+    return mh_corpus_read(run->context, &files, &run->valid.corpus);
+}
+
+static mh_status read_data(mh_run *run, mh_corpus *corpus)
+{
+    const mh_numbers_options numbers = {run->options->seed, NUMBERS_TRAINING, NUMBERS_HELD_OUT};
+    return run->options->example
+               ? mh_numbers_corpora(run->context, &numbers, corpus, &run->valid.corpus)
+               : read_files(run, corpus);
+}
+
+// All sentences of both languages, to train the tokenizer.
+static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    const size_t bytes = 2 * corpus->count * sizeof(mh_text);
+    mh_text *texts = mh_alloc(run->context, bytes);
+    if (!texts)
+        return MH_ERROR_MEMORY;
+    memcpy(texts, corpus->sources, bytes / 2);
+    memcpy(texts + corpus->count, corpus->targets, bytes / 2);
+    mh_tokenizer_options options = mh_tokenizer_options_default();
+    options.merges = run->options->merges;
+    mh_status status =
+        mh_tokenizer_train(run->context, &options, texts, 2 * corpus->count, tokenizer);
+    mh_free(run->context, texts, bytes);
+    return status;
+}
+
+static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    return run->resumed || run->options->tokenizer ? mh_run_load_tokenizer(run, tokenizer)
+                                                   : learn_tokenizer(run, corpus, tokenizer);
+}
+
+static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
+                               mh_dataset *examples)
+{
+    const mh_train_options *o = run->options;
+    return mh_dataset_create(run->context, corpus, tokenizer, o->model->max_length, o->bad_line,
+                             o->user, examples);
+}
+
+static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tokenizer)
+{
+    mh_status status = read_data(run, corpus);
+    if (!status)
+        status = find_tokenizer(run, corpus, tokenizer);
+    if (!status)
+        status = make_examples(run, corpus, *tokenizer, &run->examples);
+    if (status || !run->valid.corpus.count)
+        return status;
+    const mh_batch_options all = {.tokens = run->options->batch_tokens};
+    status = make_examples(run, &run->valid.corpus, *tokenizer, &run->valid.examples);
+    return status
+               ? status
+               : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+}
+
+// ---- sharing ------------------------------------------------------------------------------------
+
+static size_t source_bytes(const mh_corpus *corpus)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < corpus->count; i++)
+        bytes += corpus->sources[i].size + sizeof(uint64_t);
+    return bytes;
+}
+
+// The sources of the validation data, as sizes and bytes; followers need no targets.
+static void pack_sources(const mh_corpus *corpus, char *to)
+{
+    for (size_t i = 0; i < corpus->count; i++) {
+        const uint64_t size = corpus->sources[i].size;
+        memcpy(to, &size, sizeof size);
+        memcpy(to + sizeof size, corpus->sources[i].bytes, size);
+        to += sizeof size + size;
+    }
+}
+
+static mh_status unpack_sources(mh_run *run, const char *from, size_t count)
+{
+    mh_corpus *corpus = &run->valid.corpus;
+    MH_TRY(mh_corpus_begin(run->context, "validation", corpus));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size;
+        memcpy(&size, from, sizeof size);
+        MH_TRY(mh_corpus_add(run->context, corpus, (mh_text){from + sizeof size, size},
+                             (mh_text){"", 0}, i + 1));
+        from += sizeof size + size;
+    }
+    return mh_corpus_end(run->context, corpus);
+}
+
+static mh_status translation_share(mh_run *run)
+{
+    mh_corpus *corpus = &run->valid.corpus;
+    uint64_t sizes[2] = {corpus->count, source_bytes(corpus)};
+    MH_TRY(mh_run_pass(run, sizes, sizeof sizes));
+    if (sizes[0] == 0)
+        return MH_OK;
+    char *bytes = mh_alloc(run->context, sizes[1]);
+    if (!bytes)
+        return MH_ERROR_MEMORY;
+    if (mh_run_leads(run))
+        pack_sources(corpus, bytes);
+    mh_status status = mh_run_pass(run, bytes, sizes[1]);
+    if (!status && !mh_run_leads(run))
+        status = unpack_sources(run, bytes, sizes[0]);
+    mh_free(run->context, bytes, sizes[1]);
+    return status;
+}
+
+static mh_status translation_create(mh_run *run, mh_tokenizer *tokenizer)
+{
+    return mh_translator_create(run->context, run->options->model, run->precision, tokenizer,
+                                &run->translator);
+}
+
+static mh_status translation_receive(mh_run *run, const char *bytes, size_t size)
+{
+    mh_tokenizer *tokenizer;
+    MH_TRY(mh_tokenizer_parse(run->context, "tokenizer.json", bytes, size, &tokenizer));
+    return translation_create(run, tokenizer);
+}
+
+// ---- the task -----------------------------------------------------------------------------------
+
+static mh_status translation_prepare(mh_run *run, size_t *bad_lines)
+{
+    mh_corpus corpus = {0};
+    mh_tokenizer *tokenizer = NULL;
+    const mh_status status = prepare_data(run, &corpus, &tokenizer);
+    *bad_lines = corpus.bad_lines;
+    mh_corpus_free(run->context, &corpus);
+    if (!status)
+        return translation_create(run, tokenizer);
+    mh_tokenizer_free(tokenizer);
+    return status;
+}
+
+static mh_status translation_begin(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
+    return mh_translator_save_settings(run->context, run->translator, o->directory);
+}
+
+static void translation_settings(mh_run *run)
+{
+    const mh_translator_config *m = run->options->model;
+    mh_run_set(run, "model", "%zu %zu %zu+%zu %zu", m->d_model, m->nhead, m->num_encoder_layers,
+               m->num_decoder_layers, m->dim_feedforward);
+    mh_run_set(run, "model_kind", "%s %s %zu", mh_activation_name(m->activation),
+               m->norm_first ? "norm-first" : "norm-last", m->max_length);
+    mh_run_set(run, "dropout", "%.9g", (double)m->dropout);
+    run->settings.list[run->settings.count - 1].single = true;
+}
+
+static mh_status translation_loss(mh_run *run, const mh_grain *grain,
+                                  const mh_loss_options *options, double *loss)
+{
+    mh_pair_batch batch;
+    MH_TRY(mh_batch_rows_fill(run->context, &run->examples, grain->examples, grain->count,
+                              mh_tokenizer_bos(mh_translator_tokenizer(run->translator)),
+                              &run->rows, &batch));
+    return mh_translator_loss(run->context, run->translator, options, &batch, run->memory, loss);
+}
+
+static mh_status translation_save(mh_run *run)
+{
+    return mh_translator_save_weights(run->context, run->translator, run->options->directory,
+                                      run->options->weights);
+}
+
+static void translation_free(mh_run *run) { mh_translator_free(run->translator); }
+
+const mh_task mh_task_translation = {
+    .kind = MH_TASK_TRANSLATION,
+    .name = "translation",
+    .grain = 2048,
+    .prepare = translation_prepare,
+    .begin = translation_begin,
+    .model_file = "tokenizer.json",
+    .receive = translation_receive,
+    .share = translation_share,
+    .settings = translation_settings,
+    .loss = translation_loss,
+    .validate = mh_translation_validate,
+    .save = translation_save,
+    .free = translation_free,
+};

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: MIT
+// Training of other tasks: gradients are those of central differences, a run that is stopped goes
+// on to the same bytes with any number of threads, the model is one that others read, and damaged
+// data are refused.
+#include "support.h"
+
+#include "model/model_internal.h"
+#include "support/directory.h"
+#include "support/file.h"
+
+#include <math.h>
+#include <multihead/train.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SIDE = 8, PICTURES = 192 };
+
+static char root[64];
+
+static char *path_of(const char *name, char path[128])
+{
+    snprintf(path, 128, "%s/%s", root, name);
+    return path;
+}
+
+static void write_bytes(const char *name, const void *bytes, size_t size)
+{
+    char path[128];
+    FILE *file = fopen(path_of(name, path), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+// Three labels: light above, light below, stripes; with noise.
+static void write_pictures(const char *images, const char *labels, unsigned seed)
+{
+    static unsigned char pixels[16 + PICTURES * SIDE * SIDE], answers[8 + PICTURES];
+    const unsigned char head[] = {0, 0, 8, 3, 0, 0, 0, PICTURES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
+    memcpy(pixels, head, sizeof head);
+    memcpy(answers, (unsigned char[]){0, 0, 8, 1, 0, 0, 0, PICTURES}, 8);
+    for (size_t i = 0; i < PICTURES; i++) {
+        const unsigned label = (unsigned)(i * 7 % 3);
+        answers[8 + i] = (unsigned char)(5 + label);
+        for (size_t k = 0; k < SIDE * SIDE; k++) {
+            const size_t y = k / SIDE;
+            const bool light = label == 0 ? y < SIDE / 2 : label == 1 ? y >= SIDE / 2 : y % 2;
+            seed = seed * 1664525u + 1013904223u;
+            pixels[16 + i * SIDE * SIDE + k] =
+                (unsigned char)((light ? 150 : 20) + (seed >> 24) / 3);
+        }
+    }
+    write_bytes(images, pixels, sizeof pixels);
+    write_bytes(labels, answers, sizeof answers);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"The cat sat on the mat.\n\n", "A dog ran in the park.\n\n",
+                                        "The cat ran.\nThe dog sat.\n\n"};
+    char text[6000] = "";
+    snprintf(root, sizeof root, "/tmp/test_tasks.XXXXXX");
+    if (!mkdtemp(root))
+        return -1;
+    write_pictures("train-images-idx3-ubyte", "train-labels-idx1-ubyte", 1);
+    write_pictures("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 2);
+    for (int i = 0; i < 150; i++)
+        strcat(text, lines[i % 3]);
+    write_bytes("text.txt", text, strlen(text));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+// ---- gradients ----------------------------------------------------------------------------------
+
+typedef struct checked {
+    mh_context *context;
+    mh_model *model;
+    mh_model_input input;
+    int32_t targets[8];
+    size_t rows; // of hidden states
+    bool text;
+    mh_tape *tape;
+} checked;
+
+// The mean loss, and its gradients unless `gradients` is NULL.
+static double loss_of(const checked *c, const mh_model_gradients *gradients)
+{
+    static float hidden_values[4096], logits_values[4096], dhidden_values[4096];
+    const mh_description *d = &c->model->description;
+    const size_t D = d->block.d_model, n = c->text ? c->rows : c->input.sequences;
+    mh_tensor hidden = mh_tensor_2d(hidden_values, MH_F32, c->rows, D);
+    mh_tensor dhidden = mh_tensor_2d(dhidden_values, MH_F32, c->rows, D);
+    mh_tensor logits = mh_tensor_2d(logits_values, MH_F32, n, c->text ? d->vocabulary : d->labels);
+    const mh_tensor targets = mh_tensor_1d((int32_t *)c->targets, MH_I32, n);
+    const mh_cross_entropy_options o = mh_cross_entropy_options_default();
+    mh_model_input input = c->input;
+    double loss;
+    input.tape = gradients ? c->tape : NULL;
+    test_ok(c->context, mh_model_hidden(c->context, c->model, &input, &hidden));
+    test_ok(c->context, c->text
+                            ? mh_model_logits(c->context, c->model, &hidden, &logits)
+                            : mh_model_classify(c->context, c->model, &input, &hidden, &logits));
+    test_ok(c->context, mh_cross_entropy(c->context, &o, &logits, &targets, &loss, NULL, &logits));
+    if (!gradients)
+        return loss;
+    memset(dhidden_values, 0, sizeof dhidden_values);
+    test_ok(c->context, c->text ? mh_model_logits_backward(c->context, c->model, &hidden, &logits,
+                                                           &dhidden, gradients)
+                                : mh_model_classify_backward(c->context, c->model, &input, &hidden,
+                                                             &logits, &dhidden, gradients));
+    test_ok(c->context,
+            mh_model_hidden_backward(c->context, c->model, &input, &dhidden, gradients));
+    return loss;
+}
+
+// Every parameter has the gradient that differences along its direction show.
+static void compare_gradients(const checked *c, const mh_parameters *list, const float *gradients)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const mh_parameter *p = &list->list[i];
+        const float *g = gradients + p->offset;
+        float *values = list->values + p->offset;
+        double square = 0;
+        for (size_t k = 0; k < p->count; k++)
+            square += (double)g[k] * (double)g[k];
+        const double norm = sqrt(square), step = 2e-3;
+        if (strstr(p->name, "in_proj_bias") == NULL && norm < 1e-7)
+            fail_msg("%s has no gradient", p->name);
+        if (norm < 1e-5)
+            continue;
+        float saved[2048];
+        assert_true(p->count <= sizeof saved / sizeof *saved);
+        memcpy(saved, values, p->count * sizeof *saved);
+        double losses[2];
+        for (int side = 0; side < 2; side++) {
+            for (size_t k = 0; k < p->count; k++)
+                values[k] = saved[k] + (float)((side ? step : -step) * (double)g[k] / norm);
+            losses[side] = loss_of(c, NULL);
+        }
+        memcpy(values, saved, p->count * sizeof *saved);
+        const double found = (losses[1] - losses[0]) / (2 * step);
+        if (fabs(found - norm) > 2e-2 * norm + 2e-5)
+            fail_msg("%s: differences %g, gradient %g", p->name, found, norm);
+    }
+}
+
+static void check_gradients(checked *c, const char *config)
+{
+    c->context = test_context(NULL, 1);
+    test_ok(c->context,
+            mh_model_create(c->context, config, strlen(config), MH_PRECISION_F32, &c->model));
+    test_ok(c->context, mh_tape_create(c->context, &c->tape));
+    const mh_parameters *ends = mh_model_parameters(c->model);
+    const mh_parameters *blocks = mh_transformer_parameters(mh_model_transformer(c->model));
+    mh_parameters_init(ends, 3);
+    mh_parameters_init(blocks, 4);
+    for (size_t i = 0; i < ends->floats; i++)
+        ends->values[i] *= 10; // gradients that float differences can show
+    mh_model_gradients g = mh_model_gradients_default();
+    g.blocks = calloc(blocks->floats, sizeof(float));
+    g.ends = calloc(ends->floats, sizeof(float));
+    assert_non_null(g.blocks);
+    assert_non_null(g.ends);
+    loss_of(c, &g);
+    compare_gradients(c, ends, g.ends);
+    compare_gradients(c, blocks, g.blocks);
+    free(g.blocks);
+    free(g.ends);
+    mh_tape_free(c->tape);
+    mh_model_free(c->model);
+    mh_context_free(c->context);
+}
+
+static void test_picture_gradients(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"vit\", \"architectures\": [\"ViTForImageClassification\"], "
+        "\"image_size\": 4, \"patch_size\": 2, \"num_channels\": 2, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"intermediate_size\": 12, "
+        "\"num_labels\": 3}";
+    static const int64_t starts[] = {0, 5, 10, 15};
+    float pixels[3 * 32];
+    mh_tensor views[3];
+    for (int i = 0; i < 96; i++)
+        pixels[i] = (float)((i * 37 + i * i * 11) % 101) / 50 - 1;
+    for (int i = 0; i < 3; i++)
+        views[i] = mh_tensor_3d(pixels + 32 * i, MH_F32, 2, 4, 4);
+    checked c = {.targets = {2, 0, 1}, .rows = 15};
+    c.input = mh_model_input_default();
+    c.input.sequences = 3;
+    c.input.starts = starts;
+    c.input.pixels = views;
+    check_gradients(&c, config);
+}
+
+static void test_text_gradients(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": "
+        "6, "
+        "\"vocab_size\": 11, \"tie_word_embeddings\": true}",
+        "{\"model_type\": \"llama\", \"hidden_size\": 8, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 2, \"intermediate_size\": 12, \"vocab_size\": 11, "
+        "\"max_position_embeddings\": 6, \"tie_word_embeddings\": true}"};
+    static const int64_t starts[] = {0, 5, 8};
+    static const int32_t ids[] = {2, 7, 1, 4, 4, 2, 9, 10};
+    for (int i = 0; i < 2; i++) {
+        checked c = {.targets = {7, 1, 4, 4, 2, 9, 10, 2}, .rows = 8, .text = true};
+        c.input = mh_model_input_default();
+        c.input.sequences = 2;
+        c.input.starts = starts;
+        c.input.ids = ids;
+        check_gradients(&c, configs[i]);
+    }
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+typedef struct watched {
+    uint64_t stop_at;
+    double first_loss, loss, accuracy, bits;
+    bool sample;
+} watched;
+
+static bool watch(void *user, const mh_train_event *e)
+{
+    watched *w = user;
+    if (e->kind == MH_TRAIN_UPDATED && e->update == 1)
+        w->first_loss = e->loss;
+    if (e->kind == MH_TRAIN_VALIDATED) {
+        w->loss = e->valid_loss;
+        w->accuracy = e->accuracy;
+        w->bits = e->bits_per_byte;
+        w->sample = e->sample != NULL;
+    }
+    return !(e->kind == MH_TRAIN_UPDATED && e->update == w->stop_at);
+}
+
+static mh_train_options images_options(mh_translator_config *model)
+{
+    static char data[128], valid[128];
+    mh_train_options o = mh_train_options_default();
+    *model = mh_translator_config_default();
+    model->d_model = 16;
+    model->nhead = 2;
+    model->num_encoder_layers = 2;
+    model->dim_feedforward = 32;
+    o.task = MH_TASK_IMAGES;
+    o.data = path_of("train-images-idx3-ubyte", data);
+    o.valid = path_of("t10k-images-idx3-ubyte", valid);
+    o.model = model;
+    o.precision = MH_PRECISION_F32;
+    o.batch_tokens = 64;
+    o.learning_rate = 5e-3;
+    o.schedule = MH_SCHEDULE_COSINE;
+    o.crop_padding = 1;
+    o.after = (mh_duration){8, MH_EPOCHS};
+    return o;
+}
+
+static mh_train_options text_options(mh_translator_config *model, mh_lm_arch arch)
+{
+    static char data[128];
+    mh_train_options o = mh_train_options_default();
+    *model = mh_translator_config_default();
+    model->d_model = 32;
+    model->nhead = 2;
+    model->num_encoder_layers = 2;
+    model->dim_feedforward = 64;
+    model->max_length = 16;
+    o.task = MH_TASK_LM;
+    o.arch = arch;
+    o.data = path_of("text.txt", data);
+    o.model = model;
+    o.precision = MH_PRECISION_F32;
+    o.merges = 40;
+    o.batch_tokens = 512;
+    o.label_smoothing = 0;
+    o.learning_rate = 1e-2;
+    o.schedule = MH_SCHEDULE_COSINE;
+    o.after = (mh_duration){40, MH_UPDATES};
+    o.valid_every = (mh_duration){20, MH_UPDATES};
+    return o;
+}
+
+static void run_in(const char *directory, mh_train_options *o, size_t threads, watched *w)
+{
+    mh_context *context = test_context(NULL, threads);
+    mh_train_result result = mh_train_result_default();
+    char path[128];
+    o->directory = path_of(directory, path);
+    o->event = watch;
+    o->user = w;
+    test_ok(context, mh_train(context, o, &result));
+    assert_true(result.stopped == (w->stop_at > 0));
+    mh_context_free(context);
+}
+
+static void same_file(const char *a, const char *b, const char *name)
+{
+    char paths[2][128], directory[128];
+    mh_mapping files[2];
+    mh_context *context = test_context(NULL, 1);
+    const char *const directories[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%.90s/%s", path_of(directories[i], directory), name);
+        test_ok(context, mh_file_map(context, paths[i], &files[i]));
+    }
+    assert_int_equal(files[0].size, files[1].size);
+    assert_memory_equal(files[0].data, files[1].data, files[0].size);
+    mh_file_unmap(&files[0]);
+    mh_file_unmap(&files[1]);
+    mh_context_free(context);
+}
+
+// A run with one thread, and one with two that is stopped twice, give the same bytes.
+static void check_resumed(mh_train_options *o, const char *whole, const char *cut, uint64_t last)
+{
+    watched w = {0};
+    run_in(whole, o, 1, &w);
+    for (uint64_t stop = 2; stop <= last; stop += last - 2) {
+        watched stopped = {.stop_at = stop};
+        run_in(cut, o, 2, &stopped);
+    }
+    watched rest = {0};
+    run_in(cut, o, 2, &rest);
+    same_file(whole, cut, "model.safetensors");
+    same_file(whole, cut, "checkpoint.safetensors");
+    same_file(whole, cut, "config.json");
+}
+
+static void test_images_resume(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = images_options(&model);
+    o.flip = true;
+    o.after = (mh_duration){3, MH_EPOCHS};
+    check_resumed(&o, "images", "images-cut", 7);
+}
+
+static void test_text_resumes(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = text_options(&model, MH_LM_GPT2);
+    check_resumed(&o, "text", "text-cut", 23);
+}
+
+static void test_images_learn(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = images_options(&model);
+    watched w = {0};
+    char path[128];
+    o.after = (mh_duration){60, MH_EPOCHS};
+    run_in("learn", &o, 1, &w);
+    assert_true(w.accuracy > 0.95);
+    assert_true(w.loss < w.first_loss);
+    mh_context *context = test_context(NULL, 1);
+    mh_model *loaded;
+    test_ok(context, mh_model_load(context, path_of("learn", path), NULL, &loaded));
+    assert_int_equal(mh_model_describe(loaded)->labels, 3);
+    assert_string_equal(mh_model_label(loaded, 0), "5");
+    assert_string_equal(mh_model_label(loaded, 2), "7");
+    unsigned char pixels[SIDE * SIDE];
+    memset(pixels, 20, sizeof pixels);
+    memset(pixels, 180, sizeof pixels / 2); // light above: the first label
+    const mh_image image = {SIDE, SIDE, 1, pixels};
+    float values[3];
+    mh_tensor logits = mh_tensor_2d(values, MH_F32, 1, 3);
+    test_ok(context, mh_model_classify_pictures(context, loaded, &image, 1, &logits));
+    assert_true(values[0] > values[1] && values[0] > values[2]);
+    mh_model_free(loaded);
+    mh_context_free(context);
+}
+
+static void test_text_is_learnt(void **state)
+{
+    (void)state;
+    for (int arch = MH_LM_GPT2; arch <= MH_LM_LLAMA; arch++) {
+        mh_translator_config model;
+        mh_train_options o = text_options(&model, (mh_lm_arch)arch);
+        const char *name = arch ? "llama" : "gpt2";
+        char path[128];
+        watched w = {0};
+        o.weights = arch ? MH_BF16 : MH_F32;
+        run_in(name, &o, 1, &w);
+        assert_true(w.loss < 0.6 * w.first_loss);
+        assert_true(w.bits > 0 && w.bits < 3);
+        assert_true(w.sample);
+        mh_context *context = test_context(NULL, 1);
+        mh_model *loaded;
+        test_ok(context, mh_model_load(context, path_of(name, path), NULL, &loaded));
+        assert_true(mh_model_describe(loaded)->abilities & MH_CAN_GENERATE);
+        assert_int_equal(mh_tokenizer_size(mh_model_tokenizer(loaded)),
+                         mh_model_describe(loaded)->vocabulary);
+        mh_model_free(loaded);
+        mh_context_free(context);
+    }
+}
+
+// ---- damaged data -------------------------------------------------------------------------------
+
+static void refuse(const char *data, const char *message)
+{
+    mh_context *context = test_context(NULL, 1);
+    mh_train_result result = mh_train_result_default();
+    mh_translator_config model;
+    mh_train_options o = images_options(&model);
+    char path[128], directory[128];
+    o.data = path_of(data, path);
+    o.valid = NULL;
+    o.directory = path_of("refused", directory);
+    assert_int_not_equal(mh_train(context, &o, &result), MH_OK);
+    if (!strstr(mh_error_message(context), message))
+        fail_msg("found \"%s\", expected \"%s\"", mh_error_message(context), message);
+    mh_context_free(context);
+}
+
+static void test_damaged_idx(void **state)
+{
+    (void)state;
+    const unsigned char bomb[] = {0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255};
+    const unsigned char many[] = {0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 0, 4, 0, 0, 0, 4};
+    const unsigned char labels[] = {0, 0, 8, 1, 255, 255, 255, 255, 1, 2};
+    const unsigned char floats[] = {0, 0, 13, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const unsigned char empty[] = {0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 4};
+    const unsigned char two[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 1};
+    unsigned char same[16 + 2 * 16] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4};
+    write_bytes("bomb-images-idx3-ubyte", bomb, sizeof bomb);
+    write_bytes("bomb-labels-idx1-ubyte", labels, sizeof labels);
+    refuse("bomb-images-idx3-ubyte", "expected at most");
+    write_bytes("bomb-images-idx3-ubyte", many, sizeof many);
+    refuse("bomb-images-idx3-ubyte", "cut off");
+    write_bytes("bomb-images-idx3-ubyte", floats, sizeof floats);
+    refuse("bomb-images-idx3-ubyte", "found bytes 0 0 13 3");
+    write_bytes("bomb-images-idx3-ubyte", empty, sizeof empty);
+    refuse("bomb-images-idx3-ubyte", "size 0: found 0");
+    write_bytes("bomb-images-idx3-ubyte", same, sizeof same);
+    refuse("bomb-images-idx3-ubyte", "expected as many");
+    write_bytes("bomb-labels-idx1-ubyte", two, sizeof two);
+    refuse("bomb-images-idx3-ubyte", "found one label, 1");
+    refuse("text.txt", "expected a name with images and idx3");
+    refuse("missing-images-idx3-ubyte", "missing-images-idx3-ubyte");
+}
+
+static void test_damaged_directories(void **state)
+{
+    (void)state;
+    static const char picture[] = "P2\n2 2\n255\n0 255 255 0\n";
+    char path[128];
+    assert_int_equal(mkdir(path_of("tree", path), 0700), 0);
+    refuse("tree", "no pictures");
+    assert_int_equal(mkdir(path_of("tree/cat", path), 0700), 0);
+    write_bytes("tree/cat/1.pgm", picture, sizeof picture - 1);
+    refuse("tree", "found one label, cat");
+    assert_int_equal(mkdir(path_of("tree/dog", path), 0700), 0);
+    write_bytes("tree/dog/1.pgm", picture, sizeof picture - 1);
+    write_bytes("tree/dog/notes.txt", "not a picture", 13);
+    mh_translator_config model;
+    mh_train_options o = images_options(&model);
+    o.data = path_of("tree", path);
+    o.valid = NULL;
+    o.image_size = 4;
+    o.patch_size = 2;
+    o.after = (mh_duration){1, MH_UPDATES};
+    watched w = {0};
+    run_in("trained-tree", &o, 1, &w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_picture_gradients), cmocka_unit_test(test_text_gradients),
+        cmocka_unit_test(test_images_resume),     cmocka_unit_test(test_text_resumes),
+        cmocka_unit_test(test_images_learn),      cmocka_unit_test(test_text_is_learnt),
+        cmocka_unit_test(test_damaged_idx),       cmocka_unit_test(test_damaged_directories),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
