@@ -142,7 +142,7 @@ prove-mpi: mpi
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
-	    "model, share/multihead/models/fr-en"
+	    "models, share/multihead/models"
 
 uninstall:
 	@sh tools/uninstall.sh $(BUILD) "$(DESTDIR)"

@@ -72,7 +72,7 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.c" PATTERN "*.md")
 if(MH_BUILD_MODEL)
-  install(DIRECTORY models/fr-en DESTINATION ${CMAKE_INSTALL_DATADIR}/multihead/models)
+  install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DATADIR}/multihead)
 endif()
 foreach(file ${pc_files})
   configure_file(cmake/${file}.in ${file} @ONLY)
