@@ -329,8 +329,13 @@ static void complain_lines(char *lines)
 
 int model_path_find(const char *name, char **directory)
 {
+    return model_path_find_for("-m ", name, directory);
+}
+
+int model_path_find_for(const char *option, const char *name, char **directory)
+{
     char *message;
-    const int code = model_path_search(name, "-m ", directory, &message);
+    const int code = model_path_search(name, option, directory, &message);
     if (code == EXIT_MEMORY)
         complain("out of memory");
     else if (code != EXIT_DONE)

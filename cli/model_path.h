@@ -20,6 +20,9 @@
 // exit code after reporting where it was searched and which models there are.
 int model_path_find(const char *name, char **directory);
 
+// The same for another option than -m: "--init ".
+int model_path_find_for(const char *option, const char *name, char **directory);
+
 // The same without printing: *message has what would be reported, a line each, and is to be freed;
 // `option`, such as "-m ", comes before the name in it.
 int model_path_search(const char *name, const char *option, char **directory, char **message);

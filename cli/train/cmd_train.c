@@ -2,6 +2,7 @@
 // multihead train: trains translators, language models and classifiers of pictures. Its options are
 // in train_options.c, its progress output in train_progress.c.
 #include "messages.h"
+#include "model_path.h"
 #include "outputs.h"
 #include "progress.h"
 #include "ranks.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void record_options(train *t)
 {
@@ -232,6 +234,19 @@ static char *join_arguments(int argc, char **argv)
     return text;
 }
 
+// The directory of --init; of a run that is resumed, which does not read it, the name is enough.
+static int find_init(train *t)
+{
+    char *checkpoint = join_path(t->options.directory, "checkpoint.safetensors");
+    const bool begun = checkpoint && access(checkpoint, F_OK) == 0;
+    free(checkpoint);
+    if (!t->init || begun)
+        return checkpoint ? EXIT_DONE : EXIT_MEMORY;
+    const int code = model_path_find_for("--init ", t->init, &t->init_directory);
+    t->options.init = t->init_directory;
+    return code;
+}
+
 static int run_train(int argc, char **argv)
 {
     train t = {.common = {.command = &train_command},
@@ -243,6 +258,8 @@ static int run_train(int argc, char **argv)
     t.options.user = &t;
     ranks_silence();
     int code = train_parse(argc, argv, &t);
+    if (code == EXIT_DONE)
+        code = find_init(&t);
     char *command_line = code == EXIT_DONE ? join_arguments(t.argc, t.argv) : NULL;
     t.options.command = command_line;
     if (code == EXIT_DONE)
@@ -257,6 +274,7 @@ static int run_train(int argc, char **argv)
     ranks_close(&t.ranks);
     mh_context_free(t.context);
     free(command_line);
+    free(t.init_directory);
     train_record_free(&t);
     return code;
 }

@@ -56,6 +56,7 @@ enum {
     KEY_PATCH_SIZE,
     KEY_CROP_PADDING,
     KEY_NO_FLIP,
+    KEY_INIT,
 };
 
 static const struct argp_option option_table[] = {
@@ -97,6 +98,10 @@ static const struct argp_option option_table[] = {
     {"weights", KEY_WEIGHTS, "TYPE", 0, "of model.safetensors: f32 (default) or bf16", 0},
     {"seed", KEY_SEED, "N", 0, "of everything random; default: 1", 0},
     {NULL, 0, NULL, 0, "The model", 3},
+    {"init", KEY_INIT, "DIR", 0,
+     "start from the weights of this model, which also gives tokenizer and sizes: a translator "
+     "trained by this command. The optimiser begins anew; a resumed run does not read it",
+     0},
     {"preset", KEY_PRESET, "NAME", 0,
      "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
      "or base (512, 8, 6+6, 2048), nano (64, 2, 2+2, 256); of lm nano (128, 4, 4, 512), tiny (256, "
@@ -120,7 +125,7 @@ static const struct argp_option option_table[] = {
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
      0},
-    {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1", 0},
+    {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1, with --init that of the model", 0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
      "most tokens of a sentence; longer ones are skipped; default: 256", 0},
     {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
@@ -137,7 +142,7 @@ static const struct argp_option option_table[] = {
      0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
-    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001", 0},
+    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001, with --init 0.0003", 0},
     {"warmup", KEY_WARMUP, "N", 0,
      "updates until it is reached; default: 1000, but at most a tenth of the run that --after "
      "requests at its start",
@@ -224,6 +229,13 @@ static void set_task(train *t)
         o->label_smoothing = 0;
         o->valid_every = (mh_duration){500, MH_UPDATES};
     }
+}
+
+// Sizes that are not given are the model's; so are kinds.
+static void set_init(train *t)
+{
+    t->model = (mh_translator_config){.struct_size = sizeof t->model, .dropout = -1};
+    t->options.learning_rate = 3e-4;
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
@@ -332,6 +344,10 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
     train *t = state->input;
     mh_translator_config *m = &t->model;
     switch (key) {
+    case KEY_INIT:
+        t->only[MH_TASK_TRANSLATION] = "--init";
+        t->init = t->options.init = argument;
+        return 0;
     case KEY_PRESET:
         t->preset = parse_choice(state, "--preset", argument, preset_choices);
         return 0;
@@ -353,12 +369,12 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
         m->dim_feedforward = train_parse_size(state, "--ff", argument);
         return 0;
     case KEY_ACTIVATION:
-        t->only[MH_TASK_TRANSLATION] = "--activation";
+        t->only[MH_TASK_TRANSLATION] = t->kind = "--activation";
         m->activation =
             (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
         return 0;
     case KEY_POST_NORM:
-        t->only[MH_TASK_TRANSLATION] = "--post-norm";
+        t->only[MH_TASK_TRANSLATION] = t->kind = "--post-norm";
         m->norm_first = false;
         return 0;
     case KEY_DROPOUT:
@@ -482,10 +498,26 @@ static void check_task(struct argp_state *state, const train *t)
         argp_error(state, "%s is for text", t->text_only);
 }
 
+static void check_init(struct argp_state *state, const train *t)
+{
+    const mh_train_options *o = &t->options;
+    if (!o->init)
+        return;
+    if (o->example || o->tokenizer || t->merges)
+        argp_error(state, "%s is for a new model, and --init gives one",
+                   o->example     ? "--example"
+                   : o->tokenizer ? "--tokenizer"
+                                  : "--merges");
+    if (t->preset != PRESET_NONE || t->kind)
+        argp_error(state, "%s is for a new model, and --init gives one",
+                   t->kind ? t->kind : "--preset");
+}
+
 static void train_check_options(struct argp_state *state, train *t)
 {
     const mh_train_options *o = &t->options;
     check_task(state, t);
+    check_init(state, t);
     if (!o->directory)
         argp_error(state, "-o is missing: the directory for the run and its model");
     if (resumes(t)) {
@@ -552,6 +584,7 @@ const struct argp train_argp = {
         "  multihead train -o run\n"
         "  multihead train --data fr.gz --targets en.gz --preset tiny --after 5e -o run\n"
         "  multihead train --example numbers -o numbers\n"
+        "  multihead train --init models/fr-en --data more.tsv --valid dev.tsv -o run\n"
         "  multihead train --task image-classification --data train --valid test -o run\n"
         "  multihead train --task lm --data text.txt --merges 4000 -o run\n"
         "  mpirun -n 4 multihead train --data train.tsv --valid dev.tsv -o run",
@@ -597,6 +630,8 @@ int train_parse(int argc, char **argv, train *t)
         code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE)
         set_task(t);
+    if (code == EXIT_DONE && t->options.init)
+        set_init(t);
     if (code == EXIT_DONE && t->options.example)
         set_example(t);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)

@@ -15,6 +15,9 @@ typedef struct train {
     bool merges, valid_freq;    // given
     const char *only[3];        // by task: an option that is for it alone, or NULL
     bool layers;                // given
+    const char *init;           // the model's name
+    char *init_directory;       // where it is
+    const char *kind;           // an option for a new model's activation or norms, or NULL
     const char *text_only;      // the same for tasks with text
     bool resumes;               // with the options that the run has recorded: --data is not given
     bool unrecorded;            // they could not be written

@@ -123,10 +123,11 @@ static bool is_in(const char *argument, const char *text)
 static bool is_relative(const char *path) { return path[0] != '/' && strcmp(path, "-") != 0; }
 
 // The path within the argument, NULL if it has none.
-static const char *path_in(const mh_train_options *o, const char *argument)
+static const char *path_in(const train *t, const char *argument)
 {
-    const char *const paths[] = {o->data, o->data_targets, o->valid, o->valid_targets,
-                                 o->tokenizer};
+    const mh_train_options *o = &t->options;
+    const char *const paths[] = {o->data,          o->data_targets, o->valid,
+                                 o->valid_targets, o->tokenizer,    t->init};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (is_in(argument, paths[i]))
             return paths[i];
@@ -144,14 +145,15 @@ static void record_put_escaped(FILE *to, const char *text, size_t size)
 
 static void put_argument(FILE *to, const train *t, const char *argument, const char *directory)
 {
-    const char *path = path_in(&t->options, argument);
+    const char *path = path_in(t, argument);
     const size_t before = path ? (size_t)(path - argument) : 0;
+    const char *rest = path && path == t->init ? t->options.init : argument + before; // found there
     record_put_escaped(to, argument, before);
-    if (path && is_relative(path)) {
+    if (path && is_relative(rest)) {
         record_put_escaped(to, directory, strlen(directory));
         putc('/', to);
     }
-    record_put_escaped(to, argument + before, strlen(argument + before));
+    record_put_escaped(to, rest, strlen(rest));
     putc('\n', to);
 }
 

@@ -169,6 +169,12 @@ typedef struct mh_train_options {
     size_t patch_size;   // 4: height and width of a patch, which divides image_size
     size_t crop_padding; // 0: off; else pictures are padded by so many pixels and cropped at random
     bool flip;           // false; true: half of the pictures, at random, are mirrored
+
+    // NULL; else the directory of a model that the run starts from: of translations one of ours.
+    // Weights, tokenizer and sizes are its own, and the optimiser's state is new; a run that is
+    // resumed does not read it. `model` is NULL, or its sizes are 0, or as in that model; its
+    // dropout is less than 0, which is that model's, or a new one.
+    const char *init;
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)

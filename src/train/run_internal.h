@@ -60,6 +60,7 @@ struct mh_run {
     const mh_task *task;
     mh_context *context;
     const mh_train_options *options;
+    mh_translator_config *sizes; // options->model, which those of options->init replace
     mh_directory directory;
     bool resumed, stopped, moved;
 
@@ -137,8 +138,18 @@ mh_status mh_run_update(mh_run *run);
 // Adds a setting.
 MH_PRINTF(3, 4) void mh_run_set(mh_run *run, const char *name, const char *format, ...);
 
-// The tokenizer of the run: the directory's if it is resumed, else that of the options.
+// The tokenizer of the run: the directory's if it is resumed, else that of options->init, else
+// options->tokenizer.
 mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer);
+
+// Where the model is that the run starts from, or that it has begun with; with options->init.
+static inline const char *mh_run_origin(const mh_run *run)
+{
+    return run->resumed ? run->options->directory : run->options->init;
+}
+
+// Checks a size of options->model, which is 0, or must be the model's of options->init.
+mh_status mh_run_check_size(mh_run *run, const char *name, size_t given, size_t found);
 
 // Text of the options that determine the result, after data, precision and warm-up are known.
 void mh_run_collect_settings(mh_run *run);

@@ -88,6 +88,11 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
     if (o->example && (o->data_targets || o->valid))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, an example has its own",
                        o->valid ? "valid" : "data_targets");
+    if (o->init && o->task != MH_TASK_TRANSLATION)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none, it is for translation");
+    if (o->init && (o->example || o->tokenizer))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, init has its own",
+                       o->example ? "example" : "tokenizer");
     if (o->valid_targets && !o->valid)
         return mh_fail(context, MH_ERROR_ARGUMENT, "valid_targets: expected none without valid");
     if (o->patience && !o->valid && !o->example && o->task != MH_TASK_LM)
@@ -150,14 +155,24 @@ mh_status mh_run_check_directory(mh_run *run)
         directory, where);
 }
 
+mh_status mh_run_check_size(mh_run *run, const char *name, size_t given, size_t found)
+{
+    return !given || given == found
+               ? MH_OK
+               : mh_fail(run->context, MH_ERROR_ARGUMENT,
+                         "%s: found %zu, expected %zu, which the model in %.300s has", name, given,
+                         found, mh_run_origin(run));
+}
+
 // ---- tokenizer ----------------------------------------------------------------------------------
 
 mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer)
 {
     char path[MH_PATH_BYTES];
-    if (!run->resumed)
+    if (!run->resumed && !run->options->init)
         return mh_tokenizer_load_own(run->context, run->options->tokenizer, tokenizer);
-    MH_TRY(mh_path_join(run->context, run->options->directory, "tokenizer.json", path));
+    const char *directory = run->resumed ? run->options->directory : run->options->init;
+    MH_TRY(mh_path_join(run->context, directory, "tokenizer.json", path));
     return mh_tokenizer_load_own(run->context, path, tokenizer);
 }
 
@@ -200,11 +215,26 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
+// The last part of the directory's name, which may have moved with all before it.
+static void set_init(mh_run *run)
+{
+    const char *name = run->options->init;
+    size_t size = strlen(name);
+    while (size > 1 && name[size - 1] == '/')
+        size--;
+    size_t first = size;
+    while (first > 0 && name[first - 1] != '/')
+        first--;
+    mh_run_set(run, "init", "%.*s", (int)(size - first < 40 ? size - first : 40), name + first);
+}
+
 void mh_run_collect_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
     set_sentences(run, "data", run->examples.count, &run->examples);
     set_sentences(run, "valid", run->valid.examples.count, &run->valid.examples);
+    if (o->init)
+        set_init(run);
     mh_run_set(run, "seed", "%" PRIu64, o->seed);
     mh_run_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
     run->task->settings(run);

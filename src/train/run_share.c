@@ -15,6 +15,7 @@ typedef struct shared_head {
     uint64_t warmup, updates, decay;
     uint64_t pairs, valid_pairs, model_bytes;
     uint64_t resumed; // moments follow
+    mh_translator_config sizes;
     mh_progress progress;
 } shared_head;
 
@@ -129,6 +130,7 @@ static void fill_head(const mh_run *run, size_t model_bytes, shared_head *head)
     head->valid_pairs = run->valid.examples.count;
     head->model_bytes = model_bytes;
     head->resumed = run->resumed;
+    head->sizes = *run->sizes;
     head->progress = run->progress;
 }
 
@@ -140,6 +142,8 @@ static void take_head(mh_run *run, const shared_head *head)
     run->decay = head->decay;
     run->resumed = head->resumed;
     run->progress = head->progress;
+    if (run->options->init) // which the leader has read
+        *run->sizes = head->sizes;
 }
 
 static mh_status share_contents(mh_run *run, const shared_head *head, const mh_mapping *model)

@@ -3,6 +3,8 @@
 #include "train/task_translation.h"
 
 #include "base/compiler.h"
+#include "model/config_file.h"
+#include "support/directory.h"
 #include "text/tokenizer.h"
 #include "train/demo_numbers.h"
 #include "train/run_ranks.h"
@@ -50,8 +52,9 @@ static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokeni
 
 static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus, mh_tokenizer **tokenizer)
 {
-    return run->resumed || run->options->tokenizer ? mh_run_load_tokenizer(run, tokenizer)
-                                                   : learn_tokenizer(run, corpus, tokenizer);
+    return run->resumed || run->options->tokenizer || run->options->init
+               ? mh_run_load_tokenizer(run, tokenizer)
+               : learn_tokenizer(run, corpus, tokenizer);
 }
 
 static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_tokenizer *tokenizer,
@@ -145,12 +148,60 @@ static mh_status translation_receive(mh_run *run, const char *bytes, size_t size
     return translation_create(run, tokenizer);
 }
 
+// ---- a model to start from ---------------------------------------------------------------------
+
+static mh_status check_sizes(mh_run *run, const mh_translator_config *found)
+{
+    const mh_translator_config *given = run->options->model;
+    MH_TRY(mh_run_check_size(run, "d_model", given->d_model, found->d_model));
+    MH_TRY(mh_run_check_size(run, "nhead", given->nhead, found->nhead));
+    MH_TRY(mh_run_check_size(run, "num_encoder_layers", given->num_encoder_layers,
+                             found->num_encoder_layers));
+    MH_TRY(mh_run_check_size(run, "num_decoder_layers", given->num_decoder_layers,
+                             found->num_decoder_layers));
+    MH_TRY(
+        mh_run_check_size(run, "dim_feedforward", given->dim_feedforward, found->dim_feedforward));
+    return mh_run_check_size(run, "max_length", given->max_length, found->max_length);
+}
+
+// The sizes of the model that the run starts from.
+static mh_status take_sizes(mh_run *run)
+{
+    char path[MH_PATH_BYTES];
+    mh_translator_config found = mh_translator_config_default();
+    if (!run->options->init)
+        return MH_OK;
+    MH_TRY(mh_path_join(run->context, mh_run_origin(run), "config.json", path));
+    MH_TRY(mh_config_load(run->context, path, &found));
+    MH_TRY(check_sizes(run, &found));
+    if (run->sizes->dropout >= 0)
+        found.dropout = run->sizes->dropout;
+    *run->sizes = found;
+    return MH_OK;
+}
+
+static mh_status take_weights(mh_run *run)
+{
+    const mh_parameters *own = mh_translator_parameters(run->translator);
+    mh_translator *from;
+    MH_TRY(mh_translator_load(run->context, run->options->init, MH_PRECISION_F32, &from));
+    const mh_parameters *parameters = mh_translator_parameters(from);
+    const bool same = parameters->floats == own->floats;
+    if (same)
+        memcpy(own->values, parameters->values, own->floats * sizeof(float));
+    mh_translator_free(from);
+    return same ? MH_OK
+                : mh_fail(run->context, MH_ERROR_FORMAT, "%.700s: changed while it was read",
+                          run->options->init);
+}
+
 // ---- the task -----------------------------------------------------------------------------------
 
 static mh_status translation_prepare(mh_run *run, size_t *bad_lines)
 {
     mh_corpus corpus = {0};
     mh_tokenizer *tokenizer = NULL;
+    MH_TRY(take_sizes(run));
     const mh_status status = prepare_data(run, &corpus, &tokenizer);
     *bad_lines = corpus.bad_lines;
     mh_corpus_free(run->context, &corpus);
@@ -163,7 +214,10 @@ static mh_status translation_prepare(mh_run *run, size_t *bad_lines)
 static mh_status translation_begin(mh_run *run)
 {
     const mh_train_options *o = run->options;
-    mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
+    if (o->init)
+        MH_TRY(take_weights(run));
+    else
+        mh_parameters_init(mh_translator_parameters(run->translator), o->seed);
     return mh_translator_save_settings(run->context, run->translator, o->directory);
 }
 

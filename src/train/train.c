@@ -322,7 +322,7 @@ static mh_status prepare_and_follow(mh_run *run)
 }
 
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
-                                   mh_train_result *result)
+                                   mh_translator_config *sizes, mh_train_result *result)
 {
     static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm};
     if ((unsigned)options->task > MH_TASK_LM || (unsigned)options->arch > MH_LM_LLAMA)
@@ -334,6 +334,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     mh_run run = {.context = context,
                   .task = tasks[options->task],
                   .options = options,
+                  .sizes = sizes,
                   .directory = {-1, false},
                   .ranks =
                       options->communicator ? *options->communicator : mh_communicator_default()};
@@ -371,9 +372,11 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
         status = MH_READ_STRUCT(context, mh_train_options, options, &own);
     if (!status)
         status = MH_READ_STRUCT(context, mh_translator_config, own.model, &model);
+    if (own.init && !own.model)
+        model = (mh_translator_config){.struct_size = sizeof model, .dropout = -1};
     own.model = &model;
     if (!status)
-        status = prepare_and_train(context, &own, &found);
+        status = prepare_and_train(context, &own, &model, &found);
     mh_write_struct(&found, sizeof found, result);
     mh_fpenv_leave(saved);
     return status;

@@ -78,6 +78,19 @@ rates given && echo
 run multihead train -q $short --after 30u --lr 0.002 -o tenth
 run multihead train -q $short --after 30u --dropout 0.3 -o tenth
 
+# From a model: its sizes and tokenizer, and a contradiction is refused; the run does not need it any more.
+tune="--init whole --data pairs.tsv --valid dev.tsv --batch-tokens 200"
+multihead train -q $tune --after 20u -o tuned
+cmp whole/tokenizer.json tuned/tokenizer.json && cmp whole/config.json tuned/config.json && echo "the same sizes"
+mv whole away
+multihead train -q --after 30u -o tuned
+mv away whole
+sed -n '2,3s|/.*/||p' tuned/command.txt
+run multihead train -q $tune --d-model 32 -o run
+run multihead train -q $tune --preset tiny -o run
+run multihead train -q $tune --merges 40 -o run
+run multihead train -q $tune --task lm -o run
+
 # usage
 run multihead train
 run multihead train -o run

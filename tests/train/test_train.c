@@ -669,6 +669,73 @@ static void test_loss_falls(void **state)
     mh_context_free(context);
 }
 
+// ---- from a model -------------------------------------------------------------------------------
+
+static bool keep_first_loss(void *user, const mh_train_event *event)
+{
+    double *first = user;
+    if (event->kind == MH_TRAIN_UPDATED && event->update == 1)
+        *first = event->loss;
+    return true;
+}
+
+static mh_train_result start_from(const char *init, const char *name, stopper *s, double *first)
+{
+    char directory[96];
+    mh_context *context = test_context(NULL, s ? 2 : 1);
+    mh_train_options options = train_place_options(&place, directory_of(name, directory));
+    mh_train_result result = mh_train_result_default();
+    options.model = init ? NULL : options.model;
+    options.init = init;
+    options.label_smoothing = 0;
+    options.event = s ? count_events : keep_first_loss;
+    options.user = s ? (void *)s : (void *)first;
+    test_ok(context, mh_train(context, &options, &result));
+    mh_context_free(context);
+    return result;
+}
+
+static void test_from_a_model(void **state)
+{
+    (void)state;
+    char directory[96], cut[96];
+    double first = 0, anew = 0;
+    const mh_train_result r = start_from(reference, "tuned", NULL, &first);
+    start_from(NULL, "anew", NULL, &anew);
+    print_message("loss at first %.3f, anew %.3f\n", first, anew);
+    assert_true(first < anew - 0.01);
+    assert_true(r.best_loss < reference_result.best_loss);
+    stopper each = {.each_update = true};
+    for (int i = 0; i < 14; i++)
+        start_from(reference, "tuned-cut", &each, NULL);
+    stopper rest = {0};
+    start_from(reference, "tuned-cut", &rest, NULL);
+    assert_true(train_runs_equal(directory_of("tuned", directory), directory_of("tuned-cut", cut)));
+}
+
+static void test_other_model(void **state)
+{
+    (void)state;
+    char directory[96];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, directory_of("tuned", directory));
+    mh_train_result result = mh_train_result_default();
+    mh_translator_config model = *o.model;
+    o.init = "/nowhere";
+    o.label_smoothing = 0;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FORMAT, "init: the run was");
+    o.directory = directory_of("refused", directory);
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere");
+    o.init = reference;
+    model.dim_feedforward++;
+    o.model = &model;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT,
+                 "dim_feedforward: found 33, expected 32");
+    o.tokenizer = "tokenizer.json";
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "tokenizer");
+    mh_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -696,6 +763,8 @@ int main(void)
         cmocka_unit_test(test_damaged_checkpoint),
         cmocka_unit_test(test_impossible_progress),
         cmocka_unit_test(test_loss_falls),
+        cmocka_unit_test(test_from_a_model),
+        cmocka_unit_test(test_other_model),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
