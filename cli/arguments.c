@@ -93,6 +93,25 @@ void parse_integers(struct argp_state *state, const char *option, const char *te
     }
 }
 
+int parse_sizes(struct argp_state *state, const char *option, const char *text, const char *form,
+                int least, int most, int64_t *sizes)
+{
+    const int64_t largest = 1 << 30;
+    const char *at = text;
+    for (int i = 0; i < most; i++) {
+        const char *end;
+        if (!read_integer(at, &end, &sizes[i]) || sizes[i] < 1 || sizes[i] > largest)
+            break;
+        if (!*end && i + 1 >= least)
+            return i + 1;
+        if (!*end || !strchr("xX,", *end))
+            break;
+        at = end + 1;
+    }
+    argp_error(state, "%s: found '%s', expected %s", option, text, form);
+    return 0;
+}
+
 int parse_choice(struct argp_state *state, const char *option, const char *text,
                  const choice *choices)
 {

@@ -57,6 +57,11 @@ int parse_choice(struct argp_state *state, const char *option, const char *text,
 void parse_integers(struct argp_state *state, const char *option, const char *text,
                     const char *form, int64_t low, int64_t high, size_t count, int64_t *values);
 
+// "32x10", or as a shape "32,10", into at least `least` and at most `most` sizes; returns how many.
+// `form` says what is expected.
+int parse_sizes(struct argp_state *state, const char *option, const char *text, const char *form,
+                int least, int most, int64_t *sizes);
+
 // --causal, whose alignment may be omitted: MH_CAUSAL then. If it is needed, complain_alignment()
 // reports that and returns an exit code.
 mh_causal parse_causal(struct argp_state *state, char *argument);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a sub-command is, and the one list of them, COMMANDS; each <name>/cmd_<name>.c defines one.
+// What a sub-command is, and the one list of them, COMMANDS; each cmd_<name>.c in a directory below
+// defines one.
 //
 // A command's options are one `struct argp`: it parses them, and help.c and manpage.c print
 // them, so the three cannot disagree.
@@ -28,9 +29,10 @@ typedef struct command {
 
 // The commands a user sees, in the order of `multihead --help`. Command(name) is expanded for each.
 #define COMMANDS(Command)                                                                          \
-    Command(attend) Command(bench) Command(classify) Command(embed) Command(fill)                  \
-        Command(generate) Command(info) Command(look) Command(mha) Command(score) Command(serve)   \
-            Command(train) Command(transcribe) Command(translate) Command(view)
+    Command(attend) Command(bench) Command(classify) Command(decoder) Command(embed)               \
+        Command(encoder) Command(fill) Command(generate) Command(info) Command(look) Command(mha)  \
+            Command(score) Command(serve) Command(train) Command(transcribe) Command(translate)    \
+                Command(view)
 
 #define DECLARE_COMMAND(name) extern const command name##_command;
 COMMANDS(DECLARE_COMMAND)

@@ -151,19 +151,6 @@ static const choice stack_choices[] = {{"encoder", 0}, {"decoder", 1}, {"cross",
 static const char *const stack_names[] = {"encoder", "decoder", "cross", "vision", "text"};
 static const choice rope_choices[] = {{"half", false}, {"interleaved", true}, {NULL, 0}};
 
-// "30x5", or as a shape "30,5": the batch and the length.
-static void parse_random(struct argp_state *state, char *text, int64_t random[2])
-{
-    char *x = strpbrk(text, "xX,");
-    if (!x || strpbrk(x + 1, "xX,"))
-        argp_error(state,
-                   "--random: found '%s', expected BxT, B sequences of T tokens, such as 32x10",
-                   text);
-    *x = 0;
-    random[0] = parse_integer(state, "--random, batch", text, 1, 1 << 30);
-    random[1] = parse_integer(state, "--random, length", x + 1, 1, 1 << 30);
-}
-
 static size_t mha_parse_size(struct argp_state *state, const char *option, const char *text)
 {
     return (size_t)parse_integer(state, option, text, 1, 1 << 20);
@@ -204,7 +191,8 @@ static error_t parse_size_option(int key, char *argument, struct argp_state *sta
         c->vdim = mha_parse_size(state, "--vdim", argument);
         return 0;
     case KEY_RANDOM:
-        parse_random(state, argument, m->random);
+        parse_sizes(state, "--random", argument, "BxT, B sequences of T tokens, such as 32x10", 2,
+                    2, m->random);
         return 0;
     case KEY_SEED:
         m->seeded = true;

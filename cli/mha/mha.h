@@ -14,6 +14,7 @@
 #include "arrays.h"
 #include "outputs.h"
 #include "presets/presets.h"
+#include "steps/steps.h"
 
 #include <multihead/nn.h>
 
@@ -60,9 +61,9 @@ typedef struct mha {
     mh_mha_options options;         // points into inputs
     mh_attention_options attention; // options.attention
     mh_tensor query, key, value;
-    const char *shown_step; // the last one, NULL: none yet
-    bool batched;           // query has three dimensions
-    size_t B, T, S, extra;  // extra: learned keys that are added to the S
+    step_table table;
+    bool batched;          // query has three dimensions
+    size_t B, T, S, extra; // extra: learned keys that are added to the S
 } mha;
 
 static inline void set_size(size_t *size, size_t found) // unless it is given
@@ -119,7 +120,7 @@ int mha_trace(mha *m);
 // An introduction; then each step: its name, the resulting tensor and its name, and the formula.
 // seconds < 0: a view of the same memory, nothing was computed; NAN: nothing happened. A step may
 // show several tensors. Finally the module as a whole.
-void show_begin(const mha *m);
+void show_begin(mha *m);
 void show_step(mha *m, const char *step, const char *name, const mh_tensor *tensor, double seconds,
                const char *how);
 void show_steps_end(const mha *m);

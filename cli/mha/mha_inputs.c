@@ -13,16 +13,6 @@ static const char *layout_words(const mha *m)
 
 // ---- at random ----------------------------------------------------------------------------------
 
-// Standard normal values, drawn like a parameter; each input has its own seed.
-static void mha_draw_random(const mh_tensor *t, uint64_t seed)
-{
-    const size_t count = mh_tensor_count(t);
-    const mh_parameter numbers = {
-        .rank = 1, .shape = {count}, .count = count, .init = MH_INIT_NORMAL, .init_scale = 1};
-    const mh_parameters all = {.count = 1, .list = &numbers, .floats = count, .values = t->data};
-    mh_parameters_init(&all, seed);
-}
-
 static int draw_input(mha *m, int i, size_t width)
 {
     const size_t B = (size_t)m->random[0], T = (size_t)m->random[1];
@@ -33,7 +23,7 @@ static int draw_input(mha *m, int i, size_t width)
     if (code != EXIT_DONE)
         return code;
     in->copy = in->tensor.data;
-    mha_draw_random(&in->tensor, m->seed + 1 + (uint64_t)i);
+    steps_draw(&in->tensor, m->seed + 1 + (uint64_t)i);
     return EXIT_DONE;
 }
 

@@ -165,7 +165,7 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
     int code = trace_take(t, name, 4, all, &longer);
     if (code != EXIT_DONE)
         return code;
-    const double start = trace_now();
+    const double start = steps_now();
     bias = mh_tensor_4d(bias.data, MH_F32, 1, G, 1, E);
     mh_tensor first = mh_tensor_slice(longer, 2, 0, m->S);
     mh_tensor last = mh_tensor_slice(longer, 2, m->S, 1);
@@ -177,7 +177,7 @@ static int append(trace *t, const char *name, const char *bias_name, mh_tensor *
     if (status != MH_OK)
         return trace_check(t, status, name);
     *heads = longer;
-    show_step(m, "append", name, heads, trace_now() - start,
+    show_step(m, "append", name, heads, steps_now() - start,
               "and a learned one that all queries see");
     return EXIT_DONE;
 }
@@ -191,11 +191,11 @@ static int mha_rotate(trace *t)
     o.base = m->config.rope_base;
     mh_tensor *const heads[2] = {&t->q, &t->k};
     for (int i = 0; i < 2; i++) {
-        const double start = trace_now();
+        const double start = steps_now();
         mh_status status = mh_rope(m->context, &o, heads[i], heads[i]);
         if (status != MH_OK)
             return trace_check(t, status, "rotate");
-        show_step(m, "rotate", i ? "k" : "q", heads[i], trace_now() - start,
+        show_step(m, "rotate", i ? "k" : "q", heads[i], steps_now() - start,
                   i ? "the same" : "RoPE: each pair is rotated by the token's position");
     }
     return EXIT_DONE;

@@ -3,45 +3,10 @@
 // for programs. Lines are printed as the steps complete: a large layer takes a while.
 #include "messages.h"
 #include "mha.h"
-#include "terminal.h"
 
 #include <math.h>
-#include <unistd.h>
 
-enum { MOST_SHOWN = 6, MOST_HEADS = 16 };
-
-// "(30, 5, 1024)", in JSON "[30, 5, 1024]".
-static const char *shape_text(const mh_tensor *t, bool json, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, json ? "[" : "(");
-    for (int d = 0; d < t->rank && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", d ? ", " : "", t->shape[d]);
-    if (used < size)
-        snprintf(text + used, size - used, json ? "]" : ")");
-    return text;
-}
-
-static const char *mha_time_text(double seconds, char *text, size_t size)
-{
-    if (isnan(seconds))
-        snprintf(text, size, "%s", "");
-    else if (seconds < 0)
-        snprintf(text, size, "a view");
-    else if (seconds < 1e-3)
-        snprintf(text, size, "%.1f us", 1e6 * seconds);
-    else if (seconds < 1)
-        snprintf(text, size, "%.1f ms", 1e3 * seconds);
-    else
-        snprintf(text, size, "%.2f s", seconds);
-    return text;
-}
-
-// Whether a line with all columns exceeds the terminal: the description then gets its own line.
-static bool is_narrow(void)
-{
-    enum { LONGEST_LINE = 115 };
-    return isatty(STDOUT_FILENO) && terminal_width(STDOUT_FILENO) < LONGEST_LINE;
-}
+enum { MOST_HEADS = 16 };
 
 // ---- the steps ----------------------------------------------------------------------------------
 
@@ -61,12 +26,13 @@ static void begin_json(const mha *m)
            parameters * sizeof(float), m->B, m->T, m->S);
 }
 
-void show_begin(const mha *m)
+void show_begin(mha *m)
 {
     const mh_mha_config *c = &m->config;
     const size_t parameters = mh_mha_parameters(m->module)->floats;
     const double bytes = 4.0 * (double)parameters;
     char grouped[64] = "";
+    m->table = (step_table){m->json, m->no_times, 18, 10, 22, 115, NULL};
     if (m->json) {
         begin_json(m);
         return;
@@ -80,33 +46,20 @@ void show_begin(const mha *m)
            c->input_dim, plural(c->input_dim, "value", "values"), c->embed_dim, c->num_heads,
            plural(c->num_heads, "head", "heads"), c->embed_dim / c->num_heads, grouped, parameters,
            bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB");
-    printf("Here: B = %zu %s, T = %zu %s, S = %zu %s%s. Shapes are batch first.\n\n", m->B,
+    printf("Here: B = %zu %s, T = %zu %s, S = %zu %s%s. Shapes are batch first", m->B,
            plural(m->B, "sequence", "sequences"), m->T, plural(m->T, "query", "queries"), m->S,
            plural(m->S, "key", "keys"), m->extra ? " and a learned one" : "");
-    printf("%-18s %-10s %-22s %s%s\n", "step", "tensor", "shape", m->no_times ? "" : "time       ",
-           is_narrow() ? "" : "what happens");
+    if (m->batched && !c->batch_first)
+        printf(";\nfiles, as in PyTorch, have (T, B, N) = (%zu, %zu, %zu) in, (%zu, %zu, %zu) out",
+               m->T, m->B, c->input_dim, m->T, m->B, c->embed_dim);
+    printf(".\n\n");
+    steps_head(&m->table);
 }
 
 void show_step(mha *m, const char *step, const char *name, const mh_tensor *tensor, double seconds,
                const char *how)
 {
-    char shape[128], time[32];
-    const bool first = !m->shown_step, again = !first && strcmp(m->shown_step, step) == 0;
-    m->shown_step = step;
-    shape_text(tensor, m->json, shape, sizeof shape);
-    if (m->json) {
-        printf("%s{\"step\": \"%s\", \"tensor\": \"%s\", \"shape\": %s, \"formula\": \"%s\", ",
-               first ? "" : ", ", step, name, shape, how);
-        if (!m->no_times && seconds >= 0)
-            printf("\"seconds\": %.9f, ", seconds);
-        printf("\"view\": %s}", seconds < 0 ? "true" : "false");
-        return;
-    }
-    printf("%-18s %-10s %-22s ", again ? "" : step, name, shape);
-    if (!m->no_times)
-        printf("%-10s ", mha_time_text(seconds, time, sizeof time));
-    printf(is_narrow() ? "\n    %s\n" : "%s\n", how);
-    fflush(stdout);
+    steps_line(&m->table, step, name, tensor, seconds, how);
 }
 
 void show_steps_end(const mha *m)
@@ -132,7 +85,7 @@ void show_module(const mha *m, double seconds, double difference)
         printf("equal up to rounding.\n");
     else
         printf("%s; largest difference from the steps above: %.1e\n",
-               mha_time_text(seconds, time, sizeof time), difference);
+               steps_time_text(seconds, time, sizeof time), difference);
 }
 
 // ---- shapes alone -------------------------------------------------------------------------------
@@ -148,29 +101,13 @@ void show_shapes(const mha *m)
     char shape[128], heads[64] = "";
     if (!m->per_head)
         snprintf(heads, sizeof heads, "; mean of %zu %s", H, plural(H, "head", "heads"));
-    printf("output   %-22s %s\n", shape_text(out, false, shape, sizeof shape), layout);
-    printf("weights  %-22s %s%squeries, keys%s\n", shape_text(weights, false, shape, sizeof shape),
-           m->batched ? "batch, " : "", m->per_head ? "heads, " : "", heads);
+    printf("output   %-22s %s\n", steps_shape_text(out, false, shape, sizeof shape), layout);
+    printf("weights  %-22s %s%squeries, keys%s\n",
+           steps_shape_text(weights, false, shape, sizeof shape), m->batched ? "batch, " : "",
+           m->per_head ? "heads, " : "", heads);
 }
 
 // ---- values -------------------------------------------------------------------------------------
-
-// The first values of a row.
-static void show_row(bool json, const float *row, ptrdiff_t step, size_t count)
-{
-    const size_t shown = count < MOST_SHOWN ? count : MOST_SHOWN;
-    printf(json ? "[" : "");
-    for (size_t i = 0; i < shown; i++) {
-        const double x = (double)row[(ptrdiff_t)i * step];
-        if (!json)
-            printf(" %7.3f", x);
-        else
-            printf(isfinite(x) ? "%s%.6g" : "%snull", i ? ", " : "", x);
-    }
-    printf("%s", json ? "]" : "");
-    if (!json && shown < count)
-        printf(" ... (%zu)", count);
-}
 
 // The last row of the first sequence of (B, T, width).
 static const float *last_row(const mh_tensor *t)
@@ -193,9 +130,9 @@ static void show_heads(const mha *m, const mh_tensor *attention, const mh_tensor
             printf("%s{\"weights\": ", h ? ", " : "");
         else
             printf("  head %-3zu attends", h);
-        show_row(m->json, weights, attention->stride[3], attention->shape[3]);
+        steps_row(m->json, weights, attention->stride[3], attention->shape[3]);
         printf(m->json ? ", \"output\": " : "\n           output ");
-        show_row(m->json, heard, heads->stride[3], heads->shape[3]);
+        steps_row(m->json, heard, heads->stride[3], heads->shape[3]);
         printf(m->json ? "}" : "\n");
     }
     if (!m->json && shown < H)
@@ -208,7 +145,7 @@ static void show_vector(const mha *m, const char *key, const char *label, const 
         printf(", \"%s\": ", key);
     else
         printf("  %-16s", label);
-    show_row(m->json, last_row(t), t->stride[2], t->shape[2]);
+    steps_row(m->json, last_row(t), t->stride[2], t->shape[2]);
     if (!m->json)
         printf("\n");
 }

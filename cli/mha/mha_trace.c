@@ -12,14 +12,6 @@
 #include <math.h>
 #include <multihead/ops.h>
 #include <multihead/optimiser.h>
-#include <time.h>
-
-double trace_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int trace_check(const trace *t, mh_status status, const char *step)
 {
@@ -76,54 +68,13 @@ int trace_project(trace *t, const char *what, const mh_tensor *x, const mh_tenso
     mh_linear_options options = mh_linear_options_default();
     options.precision = t->m->config.precision;
     options.bias = bias->data ? bias : NULL;
-    const double start = trace_now();
+    const double start = steps_now();
     mh_status status = mh_linear(t->m->context, &options, x, weight, y);
-    *seconds = trace_now() - start;
+    *seconds = steps_now() - start;
     return status == MH_OK ? EXIT_DONE : complain_status(t->m->context, status, what);
 }
 
-// The matrix of one batch and head of a tensor (B, H, rows, columns).
-static mh_tensor head_of(const mh_tensor *t, size_t b, size_t h)
-{
-    mh_tensor matrix = mh_tensor_2d(t->data, t->dtype, t->shape[2], t->shape[3]);
-    matrix.data = (float *)t->data + (ptrdiff_t)b * t->stride[0] + (ptrdiff_t)h * t->stride[1];
-    matrix.stride[0] = t->stride[2];
-    matrix.stride[1] = t->stride[3];
-    return matrix;
-}
-
 // ---- scores, mask, softmax, weighted sum ------------------------------------------------------
-
-typedef mh_status (*head_work)(const trace *t, size_t b, size_t h);
-
-// The key/value head of query head h.
-static size_t kv_head(const trace *t, size_t h)
-{
-    return h / (t->m->config.num_heads / t->m->config.kv_heads);
-}
-
-static mh_status trace_score(const trace *t, size_t b, size_t h)
-{
-    const mh_tensor q = head_of(&t->q, b, h), k = head_of(&t->k, b, kv_head(t, h));
-    mh_tensor scores = head_of(&t->attention, b, h), kt = mh_tensor_swap(k, 0, 1);
-    return mh_matmul(t->m->context, &q, &kt, &scores);
-}
-
-static mh_status trace_weigh(const trace *t, size_t b, size_t h)
-{
-    const mh_tensor p = head_of(&t->attention, b, h), v = head_of(&t->v, b, kv_head(t, h));
-    mh_tensor o = head_of(&t->heads, b, h);
-    return mh_matmul(t->m->context, &p, &v, &o);
-}
-
-static mh_status each_head(const trace *t, head_work work)
-{
-    mh_status status = MH_OK;
-    for (size_t b = 0; b < t->m->B && status == MH_OK; b++)
-        for (size_t h = 0; h < t->m->config.num_heads && status == MH_OK; h++)
-            status = work(t, b, h);
-    return status;
-}
 
 // A mask in additive form: 0, or -inf where a query may not see a key.
 static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)
@@ -188,13 +139,13 @@ static int mask_scores(trace *t)
     mha *m = t->m;
     mh_tensor masks[3];
     size_t count;
-    const double start = trace_now();
+    const double start = steps_now();
     int code = gather_masks(t, masks, &count);
     mh_tensor scores = mh_tensor_slice(t->attention, 3, 0, m->S);
     for (size_t i = 0; i < count && code == EXIT_DONE; i++)
         code = trace_check(t, mh_add(m->context, &scores, &masks[i], &scores), "mask");
     if (code == EXIT_DONE)
-        show_step(m, "mask", "scores", &t->attention, count ? trace_now() - start : (double)NAN,
+        show_step(m, "mask", "scores", &t->attention, count ? steps_now() - start : (double)NAN,
                   count ? "scores + M: M is -inf where a key is masked"
                         : "none: every query sees every key");
     return code;
@@ -207,7 +158,7 @@ static int add_alibi(trace *t)
     mh_tensor bias;
     if (!m->config.alibi)
         return EXIT_DONE;
-    const double start = trace_now();
+    const double start = steps_now();
     int code = trace_take(t, "alibi", 3, (size_t[]){H, m->T, m->S}, &bias);
     float *x = bias.data;
     for (size_t h = 0; h < H && code == EXIT_DONE; h++)
@@ -218,7 +169,7 @@ static int add_alibi(trace *t)
     if (code == EXIT_DONE)
         code = trace_check(t, mh_add(m->context, &t->attention, &bias, &t->attention), "alibi");
     if (code == EXIT_DONE)
-        show_step(m, "alibi", "scores", &t->attention, trace_now() - start,
+        show_step(m, "alibi", "scores", &t->attention, steps_now() - start,
                   "scores - m |i - j|: a penalty on distance, slope m per head");
     return code;
 }
@@ -255,14 +206,14 @@ static int trace_attend(trace *t)
     // The heads' outputs are written next to each other in the merged tensor: merging is a view.
     t->heads = trace_split(m, trace_by_batch(m, t->merged.data, m->T, H * E), 0);
 
-    double start = trace_now();
-    mh_status status = each_head(t, trace_score);
+    double start = steps_now();
+    mh_status status = steps_scores(m->context, &t->q, &t->k, &t->attention);
     if (status == MH_OK) // a product with a scalar
         status = mh_scale_gradients(m->context, 1 / sqrt((double)E), mh_tensor_count(&t->rows),
                                     t->rows.data);
     if (status != MH_OK)
         return trace_check(t, status, "scores");
-    show_step(m, "scores", "scores", &t->attention, trace_now() - start,
+    show_step(m, "scores", "scores", &t->attention, steps_now() - start,
               "q k^T / sqrt(E): how well each query matches each key");
     code = add_alibi(t);
     if (code == EXIT_DONE)
@@ -270,20 +221,20 @@ static int trace_attend(trace *t)
     if (code != EXIT_DONE)
         return code;
 
-    start = trace_now();
+    start = steps_now();
     status = softmax(t);
     if (status != MH_OK)
         return trace_check(t, status, "softmax");
-    show_step(m, "softmax", "attention", &t->attention, trace_now() - start,
+    show_step(m, "softmax", "attention", &t->attention, steps_now() - start,
               m->config.sinks
                   ? "exp(score) / (sum of exp + exp(sink)): each row sums to less than 1"
                   : "exp(score) / sum of exp: each row sums to 1");
 
-    start = trace_now();
-    status = each_head(t, trace_weigh);
+    start = steps_now();
+    status = steps_weigh(m->context, &t->attention, &t->v, &t->heads);
     if (status != MH_OK)
         return trace_check(t, status, "weighted sum");
-    show_step(m, "weighted sum", "values", &t->heads, trace_now() - start,
+    show_step(m, "weighted sum", "values", &t->heads, steps_now() - start,
               "attention v: mean of the values, weighted by attention");
     return EXIT_DONE;
 }
@@ -308,42 +259,23 @@ static int trace_merge(trace *t)
     return EXIT_DONE;
 }
 
-// The largest difference, and the largest value. Values that are not finite in the steps are
-// skipped: for a masked key, 0 x NaN is NaN in a plain product, but never in the module.
-static double trace_compare(const float *steps, const float *module, size_t count, double *largest)
-{
-    double difference = 0;
-    *largest = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(steps[i]))
-            continue;
-        *largest = fmax(*largest, fabs((double)steps[i]));
-        const double d = fabs((double)steps[i] - (double)module[i]);
-        difference = d > difference || isnan(d) ? d : difference;
-    }
-    return difference;
-}
-
 static int trace_run_module(trace *t)
 {
     mha *m = t->m;
     output *out = &m->outputs[OUTPUT_OUT], *weights = &m->outputs[OUTPUT_WEIGHTS];
-    const double start = trace_now();
+    const double start = steps_now();
     mh_status status =
         mh_mha_forward(m->context, m->module, &m->options, &m->query, &m->key, &m->value,
                        &out->tensor, weights->path ? &weights->tensor : NULL);
-    const double seconds = trace_now() - start;
+    const double seconds = steps_now() - start;
     if (status != MH_OK)
         return complain_status(m->context, status, NULL);
-    double largest;
-    const double difference =
-        trace_compare(t->out.data, out->tensor.data, mh_tensor_count(&t->out), &largest);
+    double difference = 0;
+    const size_t rows = m->T * m->B;
+    const mh_tensor fused = mh_tensor_2d(out->tensor.data, MH_F32, rows, m->config.embed_dim);
+    const bool agree = steps_agree(&t->out, &fused, &difference);
     show_module(m, seconds, difference);
-    if (difference <= 1e-4 * fmax(largest, 1e-3))
-        return EXIT_DONE;
-    complain("the steps and the module differ by %g; this should not happen, please report it",
-             difference);
-    return EXIT_FAILED;
+    return agree ? EXIT_DONE : steps_complain("out", difference);
 }
 
 int mha_trace(mha *m)

@@ -23,8 +23,6 @@ typedef struct trace {
     mh_tensor out;       // rows (T B, D)
 } trace;
 
-double trace_now(void); // seconds
-
 // EXIT_DONE, or the exit code of a status after reporting the step that failed.
 int trace_check(const trace *t, mh_status status, const char *step);
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// How steps are shown: a line each for people, or one JSON object each for programs. Lines are
+// printed as the steps complete: a large layer takes a while.
+#include "steps.h"
+#include "terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIME_WIDTH = 10, MOST_SHOWN = 6 };
+
+const char *steps_shape_text(const mh_tensor *t, bool json, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, json ? "[" : "(");
+    for (int d = 0; d < t->rank && used < size; d++)
+        used += (size_t)snprintf(text + used, size - used, "%s%zu", d ? ", " : "", t->shape[d]);
+    if (used < size)
+        snprintf(text + used, size - used, json ? "]" : ")");
+    return text;
+}
+
+const char *steps_time_text(double seconds, char *text, size_t size)
+{
+    if (isnan(seconds))
+        snprintf(text, size, "%s", "");
+    else if (seconds < 0)
+        snprintf(text, size, "a view");
+    else if (seconds < 1e-3)
+        snprintf(text, size, "%.1f us", 1e6 * seconds);
+    else if (seconds < 1)
+        snprintf(text, size, "%.1f ms", 1e3 * seconds);
+    else
+        snprintf(text, size, "%.2f s", seconds);
+    return text;
+}
+
+// Whether the longest line exceeds the terminal: the formula then gets its own line.
+static bool is_narrow(const step_table *t)
+{
+    const size_t longest = (size_t)t->line_width - (t->no_times ? TIME_WIDTH + 1 : 0);
+    return isatty(STDOUT_FILENO) && terminal_width(STDOUT_FILENO) < longest;
+}
+
+void steps_head(const step_table *t)
+{
+    if (t->json)
+        return;
+    printf("%-*s %-*s %-*s %s%s\n", t->step_width, "step", t->tensor_width, "tensor",
+           t->shape_width, "shape", t->no_times ? "" : "time       ",
+           is_narrow(t) ? "" : "what happens");
+}
+
+void steps_line(step_table *t, const char *step, const char *name, const mh_tensor *tensor,
+                double seconds, const char *formula)
+{
+    char shape[128], time[32];
+    const bool first = !t->shown_step, again = !first && strcmp(t->shown_step, step) == 0;
+    t->shown_step = step;
+    steps_shape_text(tensor, t->json, shape, sizeof shape);
+    if (t->json) {
+        printf("%s{\"step\": \"%s\", \"tensor\": \"%s\", \"shape\": %s, \"formula\": \"%s\", ",
+               first ? "" : ", ", step, name, shape, formula);
+        if (!t->no_times && seconds >= 0)
+            printf("\"seconds\": %.9f, ", seconds);
+        printf("\"view\": %s}", seconds < 0 ? "true" : "false");
+        return;
+    }
+    printf("%-*s %-*s %-*s ", t->step_width, again ? "" : step, t->tensor_width, name,
+           t->shape_width, shape);
+    if (!t->no_times)
+        printf("%-*s ", TIME_WIDTH, steps_time_text(seconds, time, sizeof time));
+    printf(is_narrow(t) ? "\n    %s\n" : "%s\n", formula);
+    fflush(stdout);
+}
+
+void steps_row(bool json, const float *row, ptrdiff_t stride, size_t count)
+{
+    const size_t shown = count < MOST_SHOWN ? count : MOST_SHOWN;
+    printf(json ? "[" : "");
+    for (size_t i = 0; i < shown; i++) {
+        const double x = (double)row[(ptrdiff_t)i * stride];
+        if (!json)
+            printf(" %7.3f", x);
+        else
+            printf(isfinite(x) ? "%s%.6g" : "%snull", i ? ", " : "", x);
+    }
+    printf("%s", json ? "]" : "");
+    if (!json && shown < count)
+        printf(" ... (%zu)", count);
+}
