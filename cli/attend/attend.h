@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // State of `multihead attend`, shared by its files: the options and the control flow are in
 // cmd_attend.c, reading and checking the input arrays in attend_inputs.c, memory for the outputs
-// and writing them in attend_outputs.c.
+// and writing them in attend_outputs.c, the computation step by step in attend_trace.c.
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
 
@@ -40,8 +40,11 @@ typedef struct attend {
     output outputs[OUTPUT_COUNT];
     mh_attention_options options; // points into this struct
     mh_mask mask;
-    mh_dtype dtype; // to compute in
-    bool explain, json, dropout, seed;
+    mh_dtype dtype;    // to compute in
+    int64_t random[4]; // B, H, T, E
+    int random_rank;   // 0: from files
+    bool explain, trace, json, dropout, seed;
+    bool shapes;    // no other output: print the shapes of output and weights
     int query_rank; // as in q's file: 2, 3 or 4
     mh_context *context;
 } attend;
@@ -53,8 +56,15 @@ int attend_read_inputs(attend *a);
 // Memory for all outputs that were requested or that computing them needs.
 int attend_allocate_outputs(attend *a);
 
+// The shapes of output and weights, if no other output is requested.
+void attend_show_shapes(const attend *a);
+
 // Writes all requested outputs. Returns an exit code after reporting which of them are complete if
 // not all are.
 int attend_save_outputs(const attend *a);
+
+// Computes everything step by step and shows it; then in one call, which fills the outputs, and
+// compares the two.
+int attend_trace(attend *a);
 
 #endif

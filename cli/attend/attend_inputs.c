@@ -4,15 +4,34 @@
 #include "attend.h"
 #include "masked_queries.h"
 #include "messages.h"
+#include "steps/steps.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 static const char *const tensor_words[4] = {"batch", "number of heads", "length", "head width"};
 
+// q, k or v at random; each has a seed of its own.
+static int draw_tensor(attend *a, array *in)
+{
+    size_t shape[4];
+    for (int d = 0; d < a->random_rank; d++)
+        shape[d] = (size_t)a->random[d];
+    int code = array_allocate(a->context, "--random", MH_F32, a->random_rank, shape, &in->tensor,
+                              &in->copy_size);
+    if (code != EXIT_DONE)
+        return code;
+    in->copy = in->tensor.data;
+    in->found = in->tensor;
+    in->spec = "--random"; // for messages
+    steps_draw(&in->tensor, a->options.dropout_seed + 1 + (uint64_t)(in - a->inputs));
+    return EXIT_DONE;
+}
+
 static int read_tensor(attend *a, array *in)
 {
-    int code = array_open(a->context, in);
+    const bool drawn = a->random_rank && in <= &a->inputs[INPUT_V];
+    int code = drawn ? draw_tensor(a, in) : array_open(a->context, in);
     if (code != EXIT_DONE)
         return code;
     if (!array_is_float(in))

@@ -2,6 +2,7 @@
 // The outputs of `multihead attend`: allocated before anything is computed, written after
 // everything is.
 #include "attend.h"
+#include "steps/steps.h"
 
 int attend_allocate_outputs(attend *a)
 {
@@ -23,7 +24,8 @@ int attend_allocate_outputs(attend *a)
     const bool gradients = a->inputs[INPUT_GRAD_OUT].spec;
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         output *o = &a->outputs[i];
-        bool needed = i == OUTPUT_OUT || (i == OUTPUT_LSE && gradients);
+        bool needed =
+            i == OUTPUT_OUT || (i == OUTPUT_WEIGHTS && a->shapes) || (i == OUTPUT_LSE && gradients);
         if (!o->path && !needed)
             continue;
         int code = array_allocate(a->context, o->option, MH_F32, forms[i].rank, forms[i].shape,
@@ -31,7 +33,7 @@ int attend_allocate_outputs(attend *a)
         if (code != EXIT_DONE)
             return code;
     }
-    if (a->outputs[OUTPUT_WEIGHTS].path)
+    if (a->outputs[OUTPUT_WEIGHTS].path || a->shapes)
         a->options.weights = &a->outputs[OUTPUT_WEIGHTS].tensor;
     if (a->outputs[OUTPUT_LSE].path || gradients)
         a->options.lse = &a->outputs[OUTPUT_LSE].tensor;
@@ -44,6 +46,20 @@ static mh_tensor as_user_sees(const attend *a, const mh_tensor *t)
 {
     int left_out = 4 - a->query_rank;
     return mh_tensor_view(t->data, t->dtype, t->rank - left_out, t->shape + left_out);
+}
+
+void attend_show_shapes(const attend *a)
+{
+    char shape[128];
+    const mh_tensor out = as_user_sees(a, &a->outputs[OUTPUT_OUT].tensor);
+    const mh_tensor weights = as_user_sees(a, &a->outputs[OUTPUT_WEIGHTS].tensor);
+    const char *before = a->query_rank == 4   ? "batch, heads, "
+                         : a->query_rank == 3 ? "heads, "
+                                              : "";
+    printf("output   %-22s %squeries, width\n", steps_shape_text(&out, false, shape, sizeof shape),
+           before);
+    printf("weights  %-22s %squeries, keys\n",
+           steps_shape_text(&weights, false, shape, sizeof shape), before);
 }
 
 int attend_save_outputs(const attend *a)

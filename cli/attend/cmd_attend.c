@@ -26,6 +26,8 @@ enum {
     KEY_DTYPE,
     KEY_EMPTY_ROW,
     KEY_EXPLAIN,
+    KEY_RANDOM,
+    KEY_TRACE,
     KEY_JSON,
 };
 
@@ -37,6 +39,10 @@ static const struct argp_option option_table[] = {
     ALIAS("key"),
     {"v", KEY_INPUT + INPUT_V, "FILE", 0, "values (B,G,S,Ev)", 0},
     ALIAS("value"),
+    {"random", KEY_RANDOM, "BxHxTxE", 0,
+     "q, k and v drawn from N(0,1), in place of files: B sequences, H heads, T tokens, width E; or "
+     "HxTxE, or TxE",
+     0},
     {NULL, 0, NULL, 0, "Which keys a query sees", 2},
     {"mask", KEY_INPUT + INPUT_MASK, "FILE", 0,
      "broadcast as NumPy does to (B,H,T,S). Bool or integer: true or non-zero = may attend; "
@@ -61,12 +67,13 @@ static const struct argp_option option_table[] = {
     {"dropout", KEY_DROPOUT, "P", 0,
      "drop each weight with probability P and scale the others by 1/(1-P)", 0},
     ALIAS("dropout-p"),
-    {"seed", KEY_SEED, "N", 0, "which weights --dropout drops; default: 0", 0},
+    {"seed", KEY_SEED, "N", 0, "of --random, and of the weights that --dropout drops; default: 0",
+     0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "compute in f32, bf16 or f16: the inputs are converted first; default: f32", 0},
     {"empty-row", KEY_EMPTY_ROW, "WHAT", 0,
      "what a query that sees no key gets: zero or nan; default: zero", 0},
-    {NULL, 0, NULL, 0, "Outputs, float32 .npy", 5},
+    {NULL, 0, NULL, 0, "Outputs, float32 .npy; default: the shapes of result and weights", 5},
     {"out", KEY_OUTPUT + OUTPUT_OUT, "FILE", 0, "the result (B,H,T,Ev); - is standard output", 0},
     {"weights", KEY_OUTPUT + OUTPUT_WEIGHTS, "FILE", 0, "the attention weights (B,H,T,S)", 0},
     {"lse", KEY_OUTPUT + OUTPUT_LSE, "FILE", 0, "the log of each softmax's sum (B,H,T)", 0},
@@ -84,25 +91,55 @@ static const struct argp_option option_table[] = {
      "print which kernels run, why, and their memory and work; without an output, nothing "
      "is computed",
      0},
-    {"json", KEY_JSON, NULL, 0, "print the explanation as JSON", 0},
+    {"trace", KEY_TRACE, NULL, 0,
+     "print every step with its shape and the values of one query: scores, scaling, mask, softmax, "
+     "weighted sum; and what other scales would do",
+     0},
+    {"json", KEY_JSON, NULL, 0, "print the explanation, or the trace, as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
 static const choice empty_row_choices[] = {
     {"zero", MH_EMPTY_ROW_ZERO}, {"nan", MH_EMPTY_ROW_NAN}, {NULL, 0}};
 
-static void attend_check_options(struct argp_state *state, const attend *a)
+// The trace shows the steps of plain attention.
+static void check_trace_options(struct argp_state *state, const attend *a)
+{
+    const mh_attention_options *o = &a->options;
+    const char *other = a->dropout                          ? "--dropout"
+                        : o->softcap > 0                    ? "--softcap"
+                        : o->alibi                          ? "--alibi"
+                        : a->inputs[INPUT_SINKS].spec       ? "--sinks"
+                        : a->inputs[INPUT_GRAD_OUT].spec    ? "--grad-out"
+                        : a->dtype != MH_F32                ? "--dtype"
+                        : o->empty_row != MH_EMPTY_ROW_ZERO ? "--empty-row"
+                        : a->explain                        ? "--explain"
+                                                            : NULL;
+    if (a->trace && other)
+        argp_error(state, "--trace cannot be combined with %s", other);
+}
+
+static void attend_check_inputs(struct argp_state *state, const attend *a)
+{
+    for (int i = INPUT_Q; i <= INPUT_V; i++) {
+        if (!a->inputs[i].spec && !a->random_rank)
+            argp_error(state, "%s is missing%s", a->inputs[i].option,
+                       i == INPUT_Q ? " (or --random)" : "");
+        if (a->inputs[i].spec && a->random_rank)
+            argp_error(state, "--random replaces --q, --k and --v");
+    }
+}
+
+static void attend_check_options(struct argp_state *state, attend *a)
 {
     const bool gradients = outputs_wanted(a->outputs, OUTPUT_DQ, OUTPUT_COUNT);
-    for (int i = INPUT_Q; i <= INPUT_V; i++)
-        if (!a->inputs[i].spec)
-            argp_error(state, "%s is missing", a->inputs[i].option);
-    if (!outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT) && !a->explain)
-        argp_error(state, "--out is missing (only --explain works without an output)");
-    if (a->json && !a->explain)
-        argp_error(state, "--json is for --explain, which is missing");
-    if (a->seed && !a->dropout)
-        argp_error(state, "--seed is for --dropout, which is missing");
+    attend_check_inputs(state, a);
+    check_trace_options(state, a);
+    a->shapes = !outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT) && !a->explain && !a->trace;
+    if (a->json && !a->explain && !a->trace)
+        argp_error(state, "--json is for --explain or --trace; neither is given");
+    if (a->seed && !a->dropout && !a->random_rank)
+        argp_error(state, "--seed is for --random or --dropout; neither is given");
     if (gradients && !a->inputs[INPUT_GRAD_OUT].spec)
         argp_error(state,
                    "--dq, --dk, --dv, --dmask and --dsinks need --grad-out, which is missing");
@@ -113,7 +150,10 @@ static void attend_check_options(struct argp_state *state, const attend *a)
     if (a->outputs[OUTPUT_DSINKS].path && !a->inputs[INPUT_SINKS].spec)
         argp_error(state, "--dsinks is for --sinks, which is missing");
     outputs_check_npy(state, a->outputs, OUTPUT_COUNT);
-    outputs_check(state, a->outputs, OUTPUT_COUNT, a->explain ? "--explain" : NULL);
+    outputs_check(state, a->outputs, OUTPUT_COUNT,
+                  a->explain ? "--explain"
+                  : a->trace ? "--trace"
+                             : NULL);
 }
 
 static void parse_window(struct argp_state *state, const char *text, mh_attention_options *options)
@@ -179,8 +219,15 @@ static error_t attend_parse_setting(int key, char *argument, struct argp_state *
         o->empty_row =
             (mh_empty_row)parse_choice(state, "--empty-row", argument, empty_row_choices);
         return 0;
+    case KEY_RANDOM:
+        a->random_rank = parse_sizes(state, "--random", argument,
+                                     "BxHxTxE, HxTxE or TxE, such as 1x8x10x64", 2, 4, a->random);
+        return 0;
     case KEY_EXPLAIN:
         a->explain = true;
+        return 0;
+    case KEY_TRACE:
+        a->trace = true;
         return 0;
     case KEY_JSON:
         a->json = true;
@@ -214,7 +261,7 @@ static const struct argp attend_argp = {
     .options = option_table,
     .parser = attend_parse_option,
     .children = children,
-    .args_doc = "--q FILE --k FILE --v FILE --out FILE [OPTION...]",
+    .args_doc = "(--q FILE --k FILE --v FILE | --random BxHxTxE) [OPTION...]",
     .doc = "Scaled dot-product attention: out = softmax(scale * q k^T) v for each batch and head.\n"
            "\n"
            "A FILE to read is a .npy file, FILE.npz:NAME or FILE.safetensors:NAME; - is standard "
@@ -223,6 +270,8 @@ static const struct argp attend_argp = {
            "key/value heads, T queries, S keys, E and Ev widths. Leading dimensions may be left "
            "out: (H,T,E) or (T,E); outputs then have as many dimensions as q.\v"
            "Examples:\n"
+           "  multihead attend --random 1x2x5x8 --trace\n"
+           "  multihead attend --random 1x8x128x512 --scale 1 --trace\n"
            "  multihead attend --q q.npy --k k.npy --v v.npy --out o.npy\n"
            "  multihead attend --q a.npz:q --k a.npz:k --v a.npz:v --out o.npy\n"
            "  multihead attend --q m.safetensors:q --k m.safetensors:k --v m.safetensors:v \\\n"
@@ -281,15 +330,8 @@ static mh_status attend_run_backward(attend *a)
                                  &gradients);
 }
 
-static int attend_files(attend *a)
+static int attend_at_once(attend *a)
 {
-    int code = attend_read_inputs(a);
-    if (code == EXIT_DONE)
-        code = attend_allocate_outputs(a);
-    if (code == EXIT_DONE && a->explain)
-        code = explain(a);
-    if (code != EXIT_DONE || !outputs_wanted(a->outputs, OUTPUT_OUT, OUTPUT_COUNT))
-        return code;
     progress_text("attending");
     mh_status status = mh_attention_forward(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
                                             &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
@@ -301,6 +343,24 @@ static int attend_files(attend *a)
     progress_clear();
     if (status != MH_OK)
         return complain_status(a->context, status, NULL);
+    return EXIT_DONE;
+}
+
+static int attend_files(attend *a)
+{
+    int code = attend_read_inputs(a);
+    if (code == EXIT_DONE)
+        code = attend_allocate_outputs(a);
+    if (code == EXIT_DONE && a->explain)
+        code = explain(a);
+    if (code == EXIT_DONE && a->trace)
+        code = attend_trace(a);
+    else if (code == EXIT_DONE && (a->shapes || outputs_wanted(a->outputs, 0, OUTPUT_COUNT)))
+        code = attend_at_once(a);
+    if (code != EXIT_DONE)
+        return code;
+    if (a->shapes)
+        attend_show_shapes(a);
     return attend_save_outputs(a);
 }
 
@@ -341,7 +401,7 @@ static int run_attend(int argc, char **argv)
 
 const command attend_command = {
     .name = "attend",
-    .summary = "scaled dot-product attention on arrays in files",
+    .summary = "scaled dot-product attention on arrays, optionally step by step",
     .argp = &attend_argp,
     .run = run_attend,
 };
