@@ -19,6 +19,8 @@ void mh_token_rules_free(const mh_allocator *allocator, mh_token_rules *rules)
                               &rules->bad_words, &rules->forced_eos};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         mh_release(allocator, lists[i]->ids, lists[i]->capacity * sizeof *lists[i]->ids);
+    mh_release(allocator, rules->alignment_heads,
+               rules->alignment_capacity * sizeof *rules->alignment_heads);
     *rules = mh_token_rules_none();
 }
 
@@ -60,6 +62,7 @@ static mh_status read_tokens(const rules_reader *r, const char *name, mh_token_l
 {
     const json_t *value = json_object_get(r->root, name);
     const size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    list->given = list->given || (value && !json_is_null(value));
     for (size_t i = 0; i < count && value && !json_is_null(value); i++) {
         const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
         if (!json_is_integer(id))
@@ -101,6 +104,29 @@ static mh_status read_bad_words(const rules_reader *r, mh_token_list *list)
             return mh_config_bad_value(r->source, "bad_words_ids", json_array_get(words, i),
                                        "a list of token ids");
         MH_TRY(add_bad_word(r, json_array_get(words, i), list));
+    }
+    return MH_OK;
+}
+
+// Pairs of layer and head; whether the decoder has them is checked where they are used.
+static mh_status read_heads(const rules_reader *r, mh_token_rules *rules)
+{
+    static const char expected[] = "a list of [layer, head]";
+    const json_t *list = json_object_get(r->root, "alignment_heads");
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return mh_config_bad_value(r->source, "alignment_heads", list, expected);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i);
+        const json_int_t layer = json_integer_value(json_array_get(pair, 0));
+        const json_int_t head = json_integer_value(json_array_get(pair, 1));
+        if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
+            !json_is_integer(json_array_get(pair, 1)) || layer < 0 || head < 0)
+            return mh_config_bad_value(r->source, "alignment_heads", pair, expected);
+        if (!mh_grow(r->source->context, &rules->alignment_heads, &rules->alignment_capacity,
+                     rules->alignment_count + 1, sizeof *rules->alignment_heads))
+            return MH_ERROR_MEMORY;
+        rules->alignment_heads[rules->alignment_count++] =
+            (mh_head_position){(size_t)layer, (size_t)head};
     }
     return MH_OK;
 }
@@ -159,6 +185,7 @@ static mh_status read_rules(const rules_reader *r, mh_token_rules *rules)
     MH_TRY(read_tokens(r, "suppress_tokens", &rules->suppressed));
     MH_TRY(read_tokens(r, "begin_suppress_tokens", &rules->suppressed_first));
     MH_TRY(read_bad_words(r, &rules->bad_words));
+    MH_TRY(read_heads(r, rules));
     rules->renormalize = json_is_true(json_object_get(r->root, "renormalize_logits"));
     MH_TRY(read_count(r, "min_length", &rules->min_length));
     MH_TRY(read_count(r, "min_new_tokens", &rules->min_new_tokens));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Rules for tokens, of generation_config.json: which end a text, and which may not or must come
-// next. Without that file, config.json has those of an encoder-decoder; and where it says nothing
-// of the end, config.json does, and then the tokenizer.
+// next; of Whisper also which heads follow the sound. Without that file, config.json has those of
+// an encoder-decoder; and where it says nothing of the end, config.json does, and then the
+// tokenizer.
 #ifndef MH_MODEL_TOKEN_RULES_H
 #define MH_MODEL_TOKEN_RULES_H
 
@@ -12,7 +13,13 @@
 typedef struct mh_token_list {
     int32_t *ids;
     size_t count, capacity;
+    bool given; // by a file, even if it has none
 } mh_token_list;
+
+// A head of a decoder's cross-attention.
+typedef struct mh_head_position {
+    size_t layer, head;
+} mh_head_position;
 
 typedef struct mh_token_rules {
     mh_token_list eos, suppressed, suppressed_first;
@@ -22,6 +29,8 @@ typedef struct mh_token_rules {
     size_t min_length, min_new_tokens;
     bool renormalize; // probabilities are of the tokens that may come next; in beam search
     mh_generation_defaults defaults;
+    mh_head_position *alignment_heads; // (alignment_count) of alignment_capacity
+    size_t alignment_count, alignment_capacity;
 } mh_token_rules;
 
 // Rules without any token.

@@ -50,12 +50,33 @@ static const unsigned char (*published_heads(const mh_model_info *info))[2]
     return NULL;
 }
 
-void mh_alignment_heads_find(const mh_model_info *info, bool *heads)
+size_t mh_alignment_heads_find(const mh_model *model, bool *heads)
 {
-    const size_t L = info->decoder_layers, H = info->heads;
-    const unsigned char(*list)[2] = published_heads(info);
+    const size_t L = model->info.decoder_layers, H = model->info.heads;
+    const mh_token_rules *rules = &model->rules;
+    const unsigned char(*list)[2] = published_heads(&model->info);
+    size_t count = 0;
     for (size_t i = 0; i < L * H; i++)
-        heads[i] = !list && i >= L / 2 * H;
-    for (; list && ((*list)[0] || (*list)[1]); list++)
+        heads[i] = !rules->alignment_count && !list && i >= L / 2 * H;
+    for (size_t i = 0; i < rules->alignment_count; i++)
+        heads[rules->alignment_heads[i].layer * H + rules->alignment_heads[i].head] = true;
+    for (; !rules->alignment_count && list && ((*list)[0] || (*list)[1]); list++)
         heads[(*list)[0] * H + (*list)[1]] = true;
+    for (size_t i = 0; i < L * H; i++)
+        count += heads[i];
+    return count;
+}
+
+mh_status mh_alignment_heads_check(mh_context *context, const mh_model *model)
+{
+    const mh_token_rules *rules = &model->rules;
+    for (size_t i = 0; i < rules->alignment_count; i++) {
+        const mh_head_position *h = &rules->alignment_heads[i];
+        if (h->layer >= model->info.decoder_layers || h->head >= model->info.heads)
+            return mh_fail(context, MH_ERROR_FORMAT,
+                           "generation_config.json: \"alignment_heads\": found [%zu, %zu], but the "
+                           "decoder has %zu layers of %zu heads, from 0",
+                           h->layer, h->head, model->info.decoder_layers, model->info.heads);
+    }
+    return MH_OK;
 }

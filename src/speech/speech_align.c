@@ -129,7 +129,7 @@ static mh_status find_probabilities(alignment *a, double *probabilities)
 static mh_status run_alignment(alignment *a, double *times, double *probabilities)
 {
     const mh_speech *s = a->s;
-    mh_alignment_heads_find(&s->model->info, a->heads);
+    mh_alignment_heads_find(s->model, a->heads);
     MH_TRY(mh_speech_run_decoder(s, a->ids, a->count, a->hidden, a->heads, a->weights));
     find_costs(a);
     mh_warp_path(a->costs, a->texts + 1, a->columns, a->trace, a->sums, a->first);
@@ -140,14 +140,9 @@ static mh_status run_alignment(alignment *a, double *times, double *probabilitie
 
 static size_t count_heads(const mh_speech *s)
 {
-    const mh_model_info *info = &s->model->info;
-    const size_t all = info->decoder_layers * info->heads;
-    size_t count = 0;
+    const size_t all = s->model->info.decoder_layers * s->model->info.heads;
     bool *heads = mh_alloc(s->context, all);
-    if (heads)
-        mh_alignment_heads_find(info, heads);
-    for (size_t i = 0; i < all && heads; i++)
-        count += heads[i];
+    const size_t count = heads ? mh_alignment_heads_find(s->model, heads) : 0;
     mh_free(s->context, heads, all);
     return count;
 }

@@ -57,7 +57,8 @@ typedef struct mh_speech {
     size_t vocabulary, width; // V, D
     size_t most;              // tokens of a window's text
     bool *suppressed;         // (V): tokens that are no speech
-    int32_t blank;            // " "
+    mh_token_list not_first;  // tokens that do not begin a text: " ", and the end
+    int32_t own_not_first[2]; // unless the model has others
     size_t language;          // index
     int32_t begin[3];         // <|startoftranscript|>, and for multilingual models language, task
     size_t begin_count;
@@ -105,8 +106,11 @@ mh_status mh_speech_find_words(const mh_speech *s, mh_result_arena *store,
                                mh_speech_segment *segments, size_t count, size_t frames,
                                double offset, double *last);
 
-// Which heads (layers, heads) follow the sound.
-void mh_alignment_heads_find(const mh_model_info *info, bool *heads);
+// Which heads (layers, heads) follow the sound; returns their number.
+size_t mh_alignment_heads_find(const mh_model *model, bool *heads);
+
+// Error: MH_ERROR_FORMAT if generation_config.json names a head that the model does not have.
+mh_status mh_alignment_heads_check(mh_context *context, const mh_model *model);
 
 // ids (count): the beginning, <|notimestamps|>, tokens of text, the end. times (texts + 1): when
 // each token of text begins, and when the last ends, in seconds of the window; probabilities

@@ -49,25 +49,47 @@ static mh_status suppress_symbol(mh_speech *s, const char *symbol, bool always)
     return MH_OK;
 }
 
-mh_status mh_speech_find_suppressed(mh_speech *s)
+// What is not spoken: symbols and the beginnings of words that are none, from the vocabulary.
+static mh_status suppress_symbols(mh_speech *s)
 {
-    const mh_speech_tokens *t = &s->tokens;
+    static const char *const word_beginnings[] = {" -", " '"};
     size_t count;
     int32_t first;
-    memset(s->suppressed, 0, s->vocabulary * sizeof *s->suppressed);
-    for (int32_t id = t->start; id < t->time; id++) // no_times only with timestamps
-        s->suppressed[id] = id < t->language || id >= t->translate;
-    s->suppressed[t->no_times] = s->options.timestamps;
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         MH_TRY(suppress_symbol(s, symbols[i], false));
     for (size_t i = 0; i < sizeof music / sizeof *music; i++)
         MH_TRY(suppress_symbol(s, music[i], true));
-    static const char *const word_beginnings[] = {" -", " '"};
     for (size_t i = 0; i < 2; i++) {
         MH_TRY(first_token(s, word_beginnings[i], &count, &first));
         s->suppressed[first] = true;
     }
-    return first_token(s, " ", &count, &s->blank);
+    return MH_OK;
+}
+
+static mh_status find_not_first(mh_speech *s)
+{
+    size_t count;
+    if (s->model->rules.suppressed_first.given) {
+        s->not_first = s->model->rules.suppressed_first;
+        return MH_OK;
+    }
+    s->own_not_first[1] = s->tokens.end;
+    s->not_first = (mh_token_list){.ids = s->own_not_first, .count = 2};
+    return first_token(s, " ", &count, &s->own_not_first[0]);
+}
+
+mh_status mh_speech_find_suppressed(mh_speech *s)
+{
+    const mh_speech_tokens *t = &s->tokens;
+    const mh_token_list *given = &s->model->rules.suppressed;
+    memset(s->suppressed, 0, s->vocabulary * sizeof *s->suppressed);
+    for (int32_t id = t->start; id < t->time; id++) // no_times only with timestamps
+        s->suppressed[id] = id < t->language || id >= t->translate;
+    s->suppressed[t->no_times] = s->options.timestamps;
+    for (size_t i = 0; i < given->count; i++)
+        s->suppressed[given->ids[i]] = true;
+    MH_TRY(given->given ? MH_OK : suppress_symbols(s));
+    return find_not_first(s);
 }
 
 // ---- timestamps ---------------------------------------------------------------------------------
@@ -120,8 +142,8 @@ void mh_speech_filter(const mh_speech *s, const int32_t *ids, size_t count, floa
     for (size_t i = 0; i < s->vocabulary; i++)
         if (s->suppressed[i])
             scores[i] = -INFINITY;
-    if (count == 0)
-        scores[s->blank] = scores[s->tokens.end] = -INFINITY;
+    for (size_t i = 0; i < s->not_first.count && count == 0; i++)
+        scores[s->not_first.ids[i]] = -INFINITY;
     if (s->options.timestamps)
         filter_times(s, ids, count, scores);
 }

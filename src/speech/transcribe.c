@@ -421,7 +421,7 @@ static mh_status check_model(mh_speech *s)
                        "the model has %zu tokens and windows of %zu frames, expected Whisper's "
                        "51864, 51865 or 51866 and 3000",
                        s->vocabulary, m->description.sound.frames);
-    return MH_OK;
+    return mh_alignment_heads_check(s->context, m);
 }
 
 static mh_status prepare(transcription_run *run, const mh_audio *audio)

@@ -91,6 +91,52 @@ static void tokens_have_published_numbers(void **state)
     assert_int_equal(mh_speech_language("klingon"), -1);
 }
 
+// ---- alignment heads ----------------------------------------------------------------------------
+
+static void expect_heads(const mh_model *model, size_t count, const size_t (*expected)[2])
+{
+    bool heads[64] = {0};
+    assert_int_equal(mh_alignment_heads_find(model, heads), count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(heads[expected[i][0] * model->info.heads + expected[i][1]]);
+}
+
+static mh_status parse_rules(mh_context *context, mh_model *model, const char *text)
+{
+    return mh_token_rules_parse(context, "rules", text, strlen(text), 99, &model->rules);
+}
+
+// Those of generation_config.json, else of a published size, else half of the layers.
+static void alignment_heads_are_found(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_model *model, tiny_en = {.info = {.decoder_layers = 4, .heads = 6}};
+    test_ok(context, mh_model_load(context, MH_GOLDENS "/models/whisper", NULL, &model));
+    expect_heads(model, 4, (const size_t[][2]){{1, 0}, {1, 1}, {1, 2}, {1, 3}});
+    test_ok(context, mh_alignment_heads_check(context, model));
+    test_ok(context, parse_rules(context, model, "{\"alignment_heads\": [[0, 1], [1, 3]]}"));
+    expect_heads(model, 2, (const size_t[][2]){{0, 1}, {1, 3}});
+    test_ok(context, mh_alignment_heads_check(context, model));
+    test_ok(context, parse_rules(context, model, "{\"alignment_heads\": [[1, 4]]}"));
+    test_refused(context, mh_alignment_heads_check(context, model), MH_ERROR_FORMAT,
+                 "found [1, 4], but the decoder has 2 layers of 4 heads");
+    test_refused(context, parse_rules(context, model, "{\"alignment_heads\": [[1]]}"),
+                 MH_ERROR_FORMAT, "\"alignment_heads\"");
+    test_refused(context, parse_rules(context, model, "{\"alignment_heads\": [[1, -1]]}"),
+                 MH_ERROR_FORMAT, "\"alignment_heads\"");
+    test_refused(context, parse_rules(context, model, "{\"alignment_heads\": 3}"), MH_ERROR_FORMAT,
+                 "\"alignment_heads\"");
+    tiny_en.info.target_vocabulary = 51864;
+    expect_heads(
+        &tiny_en, 8,
+        (const size_t[][2]){{1, 0}, {2, 0}, {2, 5}, {3, 0}, {3, 1}, {3, 2}, {3, 3}, {3, 4}});
+    mh_model_free(model);
+    mh_context_free(context);
+}
+
+// ---- errors -------------------------------------------------------------------------------------
+
 static void refuses_what_it_cannot_do(void **state)
 {
     (void)state;
@@ -120,6 +166,7 @@ int main(void)
         cmocka_unit_test(path_is_the_cheapest),
         cmocka_unit_test(diagonal_is_followed),
         cmocka_unit_test(tokens_have_published_numbers),
+        cmocka_unit_test(alignment_heads_are_found),
         cmocka_unit_test(refuses_what_it_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
