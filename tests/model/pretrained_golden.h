@@ -89,9 +89,9 @@ static inline void find_sequences(golden *g, const char *name, const char *mask_
     }
 }
 
-// Opens a golden model, whose description `change` may alter first.
-static inline golden open_changed_golden(const char *name, bool trainable,
-                                         void (*change)(mh_description *))
+// Opens a golden model without its tokens. `change` may alter its description first.
+static inline golden open_changed_model(const char *name, bool trainable,
+                                        void (*change)(mh_description *))
 {
     golden g = {.name = name};
     char path[512];
@@ -105,6 +105,13 @@ static inline golden open_changed_golden(const char *name, bool trainable,
     assert_int_equal(mh_tensor_file_open(g.context, path, &g.expected), MH_OK);
     const mh_model_info *info = mh_model_describe(g.model);
     g.D = info->d_model, g.H = info->heads, g.layers = info->layers;
+    return g;
+}
+
+static inline golden open_changed_golden(const char *name, bool trainable,
+                                         void (*change)(mh_description *))
+{
+    golden g = open_changed_model(name, trainable, change);
     find_sequences(&g, "in.input_ids", "in.attention_mask");
     g.hidden = calloc(g.rows * g.D, sizeof *g.hidden);
     return g;
