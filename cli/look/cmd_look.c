@@ -8,7 +8,9 @@
 #include "translate/translate.h"
 #include "view/view_files.h"
 
+#include <multihead/speech.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -21,7 +23,8 @@ enum {
     KEY_PAGE,
     KEY_TRACE_OUT,
     KEY_OFF,
-    KEY_WIDTH
+    KEY_WIDTH,
+    KEY_BEGIN
 };
 enum { FILE_PAGE, FILE_TRACE, FILE_COUNT };
 
@@ -29,7 +32,8 @@ typedef struct look {
     text_arguments arguments;
     mh_view_options options;
     const char *pair;
-    const char *target; // NULL: what the model translates
+    const char *target; // NULL: what the model translates or transcribes
+    double begin;       // of a sound, in seconds
     link_words link;    // first NULL: not wanted
     off_list off;
     output files[FILE_COUNT];
@@ -46,10 +50,11 @@ static const struct argp_option option_table[] = {
      "the other's, and a heatmap of the first",
      0},
     {"target", KEY_TARGET, "TEXT", 0,
-     "of an encoder-decoder: the translation that its decoder reads; default: its own, by a beam "
-     "of "
-     "4",
+     "of an encoder-decoder: the translation or transcript that its decoder reads; default: its "
+     "own, translated by a beam of 4",
      0},
+    {"begin", KEY_BEGIN, "SECONDS", 0,
+     "of a sound: where the 30 seconds that are shown begin. Default: 0", 0},
     {"kind", KEY_KIND, "KIND", 0,
      "of an encoder-decoder: encoder, decoder or cross; default: cross, in a page all", 0},
     {"pair", KEY_PAIR, "TEXT", 0, "a second text, which the model reads together with the first",
@@ -111,6 +116,11 @@ static error_t look_parse_option(int key, char *argument, struct argp_state *sta
     case KEY_TARGET:
         l->target = argument;
         return 0;
+    case KEY_BEGIN:
+        l->begin = parse_number(state, "--begin", argument);
+        if (!(l->begin >= 0))
+            argp_error(state, "--begin: found %s, expected seconds", argument);
+        return 0;
     case KEY_KIND:
         l->options.kind = (mh_trace_kind)parse_choice(state, "--kind", argument, kind_choices);
         return 0;
@@ -140,18 +150,19 @@ static const struct argp look_argp = {
     .options = option_table,
     .parser = look_parse_option,
     .children = children,
-    .args_doc = "-m MODEL TEXT|PICTURE [OPTION...]",
+    .args_doc = "-m MODEL TEXT|PICTURE|SOUND [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
            "HTML page. Of an encoder-decoder, those of a translation; of a model that reads "
-           "pictures, those of a picture file, whose patches are named by row and column. A text "
-           "that is too long for "
-           "the model is an error.\v"
+           "pictures, those of a picture file, whose patches are named by row and column; of "
+           "Whisper, the cross-attention of a transcript over 30 seconds of a sound file. A text "
+           "that is too long for the model is an error.\v"
            "Examples:\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
            "  multihead look -m opus-mt-fr-en \"Il fait beau.\" --target \"The weather is fine.\"\n"
            "  multihead look -m vit-base-patch16-224 cat.png --layer 11 --head 3\n"
+           "  multihead look -m whisper-tiny.en talk.wav --layer 2 --head 5\n"
            "  multihead look -m gpt2 \"Gravity is\" --page page.html\n",
 };
 
@@ -173,11 +184,35 @@ static bool reads_target(const look *l)
     return (mh_model_describe(l->arguments.model)->abilities & MH_CAN_TRANSLATE) && !l->link.first;
 }
 
+// Whether the model transcribes sound: its decoder takes part, too.
+static bool hears(const look *l)
+{
+    return mh_model_describe(l->arguments.model)->abilities & MH_CAN_TRANSCRIBE;
+}
+
+// Of these all but the sound's own options are for something else.
+static int check_sound(const look *l)
+{
+    if (l->pair || l->link.first)
+        complain("%s is for texts, and this model reads sound", l->pair ? "--pair" : "--link");
+    else if (l->off.count)
+        complain("--disable-head is not for models that read sound");
+    else if (l->options.kind != MH_TRACE_ANY && l->options.kind != MH_TRACE_CROSS)
+        complain("--kind: of models that read sound only cross is shown");
+    else
+        return EXIT_DONE;
+    return EXIT_USAGE;
+}
+
 // Options that this model, or this kind of view, does not have.
 static int check_kind(const look *l)
 {
     const char *found = l->target ? "--target" : l->options.kind != MH_TRACE_ANY ? "--kind" : NULL;
-    if (found && !reads_target(l))
+    if (hears(l))
+        return check_sound(l);
+    if (l->begin > 0)
+        complain("--begin is for sound, which this model does not read");
+    else if (found && !reads_target(l))
         complain("%s is for encoder-decoders, and not for --link", found);
     else if ((l->pair || l->link.first) && reads_pictures(&l->arguments))
         complain("%s is for texts, and this model reads pictures", l->pair ? "--pair" : "--link");
@@ -203,7 +238,7 @@ static int check_shown(const look *l)
     const text_arguments *a = &l->arguments;
     const mh_model_info *info =
         mh_model_describe(is_picture(a, a->texts[0]) ? a->model : model_of_text(l));
-    const bool decoder = reads_target(l) && l->options.kind != MH_TRACE_ENCODER;
+    const bool decoder = hears(l) || (reads_target(l) && l->options.kind != MH_TRACE_ENCODER);
     int code = check_range("--layer", l->options.layer,
                            decoder ? info->decoder_layers : info->layers, "layer", "layers");
     if (code == EXIT_DONE)
@@ -384,6 +419,44 @@ static int look_at_picture(const look *l)
     return code;
 }
 
+// As many columns of time as the heatmap has, or the page shows well.
+static size_t count_times(const look *l)
+{
+    enum { OF_PAGE = 150, BESIDE = 16, FEWEST = 2 };
+    const size_t width = l->options.width ? l->options.width : terminal_width(STDOUT_FILENO);
+    if (outputs_wanted(l->files, 0, FILE_COUNT))
+        return OF_PAGE;
+    return width < BESIDE + FEWEST ? FEWEST : width - BESIDE;
+}
+
+static int look_at_sound(const look *l)
+{
+    const text_arguments *a = &l->arguments;
+    const mh_text text = {l->target, l->target ? strlen(l->target) : 0};
+    mh_speech_window window = mh_speech_window_default();
+    mh_model_trace *trace = NULL;
+    mh_audio audio = {0};
+    char *path = strndup(a->texts[0].bytes, a->texts[0].size);
+    if (!path) {
+        complain("out of memory for a file name");
+        return EXIT_MEMORY;
+    }
+    window.begin = l->begin;
+    window.text = l->target ? &text : NULL;
+    window.columns = count_times(l);
+    mh_status status = mh_audio_read(a->context, path, &audio);
+    int code = status ? complain_status(a->context, status, NULL) : EXIT_DONE;
+    if (!status) {
+        status = mh_transcribe_trace(a->context, a->model, NULL, &audio, &window, &trace);
+        code = status ? complain_status(a->context, status, path)
+                      : show_named(l, mh_model_trace_view(trace));
+    }
+    mh_model_trace_free(trace);
+    mh_audio_free(a->context, &audio);
+    free(path);
+    return status == MH_ERROR_ARGUMENT ? EXIT_USAGE : code;
+}
+
 static int look_at_text(const look *l)
 {
     const text_arguments *a = &l->arguments;
@@ -404,6 +477,8 @@ static int look_at_text(const look *l)
 
 static int look_at(const look *l)
 {
+    if (hears(l))
+        return look_at_sound(l);
     if (reads_target(l))
         return look_at_translation(l);
     return is_picture(&l->arguments, l->arguments.texts[0]) ? look_at_picture(l) : look_at_text(l);

@@ -6,6 +6,7 @@
 #include "arguments.h"
 
 #include <multihead/speech.h>
+#include <stdio.h>
 
 typedef enum transcript_format {
     FORMAT_TEXT,
@@ -22,6 +23,7 @@ typedef struct transcribe {
     mh_transcribe_options options;
     transcript_format format;
     size_t raw_rate, channels; // of samples without a header; 0: files have one
+    const char *out_directory; // NULL: standard output
     const char **paths;        // (count)
     size_t count;
 
@@ -31,15 +33,17 @@ typedef struct transcribe {
 
     const char *path; // of the file that is being transcribed
     double seconds;   // of it
-    bool live;        // segments are printed as they come
 } transcribe;
 
 extern const struct argp transcribe_argp;
 
 // What comes before, for and after the segments of a file. `number` counts its segments or lines
 // from 1.
-void print_transcript_begin(const transcribe *t);
-void print_segment(const transcribe *t, const mh_speech_segment *segment, size_t *number);
-void print_transcript_json(const transcribe *t, const mh_transcription *transcription);
+void print_transcript_begin(const transcribe *t, FILE *to);
+void print_segment(const transcribe *t, FILE *to, const mh_speech_segment *segment, size_t *number);
+void print_transcript_json(const transcribe *t, FILE *to, const mh_transcription *transcription);
+
+// The ending of a file of this format, "srt".
+const char *transcript_ending(transcript_format format);
 
 #endif

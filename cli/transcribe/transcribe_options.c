@@ -20,6 +20,7 @@ enum {
     KEY_RAW,
     KEY_CHANNELS,
     KEY_DTYPE,
+    KEY_OUT,
 };
 
 static const struct argp_option option_table[] = {
@@ -51,6 +52,8 @@ static const struct argp_option option_table[] = {
      "text, srt or vtt (subtitles), tsv (milliseconds), json (one object per file). Default: text",
      0},
     {"json", KEY_JSON, NULL, 0, "as --format json", 0},
+    {"out-dir", KEY_OUT, "DIR", 0,
+     "write a file for each sound, talk.srt of talk.wav; default: standard output", 0},
     {"word-times", KEY_WORDS, NULL, 0,
      "when each word was said, by cross-attention; in subtitles one word at a time", 0},
     {"no-timestamps", KEY_NO_TIMES, NULL, 0, "one segment per window of 30 seconds", 0},
@@ -71,12 +74,46 @@ static void add_path(struct argp_state *state, transcribe *t, const char *path)
     t->paths[t->count++] = path;
 }
 
+const char *transcript_ending(transcript_format format)
+{
+    static const char *const endings[] = {"txt", "srt", "vtt", "tsv", "json"};
+    return endings[format];
+}
+
+// The name of a file without directory and ending.
+static size_t stem_of(const char *path, const char **stem)
+{
+    const char *slash = strrchr(path, '/');
+    *stem = slash ? slash + 1 : path;
+    const char *dot = strrchr(*stem, '.');
+    return dot && dot > *stem ? (size_t)(dot - *stem) : strlen(*stem);
+}
+
+// Two sounds must not be written to one file.
+static void check_stems(struct argp_state *state, const transcribe *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *a, *b;
+            const size_t size = stem_of(t->paths[i], &a);
+            if (size == stem_of(t->paths[j], &b) && memcmp(a, b, size) == 0)
+                argp_error(state, "--out-dir: %s and %s would both be written to %.*s.%s",
+                           t->paths[j], t->paths[i], (int)size, a, transcript_ending(t->format));
+        }
+}
+
 static void check_transcribe(struct argp_state *state, const transcribe *t)
 {
     if (!t->model_name)
         argp_error(state, "-m is missing, expected the directory or the name of a Whisper model");
     if (t->count == 0)
         argp_error(state, "there is no sound file, expected at least one");
+    if (t->out_directory)
+        check_stems(state, t);
+    else if (t->count > 1 && t->format != FORMAT_TEXT && t->format != FORMAT_JSON)
+        argp_error(state,
+                   "--format %s: found %zu files, expected one; --out-dir writes one for each",
+                   transcript_ending(t->format), t->count);
     if (t->channels && !t->raw_rate)
         argp_error(state, "--channels: is for --raw only; other files say how many they have");
 }
@@ -89,6 +126,9 @@ static error_t parse_output_option(int key, char *argument, struct argp_state *s
         return 0;
     case KEY_JSON:
         t->format = FORMAT_JSON;
+        return 0;
+    case KEY_OUT:
+        t->out_directory = argument;
         return 0;
     case KEY_WORDS:
         t->options.word_times = true;
@@ -175,6 +215,7 @@ const struct argp transcribe_argp = {
            "  multihead transcribe -m whisper-tiny.en talk.wav\n"
            "  multihead transcribe -m whisper-small --language fr --task translate talk.wav\n"
            "  multihead transcribe -m whisper-tiny.en --format srt talk.wav >talk.srt\n"
-           "  multihead transcribe -m whisper-tiny.en --json --word-times *.wav\n",
+           "  multihead transcribe -m whisper-tiny.en --json --word-times *.wav\n"
+           "  multihead transcribe -m whisper-tiny.en --format srt --out-dir subtitles *.mp3\n",
     .children = children,
 };

@@ -99,6 +99,38 @@ MH_API const mh_speech_segment *mh_transcription_segment(const mh_transcription 
                                                          size_t i);
 MH_API const char *mh_transcription_language(const mh_transcription *transcription); // "en"
 
+// ---- what heads attend to -----------------------------------------------------------------------
+
+// Which 30 seconds of a sound, and how they are shown.
+typedef struct mh_speech_window {
+    size_t struct_size;  // sizeof(mh_speech_window)
+    double begin;        // 0; in seconds
+    const mh_text *text; // NULL: what the model transcribes; else the text that its decoder reads
+    size_t columns;      // 150: keys at most; each is the sum over 20 ms or a multiple
+    const char *title;   // NULL: the text
+} mh_speech_window;
+
+static inline mh_speech_window mh_speech_window_default(void)
+{
+    mh_speech_window window;
+    memset(&window, 0, sizeof window);
+    window.struct_size = sizeof window;
+    window.columns = 150;
+    return window;
+}
+
+// Traces the cross-attention of every layer and head over one window: each token of the text, and
+// the end, attends to the sound, whose source tokens are named by the time where they begin,
+// "1.24s". The last one, "silence", is what comes after a sound of less than 30 seconds. options
+// and window NULL: the defaults; the text is as of mh_transcribe for this window alone. Errors:
+// those of mh_transcribe; MH_ERROR_ARGUMENT (no sound from `begin` on, or less than 20 ms; columns;
+// a text of no or too many tokens), MH_ERROR_FORMAT (a text that is not UTF-8).
+MH_API MH_MUST_CHECK mh_status mh_transcribe_trace(mh_context *context, const mh_model *model,
+                                                   const mh_transcribe_options *options,
+                                                   const mh_audio *audio,
+                                                   const mh_speech_window *window,
+                                                   mh_model_trace **trace);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 
 #include "families/family.h"
 #include "model/picture_rules.h"
+#include "model/result_arena.h"
 #include "model/search_rules.h"
 #include "model/token_rules.h"
 #include <multihead/io.h>
@@ -300,6 +301,17 @@ mh_status mh_model_scale_hidden(mh_context *context, const mh_model *model, cons
 mh_status mh_model_cap_logits(mh_context *context, float cap, mh_tensor *logits);
 void mh_model_cap_logits_backward(mh_context *context, float cap, const mh_tensor *capped,
                                   mh_tensor *dlogits);
+
+// A trace and what it refers to, in the store; mh_model_trace_free frees it.
+struct mh_model_trace {
+    mh_result_arena store;
+    mh_trace trace;
+};
+mh_status mh_model_trace_new(mh_context *context, mh_model_trace **trace);
+
+// "whisper, 384 wide, 6 heads, 4 layers" as the trace's model.
+mh_status mh_model_trace_describe(mh_context *context, const mh_model *model,
+                                  mh_model_trace *trace);
 
 // The first tokens' rows of all sequences into `first` (sequences, D).
 mh_status mh_model_first_tokens(mh_context *context, const mh_model_input *input,

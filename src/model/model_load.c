@@ -13,6 +13,7 @@
 #include "model/openai_config.h"
 #include "support/directory.h"
 #include "support/file.h"
+#include "support/find_file.h"
 #include "text/plain_text.h"
 #include "text/tokenizer.h"
 #include <math.h>
@@ -288,10 +289,10 @@ static mh_status load_own_tokenizer(mh_context *context, const char *directory, 
 // A model without a tokenizer still takes ids.
 static mh_status load_tokenizer(mh_context *context, const char *directory, mh_model *model)
 {
-    char path[MH_PATH_BYTES];
-    bool found = false;
+    char path[MH_PATH_BYTES], name[MH_NAME_BYTES];
     if (model->family->own)
         return load_own_tokenizer(context, directory, model);
+    bool found = mh_find_ending(directory, ".tiktoken", name);
     for (size_t i = 0; i < sizeof tokenizer_files / sizeof *tokenizer_files && !found; i++) {
         MH_TRY(mh_path_join(context, directory, tokenizer_files[i], path));
         found = mh_file_exists(path);

@@ -9,20 +9,15 @@
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "model/model_internal.h"
-#include "model/result_arena.h"
 #include <stdio.h>
 #include <string.h>
-
-struct mh_model_trace {
-    mh_result_arena store; // everything below is in it
-    mh_trace trace;
-};
 
 typedef struct model_pass {
     mh_context *context;
     const mh_model *model;
-    mh_result_arena *store;
-    mh_trace *trace;
+    mh_model_trace *made;
+    mh_result_arena *store;     // of it
+    mh_trace *trace;            //
     const int32_t *ids, *types; // (T)
     const mh_tensor *pixels;    // in place of these
     size_t T;
@@ -99,16 +94,17 @@ static mh_status title_trace(const model_pass *p, mh_text text, const mh_text *p
     return MH_OK;
 }
 
-static mh_status describe_pass(const model_pass *p)
+mh_status mh_model_trace_describe(mh_context *context, const mh_model *model, mh_model_trace *trace)
 {
     enum { ROOM = 200 };
-    const mh_model_info *info = &p->model->info;
-    char *text = mh_result_take(p->context, p->store, ROOM, 1);
+    const mh_model_info *info = &model->info;
+    const size_t layers = info->layers;
+    char *text = mh_result_take(context, &trace->store, ROOM, 1);
     if (!text)
         return MH_ERROR_MEMORY;
     snprintf(text, ROOM, "%s, %zu wide, %zu head%s, %zu layer%s", info->family, info->d_model,
-             info->heads, info->heads == 1 ? "" : "s", info->layers, info->layers == 1 ? "" : "s");
-    p->trace->model = text;
+             info->heads, info->heads == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
+    trace->trace.model = text;
     return MH_OK;
 }
 
@@ -222,7 +218,7 @@ static mh_status trace_ids(const model_pass *p, const bool *disabled)
     if (p->T == 0 || (!p->pixels && p->T > info->max_length))
         return mh_fail(p->context, MH_ERROR_ARGUMENT, "found %zu tokens, expected 1 to %zu", p->T,
                        info->max_length);
-    MH_TRY(describe_pass(p));
+    MH_TRY(mh_model_trace_describe(p->context, p->model, p->made));
     MH_TRY(take_model_group(p, &p->trace->groups[kind]));
     return run_tapped(p, disabled, &p->trace->groups[kind]);
 }
@@ -255,16 +251,25 @@ static mh_status trace_text(model_pass *p, const bool *disabled, mh_text text, c
 
 // ---- the interface ------------------------------------------------------------------------------
 
+mh_status mh_model_trace_new(mh_context *context, mh_model_trace **trace)
+{
+    *trace = mh_alloc(context, sizeof **trace);
+    if (!*trace)
+        return MH_ERROR_MEMORY;
+    **trace = (mh_model_trace){.store.allocator = mh_context_allocator(context),
+                               .trace = mh_trace_default()};
+    return MH_OK;
+}
+
 static mh_status begin_trace(mh_context *context, const mh_model *model, model_pass *p,
                              mh_model_trace **made)
 {
-    *made = mh_alloc(context, sizeof **made);
-    if (!*made)
-        return MH_ERROR_MEMORY;
-    **made = (mh_model_trace){.store.allocator = mh_context_allocator(context),
-                              .trace = mh_trace_default()};
-    *p = (model_pass){
-        .context = context, .model = model, .store = &(*made)->store, .trace = &(*made)->trace};
+    MH_TRY(mh_model_trace_new(context, made));
+    *p = (model_pass){.context = context,
+                      .model = model,
+                      .made = *made,
+                      .store = &(*made)->store,
+                      .trace = &(*made)->trace};
     return MH_OK;
 }
 

@@ -97,6 +97,15 @@ mh_status mh_speech_detect_language(const mh_speech *s, size_t *language);
 mh_status mh_speech_run_decoder(const mh_speech *s, const int32_t *ids, size_t count, float *hidden,
                                 const bool *heads, float *weights);
 
+// Called with the memory and text of a window, of which `frames` are sound.
+typedef mh_status (*mh_window_fn)(void *user, const mh_speech *s, const mh_window_text *text,
+                                  size_t frames);
+
+// The first window of a sound, as mh_transcribe reads it; without a text if `decode` is false.
+mh_status mh_speech_first_window(mh_context *context, const mh_model *model,
+                                 const mh_transcribe_options *options, const mh_audio *audio,
+                                 bool decode, mh_window_fn use, void *user);
+
 // ---- words --------------------------------------------------------------------------------------
 
 // Times of the words of a window's segments, whose texts are there, added to the store. `frames`:

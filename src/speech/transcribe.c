@@ -459,17 +459,25 @@ static void release(transcription_run *run)
     mh_buffer_free(context, &run->bytes);
 }
 
+static mh_status begin_run(mh_context *context, const mh_model *model,
+                           const mh_transcribe_options *options, transcription_run *run)
+{
+    *run = (transcription_run){.s = {.context = context,
+                                     .model = model,
+                                     .options = mh_transcribe_options_default(),
+                                     .vocabulary = model->info.target_vocabulary,
+                                     .width = model->info.d_model}};
+    return MH_READ_STRUCT(context, mh_transcribe_options, options, &run->s.options);
+}
+
 mh_status mh_transcribe(mh_context *context, const mh_model *model,
                         const mh_transcribe_options *options, const mh_audio *audio,
                         mh_transcription **transcription)
 {
-    transcription_run run = {.s = {.context = context, .model = model}};
+    transcription_run run;
     MH_TRY(MH_NEED(context, {"model", model}, {"audio", audio}, {"transcription", transcription}));
     *transcription = NULL;
-    run.s.options = mh_transcribe_options_default();
-    MH_TRY(MH_READ_STRUCT(context, mh_transcribe_options, options, &run.s.options));
-    run.s.vocabulary = model->info.target_vocabulary;
-    run.s.width = model->info.d_model;
+    MH_TRY(begin_run(context, model, options, &run));
     mh_transcription *r = mh_alloc(context, sizeof *r);
     if (!r)
         return MH_ERROR_MEMORY;
@@ -484,6 +492,25 @@ mh_status mh_transcribe(mh_context *context, const mh_model *model,
         mh_transcription_free(r);
     else
         *transcription = r;
+    return status;
+}
+
+mh_status mh_speech_first_window(mh_context *context, const mh_model *model,
+                                 const mh_transcribe_options *options, const mh_audio *audio,
+                                 bool decode, mh_window_fn use, void *user)
+{
+    transcription_run run;
+    MH_TRY(begin_run(context, model, options, &run));
+    mh_status status = prepare(&run, audio);
+    if (!status)
+        status = encode_window(&run);
+    if (!status)
+        status = set_beginning(&run.s);
+    if (!status && decode)
+        status = decode_window(&run);
+    if (!status)
+        status = use(user, &run.s, &run.text, window_size(&run));
+    release(&run);
     return status;
 }
 

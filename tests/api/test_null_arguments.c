@@ -707,7 +707,8 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_model_free",
                                      "mh_image_free",
                                      "mh_audio_free",
-                                     "mh_transcribe", // tests/speech/test_speech.c
+                                     "mh_transcribe",       // tests/speech/test_speech.c
+                                     "mh_transcribe_trace", // tests/speech/test_transcribe.c
                                      "mh_transcription_free",
                                      "mh_transcription_count",
                                      "mh_transcription_segment",

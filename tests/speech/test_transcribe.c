@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// Transcription by a small model that writes what a script says (whisper_fixture.h): windows,
+// rules, callbacks, options, and traces of cross-attention over time.
+#include "speech/speech_internal.h"
+#include "support.h"
+#include "whisper_fixture.h"
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { RATE = 16000, SECONDS = 40 };
+
+static mh_context *context;
+static float samples[SECONDS * RATE];
+
+static mh_model *open_fixture(whisper_script script)
+{
+    char directory[] = "/tmp/mh-whisper-XXXXXX", command[64];
+    mh_model *model;
+    assert_non_null(mkdtemp(directory));
+    assert_true(fixture_whisper(context, directory, script));
+    test_ok(context, mh_model_load(context, directory, NULL, &model));
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    assert_int_equal(system(command), 0);
+    return model;
+}
+
+static int open_context(void **state)
+{
+    (void)state;
+    test_rng rng = {test_seed()};
+    context = test_context(NULL, 2);
+    for (size_t i = 0; i < SECONDS * RATE; i++)
+        samples[i] = (float)test_uniform(&rng, -0.1, 0.1);
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    mh_context_free(context);
+    return 0;
+}
+
+static mh_audio sound(double seconds)
+{
+    return (mh_audio){(size_t)(seconds * RATE), RATE, samples};
+}
+
+static mh_transcription *transcribe(const mh_model *model, const mh_transcribe_options *options,
+                                    double seconds)
+{
+    mh_transcription *result;
+    const mh_audio audio = sound(seconds);
+    test_ok(context, mh_transcribe(context, model, options, &audio, &result));
+    return result;
+}
+
+static void expect_segment(const mh_transcription *t, size_t i, double begin, double end,
+                           const char *text)
+{
+    const mh_speech_segment *g = mh_transcription_segment(t, i);
+    assert_non_null(g);
+    assert_int_equal(g->text.size, strlen(text));
+    assert_memory_equal(g->text.bytes, text, g->text.size);
+    assert_true(fabs(g->begin - begin) < 1e-9 && fabs(g->end - end) < 1e-9);
+}
+
+// ---- windows ------------------------------------------------------------------------------------
+
+static void windows_follow_each_other(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    options.condition_on_previous = false;
+    mh_transcription *t = transcribe(model, &options, 40);
+    assert_int_equal(mh_transcription_count(t), 4);
+    expect_segment(t, 0, 0, 2, " The cat sat on the mat.");
+    expect_segment(t, 1, 2, 3, " Then it slept.");
+    expect_segment(t, 2, 30, 32, " The cat sat on the mat.");
+    expect_segment(t, 3, 32, 33, " Then it slept.");
+    assert_null(mh_transcription_segment(t, 4));
+    assert_string_equal(mh_transcription_language(t), "en");
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
+typedef struct calls {
+    size_t count, segments, stop_after;
+    double seconds;
+} calls;
+
+static bool count_calls(void *user, const mh_speech_segment *segments, size_t count, double seconds)
+{
+    calls *c = user;
+    (void)segments;
+    c->segments += count;
+    c->seconds = seconds;
+    return ++c->count != c->stop_after;
+}
+
+static void callbacks_see_windows_and_stop(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    calls all = {0}, first = {.stop_after = 1};
+    mh_transcribe_options options = mh_transcribe_options_default();
+    options.condition_on_previous = false;
+    options.on_window = count_calls;
+    options.user = &all;
+    mh_transcription_free(transcribe(model, &options, 40));
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.segments, 4);
+    assert_true(all.seconds == 40);
+    options.user = &first;
+    mh_transcription *t = transcribe(model, &options, 40);
+    assert_int_equal(first.count, 1);
+    assert_int_equal(mh_transcription_count(t), 2);
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
+static void words_are_the_segments(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    options.word_times = true;
+    mh_transcription *t = transcribe(model, &options, 10);
+    const mh_speech_segment *g = mh_transcription_segment(t, 0);
+    assert_int_equal(g->word_count, 6);
+    assert_memory_equal(g->words[5].text.bytes, " mat.", 5);
+    for (size_t i = 0; i < g->word_count; i++) {
+        assert_true(g->words[i].begin <= g->words[i].end && g->words[i].probability > 0.9);
+        assert_true(i == 0 || g->words[i].begin >= g->words[i - 1].begin);
+    }
+    assert_true(g->begin == g->words[0].begin && g->end == g->words[5].end);
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+static void repetition_is_tried_again(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_REPEATS);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    mh_transcription *t = transcribe(model, &options, 5);
+    assert_true(mh_transcription_segment(t, 0)->temperature == 1);
+    assert_true(mh_transcription_segment(t, 0)->compression_ratio > 2.4);
+    mh_transcription_free(t);
+    options.max_compression_ratio = 100;
+    options.min_logprob = -100;
+    t = transcribe(model, &options, 5);
+    assert_true(mh_transcription_segment(t, 0)->temperature == 0);
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
+// Silence needs both a likely <|nospeech|> and an unlikely text.
+static void silence_is_skipped(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_HUMS);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    options.temperatures = 1;
+    mh_transcription *t = transcribe(model, &options, 5);
+    assert_int_equal(mh_transcription_count(t), 0);
+    mh_transcription_free(t);
+    options.min_logprob = -100;
+    options.timestamps = false;
+    t = transcribe(model, &options, 5);
+    assert_int_equal(mh_transcription_count(t), 1);
+    assert_true(mh_transcription_segment(t, 0)->no_speech > 0.6);
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
+static void samples_follow_the_seed(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_GUESSES);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    char ids[3][4096];
+    options.temperatures = 2;
+    options.best_of = 2;
+    options.timestamps = false;
+    for (size_t i = 0; i < 3; i++) {
+        options.seed = i / 2; // 0, 0, 1
+        mh_transcription *t = transcribe(model, &options, 2);
+        const mh_speech_segment *g = mh_transcription_segment(t, 0);
+        assert_non_null(g);
+        memset(ids[i], 0, sizeof ids[i]);
+        memcpy(ids[i], g->ids, g->count * sizeof *g->ids);
+        assert_true(g->temperature > 0.1);
+        mh_transcription_free(t);
+    }
+    assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+    assert_memory_not_equal(ids[0], ids[2], sizeof ids[0]);
+    mh_model_free(model);
+}
+
+// ---- traces -------------------------------------------------------------------------------------
+
+// Every row sums to 1, and columns are sums of those of a finer trace.
+static void traces_are_sums_over_time(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    const mh_audio audio = sound(10);
+    mh_speech_window window = mh_speech_window_default();
+    mh_model_trace *fine, *coarse;
+    window.columns = 1501;
+    test_ok(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &fine));
+    window.columns = 101;
+    window.begin = 0;
+    test_ok(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &coarse));
+    const mh_trace *a = mh_model_trace_view(fine), *b = mh_model_trace_view(coarse);
+    const mh_tensor *x = &a->groups[MH_TRACE_CROSS].weights,
+                    *y = &b->groups[MH_TRACE_CROSS].weights;
+    assert_int_equal(x->shape[0], 2);
+    assert_int_equal(x->shape[1], 2);
+    assert_int_equal(x->shape[2], 12); // 11 tokens of text, and the end
+    assert_int_equal(x->shape[3], 501);
+    assert_int_equal(y->shape[3], 101);
+    assert_string_equal(a->title, "The cat sat on the mat. Then it slept.");
+    assert_string_equal(a->target.text[1], "cat");
+    assert_string_equal(a->target.text[11], "<|endoftext|>");
+    assert_string_equal(a->source.text[62], "1.24s");
+    assert_string_equal(b->source.text[12], "1.20s");
+    assert_string_equal(b->source.text[100], "silence");
+    const float *from = x->data, *to = y->data;
+    for (size_t i = 0; i < 2 * 2 * 12; i++, from += 501, to += 101) {
+        double all = 0, some = 0;
+        for (size_t j = 0; j < 501; j++)
+            all += (double)from[j];
+        for (size_t j = 10; j < 15; j++)
+            some += (double)from[j];
+        assert_true(fabs(all - 1) < 1e-5 && fabs(some - (double)to[2]) < 1e-6);
+        assert_true(from[500] == to[100]);
+    }
+    mh_model_trace_free(fine);
+    mh_model_trace_free(coarse);
+    mh_model_free(model);
+}
+
+// A window of 30 seconds from 5 s on, without silence, and the text that is given.
+static void traces_begin_anywhere(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    const mh_audio audio = sound(40);
+    const mh_text text = {"The mat", 7};
+    mh_speech_window window = mh_speech_window_default();
+    mh_model_trace *trace;
+    window.begin = 5;
+    window.text = &text;
+    window.title = "mine";
+    test_ok(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace));
+    const mh_trace *t = mh_model_trace_view(trace);
+    assert_string_equal(t->title, "mine");
+    assert_int_equal(t->source.count, 150);
+    assert_string_equal(t->source.text[0], "5.00s");
+    assert_string_equal(t->source.text[149], "34.80s");
+    assert_string_equal(t->target.text[0], "The");
+    test_ok(context, mh_trace_check(context, t));
+    mh_model_trace_free(trace);
+    mh_model_free(model);
+}
+
+static void refuses_traces(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    const mh_audio audio = sound(2);
+    const mh_text empty = {"", 0}, wrong = {"\xff", 1};
+    mh_speech_window window = mh_speech_window_default();
+    mh_model_trace *trace;
+    window.begin = 2;
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace),
+                 MH_ERROR_ARGUMENT, "begin: found 2.00 s");
+    window.begin = NAN;
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace),
+                 MH_ERROR_ARGUMENT, "begin: found");
+    window = mh_speech_window_default();
+    window.columns = 1;
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace),
+                 MH_ERROR_ARGUMENT, "columns: found 1");
+    window = mh_speech_window_default();
+    window.text = &empty;
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace),
+                 MH_ERROR_ARGUMENT, "has 0 tokens");
+    window.text = &wrong;
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, &window, &trace),
+                 MH_ERROR_FORMAT, "UTF-8");
+    test_refused(context, mh_transcribe_trace(context, model, NULL, NULL, NULL, &trace),
+                 MH_ERROR_ARGUMENT, "audio: found NULL");
+    test_refused(context, mh_transcribe_trace(context, NULL, NULL, &audio, NULL, &trace),
+                 MH_ERROR_ARGUMENT, "model: found NULL");
+    test_refused(context, mh_transcribe_trace(context, model, NULL, &audio, NULL, NULL),
+                 MH_ERROR_ARGUMENT, "trace: found NULL");
+    mh_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_follow_each_other),
+        cmocka_unit_test(callbacks_see_windows_and_stop),
+        cmocka_unit_test(words_are_the_segments),
+        cmocka_unit_test(repetition_is_tried_again),
+        cmocka_unit_test(silence_is_skipped),
+        cmocka_unit_test(samples_follow_the_seed),
+        cmocka_unit_test(traces_are_sums_over_time),
+        cmocka_unit_test(traces_begin_anywhere),
+        cmocka_unit_test(refuses_traces),
+    };
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}
