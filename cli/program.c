@@ -23,6 +23,37 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
+// Words that readers of tutorials try, each list with the command that it leads to; see is_name().
+static const struct {
+    const char *words, *command;
+} topics[] = {
+    {"attention|self-attention|softmax|sdpa|qkv|scaled-dot-product-attention", "attend"},
+    {"multi-head|multihead-attention|multi-head-attention|trace|steps|shapes|mask|masks", "mha"},
+    {"transformer-encoder|encoder-layer|transformer|layer|layers", "encoder"},
+    {"transformer-decoder|decoder-layer|cross-attention", "decoder"},
+    {"heatmap|heatmaps|visualize|visualise|bertviz|explain", "look"},
+    {"plot|show", "view"},
+    {"translation|translator|marian|opus-mt", "translate"},
+    {"chat|ask|complete|completion|gpt|gpt2|gpt-2|llama|text|prompt|write", "generate"},
+    {"bert|mask-fill|fill-mask", "fill"},
+    {"whisper|speech|audio|asr|stt", "transcribe"},
+    {"vit|image|picture|sentiment|classification|classifier", "classify"},
+    {"embedding|embeddings|similarity|vectors", "embed"},
+    {"bleu|chrf|evaluate", "score"},
+    {"benchmark|speed|time", "bench"},
+    {"models|presets|parameters|sizes|cpu", "info"},
+    {"web|ui|page|browser", "serve"},
+    {"finetune|fine-tune|learn|fit", "train"},
+};
+
+static const char *topic_command(const char *word)
+{
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        if (is_name(word, topics[i].words))
+            return topics[i].command;
+    return NULL;
+}
+
 static int try_help(void)
 {
     fputs("Try 'multihead --help' for more information.\n", stderr);
@@ -36,7 +67,7 @@ static int unknown_command(const char *name)
     size_t count = 1;
     for (const command *const *c = commands; *c && count < MOST_NAMES; c++)
         names[count++] = (*c)->name;
-    const char *nearest = nearest_name(name, names);
+    const char *topic = topic_command(name), *nearest = topic ? topic : nearest_name(name, names);
     if (nearest)
         complain("unknown command '%s', did you mean '%s'?", name, nearest);
     else

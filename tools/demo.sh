@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make demo`: French to English with the shipped model, what its heads attend to, and attention by
-# itself.
+# `make demo`: the first five minutes of docs/learn. Attention in numbers, a translator, and what its
+# heads attend to.
 #
 #     demo.sh BUILD          BUILD is the build directory
 
@@ -24,31 +24,41 @@ type_in() {
     sed 's/^/    /' "$work/.shown"
 }
 
-title "French to English"
-type_in 'multihead translate -m models/fr-en "Où est la gare ?" "Je ne sais pas pourquoi elle est partie si tôt."'
+title "Attention: three tokens, four numbers each (docs/learn/1-attention.md)"
+type_in 'multihead attend --random 3x4 --trace'
 
-title "Which French words each English word attends to: heads of the last decoder layer"
-type_in 'multihead translate -m models/fr-en --show-attention "Le chat noir dort sur la chaise."'
+title "Two heads of width 2: each weighs the five tokens in its own way (3-heads.md)"
+type_in "multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --values --no-times | sed -n '/^Values/,/^$/p'"
 
-title "The same with one of its 36 heads switched off: head 1 of the encoder's first layer"
-type_in 'multihead translate -m models/fr-en --disable-head enc.0.1 "Le chat noir dort sur la chaise."'
+title "A whole encoder layer: attention, residual sums, LayerNorm, feed-forward (6-encoder.md)"
+type_in 'multihead encoder --d-model 512 --nhead 8 --random 32x10 --trace'
 
-title "The same as a page: all layers and heads, alignment, every step of the computation"
-type_in "multihead translate -m models/fr-en --attention $build/attention.html \"Le chat noir dort sur la chaise.\""
-printf '\n  Open %s in a browser; it needs no network.\n' "$build/attention.html"
+title "Encoder and decoder together: French to English, English to French (7-decoder.md)"
+type_in 'multihead translate -m fr-en "Où est la gare ?" "Je ne sais pas pourquoi elle est partie si tôt."'
+type_in 'multihead translate -m en-fr "The bank approved the loan yesterday."'
 
-title "Multi-head attention, step by step"
-type_in "multihead mha --preset bert-base --random 4x32 --trace"
+title "Which English words each French word attends to, in one head of the last layer"
+type_in 'multihead look -m en-fr "The bank approved the loan yesterday." --head 1'
 
-title "This machine"
-type_in "multihead info"
+title "Which heads tie cat and ran together? (8-what-heads-learn.md)"
+type_in 'multihead look -m en-fr "The cat that I saw yesterday ran away." --link cat,ran'
+
+title "Without one layer of cross-attention, and without any"
+type_in 'multihead translate -m en-fr --disable-head cross.2 "My sister gave me the book that she wrote last year."'
+type_in 'multihead translate -m en-fr --disable-head cross.0 --disable-head cross.1 --disable-head cross.2 "My sister gave me the book that she wrote last year."'
+
+title "All layers and heads as a page, with every step of the computation"
+type_in "multihead look -m en-fr \"The cat that I saw yesterday ran away.\" --page $build/attention.html"
+printf '  Open %s in a browser; it needs no network.\n' "$build/attention.html"
 
 title "Try next"
 cat <<'END'
+  docs/learn/README.md                            nine short pages, with commands to copy
   build/multihead serve -m models/fr-en --open    translate in the browser, see what the heads do
   build/multihead train --example numbers -o run  train a model on French numbers in a minute or two
   build/multihead train --help                    ... or on your own sentence pairs
   build/multihead attend --help                   attention on your own arrays, every mask and option
+  build/multihead info                            this machine: CPU features, kernels, threads
   build/multihead bench                           benchmark against this machine's measured peak
   make test                                       builds and runs the tests and the examples
   examples/01_attention.c, examples/07_train.c    the library in one page; training a Transformer
