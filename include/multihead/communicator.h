@@ -15,7 +15,7 @@ extern "C" {
 
 // A transfer under way; what it contains is the communicator's business.
 typedef struct mh_transfer {
-    uint64_t word[2];
+    uint64_t word[2]; // may be copied
 } mh_transfer;
 
 // Point-to-point messages between ranks. All functions are called by the thread that called the
@@ -33,8 +33,8 @@ typedef struct mh_communicator {
     mh_status (*receive)(void *user, size_t from, void *data, size_t bytes, mh_transfer *transfer);
 
     // Whether a transfer is done, in *done; with `wait`, returns only then. Called often, without
-    // `wait`, during computation, so that transfers advance meanwhile; also again for a transfer
-    // that is done.
+    // `wait`, during computation, so that transfers advance meanwhile, of one of several in turn:
+    // each call is to let all advance. Also called again for a transfer that is done.
     mh_status (*test)(void *user, mh_transfer *transfer, bool wait, bool *done);
 } mh_communicator;
 
@@ -57,8 +57,8 @@ MH_API mh_status mh_transfers_wait(const mh_communicator *communicator, mh_trans
 MH_API MH_MUST_CHECK mh_status mh_communicator_broadcast(const mh_communicator *communicator,
                                                          void *data, size_t bytes);
 
-// Rank r has bytes [starts[r], starts[r + 1]) of `data`; afterwards all have all of them. A ring:
-// every rank sends and receives every byte at most once.
+// Rank r has bytes [starts[r], starts[r + 1]) of `data`; afterwards all have all of them. In
+// log2(ranks) steps; every rank receives every byte once, and sends as much if parts are equal.
 MH_API MH_MUST_CHECK mh_status mh_communicator_gather(const mh_communicator *communicator,
                                                       void *data, const size_t *starts);
 
