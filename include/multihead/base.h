@@ -217,6 +217,13 @@ MH_API void mh_buffer_free(mh_context *context,
 // Called from within an iteration, it is that serial loop.
 MH_API void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg);
 
+// Experimental: from now on, until `poll` is set again or to NULL, calls of the library call
+// poll(user) between the tasks of their parallel loops, on the thread of their caller, some
+// thousand times per second: messages that advance only when they are asked for, such as MPI's, are
+// sent and received during computation. `poll` must return within microseconds, must not use the
+// context, and has no effect on results. A context with its own parallel_for does not call it.
+MH_API void mh_context_set_poll(mh_context *context, void (*poll)(void *user), void *user);
+
 // A new context of one thread with the level and the allocator of `context` and no log, for one
 // worker of a parallel loop whose iterations call the library themselves. The caller frees it with
 // mh_context_free() before `context`, whose cancellation stops its calls, too. It is created and

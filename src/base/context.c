@@ -205,11 +205,39 @@ static void run_guarded(void *arg, size_t index, size_t worker)
     mh_fpenv_leave(saved);
 }
 
+void mh_context_set_poll(mh_context *context, void (*poll)(void *user), void *user)
+{
+    if (!context)
+        return;
+    context->poll = poll;
+    context->poll_user = user;
+}
+
+typedef struct polled_task {
+    const mh_context *context;
+    mh_task_fn task;
+    void *arg;
+} polled_task;
+
+// Worker 0 is the calling thread.
+static void run_and_poll(void *arg, size_t index, size_t worker)
+{
+    const polled_task *polled = arg;
+    polled->task(polled->arg, index, worker);
+    if (worker == 0)
+        polled->context->poll(polled->context->poll_user);
+}
+
 void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *arg)
 {
     if (context->in_parallel || count == 0) { // iterations only read the flag: no race
         run_serial(count, task, arg);
         return;
+    }
+    polled_task polled = {context, task, arg};
+    if (context->poll && !context->parallel_for) {
+        task = run_and_poll;
+        arg = &polled;
     }
     context->in_parallel = true;
     if (count == 1 || context->threads == 1) {

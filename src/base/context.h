@@ -21,7 +21,9 @@ struct mh_context {
     struct mh_pool *pool;            // NULL: one thread, or the caller's parallel_for
     mh_parallel_for_fn parallel_for; // NULL: our pool
     void *parallel_for_user;
-    bool in_parallel; // a loop is running: nested loops are serial
+    bool in_parallel;         // a loop is running: nested loops are serial
+    void (*poll)(void *user); // NULL, or called by the calling thread between tasks
+    void *poll_user;
 
     atomic_bool cancelled; // set by mh_context_cancel until a call has reported it
     atomic_bool *cancel;   // that, or of the context a serial one was made from

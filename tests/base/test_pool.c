@@ -523,6 +523,39 @@ static void contexts_do_not_interfere(void **state)
     }
 }
 
+typedef struct poll_record {
+    pthread_t caller;
+    size_t polls, wrong;
+} poll_record;
+
+static void record_poll(void *user)
+{
+    poll_record *record = user;
+    record->polls++;
+    record->wrong += !pthread_equal(record->caller, pthread_self());
+}
+
+static void poll_is_called(void **state)
+{
+    (void)state;
+    for (size_t threads = 1; threads <= 3; threads++) {
+        mh_context *context = make_context(threads);
+        poll_record record = {.caller = pthread_self()};
+        atomic_size_t sum = 0;
+        mh_context_set_poll(context, record_poll, &record);
+        for (size_t i = 0; i < 100; i++)
+            mh_parallel_for(context, 8, add_one, &sum);
+        assert_int_equal(atomic_load(&sum), 800);
+        assert_true(threads == 1 ? record.polls == 800 : record.polls > 0);
+        assert_int_equal(record.wrong, 0);
+        const size_t before = record.polls;
+        mh_context_set_poll(context, NULL, NULL);
+        mh_parallel_for(context, 8, add_one, &sum);
+        assert_int_equal(record.polls, before);
+        mh_context_free(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +568,7 @@ int main(void)
         cmocka_unit_test(environment_is_plain),
         cmocka_unit_test(own_loop_is_used),
 #endif
+        cmocka_unit_test(poll_is_called),
         cmocka_unit_test(fork_is_survived),
         cmocka_unit_test(thread_failure_is_reported),
         cmocka_unit_test(later_thread_failure),
