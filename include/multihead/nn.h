@@ -331,6 +331,11 @@ static inline mh_tap mh_tap_make(mh_tap_kind kind, size_t layer)
     return tap;
 }
 
+// Called by a backward pass when it has finished a layer: the gradients of all parameters from
+// float `first` on are final. Parameters are in the order of the forward pass, so `first` falls
+// from call to call. The context is idle: the callback may use it, unlike the pass's arguments.
+typedef void (*mh_gradients_ready_fn)(void *user, size_t first);
+
 // Masks are as in PyTorch: true = may not be attended to, floats are added.
 typedef struct mh_transformer_options {
     size_t struct_size;                       // sizeof(mh_transformer_options)
@@ -365,6 +370,9 @@ typedef struct mh_transformer_options {
     bool overwrite_gradients; // false; true: backward writes the parameters' gradients instead of
                               // adding to them; those of embedding.weight, which it does not
                               // compute, are left unmodified
+
+    mh_gradients_ready_fn gradients_ready; // NULL; of backward, to send gradients while it goes on
+    void *gradients_ready_user;            // NULL
 } mh_transformer_options;
 
 static inline mh_transformer_options mh_transformer_options_default(void)

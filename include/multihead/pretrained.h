@@ -300,6 +300,10 @@ typedef struct mh_model_gradients {
     size_t struct_size; // sizeof(mh_model_gradients)
     float *blocks;      // NULL
     float *ends;        // NULL; of mh_model_parameters
+
+    mh_gradients_ready_fn ready; // NULL; of `blocks`, as mh_transformer_options.gradients_ready;
+                                 // those of `ends` are final when mh_model_hidden_backward returns
+    void *ready_user;            // NULL
 } mh_model_gradients;
 
 static inline mh_model_gradients mh_model_gradients_default(void)

@@ -3,19 +3,22 @@
 // head computes on the way is recomputed, as it is little.
 #include "base/argument_check.h"
 #include "base/compiler.h"
+#include "base/sized_struct.h"
 #include "model/model_internal.h"
 #include <string.h>
 
 const mh_parameters *mh_model_parameters(const mh_model *model) { return &model->parameters; }
 
-static mh_status check_trainable(mh_context *context, const mh_model *model,
-                                 const mh_model_gradients *gradients)
+// *own: a copy of what the caller gave.
+static mh_status read_gradients(mh_context *context, const mh_model *model,
+                                const mh_model_gradients *gradients, mh_model_gradients *own)
 {
+    *own = mh_model_gradients_default();
     MH_TRY(MH_NEED(context, {"model", model}, {"gradients", gradients}));
     if (!model->trainable)
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "model: found one for inference, expected a trainable one");
-    return MH_OK;
+    return MH_READ_STRUCT(context, mh_model_gradients, gradients, own);
 }
 
 mh_tensor mh_model_end_gradient(const mh_model *model, const mh_model_gradients *gradients,
@@ -129,7 +132,8 @@ mh_status mh_model_logits_backward(mh_context *context, const mh_model *model,
                                    const mh_tensor *hidden, const mh_tensor *dlogits,
                                    mh_tensor *dhidden, const mh_model_gradients *gradients)
 {
-    MH_TRY(check_trainable(context, model, gradients));
+    mh_model_gradients given;
+    MH_TRY(read_gradients(context, model, gradients, &given));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {"dlogits", dlogits}, {"dhidden", dhidden}));
     const size_t head = hidden->shape[0] * (5 * hidden->shape[1] + 2);
     const bool capped = model->description.logits_softcap > 0;
@@ -142,7 +146,7 @@ mh_status mh_model_logits_backward(mh_context *context, const mh_model *model,
     if (capped)
         status = uncap_gradient(context, model, hidden, dlogits, memory + head, &dx);
     if (!status)
-        status = logits_backward(context, model, hidden, &dx, memory, dhidden, gradients);
+        status = logits_backward(context, model, hidden, &dx, memory, dhidden, &given);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -221,7 +225,8 @@ static mh_status run_head_backward(mh_context *context, const mh_model *model,
                                    const mh_model_gradients *gradients)
 {
     mh_model_input own;
-    MH_TRY(check_trainable(context, model, gradients));
+    mh_model_gradients given;
+    MH_TRY(read_gradients(context, model, gradients, &given));
     MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"hidden", hidden}, {classify ? "dlogits" : "dpooled", doutput},
                    {"dhidden", dhidden}));
@@ -233,7 +238,7 @@ static mh_status run_head_backward(mh_context *context, const mh_model *model,
     if (!memory)
         return MH_ERROR_MEMORY;
     mh_status status =
-        head_backward(context, model, &own, hidden, classify, doutput, memory, dhidden, gradients);
+        head_backward(context, model, &own, hidden, classify, doutput, memory, dhidden, &given);
     mh_free(context, memory, bytes);
     return status;
 }
@@ -326,13 +331,22 @@ static mh_status embedding_backward(mh_context *context, const mh_model *model, 
                           &r->dx);
 }
 
+static mh_transformer_options backward_options(const mh_model *model, const mh_model_input *input,
+                                               const mh_model_gradients *gradients)
+{
+    mh_transformer_options o = mh_model_block_options(model, input);
+    o.gradients_ready = gradients->ready;
+    o.gradients_ready_user = gradients->ready_user;
+    return o;
+}
+
 // `target` NULL: there is one stack.
 static mh_status hidden_backward(mh_context *context, const mh_model *model,
                                  const mh_model_input *input, embedding_run *source,
                                  embedding_run *target, const mh_tensor *dhidden,
                                  const mh_model_gradients *gradients)
 {
-    const mh_transformer_options o = mh_model_block_options(model, input);
+    const mh_transformer_options o = backward_options(model, input, gradients);
     MH_TRY(run_embedding(context, model, source));
     if (target)
         MH_TRY(run_embedding(context, model, target));
@@ -348,7 +362,7 @@ static mh_status pictures_backward(mh_context *context, const mh_model *model,
                                    const mh_model_input *input, const mh_tensor *dhidden,
                                    const mh_model_gradients *gradients)
 {
-    const mh_transformer_options o = mh_model_block_options(model, input);
+    const mh_transformer_options o = backward_options(model, input, gradients);
     const size_t rows = mh_model_rows(input), D = model->description.block.d_model;
     const size_t bytes = 2 * rows * D * sizeof(float);
     float *memory = mh_alloc(context, bytes);
@@ -371,11 +385,12 @@ mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
                                    const mh_model_gradients *gradients)
 {
     mh_model_input own;
-    MH_TRY(check_trainable(context, model, gradients));
+    mh_model_gradients given;
+    MH_TRY(read_gradients(context, model, gradients, &given));
     MH_TRY(mh_model_read_input(context, model, input, &own));
     MH_TRY(MH_NEED(context, {"dhidden", dhidden}));
     if (model->description.vision.image)
-        return pictures_backward(context, model, &own, dhidden, gradients);
+        return pictures_backward(context, model, &own, dhidden, &given);
     const size_t D = model->description.block.d_model, B = own.sequences;
     const bool targets = own.target_starts != NULL;
     const size_t rows = (size_t)own.starts[B], more = targets ? (size_t)own.target_starts[B] : 0;
@@ -389,7 +404,7 @@ mh_status mh_model_hidden_backward(mh_context *context, const mh_model *model,
     if (targets)
         t = lay_out_embedding(memory + embedding_run_floats(rows, D), &targets_of, D);
     mh_status status =
-        hidden_backward(context, model, &own, &r, targets ? &t : NULL, dhidden, gradients);
+        hidden_backward(context, model, &own, &r, targets ? &t : NULL, dhidden, &given);
     mh_free(context, memory, bytes);
     return status;
 }

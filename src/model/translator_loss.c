@@ -121,6 +121,8 @@ static mh_status translator_loss_lay_out(mh_context *context, mh_loss_memory *me
     c->transformer.step = c->options->step;
     c->transformer.tape = c->options->gradients ? memory->tape : NULL;
     c->transformer.overwrite_gradients = c->options->fresh;
+    c->transformer.gradients_ready = c->options->ready;
+    c->transformer.gradients_ready_user = c->options->ready_user;
     return MH_OK;
 }
 

@@ -23,6 +23,8 @@ typedef struct mh_loss_options {
     bool training;        // dropout
     uint64_t seed;
     uint32_t step;
+    mh_gradients_ready_fn ready; // NULL; else called when layers of the Transformer are finished
+    void *ready_user;
 } mh_loss_options;
 
 // Memory that is reused from batch to batch.

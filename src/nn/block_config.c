@@ -135,6 +135,7 @@ void mh_block_declare(mh_parameter_list *list, const char *prefix, bool xavier, 
     static const char *const norms[] = {"norm1", "norm2", "norm3"};
     static const char *const posts[] = {"norm1_post", "norm2_post", "norm3_post"};
     char name[48];
+    block->first = list->floats;
     block->up.precision = block->down.precision = c->precision;
     snprintf(name, sizeof name, "%sself_attn.", prefix);
     mh_attention_layer_declare(list, name, xavier, &block->self);

@@ -18,6 +18,7 @@ typedef enum mh_sublayer { MH_SELF, MH_CROSS, MH_FEED_FORWARD } mh_sublayer;
 typedef struct mh_block {
     mh_block_config config; // complete; its rope_scaling is in `self`
     uint32_t index;         // among all blocks, for dropout and packed weights
+    size_t first;           // float of its parameters, of a trainable one
     size_t layer;           // in its stack
     size_t count;           // of sublayers
     mh_sublayer kinds[MH_MOST_SUBLAYERS];

@@ -25,6 +25,8 @@ typedef struct mh_stack_run {
 typedef struct mh_transformer_run {
     mh_stack_run encoder, decoder;
     bool recompute;
+    mh_gradients_ready_fn ready; // of the backward call
+    void *ready_user;
 } mh_transformer_run;
 
 // Whether a tensor is rows of f32 already.

@@ -9,9 +9,15 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
+static void tell_ready(const mh_transformer_run *r, size_t first)
+{
+    if (r->ready)
+        r->ready(r->ready_user, first);
+}
+
 // From run->dx, the gradient of the stack's output, to that of its input, in place.
-static mh_status stack_backward(mh_context *context, const mh_transformer *t, bool recompute,
-                                mh_stack_run *run, float *dmemory)
+static mh_status stack_backward(mh_context *context, const mh_transformer *t,
+                                const mh_transformer_run *r, mh_stack_run *run, float *dmemory)
 {
     const mh_stack *stack = run->stack;
     const size_t D = t->config.d_model;
@@ -27,12 +33,15 @@ static mh_status stack_backward(mh_context *context, const mh_transformer *t, bo
         mh_arena arena = run->backward;
         mh_block_scratch scratch = {0};
         mh_block_layout_backward(block, &run->pass, &arena, &scratch);
-        if (recompute)
+        if (r->recompute)
             MH_TRY(mh_block_forward(context, block, &run->pass, &x, &run->saved[i]));
         MH_TRY(mh_block_backward(context, block, &run->pass, &x, &run->saved[i], &scratch, run->dx,
                                  dmemory));
+        tell_ready(r, block->first);
     }
     mh_positions_backward(stack, &run->pass, &run->positions);
+    if (stack->relative != MH_NO_PARAMETER)
+        tell_ready(r, (size_t)stack->relative);
     return MH_OK;
 }
 
@@ -53,16 +62,16 @@ static mh_status transformer_grad_backward(mh_context *context, const mh_transfo
 {
     if (!mh_has_decoder(t)) {
         MH_TRY(load_gradient(context, doutput, &r->encoder));
-        MH_TRY(stack_backward(context, t, r->recompute, &r->encoder, NULL));
+        MH_TRY(stack_backward(context, t, r, &r->encoder, NULL));
         return return_gradient(context, &r->encoder, dsrc);
     }
     const size_t elements = mh_batch_rows(&r->encoder.pass.rows) * t->config.d_model;
     memset(r->encoder.dx, 0, elements * sizeof(float));
     MH_TRY(load_gradient(context, doutput, &r->decoder));
-    MH_TRY(stack_backward(context, t, r->recompute, &r->decoder, r->encoder.dx));
+    MH_TRY(stack_backward(context, t, r, &r->decoder, r->encoder.dx));
     MH_TRY(return_gradient(context, &r->decoder, dtgt));
     if (mh_has_encoder(t))
-        MH_TRY(stack_backward(context, t, r->recompute, &r->encoder, NULL));
+        MH_TRY(stack_backward(context, t, r, &r->encoder, NULL));
     return return_gradient(context, &r->encoder, dsrc);
 }
 
@@ -125,6 +134,8 @@ mh_status mh_transformer_backward(mh_context *context, const mh_transformer *tra
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "tape: expected one with a forward pass of this module");
     memcpy(&saved, own.tape->memory, sizeof saved);
+    saved.ready = own.gradients_ready;
+    saved.ready_user = own.gradients_ready_user;
     MH_TRY(restore_run(context, "src", src, &r.encoder, gradients, &saved.encoder));
     if (tgt)
         MH_TRY(restore_run(context, "tgt", tgt, &r.decoder, gradients, &saved.decoder));

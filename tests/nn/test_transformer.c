@@ -408,6 +408,39 @@ static void run_transformer(mh_context *context, const mh_transformer *module, t
                                              c->decoder ? &c->dtgt.view : NULL));
 }
 
+// What backward said to be final, at that time.
+typedef struct ready_record {
+    const float *gradients;
+    float *final;
+    size_t first, calls;
+} ready_record;
+
+static void record_ready(void *user, size_t first)
+{
+    ready_record *r = user;
+    assert_true(first < r->first);
+    memcpy(r->final + first, r->gradients + first, (r->first - first) * sizeof(float));
+    r->first = first;
+    r->calls++;
+}
+
+// Every layer was told, down to the first; nothing changed after it was said to be final.
+static void check_ready(const mh_transformer *module, const transformer_case *c,
+                        const ready_record *r)
+{
+    const mh_parameters *p = mh_transformer_parameters(module);
+    const bool single = c->config.kind == MH_ENCODER_LAYER || c->config.kind == MH_DECODER_LAYER;
+    size_t layers = single;
+    if (c->config.kind == MH_TRANSFORMER || c->config.kind == MH_ENCODER)
+        layers += c->config.num_encoder_layers;
+    if (c->config.kind == MH_TRANSFORMER || c->config.kind == MH_DECODER)
+        layers += c->config.num_decoder_layers;
+    assert_int_equal(r->calls, layers);
+    assert_int_equal(r->first, c->config.vocabulary ? p->list[0].count : 0);
+    nn_same_bits("gradients that are said to be final", p->floats - r->first,
+                 r->gradients + r->first, r->final + r->first);
+}
+
 // With a fresh tape that keeps less, and gradients written over anything instead of added to 0,
 // everything once more: the same bytes.
 static void check_recompute(mh_context *context, const mh_transformer *module, transformer_case *c,
@@ -425,9 +458,15 @@ static void check_recompute(mh_context *context, const mh_transformer *module, t
     mh_tape *tape, *kept = c->options.tape;
     test_ok(context, mh_tape_create(context, &tape));
     c->options.tape = tape;
+    ready_record record = {again, ref_alloc(floats, sizeof(float)), floats, 0};
     c->options.recompute = c->options.overwrite_gradients = true;
+    c->options.gradients_ready = record_ready;
+    c->options.gradients_ready_user = &record;
     run_transformer(context, module, c, again);
+    check_ready(module, c, &record);
+    free(record.final);
     c->options.recompute = c->options.overwrite_gradients = false;
+    c->options.gradients_ready = NULL;
     c->options.tape = kept;
     mh_tape_free(tape);
     nn_same_bits("a gradient with recompute and fresh gradients", floats, gradients, again);
