@@ -18,6 +18,7 @@ void mh_gradient_tree_give(mh_gradient_tree *t, float *array)
 
 void mh_gradient_tree_clear(mh_gradient_tree *t)
 {
+    mh_gradient_tree_end(t);
     while (t->count > 0)
         mh_gradient_tree_give(t, t->nodes[--t->count].sum);
 }
@@ -39,46 +40,69 @@ static bool are_siblings(const mh_tree_node *left, const mh_tree_node *right)
     return left->level == right->level && left->index % 2 == 0;
 }
 
-typedef struct joining {
-    const mh_gradient_tree *tree;
-    float *sum;
-    const float *addend;
-} joining;
-
-static void add_chunk(void *arg, size_t index, size_t worker)
+// The last two nodes become their parent; their arrays are added up later.
+static void merge_last(mh_gradient_tree *t)
 {
-    const joining *job = arg;
-    const size_t first = index * CHUNK, n = mh_smaller(CHUNK, job->tree->floats - first);
-    float *sum = job->sum + first;
-    const float *addend = job->addend + first;
-    (void)worker;
-    for (size_t i = 0; i < n; i++)
-        sum[i] += addend[i];
-}
-
-// The last two nodes become their parent.
-static void join_last(mh_gradient_tree *t)
-{
-    mh_tree_node *left = &t->nodes[t->count - 2], *right = &t->nodes[t->count - 1];
-    joining job = {t, left->sum, right->sum};
-    mh_parallel_for(t->context, t->floats / CHUNK + (t->floats % CHUNK > 0), add_chunk, &job);
-    mh_gradient_tree_give(t, right->sum);
+    mh_tree_node *left = &t->nodes[t->count - 2];
     t->count--;
+    t->joining++;
     left->level++;
     left->index /= 2;
 }
 
-void mh_gradient_tree_add(mh_gradient_tree *t, mh_tree_node node)
+void mh_gradient_tree_begin(mh_gradient_tree *t, mh_tree_node node)
 {
     t->nodes[t->count++] = node;
     while (t->count > 1 && are_siblings(&t->nodes[t->count - 2], &t->nodes[t->count - 1]))
-        join_last(t);
+        merge_last(t);
+}
+
+typedef struct joining {
+    const mh_tree_node *nodes; // (count + 1): the last one is added to the one before, and so on
+    size_t count, first, end;
+} joining;
+
+static void join_chunk(void *arg, size_t index, size_t worker)
+{
+    const joining *job = arg;
+    const size_t first = job->first + index * CHUNK, n = mh_smaller(CHUNK, job->end - first);
+    (void)worker;
+    for (size_t k = job->count; k-- > 0;) {
+        float *sum = job->nodes[k].sum + first;
+        const float *addend = job->nodes[k + 1].sum + first;
+        for (size_t i = 0; i < n; i++)
+            sum[i] += addend[i];
+    }
+}
+
+void mh_gradient_tree_join(mh_gradient_tree *t, size_t first, size_t end)
+{
+    const size_t n = end - first;
+    if (t->joining == 0)
+        return;
+    joining job = {&t->nodes[t->count - 1], t->joining, first, end};
+    mh_parallel_for(t->context, n / CHUNK + (n % CHUNK > 0), join_chunk, &job);
+}
+
+void mh_gradient_tree_end(mh_gradient_tree *t)
+{
+    for (; t->joining > 0; t->joining--)
+        mh_gradient_tree_give(t, t->nodes[t->count + t->joining - 1].sum);
+}
+
+void mh_gradient_tree_add(mh_gradient_tree *t, mh_tree_node node)
+{
+    mh_gradient_tree_begin(t, node);
+    mh_gradient_tree_join(t, 0, t->floats);
+    mh_gradient_tree_end(t);
 }
 
 void mh_gradient_tree_sum(mh_gradient_tree *t)
 {
     while (t->count > 1)
-        join_last(t);
+        merge_last(t);
+    mh_gradient_tree_join(t, 0, t->floats);
+    mh_gradient_tree_end(t);
 }
 
 size_t mh_tree_nodes_of(size_t first, size_t end, mh_tree_node nodes[MH_TREE_NODES_MOST])

@@ -28,7 +28,8 @@ typedef struct mh_gradient_tree {
     size_t floats;
     size_t count;
     mh_tree_node nodes[MH_TREE_NODES_MOST]; // (count), in order, none a sibling of the next
-    float *spare[MH_TREE_NODES_MOST];       // (spares): arrays to be used again
+    size_t joining; // nodes after those, which are parts of the last one; their arrays are added up
+    float *spare[MH_TREE_NODES_MOST]; // (spares): arrays to be used again
     size_t spares;
 } mh_gradient_tree;
 
@@ -43,6 +44,13 @@ void mh_gradient_tree_give(mh_gradient_tree *tree, float *array);
 
 // Adds a node after all others, and takes its array.
 void mh_gradient_tree_add(mh_gradient_tree *tree, mh_tree_node node);
+
+// The same in parts, for an array that is filled in parts: the nodes of the tree change at once,
+// and elements of their sums are final when they have been joined. All are joined, each once,
+// before mh_gradient_tree_end().
+void mh_gradient_tree_begin(mh_gradient_tree *tree, mh_tree_node node);
+void mh_gradient_tree_join(mh_gradient_tree *tree, size_t first, size_t end);
+void mh_gradient_tree_end(mh_gradient_tree *tree);
 
 // Sums all nodes: afterwards there is one, the tree's sum if grain 0 and the last one are in it.
 void mh_gradient_tree_sum(mh_gradient_tree *tree);

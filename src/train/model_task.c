@@ -56,12 +56,14 @@ mh_status mh_model_task_save(mh_run *run)
                                  run->options->weights);
 }
 
-mh_model_gradients mh_model_task_gradients(const mh_run *run, float *gradients)
+mh_model_gradients mh_model_task_gradients(const mh_run *run, const mh_loss_options *options)
 {
     mh_model_gradients g = mh_model_gradients_default();
-    memset(gradients, 0, run->floats * sizeof *gradients);
-    g.blocks = gradients;
-    g.ends = gradients + blocks_of(run)->floats;
+    memset(options->gradients, 0, run->floats * sizeof *options->gradients);
+    g.blocks = options->gradients;
+    g.ends = options->gradients + blocks_of(run)->floats;
+    g.ready = options->ready;
+    g.ready_user = options->ready_user;
     return g;
 }
 

@@ -24,7 +24,7 @@ void mh_model_task_free(mh_run *run);
 mh_status mh_model_task_write(mh_run *run, const char *name, const mh_buffer *text);
 
 // Gradients of one grain, zeroed.
-mh_model_gradients mh_model_task_gradients(const mh_run *run, float *gradients);
+mh_model_gradients mh_model_task_gradients(const mh_run *run, const mh_loss_options *options);
 
 // Scratch memory, and a tape; NULL if there is no memory.
 float *mh_model_task_floats(mh_run *run, size_t floats);

@@ -56,6 +56,18 @@ typedef struct mh_pictures {
     size_t capacity;
 } mh_pictures;
 
+// Gradients, or parameters, on their way between ranks.
+typedef struct mh_exchange {
+    mh_transfer *transfers; // (count), not known to be done
+    size_t count, capacity, tested;
+    double next_poll;
+    mh_status status;    // of what was done while layers were computed
+    mh_tree_node *nodes; // (node_count): of all ranks, for the own slices
+    size_t node_count, nodes_capacity;
+    size_t sent;     // stripes
+    size_t unjoined; // gradients of layers from this float on are final in the tree
+} mh_exchange;
+
 struct mh_run {
     const mh_task *task;
     mh_context *context;
@@ -80,16 +92,17 @@ struct mh_run {
     mh_gradient_tree gradients; // of this rank's grains
 
     mh_communicator ranks;
-    bool agreed;            // that the run ends, by all ranks
-    size_t *owned;          // (ranks + 1): rank r updates parameters owned[r] to owned[r + 1] - 1
-    size_t *starts;         // (ranks + 1), scratch
-    int32_t *statuses;      // (ranks), scratch
-    double *norms;          // of all segments of parameters
-    size_t segments;        // its capacity
-    mh_gradient_tree slice; // of all ranks' grains, for the own parameters
-    mh_transfer *transfers;
-    size_t transfer_count, transfers_capacity;
-    uint64_t bytes_sent; // in updates
+    bool agreed;       // that the run ends, by all ranks
+    size_t *starts;    // (ranks + 1), scratch
+    int32_t *statuses; // (ranks), scratch
+    size_t stripe,
+        stripes;     // segments of a stripe of parameters (run_gradients.c), and their number
+    double *norms;   // of all segments of parameters, by rank
+    size_t segments; // its capacity
+    size_t layered;  // gradients before this float become final layer by layer
+    mh_gradient_tree slice; // of all ranks' grains, for the own slices
+    mh_exchange exchange;
+    uint64_t bytes_sent, bytes_early; // in updates; and while layers were computed
     mh_loss_memory *memory;
 
     uint64_t warmup, updates; // of the run, `updates` approximately

@@ -330,12 +330,12 @@ static mh_status find_parameters(mh_run *run, size_t *floats, float **values)
 {
     if (run->translator) {
         const mh_parameters *parameters = mh_translator_parameters(run->translator);
-        *floats = parameters->floats;
+        *floats = run->layered = parameters->floats;
         *values = parameters->values;
         return MH_OK;
     }
-    *floats = mh_transformer_parameters(mh_model_transformer(run->model))->floats +
-              mh_model_parameters(run->model)->floats;
+    run->layered = mh_transformer_parameters(mh_model_transformer(run->model))->floats;
+    *floats = run->layered + mh_model_parameters(run->model)->floats;
     run->own = mh_alloc(run->context, *floats * sizeof *run->own);
     run->floats = run->own ? *floats : 0;
     *values = run->own;
@@ -414,10 +414,10 @@ void mh_run_free(mh_run *run)
     mh_run_log_close(&run->log);
     mh_loss_memory_free(run->memory);
     mh_gradient_tree_free(&run->gradients);
+    mh_run_exchange_free(run);
     mh_gradient_tree_free(&run->slice);
     mh_grains_free(run->context, &run->grains);
     mh_shrink(run->context, &run->losses, &run->losses_capacity, sizeof *run->losses);
-    mh_shrink(run->context, &run->transfers, &run->transfers_capacity, sizeof *run->transfers);
     mh_run_tables_free(run);
     mh_free(run->context, run->arrays.m, 3 * run->arrays.floats * sizeof(float));
     run->task->free(run);

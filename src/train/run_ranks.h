@@ -25,9 +25,6 @@ static inline bool mh_run_leads(const mh_run *run) { return run->ranks.rank == 0
 mh_status mh_run_tables_create(mh_run *run);
 void mh_run_tables_free(mh_run *run);
 
-// The slices of parameters that ranks own, after the arrays are allocated.
-mh_status mh_run_divide(mh_run *run);
-
 // Sends the leader's bytes to all ranks.
 mh_status mh_run_pass(mh_run *run, void *data, size_t bytes);
 
@@ -41,12 +38,45 @@ mh_status mh_run_next(mh_run *run, mh_run_step *step, mh_status status);
 // Whether any rank has failed: all return the first one's status, with its message.
 mh_status mh_run_agree(mh_run *run, mh_status status);
 
-// The gradients of all ranks become the sum of their tree, of which each has the elements that it
-// owns: *gradients, run->owned[rank] to run->owned[rank + 1].
-mh_status mh_run_reduce(mh_run *run, float **gradients);
+// ---- slices of parameters (run_gradients.c) -----------------------------------------------------
 
-// Every rank gets all elements of an array of `arrays.floats` that each owns a part of.
+// Divides the parameters among ranks, after the arrays are allocated.
+mh_status mh_run_divide(mh_run *run);
+
+// The floats of a stripe that a rank owns: measures, updates and sends.
+typedef struct mh_slice {
+    size_t first, count;
+} mh_slice;
+mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank);
+
+// Where the own slice of a stripe is in an array of the own slices alone. All stripes but the last
+// have as many segments of every rank.
+static inline size_t mh_run_slice_offset(const mh_run *run, size_t stripe)
+{
+    return stripe * (run->stripe / run->ranks.ranks) * MH_SEGMENT;
+}
+
+// The gradients of all ranks become the sum of their tree: begin before the grains; exchange what
+// has not been sent after them, even if one has failed with `status`, as the others wait for it;
+// then *gradients are the own slices of the sum.
+mh_status mh_run_reduce_begin(mh_run *run);
+mh_status mh_run_reduce_exchange(mh_run *run, mh_status status);
+void mh_run_reduce_end(mh_run *run, const float **gradients);
+
+// For the last grain: sends what is final (mh_gradients_ready_fn).
+void mh_run_reduce_ready(void *run, size_t first);
+
+// Every rank gets all elements of an array of `arrays.floats`, of which each has its slices; and
+// the same stripe by stripe.
 mh_status mh_run_gather(mh_run *run, float *array);
+mh_status mh_run_spread_begin(mh_run *run, float *array);
+mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe);
+mh_status mh_run_spread_end(mh_run *run);
+
+// Lets messages advance (mh_context_set_poll).
+void mh_run_poll(void *run);
+
+void mh_run_exchange_free(mh_run *run);
 
 // The grains of a rank.
 static inline size_t mh_run_first_grain(const mh_run *run, size_t rank)

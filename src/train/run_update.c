@@ -51,21 +51,28 @@ static mh_status take_grains(mh_run *run, size_t *tokens)
                : MH_ERROR_MEMORY;
 }
 
-// The loss of one grain, and a node of its gradients.
-static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i, double *loss)
+// The loss of one grain, and a node of its gradients. Of the last one, layers are sent as soon as
+// they are finished.
+static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i, bool last,
+                           double *loss)
 {
-    const mh_grain *grain = &run->grains.list[i];
+    mh_gradient_tree *tree = &run->gradients;
     mh_loss_options o = *options;
     o.step = (uint32_t)(run->progress.grains + i);
-    o.gradients = mh_gradient_tree_take(&run->gradients);
+    o.gradients = mh_gradient_tree_take(tree);
     if (!o.gradients)
         return MH_ERROR_MEMORY;
-    mh_status status = run->task->loss(run, grain, &o, loss);
-    if (status)
-        mh_gradient_tree_give(&run->gradients, o.gradients);
-    else
-        mh_gradient_tree_add(&run->gradients, (mh_tree_node){0, i, o.gradients});
-    return status;
+    mh_gradient_tree_begin(tree, (mh_tree_node){0, i, o.gradients});
+    run->exchange.unjoined = run->layered;
+    if (last && run->ranks.ranks > 1) {
+        o.ready = mh_run_reduce_ready;
+        o.ready_user = run;
+    }
+    MH_TRY(run->task->loss(run, &run->grains.list[i], &o, loss));
+    mh_gradient_tree_join(tree, 0, run->exchange.unjoined);
+    mh_gradient_tree_join(tree, run->layered, tree->floats);
+    mh_gradient_tree_end(tree);
+    return MH_OK;
 }
 
 // Losses and gradients of this rank's grains, as parts of the mean over all tokens.
@@ -77,9 +84,8 @@ static mh_status add_gradients(mh_run *run, size_t tokens)
                                .training = true,
                                .seed = run->options->seed};
     const size_t end = mh_run_first_grain(run, run->ranks.rank + 1);
-    mh_gradient_tree_clear(&run->gradients);
     for (size_t i = mh_run_first_grain(run, run->ranks.rank); i < end; i++)
-        MH_TRY(add_grain(run, &o, i, &run->losses[i]));
+        MH_TRY(add_grain(run, &o, i, i + 1 == end, &run->losses[i]));
     return MH_OK;
 }
 
@@ -95,22 +101,48 @@ static mh_status sum_losses(mh_run *run, double *loss)
     return MH_OK;
 }
 
+// The norms of the own segments, to those of this rank.
+static mh_status measure_segments(mh_run *run, const float *gradients, double *norms)
+{
+    for (size_t s = 0; s < run->stripes; s++) {
+        const size_t count = mh_run_slice(run, s, run->ranks.rank).count;
+        const float *slice = gradients + mh_run_slice_offset(run, s);
+        for (size_t first = 0; first < count; first += MH_SEGMENT) {
+            const size_t n = mh_smaller(MH_SEGMENT, count - first);
+            const float *const segment = slice + first;
+            MH_TRY(mh_gradient_norm(run->context, 1, &n, &segment, norms++));
+        }
+    }
+    return MH_OK;
+}
+
+static size_t segments_of_slice(const mh_run *run, size_t stripe, size_t rank)
+{
+    return (mh_run_slice(run, stripe, rank).count + MH_SEGMENT - 1) / MH_SEGMENT;
+}
+
 // The square root of the sum, in order, of the squared norms of segments, of which every rank
 // measures its own.
 static mh_status measure_norm(mh_run *run, const float *gradients, double *norm)
 {
-    const size_t begin = run->owned[run->ranks.rank], end = run->owned[run->ranks.rank + 1];
-    for (size_t first = begin; first < end; first += MH_SEGMENT) {
-        const size_t n = mh_smaller(MH_SEGMENT, end - first);
-        const float *const segment = gradients + (first - begin);
-        MH_TRY(mh_gradient_norm(run->context, 1, &n, &segment, &run->norms[first / MH_SEGMENT]));
+    const size_t R = run->ranks.ranks;
+    run->starts[0] = 0;
+    for (size_t r = 0; r < R; r++) {
+        run->starts[r + 1] = run->starts[r];
+        for (size_t s = 0; s < run->stripes; s++)
+            run->starts[r + 1] += segments_of_slice(run, s, r) * sizeof *run->norms;
     }
-    for (size_t r = 0; r <= run->ranks.ranks; r++)
-        run->starts[r] = (run->owned[r] + MH_SEGMENT - 1) / MH_SEGMENT * sizeof(double);
+    double *own = run->norms + run->starts[run->ranks.rank] / sizeof *run->norms;
+    MH_TRY(measure_segments(run, gradients, own));
     MH_TRY(mh_communicator_gather(&run->ranks, run->norms, run->starts));
     double sum = 0;
-    for (size_t i = 0; i * MH_SEGMENT < run->arrays.floats; i++)
-        sum += run->norms[i] * run->norms[i];
+    for (size_t s = 0; s < run->stripes; s++)
+        for (size_t r = 0; r < R; r++)
+            for (size_t n = segments_of_slice(run, s, r); n > 0; n--) {
+                const double next = run->norms[run->starts[r] / sizeof next];
+                run->starts[r] += sizeof next;
+                sum += next * next;
+            }
     *norm = sqrt(sum);
     return MH_OK;
 }
@@ -126,30 +158,30 @@ static mh_status train_step(mh_run *run, const float *gradients, double norm)
     adam.weight_decay = o->weight_decay;
     adam.gradient_scale = o->clip > 0 ? mh_clip_factor(norm, o->clip) : 1;
     const mh_run_arrays *a = &run->arrays;
-    const size_t first = run->owned[run->ranks.rank];
-    MH_TRY(mh_adamw_step(run->context, &adam, run->progress.update + 1,
-                         run->owned[run->ranks.rank + 1] - first, gradients, a->parameters + first,
-                         a->m + first, a->v + first));
-    if (run->ranks.ranks > 1) { // a ring sends all slices but the next rank's
-        const size_t next = (run->ranks.rank + 1) % run->ranks.ranks;
-        run->bytes_sent += (a->floats - (run->owned[next + 1] - run->owned[next])) * sizeof(float);
+    MH_TRY(mh_run_spread_begin(run, a->parameters));
+    for (size_t s = 0; s < run->stripes; s++) {
+        const mh_slice slice = mh_run_slice(run, s, run->ranks.rank);
+        MH_TRY(mh_adamw_step(run->context, &adam, run->progress.update + 1, slice.count,
+                             gradients + mh_run_slice_offset(run, s), a->parameters + slice.first,
+                             a->m + slice.first, a->v + slice.first));
+        MH_TRY(mh_run_spread(run, a->parameters, s));
     }
-    return mh_run_gather(run, a->parameters);
+    return mh_run_spread_end(run);
 }
 
-mh_status mh_run_update(mh_run *run)
+static mh_status run_update(mh_run *run)
 {
     mh_progress *p = &run->progress;
     double loss, norm;
     size_t tokens = 0;
-    float *gradients;
-    mh_status status = mh_run_plan_epoch(run);
-    if (!status)
-        status = take_grains(run, &tokens);
-    if (!status)
-        status = add_gradients(run, tokens);
+    const float *gradients;
+    MH_TRY(mh_run_plan_epoch(run));
+    MH_TRY(take_grains(run, &tokens));
+    MH_TRY(mh_run_reduce_begin(run));
+    const mh_status status = add_gradients(run, tokens);
+    MH_TRY(mh_run_reduce_exchange(run, status));
     MH_TRY(mh_run_agree(run, status));
-    MH_TRY(mh_run_reduce(run, &gradients));
+    mh_run_reduce_end(run, &gradients);
     MH_TRY(sum_losses(run, &loss));
     MH_TRY(measure_norm(run, gradients, &norm));
     p->grains += run->grains.count;
@@ -173,4 +205,13 @@ mh_status mh_run_update(mh_run *run)
     run->event.gradient_norm = norm;
     run->event.tokens_now += tokens;
     return MH_OK;
+}
+
+mh_status mh_run_update(mh_run *run)
+{
+    if (run->ranks.ranks > 1)
+        mh_context_set_poll(run->context, mh_run_poll, run);
+    const mh_status status = run_update(run);
+    mh_context_set_poll(run->context, NULL, NULL);
+    return status;
 }

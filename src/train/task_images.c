@@ -242,7 +242,7 @@ static mh_status images_loss(mh_run *run, const mh_grain *grain, const mh_loss_o
     o.gradient_scale = options->gradient_scale;
     const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, grain->count);
     MH_TRY(mh_cross_entropy(run->context, &o, &b.logits, &labels, loss, NULL, &b.logits));
-    const mh_model_gradients g = mh_model_task_gradients(run, options->gradients);
+    const mh_model_gradients g = mh_model_task_gradients(run, options);
     memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
     MH_TRY(mh_model_classify_backward(run->context, run->model, &b.input, &b.hidden, &b.logits,
                                       &b.dhidden, &g));

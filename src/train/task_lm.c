@@ -267,7 +267,7 @@ static mh_status lm_loss(mh_run *run, const mh_grain *grain, const mh_loss_optio
     o.label_smoothing = options->label_smoothing;
     o.reduction = MH_REDUCTION_SUM;
     o.gradient_scale = options->gradient_scale;
-    const mh_model_gradients g = mh_model_task_gradients(run, options->gradients);
+    const mh_model_gradients g = mh_model_task_gradients(run, options);
     memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
     MH_TRY(lm_lose(run, &b, &o, &g, loss));
     return mh_model_hidden_backward(run->context, run->model, &b.input, &b.dhidden, &g);

@@ -342,6 +342,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     if (!status)
         status = mh_run_leads(&run) ? prepare_and_lead(&run, result) : prepare_and_follow(&run);
     result->bytes_sent = run.bytes_sent;
+    result->bytes_early = run.bytes_early;
     result->agreed = run.agreed;
     result->stopped = run.stopped;
     result->impatient = options->patience && run.progress.stale >= options->patience;

@@ -91,6 +91,30 @@ for ranks in 2 3; do
     checks=$((checks + 1))
 done
 
+# The other tasks. Gradients of layers are sent while those of earlier layers are computed.
+printf '\000\000\010\003\000\000\001\000\000\000\000\010\000\000\000\010' >"$tmp/images-idx3-ubyte"
+head -c 16384 "$tmp/all.tsv" >>"$tmp/images-idx3-ubyte"
+# shellcheck disable=SC2059
+printf "\\000\\000\\010\\001\\000\\000\\001\\000$(awk 'BEGIN { for (i = 0; i < 256; i++) printf "\\%03o", i % 4 }')" \
+    >"$tmp/labels-idx1-ubyte"
+awk '{ print; if (NR % 5 == 0) print "" }' "$tmp/all.tsv" >"$tmp/text"
+images="--task image-classification --data $tmp/images-idx3-ubyte --preset tiny --crop-padding 1"
+lm="--task lm --data $tmp/text --preset nano --merges 30 --context 64 --batch-tokens 8192"
+for task in images lm; do
+    [ $task = images ] && options_of=$images || options_of=$lm
+    options_of="$options_of --after 4u --save-freq 3u --threads 1"
+    # shellcheck disable=SC2086
+    "$multihead" train $options_of -q -o "$tmp/$task" || fail "$task: exit code $?"
+    for ranks in 2 $([ "$size" = short ] || echo 3); do
+        # shellcheck disable=SC2086
+        "$launcher" -n $ranks "$multihead" train $options_of -o "$tmp/$task$ranks" 2>"$tmp/err" ||
+            fail "$task, $ranks ranks: exit code $?"
+        expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task$ranks")" "$(hash_of "$tmp/$task")"
+        early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
+        [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] || fail "$task, $ranks ranks: nothing is sent during the backward pass"
+    done
+done
+
 # ---- killed ---------------------------------------------------------------------------------
 
 # A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes.
