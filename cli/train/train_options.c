@@ -100,7 +100,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"init", KEY_INIT, "DIR", 0,
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
-     "trained by this command. The optimiser begins anew; a resumed run does not read it",
+     "trained by this command; of lm any GPT-2 or Llama with a config.json. The optimiser begins "
+     "anew; a resumed run does not read it",
      0},
     {"preset", KEY_PRESET, "NAME", 0,
      "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
@@ -125,7 +126,8 @@ static const struct argp_option option_table[] = {
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
      0},
-    {"dropout", KEY_DROPOUT, "P", 0, "default: 0.1, with --init that of the model", 0},
+    {"dropout", KEY_DROPOUT, "P", 0,
+     "default: 0.1, with --init that of the model; of lm and pictures 0", 0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
      "most tokens of a sentence; longer ones are skipped; default: 256", 0},
     {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
@@ -142,7 +144,8 @@ static const struct argp_option option_table[] = {
      0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
-    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001, with --init 0.0003", 0},
+    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001, with --init 0.0003, of lm 0.0001",
+     0},
     {"warmup", KEY_WARMUP, "N", 0,
      "updates until it is reached; default: 1000, but at most a tenth of the run that --after "
      "requests at its start",
@@ -235,7 +238,7 @@ static void set_task(train *t)
 static void set_init(train *t)
 {
     t->model = (mh_translator_config){.struct_size = sizeof t->model, .dropout = -1};
-    t->options.learning_rate = 3e-4;
+    t->options.learning_rate = t->options.task == MH_TASK_LM ? 1e-4 : 3e-4;
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
@@ -345,7 +348,6 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
     mh_translator_config *m = &t->model;
     switch (key) {
     case KEY_INIT:
-        t->only[MH_TASK_TRANSLATION] = "--init";
         t->init = t->options.init = argument;
         return 0;
     case KEY_PRESET:
@@ -378,7 +380,6 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
         m->norm_first = false;
         return 0;
     case KEY_DROPOUT:
-        t->only[MH_TASK_TRANSLATION] = "--dropout";
         m->dropout = (float)parse_number(state, "--dropout", argument);
         return 0;
     case KEY_MAX_LENGTH:
@@ -400,7 +401,7 @@ static error_t parse_task(int key, char *argument, struct argp_state *state)
         o->task = (mh_task_kind)parse_choice(state, "--task", argument, task_choices);
         return 0;
     case KEY_ARCH:
-        t->only[MH_TASK_LM] = "--arch";
+        t->only[MH_TASK_LM] = t->kind = "--arch";
         o->arch = (mh_lm_arch)parse_choice(state, "--arch", argument, arch_choices);
         return 0;
     case KEY_LAYERS:
@@ -494,8 +495,8 @@ static void check_task(struct argp_state *state, const train *t)
                        task_choices[i].name);
     if (task == MH_TASK_TRANSLATION && t->layers)
         argp_error(state, "--layers is for other tasks; use --encoder-layers and --decoder-layers");
-    if (task == MH_TASK_IMAGES && t->text_only)
-        argp_error(state, "%s is for text", t->text_only);
+    if (task == MH_TASK_IMAGES && (t->text_only || t->init))
+        argp_error(state, "%s is for text", t->text_only ? t->text_only : "--init");
 }
 
 static void check_init(struct argp_state *state, const train *t)

@@ -40,6 +40,8 @@ typedef struct mh_model_options {
                             // reading them is the limit. AUTO: bf16 for causal language models
                             // whose file has fewer than 32 bits per weight, else f32
     bool trainable;         // false; true: parameters are f32, for gradients
+    float dropout;          // 0: of a trainable model in training (mh_model_input): of embeddings,
+                            // attention weights, branches and the hidden layers
 } mh_model_options;
 
 static inline mh_model_options mh_model_options_default(void)
@@ -155,6 +157,10 @@ typedef struct mh_model_input {
                              // patch, row by row
     const mh_tensor *features; // NULL; (sequences) of f32 (mels, frames), mh_log_mel: of a model
                                // that hears, in place of ids. A row is made of two frames
+
+    bool training; // false; true: dropout, in forward and backward alike
+    uint64_t seed; // 0: of dropout, with step
+    uint32_t step; // 0
 } mh_model_input;
 
 static inline mh_model_input mh_model_input_default(void)

@@ -161,8 +161,8 @@ typedef struct mh_train_options {
     // pictures for every label, or an idx file of images (MNIST's form, plain or gzip), beside
     // which the file of labels is found by its name; of a language model, text whose documents are
     // separated by empty lines. Without `valid` the last documents, about 1 %, are held out. Of
-    // `model` they have d_model, nhead, dim_feedforward and num_encoder_layers, the layers; there
-    // is no dropout. `label_smoothing` is for all.
+    // `model` they have d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and
+    // dropout. `label_smoothing` is for all.
     mh_task_kind task;   // MH_TASK_TRANSLATION
     mh_lm_arch arch;     // MH_LM_GPT2; of a language model, whose context is model->max_length
     size_t image_size;   // 0: an idx file's, or 32; height and width that pictures are resized to
@@ -170,10 +170,11 @@ typedef struct mh_train_options {
     size_t crop_padding; // 0: off; else pictures are padded by so many pixels and cropped at random
     bool flip;           // false; true: half of the pictures, at random, are mirrored
 
-    // NULL; else the directory of a model that the run starts from: of translations one of ours.
-    // Weights, tokenizer and sizes are its own, and the optimiser's state is new; a run that is
-    // resumed does not read it. `model` is NULL, or its sizes are 0, or as in that model; its
-    // dropout is less than 0, which is that model's, or a new one.
+    // NULL; else the directory of a model that the run starts from: of translations one of ours, of
+    // a language model a GPT-2 or Llama (pretrained.h). Weights, tokenizer and sizes are its own,
+    // and the optimiser's state is new; a run that is resumed does not read it. `model` is NULL, or
+    // its sizes are 0, or as in that model (max_length of a language model: at most that); its
+    // dropout is less than 0, which is that of a model of ours, else 0, or a new one.
     const char *init;
 } mh_train_options;
 

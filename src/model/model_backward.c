@@ -348,11 +348,17 @@ static mh_status hidden_backward(mh_context *context, const mh_model *model,
 {
     const mh_transformer_options o = backward_options(model, input, gradients);
     MH_TRY(run_embedding(context, model, source));
-    if (target)
+    MH_TRY(mh_model_drop(context, model, input, false, &source->x));
+    if (target) {
         MH_TRY(run_embedding(context, model, target));
+        MH_TRY(mh_model_drop(context, model, input, true, &target->x));
+    }
     MH_TRY(mh_transformer_backward(context, model->transformer, &o, &source->x,
                                    target ? &target->x : NULL, dhidden, gradients->blocks,
                                    &source->dx, target ? &target->dx : NULL));
+    MH_TRY(mh_model_drop(context, model, input, false, &source->dx));
+    if (target)
+        MH_TRY(mh_model_drop(context, model, input, true, &target->dx));
     MH_TRY(embedding_backward(context, model, source, gradients));
     return target ? embedding_backward(context, model, target, gradients) : MH_OK;
 }
@@ -372,8 +378,12 @@ static mh_status pictures_backward(mh_context *context, const mh_model *model,
     mh_tensor dx = mh_tensor_2d(memory + rows * D, MH_F32, rows, D);
     mh_status status = mh_model_embed_patches(context, model, input, &x);
     if (!status)
+        status = mh_model_drop(context, model, input, false, &x);
+    if (!status)
         status = mh_transformer_backward(context, model->transformer, &o, &x, NULL, dhidden,
                                          gradients->blocks, &dx, NULL);
+    if (!status)
+        status = mh_model_drop(context, model, input, false, &dx);
     if (!status)
         status = mh_model_patches_backward(context, model, input, &dx, gradients);
     mh_free(context, memory, bytes);

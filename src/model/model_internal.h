@@ -61,6 +61,7 @@ struct mh_model {
     size_t label_bytes;
     const char *other_head; // a tensor of a head that is not run, or NULL; static
     bool trainable;
+    float dropout; // in training
     mh_precision precision;
     mh_tensor_file *file;
     bool gguf;          // all of the model is in `file`
@@ -108,7 +109,7 @@ mh_status mh_model_load_changed(mh_context *context, const char *directory,
 // parameters 0: mh_parameters_init() of both lists gives them their initial values. Heads are those
 // of its architecture. Errors: MH_ERROR_FORMAT, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 mh_status mh_model_create(mh_context *context, const char *config, size_t size,
-                          mh_precision precision, mh_model **model);
+                          mh_precision precision, float dropout, mh_model **model);
 
 // model.safetensors of a trainable model, with the family's names and shapes; dtype f32 or bf16.
 // Errors: MH_ERROR_FILE, MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
@@ -284,6 +285,10 @@ mh_status mh_model_embed_sound(mh_context *context, const mh_model *model,
 // The gradient of an end, without data if it is not wanted or does not exist.
 mh_tensor mh_model_end_gradient(const mh_model *model, const mh_model_gradients *gradients,
                                 mh_end end);
+
+// Dropout of embeddings x in training, and of their gradients.
+mh_status mh_model_drop(mh_context *context, const mh_model *model, const mh_model_input *input,
+                        bool target, mh_tensor *x);
 
 // The options of the blocks' forward and backward pass.
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input);

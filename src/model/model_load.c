@@ -323,6 +323,7 @@ static void set_precision(mh_model *model)
         model->precision =
             !model->trainable && prefers_bf16(model) ? MH_PRECISION_BF16 : MH_PRECISION_F32;
     d->block.precision = d->decoder.precision = model->precision;
+    d->block.dropout = d->decoder.dropout = model->dropout;
 }
 
 // One file has all of it.
@@ -514,6 +515,7 @@ mh_status mh_model_load_changed(mh_context *context, const char *directory,
     *m = (mh_model){.allocator = mh_context_allocator(context),
                     .rules = mh_token_rules_none(),
                     .trainable = own.trainable,
+                    .dropout = own.trainable ? own.dropout : 0,
                     .precision = own.precision};
     mh_status status = model_load_load(context, directory, change, m);
     if (status)
@@ -554,7 +556,7 @@ static mh_status create_model(mh_context *context, const char *config, size_t si
 }
 
 mh_status mh_model_create(mh_context *context, const char *config, size_t size,
-                          mh_precision precision, mh_model **model)
+                          mh_precision precision, float dropout, mh_model **model)
 {
     *model = NULL;
     mh_model *m = mh_alloc(context, sizeof *m);
@@ -563,6 +565,7 @@ mh_status mh_model_create(mh_context *context, const char *config, size_t size,
     *m = (mh_model){.allocator = mh_context_allocator(context),
                     .rules = mh_token_rules_none(),
                     .trainable = true,
+                    .dropout = dropout,
                     .precision = precision};
     const mh_status status = create_model(context, config, size, m);
     if (status)

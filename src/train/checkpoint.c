@@ -140,6 +140,7 @@ static mh_status check_settings(const reading *r, const mh_settings *settings)
     for (size_t i = 0; i < settings->count; i++) {
         const mh_setting *now = &settings->list[i];
         const char *was = mh_tensor_file_metadata(r->file, now->name);
+        was = was ? was : now->absent;
         if (was && strcmp(was, now->value) == 0)
             continue;
         if (now->checksum)

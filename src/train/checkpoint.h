@@ -18,8 +18,9 @@ enum { MH_SETTINGS_MOST = 32 };
 typedef struct mh_setting {
     const char *name;
     char value[48];
-    bool checksum;     // of sentences: the value is not human-readable
-    bool real, single; // a double, or a float: shown as the shortest decimal
+    bool checksum;      // of sentences: the value is not human-readable
+    const char *absent; // the value of checkpoints without this setting; NULL: an error
+    bool real, single;  // a double, or a float: shown as the shortest decimal
 } mh_setting;
 
 typedef struct mh_settings {

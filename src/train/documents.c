@@ -96,6 +96,7 @@ typedef struct packing {
     mh_dataset *examples;
     size_t most; // tokens of a target
     size_t used; // ids
+    int32_t eos;
 } packing;
 
 // Adds one id of the stream: to the last example, or, if that is full, behind its last id, which
@@ -124,31 +125,33 @@ static bool pack_id(packing *p, int32_t id)
 }
 
 static mh_status pack_document(packing *p, const mh_tokenizer *tokenizer, mh_text text,
-                               mh_tokens *tokens)
+                               mh_encoding *encoding)
 {
+    mh_encode_options options = mh_encode_options_default();
     bool packed = true;
-    MH_TRY(mh_tokenizer_encode(p->context, tokenizer, text.bytes, text.size, tokens));
-    for (size_t i = 0; i < tokens->count && packed; i++)
-        packed = pack_id(p, tokens->ids[i]);
-    return packed && pack_id(p, mh_tokenizer_eos(tokenizer)) ? MH_OK : MH_ERROR_MEMORY;
+    options.add_special_tokens = options.special_from_text = false;
+    MH_TRY(mh_tokenizer_encode_text(p->context, tokenizer, &options, text, NULL, encoding));
+    for (size_t i = 0; i < encoding->count && packed; i++)
+        packed = pack_id(p, encoding->ids[i]);
+    return packed && pack_id(p, p->eos) ? MH_OK : MH_ERROR_MEMORY;
 }
 
 mh_status mh_documents_examples(mh_context *context, const mh_documents *d, size_t first,
-                                size_t end, const mh_tokenizer *tokenizer, size_t context_tokens,
-                                mh_dataset *examples, uint64_t *bytes)
+                                size_t end, const mh_tokenizer *tokenizer, int32_t eos,
+                                size_t context_tokens, mh_dataset *examples, uint64_t *bytes)
 {
-    packing p = {context, examples, context_tokens, 0};
-    mh_tokens tokens = {0};
+    packing p = {context, examples, context_tokens, 0, eos};
+    mh_encoding encoding = {0};
     *examples = (mh_dataset){0};
     *bytes = 0;
     if (!mh_grow(context, &examples->ids, &examples->ids_capacity, 1, sizeof *examples->ids))
         return MH_ERROR_MEMORY;
-    examples->ids[p.used++] = mh_tokenizer_eos(tokenizer);
+    examples->ids[p.used++] = eos;
     mh_status status = MH_OK;
     for (size_t i = first; i < end && !status; i++) {
-        status = pack_document(&p, tokenizer, d->list[i], &tokens);
+        status = pack_document(&p, tokenizer, d->list[i], &encoding);
         *bytes += d->list[i].size;
     }
-    mh_tokens_free(context, &tokens);
+    mh_encoding_free(context, &encoding);
     return status;
 }

@@ -27,7 +27,7 @@ size_t mh_documents_held_out(const mh_documents *documents);
 // Examples of the documents `first` to `end` - 1; *bytes is the size of their text.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
 mh_status mh_documents_examples(mh_context *context, const mh_documents *documents, size_t first,
-                                size_t end, const mh_tokenizer *tokenizer, size_t context_tokens,
-                                mh_dataset *examples, uint64_t *bytes);
+                                size_t end, const mh_tokenizer *tokenizer, int32_t eos,
+                                size_t context_tokens, mh_dataset *examples, uint64_t *bytes);
 
 #endif

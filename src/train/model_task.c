@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "support/buffer.h"
 #include "support/file.h"
+#include "train/model_start.h"
 #include "train/run_ranks.h"
 
 static const mh_parameters *blocks_of(const mh_run *run)
@@ -15,7 +16,7 @@ static const mh_parameters *blocks_of(const mh_run *run)
 mh_status mh_model_task_create(mh_run *run)
 {
     return mh_model_create(run->context, (const char *)run->config.data, run->config.size,
-                           run->precision, &run->model);
+                           run->precision, run->options->model->dropout, &run->model);
 }
 
 mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size)
@@ -37,6 +38,10 @@ mh_status mh_model_task_begin(mh_run *run)
     const mh_parameters *blocks = blocks_of(run), *ends = mh_model_parameters(run->model);
     mh_parameters_init(blocks, run->options->seed);
     mh_parameters_init(ends, run->options->seed + 1);
+    if (run->options->init) {
+        MH_TRY(mh_model_start_weights(run));
+        MH_TRY(mh_model_start_files(run));
+    }
     memcpy(run->own, blocks->values, blocks->floats * sizeof(float));
     memcpy(run->own + blocks->floats, ends->values, ends->floats * sizeof(float));
     return mh_model_task_write(run, "config.json", &run->config);
@@ -73,6 +78,22 @@ float *mh_model_task_floats(mh_run *run, size_t floats)
                    sizeof *run->scratch)
                ? run->scratch
                : NULL;
+}
+
+void mh_model_task_set_dropout(mh_run *run)
+{
+    mh_run_set(run, "dropout", "%.9g", (double)run->options->model->dropout);
+    mh_setting *s = &run->settings.list[run->settings.count - 1];
+    s->single = true;
+    s->absent = "0";
+}
+
+void mh_model_task_train(const mh_loss_options *options, mh_tape *tape, mh_model_input *input)
+{
+    input->tape = tape;
+    input->training = options->training;
+    input->seed = options->seed;
+    input->step = options->step;
 }
 
 mh_tape *mh_model_task_tape(mh_run *run)

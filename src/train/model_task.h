@@ -12,7 +12,7 @@
 mh_status mh_model_task_create(mh_run *run);
 mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size);
 
-// Initial parameters, and config.json.
+// Initial parameters, or those of the model to start from with its tokenizer's files; config.json.
 mh_status mh_model_task_begin(mh_run *run);
 
 // Copies the run's parameters to the model: before a forward pass or a save, whenever they may have
@@ -25,6 +25,12 @@ mh_status mh_model_task_write(mh_run *run, const char *name, const mh_buffer *te
 
 // Gradients of one grain, zeroed.
 mh_model_gradients mh_model_task_gradients(const mh_run *run, const mh_loss_options *options);
+
+// An input for training: its tape, and random numbers of dropout.
+void mh_model_task_train(const mh_loss_options *options, mh_tape *tape, mh_model_input *input);
+
+// The setting of dropout, which the first runs of these tasks did not have.
+void mh_model_task_set_dropout(mh_run *run);
 
 // Scratch memory, and a tape; NULL if there is no memory.
 float *mh_model_task_floats(mh_run *run, size_t floats);

@@ -129,6 +129,7 @@ struct mh_run {
     char **labels;
     size_t label_count, labels_capacity;
     mh_tokenizer *tokenizer;
+    int32_t eos; // of a language model
     uint64_t valid_text_bytes;
     mh_buffer sample;
 };

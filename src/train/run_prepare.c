@@ -88,8 +88,8 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
     if (o->example && (o->data_targets || o->valid))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, an example has its own",
                        o->valid ? "valid" : "data_targets");
-    if (o->init && o->task != MH_TASK_TRANSLATION)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none, it is for translation");
+    if (o->init && o->task == MH_TASK_IMAGES)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none for pictures");
     if (o->init && (o->example || o->tokenizer))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, init has its own",
                        o->example ? "example" : "tokenizer");
@@ -218,7 +218,7 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
 // The last part of the directory's name, which may have moved with all before it.
 static void set_init(mh_run *run)
 {
-    const char *name = run->options->init;
+    const char *name = run->options->init ? run->options->init : "";
     size_t size = strlen(name);
     while (size > 1 && name[size - 1] == '/')
         size--;
@@ -226,6 +226,7 @@ static void set_init(mh_run *run)
     while (first > 0 && name[first - 1] != '/')
         first--;
     mh_run_set(run, "init", "%.*s", (int)(size - first < 40 ? size - first : 40), name + first);
+    run->settings.list[run->settings.count - 1].absent = "";
 }
 
 void mh_run_collect_settings(mh_run *run)
@@ -233,8 +234,7 @@ void mh_run_collect_settings(mh_run *run)
     const mh_train_options *o = run->options;
     set_sentences(run, "data", run->examples.count, &run->examples);
     set_sentences(run, "valid", run->valid.examples.count, &run->valid.examples);
-    if (o->init)
-        set_init(run);
+    set_init(run);
     mh_run_set(run, "seed", "%" PRIu64, o->seed);
     mh_run_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
     run->task->settings(run);

@@ -149,6 +149,7 @@ static void images_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
     const mh_translator_config *m = o->model;
+    mh_model_task_set_dropout(run);
     mh_run_set(run, "task", "image-classification");
     mh_run_set(run, "pictures", "%016" PRIx64,
                pixels_fingerprint(&run->pictures) ^
@@ -234,7 +235,7 @@ static mh_status images_loss(mh_run *run, const mh_grain *grain, const mh_loss_o
         b.labels[i] = mh_dataset_target(&run->examples, grain->examples[i]).ids[0];
     }
     mh_model_task_put(run);
-    b.input.tape = tape;
+    mh_model_task_train(options, tape, &b.input);
     MH_TRY(images_forward(run, &b));
     mh_cross_entropy_options o = mh_cross_entropy_options_default();
     o.label_smoothing = options->label_smoothing;

@@ -8,6 +8,7 @@
 #include "support/buffer.h"
 #include "text/tokenizer.h"
 #include "train/documents.h"
+#include "train/model_start.h"
 #include "train/model_task.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
@@ -21,19 +22,27 @@ enum {
 
 // ---- data and model -----------------------------------------------------------------------------
 
-static mh_status lm_find_tokenizer(mh_run *run, const mh_documents *d, size_t count)
+static mh_status learn_tokenizer(mh_run *run, const mh_documents *d, size_t count)
 {
-    if (run->resumed || run->options->tokenizer)
-        return mh_run_load_tokenizer(run, &run->tokenizer);
     mh_tokenizer_options options = mh_tokenizer_options_default();
     options.merges = run->options->merges;
     return mh_tokenizer_train(run->context, &options, d->list, count, &run->tokenizer);
 }
 
+static mh_status lm_find_tokenizer(mh_run *run, const mh_documents *d, size_t count)
+{
+    if (run->tokenizer) // of the model to start from
+        return MH_OK;
+    MH_TRY(run->resumed || run->options->tokenizer ? mh_run_load_tokenizer(run, &run->tokenizer)
+                                                   : learn_tokenizer(run, d, count));
+    run->eos = mh_tokenizer_eos(run->tokenizer);
+    return MH_OK;
+}
+
 static mh_status read_examples(mh_run *run, const mh_documents *d, size_t first, size_t end,
                                mh_dataset *examples, uint64_t *bytes)
 {
-    return mh_documents_examples(run->context, d, first, end, run->tokenizer,
+    return mh_documents_examples(run->context, d, first, end, run->tokenizer, run->eos,
                                  run->options->model->max_length, examples, bytes);
 }
 
@@ -63,11 +72,14 @@ static mh_status read_text(mh_run *run, const mh_documents *d)
 
 static void put_gpt2(mh_appender *to, const mh_translator_config *m, size_t vocabulary)
 {
+    const double dropout = (double)m->dropout;
     mh_append_string(to, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n"
                          "  \"model_type\": \"gpt2\",\n"
                          "  \"activation_function\": \"gelu_new\",\n"
-                         "  \"layer_norm_epsilon\": 1e-05,\n  \"attn_pdrop\": 0.0,\n"
-                         "  \"embd_pdrop\": 0.0,\n  \"resid_pdrop\": 0.0,\n");
+                         "  \"layer_norm_epsilon\": 1e-05,\n");
+    mh_append_format(to,
+                     "  \"attn_pdrop\": %.6g,\n  \"embd_pdrop\": %.6g,\n  \"resid_pdrop\": %.6g,\n",
+                     dropout, dropout, dropout);
     mh_append_format(to, "  \"n_embd\": %zu,\n  \"n_layer\": %zu,\n  \"n_head\": %zu,\n",
                      m->d_model, m->num_encoder_layers, m->nhead);
     mh_append_format(to, "  \"n_inner\": %zu,\n  \"n_positions\": %zu,\n  \"vocab_size\": %zu,\n",
@@ -86,7 +98,8 @@ static void put_llama(mh_appender *to, const mh_translator_config *m, size_t voc
                      m->nhead, m->nhead);
     mh_append_format(to, "  \"intermediate_size\": %zu,\n  \"max_position_embeddings\": %zu,\n",
                      m->dim_feedforward, m->max_length);
-    mh_append_format(to, "  \"vocab_size\": %zu,\n", vocabulary);
+    mh_append_format(to, "  \"attention_dropout\": %.6g,\n  \"vocab_size\": %zu,\n",
+                     (double)m->dropout, vocabulary);
 }
 
 static mh_status lm_write_config(mh_run *run)
@@ -117,10 +130,43 @@ static mh_status check_lm_sizes(mh_run *run)
     return MH_OK;
 }
 
+// A model to start from: what its family is saved as, and its tokenizer.
+static mh_status edit_lm(mh_run *run, const mh_source *source, json_t *root)
+{
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    if (!type || (strcmp(type, "gpt2") && strcmp(type, "llama")))
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "a language model starts from one of type gpt2 or llama, not %.40s",
+                              type ? type : "this");
+    return mh_model_start_set_dtype(run, root);
+}
+
+static mh_status start_from_model(mh_run *run)
+{
+    enum { USUAL_CONTEXT = 256 };
+    MH_TRY(mh_model_start_config(run, edit_lm));
+    MH_TRY(mh_model_task_create(run));
+    MH_TRY(mh_model_start_sizes(run, USUAL_CONTEXT));
+    MH_TRY(mh_model_start_tokenizer(run));
+    return run->eos >= 0
+               ? MH_OK
+               : mh_fail(run->context, MH_ERROR_UNSUPPORTED,
+                         "%.700s: expected a token that ends a text: eos_token_id in config.json",
+                         mh_run_origin(run));
+}
+
+static mh_status create_lm(mh_run *run)
+{
+    MH_TRY(lm_write_config(run));
+    return mh_model_task_create(run);
+}
+
 static mh_status lm_prepare(mh_run *run, size_t *bad_lines)
 {
     mh_documents documents;
     *bad_lines = 0;
+    if (run->options->init)
+        MH_TRY(start_from_model(run));
     MH_TRY(check_lm_sizes(run));
     mh_status status = mh_documents_read(run->context, run->options->data, &documents);
     if (!status)
@@ -130,8 +176,7 @@ static mh_status lm_prepare(mh_run *run, size_t *bad_lines)
     const mh_batch_options all = {.tokens = run->options->batch_tokens};
     if (run->valid.examples.count)
         MH_TRY(mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches));
-    MH_TRY(lm_write_config(run));
-    return mh_model_task_create(run);
+    return run->model ? MH_OK : create_lm(run);
 }
 
 // A small JSON file beside the weights.
@@ -151,6 +196,8 @@ static mh_status lm_begin(mh_run *run)
     const int eos = (int)mh_tokenizer_eos(run->tokenizer);
     mh_appender tokens = {.context = run->context}, generation = {.context = run->context};
     MH_TRY(mh_model_task_begin(run));
+    if (run->options->init)
+        return MH_OK;
     MH_TRY(mh_path_join(run->context, run->options->directory, "tokenizer.json", path));
     MH_TRY(mh_tokenizer_save(run->context, run->tokenizer, path));
     mh_append_format(&tokens,
@@ -175,10 +222,12 @@ static void lm_settings(mh_run *run)
     const mh_train_options *o = run->options;
     const mh_translator_config *m = o->model;
     mh_run_set(run, "task", "lm");
-    mh_run_set(run, "arch", "%s", o->arch == MH_LM_LLAMA ? "llama" : "gpt2");
+    if (!o->init)
+        mh_run_set(run, "arch", "%s", o->arch == MH_LM_LLAMA ? "llama" : "gpt2");
     mh_run_set(run, "model", "%zu %zu %zu %zu", m->d_model, m->nhead, m->num_encoder_layers,
                m->dim_feedforward);
     mh_run_set(run, "context", "%zu", m->max_length);
+    mh_model_task_set_dropout(run);
 }
 
 // ---- loss ---------------------------------------------------------------------------------------
@@ -261,7 +310,7 @@ static mh_status lm_loss(mh_run *run, const mh_grain *grain, const mh_loss_optio
         return MH_ERROR_MEMORY;
     MH_TRY(fill_lm(run, &run->examples, grain->examples, grain->count, &b));
     mh_model_task_put(run);
-    b.input.tape = tape;
+    mh_model_task_train(options, tape, &b.input);
     MH_TRY(mh_model_hidden(run->context, run->model, &b.input, &b.hidden));
     mh_cross_entropy_options o = mh_cross_entropy_options_default();
     o.label_smoothing = options->label_smoothing;
@@ -311,7 +360,7 @@ static mh_status make_sample(mh_run *run)
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const size_t V = run->model->description.vocabulary;
     const size_t most = mh_smaller(SAMPLE_TOKENS, run->options->model->max_length);
-    int32_t ids[SAMPLE_TOKENS + 1] = {mh_tokenizer_eos(run->tokenizer)};
+    int32_t ids[SAMPLE_TOKENS + 1] = {run->eos};
     size_t n = 1;
     for (; n < most; n++) {
         lm_batch b;

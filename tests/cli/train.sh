@@ -90,6 +90,7 @@ run multihead train -q $tune --d-model 32 -o run
 run multihead train -q $tune --preset tiny -o run
 run multihead train -q $tune --merges 40 -o run
 run multihead train -q $tune --task lm -o run
+run multihead train -q $tune --task image-classification -o run
 
 # usage
 run multihead train

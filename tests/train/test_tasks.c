@@ -89,6 +89,7 @@ typedef struct checked {
     int32_t targets[8];
     size_t rows; // of hidden states
     bool text;
+    float dropout;
     mh_tape *tape;
 } checked;
 
@@ -157,8 +158,8 @@ static void compare_gradients(const checked *c, const mh_parameters *list, const
 static void check_gradients(checked *c, const char *config)
 {
     c->context = test_context(NULL, 1);
-    test_ok(c->context,
-            mh_model_create(c->context, config, strlen(config), MH_PRECISION_F32, &c->model));
+    test_ok(c->context, mh_model_create(c->context, config, strlen(config), MH_PRECISION_F32,
+                                        c->dropout, &c->model));
     test_ok(c->context, mh_tape_create(c->context, &c->tape));
     const mh_parameters *ends = mh_model_parameters(c->model);
     const mh_parameters *blocks = mh_transformer_parameters(mh_model_transformer(c->model));
@@ -202,11 +203,13 @@ static void test_picture_gradients(void **state)
     c.input.starts = starts;
     c.input.pixels = views;
     check_gradients(&c, config);
+    c.input.training = true;
+    c.dropout = 0.25F;
+    check_gradients(&c, config);
 }
 
-static void test_text_gradients(void **state)
+static void check_text_gradients(float dropout)
 {
-    (void)state;
     static const char *const configs[] = {
         "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": "
         "6, "
@@ -217,13 +220,29 @@ static void test_text_gradients(void **state)
     static const int64_t starts[] = {0, 5, 8};
     static const int32_t ids[] = {2, 7, 1, 4, 4, 2, 9, 10};
     for (int i = 0; i < 2; i++) {
-        checked c = {.targets = {7, 1, 4, 4, 2, 9, 10, 2}, .rows = 8, .text = true};
+        checked c = {
+            .targets = {7, 1, 4, 4, 2, 9, 10, 2}, .rows = 8, .text = true, .dropout = dropout};
         c.input = mh_model_input_default();
         c.input.sequences = 2;
         c.input.starts = starts;
         c.input.ids = ids;
+        c.input.training = dropout > 0;
+        c.input.seed = 7;
+        c.input.step = 3;
         check_gradients(&c, configs[i]);
     }
+}
+
+static void test_text_gradients(void **state)
+{
+    (void)state;
+    check_text_gradients(0);
+}
+
+static void test_dropout_gradients(void **state)
+{
+    (void)state;
+    check_text_gradients(0.25F);
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
@@ -280,6 +299,7 @@ static mh_train_options text_options(mh_translator_config *model, mh_lm_arch arc
     model->num_encoder_layers = 2;
     model->dim_feedforward = 64;
     model->max_length = 16;
+    model->dropout = 0;
     o.task = MH_TASK_LM;
     o.arch = arch;
     o.data = path_of("text.txt", data);
@@ -356,7 +376,39 @@ static void test_text_resumes(void **state)
     (void)state;
     mh_translator_config model;
     mh_train_options o = text_options(&model, MH_LM_GPT2);
+    model.dropout = 0.2F;
     check_resumed(&o, "text", "text-cut", 23);
+}
+
+// Fine-tuning starts where the other run has ended, also from half precision, and needs its model
+// no more.
+static void test_text_starts_from_a_model(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"start-gpt2", "start-llama"};
+    for (int arch = MH_LM_GPT2; arch <= MH_LM_LLAMA; arch++) {
+        mh_translator_config model;
+        mh_train_options o = text_options(&model, (mh_lm_arch)arch);
+        char init[128], path[128], cut[32];
+        watched first = {0}, tuned = {0}, rest = {0}, stopped = {.stop_at = 6};
+        o.weights = arch ? MH_BF16 : MH_F32;
+        run_in(names[arch], &o, 1, &first);
+        o.init = path_of(names[arch], init);
+        o.model = NULL;
+        o.learning_rate = 1e-3;
+        o.after.count = 10;
+        snprintf(path, sizeof path, "tuned-%d", arch);
+        run_in(path, &o, 2, &tuned);
+        assert_true(tuned.first_loss < first.loss + 0.1);
+        assert_true(tuned.first_loss < 0.7 * first.first_loss);
+        snprintf(cut, sizeof cut, "tuned-cut-%d", arch);
+        run_in(cut, &o, 1, &stopped);
+        run_in(cut, &o, 1, &rest);
+        same_file(path, cut, "model.safetensors");
+        same_file(path, cut, "checkpoint.safetensors");
+        same_file(path, cut, "config.json");
+        same_file(names[arch], cut, "tokenizer.json");
+    }
 }
 
 static void test_images_learn(void **state)
@@ -486,6 +538,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_picture_gradients), cmocka_unit_test(test_text_gradients),
+        cmocka_unit_test(test_dropout_gradients), cmocka_unit_test(test_text_starts_from_a_model),
         cmocka_unit_test(test_images_resume),     cmocka_unit_test(test_text_resumes),
         cmocka_unit_test(test_images_learn),      cmocka_unit_test(test_text_is_learnt),
         cmocka_unit_test(test_damaged_idx),       cmocka_unit_test(test_damaged_directories),

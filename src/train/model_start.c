@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// See model_start.h.
+#include "train/model_start.h"
+
+#include "base/compiler.h"
+#include "base/size_math.h"
+#include "model/json_file.h"
+#include "model/token_rules.h"
+#include "support/buffer.h"
+#include "text/tokenizer.h"
+#include "train/model_task.h"
+#include <stdlib.h>
+
+// ---- config.json --------------------------------------------------------------------------------
+
+mh_status mh_model_start_set(mh_run *run, json_t *root, const char *name, json_t *value)
+{
+    if (value && json_object_set_new(root, name, value) == 0)
+        return MH_OK;
+    return mh_fail(run->context, MH_ERROR_MEMORY, "out of memory for config.json");
+}
+
+mh_status mh_model_start_set_dtype(mh_run *run, json_t *root)
+{
+    const bool bf16 = run->options->weights == MH_BF16;
+    json_object_del(root, "dtype");
+    return mh_model_start_set(run, root, "torch_dtype", json_string(bf16 ? "bfloat16" : "float32"));
+}
+
+static mh_status edit_config(mh_run *run, const mh_json_file *file, mh_config_edit_fn edit)
+{
+    if (!run->resumed)
+        MH_TRY(edit(run, &file->source, file->root));
+    char *text = json_dumps(file->root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    const bool kept = text && mh_buffer_append(run->context, &run->config, text, strlen(text)) &&
+                      mh_buffer_append(run->context, &run->config, "\n", 1);
+    free(text);
+    return kept ? MH_OK : mh_fail(run->context, MH_ERROR_MEMORY, "out of memory for config.json");
+}
+
+mh_status mh_model_start_config(mh_run *run, mh_config_edit_fn edit)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    if (run->sizes->dropout < 0) // that of our own models alone is known
+        run->sizes->dropout = 0;
+    MH_TRY(mh_json_file_open(run->context, mh_run_origin(run), "config.json", path, &file));
+    const mh_status status =
+        json_is_object(file.root)
+            ? edit_config(run, &file, edit)
+            : mh_source_fail(&file.source, MH_ERROR_FORMAT, "expected an object");
+    mh_json_file_close(&file);
+    return status;
+}
+
+mh_status mh_model_start_sizes(mh_run *run, size_t usual)
+{
+    const mh_model_info *info = mh_model_describe(run->model);
+    const size_t longest = mh_model_longest(&run->model->description);
+    mh_translator_config *own = run->sizes;
+    MH_TRY(mh_run_check_size(run, "d_model", own->d_model, info->d_model));
+    MH_TRY(mh_run_check_size(run, "nhead", own->nhead, info->heads));
+    MH_TRY(mh_run_check_size(run, "layers", own->num_encoder_layers, info->layers));
+    MH_TRY(mh_run_check_size(run, "dim_feedforward", own->dim_feedforward, info->dim_feedforward));
+    if (own->max_length > longest)
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "max_length: found %zu, expected at most %zu, which the model in %.300s has",
+                       own->max_length, longest, mh_run_origin(run));
+    own->d_model = info->d_model;
+    own->nhead = info->heads;
+    own->num_encoder_layers = own->num_decoder_layers = info->layers;
+    own->dim_feedforward = info->dim_feedforward;
+    own->max_length = own->max_length ? own->max_length : mh_smaller(usual, longest);
+    return MH_OK;
+}
+
+// ---- tokenizer ----------------------------------------------------------------------------------
+
+static mh_status find_end(mh_run *run)
+{
+    mh_token_rules rules = mh_token_rules_none();
+    MH_TRY(mh_token_rules_load(run->context, mh_run_origin(run), run->tokenizer,
+                               run->model->description.vocabulary, &rules));
+    const mh_allocator allocator = mh_context_allocator(run->context);
+    run->eos = rules.eos.count ? rules.eos.ids[0] : mh_tokenizer_eos(run->tokenizer);
+    mh_token_rules_free(&allocator, &rules);
+    return MH_OK;
+}
+
+mh_status mh_model_start_tokenizer(mh_run *run)
+{
+    const char *directory = mh_run_origin(run);
+    MH_TRY(mh_tokenizer_load_directory(run->context, directory, &run->tokenizer));
+    const size_t tokens = mh_tokenizer_size(run->tokenizer);
+    if (tokens > run->model->description.vocabulary)
+        return mh_fail(run->context, MH_ERROR_FORMAT,
+                       "%.700s: the tokenizer has %zu tokens, and the model %zu", directory, tokens,
+                       run->model->description.vocabulary);
+    return find_end(run);
+}
+
+static mh_status copy_file(mh_run *run, const char *name)
+{
+    char from[MH_PATH_BYTES], to[MH_PATH_BYTES];
+    mh_mapping mapping;
+    MH_TRY(mh_path_join(run->context, run->options->init, name, from));
+    if (!mh_file_exists(from))
+        return MH_OK;
+    MH_TRY(mh_path_join(run->context, run->options->directory, name, to));
+    MH_TRY(mh_file_map(run->context, from, &mapping));
+    const mh_status status = mh_file_replace(run->context, to, mapping.data, mapping.size);
+    mh_file_unmap(&mapping);
+    return status;
+}
+
+mh_status mh_model_start_files(mh_run *run)
+{
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.txt",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model",
+                                        "spiece.model",
+                                        "sentencepiece.bpe.model",
+                                        "generation_config.json",
+                                        "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        MH_TRY(copy_file(run, names[i]));
+    return MH_OK;
+}
+
+// ---- weights ------------------------------------------------------------------------------------
+
+static const mh_parameter *find(const mh_parameters *list, const mh_parameter *wanted)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (!strcmp(list->list[i].name, wanted->name))
+            return list->list[i].count == wanted->count ? &list->list[i] : NULL;
+    return NULL;
+}
+
+static void copy_parameters(const mh_parameters *from, const mh_parameters *to)
+{
+    for (size_t i = 0; i < to->count; i++) {
+        const mh_parameter *p = &to->list[i], *found = find(from, p);
+        if (found)
+            memcpy(to->values + p->offset, from->values + found->offset, p->count * sizeof(float));
+    }
+}
+
+mh_status mh_model_start_weights(mh_run *run)
+{
+    mh_model *from;
+    mh_model_options o = mh_model_options_default();
+    o.trainable = true;
+    MH_TRY(mh_model_load(run->context, run->options->init, &o, &from));
+    copy_parameters(mh_transformer_parameters(mh_model_transformer(from)),
+                    mh_transformer_parameters(mh_model_transformer(run->model)));
+    copy_parameters(mh_model_parameters(from), mh_model_parameters(run->model));
+    mh_model_free(from);
+    return MH_OK;
+}
