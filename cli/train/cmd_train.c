@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// multihead train: trains translators, language models and classifiers of pictures. Its options are
-// in train_options.c, its progress output in train_progress.c.
+// multihead train: trains translators, language models and classifiers of texts or pictures. Its
+// options are in train_options.c, its progress output in train_progress.c.
 #include "messages.h"
 #include "model_path.h"
 #include "outputs.h"
@@ -34,6 +34,8 @@ static bool on_event(void *user, const mh_train_event *event)
     }
     t->updates += event->kind == MH_TRAIN_UPDATED;
     train_progress_show(&t->progress, event);
+    if (event->kind == MH_TRAIN_BEGINS && t->valid_freq && !event->valid_pairs)
+        note("--valid-freq has no effect: the data are too few to hold any out for validation");
     return !was_interrupted();
 }
 
@@ -95,7 +97,8 @@ static void say_result(const train *t, const mh_train_result *r)
         note("done%s: %s is a model with loss %.3f (update %llu)",
              r->impatient ? ", no more improvement" : "", directory, r->best_loss,
              (unsigned long long)r->best_update);
-    else if (r->best_update && t->options.task == MH_TASK_IMAGES)
+    else if (r->best_update &&
+             (t->options.task == MH_TASK_IMAGES || t->options.task == MH_TASK_CLASSIFICATION))
         note("done%s: %s is a model with accuracy %.2f %% (update %llu)",
              r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
              (unsigned long long)r->best_update);

@@ -57,22 +57,28 @@ enum {
     KEY_CROP_PADDING,
     KEY_NO_FLIP,
     KEY_INIT,
+    KEY_HOLD_OUT,
 };
 
 static const struct argp_option option_table[] = {
     {"task", KEY_TASK, "NAME", 0,
-     "translation (default); image-classification, by a Vision Transformer; lm, a language model",
+     "translation (default); lm, a language model; classification, of texts by an encoder; "
+     "image-classification, by a Vision Transformer",
      0},
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
     {"data", KEY_DATA, "FILE", 0,
-     "source TAB target on each line; further columns are ignored. Of pictures: a directory with a "
-     "directory of pictures for every label, or an idx file of images beside its file of labels. "
-     "Of lm: text, documents separated by empty lines",
+     "source TAB target on each line, of classification label TAB text; further columns are "
+     "ignored. Of lm: text, documents separated by empty lines. Of pictures: a directory with a "
+     "directory of pictures for every label, or an idx file of images beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
     {"valid", KEY_VALID, "FILE", 0,
-     "the same for validation: data that are not trained on. Default of lm: the last 1 % of the "
-     "documents",
+     "the same for validation: data that are not trained on. Default: see --hold-out", 0},
+    {"hold-out", KEY_HOLD_OUT, "PERCENT", 0,
+     "of the data, for validation without --valid; 0 for none. Default: 1, of classification 10, "
+     "and "
+     "hundreds of pairs or tens of texts at least; none of pictures, or of fewer than some 100 "
+     "lines",
      0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,
@@ -100,7 +106,9 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"init", KEY_INIT, "DIR", 0,
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
-     "trained by this command; of lm any GPT-2 or Llama with a config.json. The optimiser begins "
+     "trained by this command; of lm a GPT-2 or Llama, of classification a BERT or DistilBERT, "
+     "with "
+     "a config.json. The optimiser begins "
      "anew; a resumed run does not read it",
      0},
     {"preset", KEY_PRESET, "NAME", 0,
@@ -108,7 +116,9 @@ static const struct argp_option option_table[] = {
      "or base (512, 8, 6+6, 2048), nano (64, 2, 2+2, 256); of lm nano (128, 4, 4, 512), tiny (256, "
      "4, 6, 1024; default), small (512, 8, 8, 2048), base (768, 12, 12, 3072); of pictures nano "
      "(64, 2, 4, 128), tiny (96, 3, 4, 192; default), small (192, 3, 6, 768), base (384, 6, 12, "
-     "1536); other options override its sizes",
+     "1536); of classification tiny (128, 4, 2, 512; default), nano (64, 2, 2, 256), small (256, "
+     "4, 4, "
+     "1024), base (512, 8, 6, 2048); other options override its sizes",
      0},
     {"arch", KEY_ARCH, "NAME", 0, "of lm: gpt2 (default) or llama", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
@@ -120,16 +130,18 @@ static const struct argp_option option_table[] = {
     ALIAS("num-encoder-layers"),
     {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
     ALIAS("num-decoder-layers"),
-    {"layers", KEY_LAYERS, "N", 0, "layers of lm and of pictures' models", 0},
+    {"layers", KEY_LAYERS, "N", 0, "layers, but of translation", 0},
     {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
     ALIAS("dim-feedforward"),
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
      0},
     {"dropout", KEY_DROPOUT, "P", 0,
-     "default: 0.1, with --init that of the model; of lm and pictures 0", 0},
+     "default: 0.1, with --init that of the model; of lm and pictures 0, of "
+     "classification 0.1",
+     0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
-     "most tokens of a sentence; longer ones are skipped; default: 256", 0},
+     "most tokens of a sentence; longer ones are skipped, of classification cut; default: 256", 0},
     {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
     {"image-size", KEY_IMAGE_SIZE, "N", 0,
      "height and width that pictures are resized to; default: an idx file's height, else 32", 0},
@@ -139,12 +151,14 @@ static const struct argp_option option_table[] = {
     {"no-flip", KEY_NO_FLIP, NULL, 0, "do not mirror half of the pictures", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
     {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
-     "source and target tokens per batch; default: 4096. Of lm tokens; of pictures these, default: "
-     "128",
+     "source and target tokens per batch; default: 4096, of lm 8192, of classification 1024; of "
+     "pictures these: 128",
      0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
-    {"lr", KEY_LR, "X", 0, "peak learning rate; default: 0.001, with --init 0.0003, of lm 0.0001",
+    {"lr", KEY_LR, "X", 0,
+     "peak learning rate; default: 0.001, with --init 0.0003, of lm 0.0001, of "
+     "classification 0.00005",
      0},
     {"warmup", KEY_WARMUP, "N", 0,
      "updates until it is reached; default: 1000, but at most a tenth of the run that --after "
@@ -185,6 +199,7 @@ static const choice preset_choices[] = {{"nano", PRESET_NANO},
 static const choice task_choices[] = {{"translation", MH_TASK_TRANSLATION},
                                       {"image-classification", MH_TASK_IMAGES},
                                       {"lm", MH_TASK_LM},
+                                      {"classification", MH_TASK_CLASSIFICATION},
                                       {NULL, 0}};
 static const choice arch_choices[] = {{"gpt2", MH_LM_GPT2}, {"llama", MH_LM_LLAMA}, {NULL, 0}};
 
@@ -203,6 +218,10 @@ static void set_preset(mh_translator_config *model, mh_task_kind task, int prese
                         [PRESET_TINY] = {256, 4, 6, 1024},
                         [PRESET_SMALL] = {512, 8, 8, 2048},
                         [PRESET_BASE] = {768, 12, 12, 3072}},
+        [MH_TASK_CLASSIFICATION] = {[PRESET_NANO] = {64, 2, 2, 256},
+                                    [PRESET_TINY] = {128, 4, 2, 512},
+                                    [PRESET_SMALL] = {256, 4, 4, 1024},
+                                    [PRESET_BASE] = {512, 8, 6, 2048}},
     };
     model->d_model = sizes[task][preset][0];
     model->nhead = sizes[task][preset][1];
@@ -225,6 +244,13 @@ static void set_task(train *t)
         o->beta2 = 0.999;
         o->crop_padding = 2;
         o->flip = true;
+    } else if (o->task == MH_TASK_CLASSIFICATION) {
+        t->model.dropout = 0.1F;
+        o->batch_tokens = 1024;
+        o->weight_decay = 0.01;
+        o->beta2 = 0.999;
+        o->label_smoothing = 0;
+        o->after = (mh_duration){5, MH_EPOCHS};
     } else {
         o->batch_tokens = 8192;
         o->weight_decay = 0.1;
@@ -237,8 +263,11 @@ static void set_task(train *t)
 // Sizes that are not given are the model's; so are kinds.
 static void set_init(train *t)
 {
-    t->model = (mh_translator_config){.struct_size = sizeof t->model, .dropout = -1};
-    t->options.learning_rate = t->options.task == MH_TASK_LM ? 1e-4 : 3e-4;
+    const mh_task_kind task = t->options.task;
+    const bool classifies = task == MH_TASK_CLASSIFICATION;
+    t->model = (mh_translator_config){.struct_size = sizeof t->model,
+                                      .dropout = classifies ? 0.1F : -1.0F};
+    t->options.learning_rate = classifies ? 5e-5 : task == MH_TASK_LM ? 1e-4 : 3e-4;
 }
 
 // A minute or two on two cores; nearly all numbers are translated correctly.
@@ -281,6 +310,12 @@ static error_t parse_data(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_VALID:
         o->valid = argument;
+        return 0;
+    case KEY_HOLD_OUT:
+        t->hold_out = true;
+        o->held_out = parse_number(state, "--hold-out", argument) / 100;
+        if (o->held_out < 0 || o->held_out >= 1)
+            argp_error(state, "--hold-out: found '%s', expected 0 to less than 100", argument);
         return 0;
     case KEY_VALID_TARGETS:
         t->only[MH_TASK_TRANSLATION] = "--valid-targets";
@@ -383,7 +418,7 @@ static error_t parse_model(int key, char *argument, struct argp_state *state)
         m->dropout = (float)parse_number(state, "--dropout", argument);
         return 0;
     case KEY_MAX_LENGTH:
-        t->only[MH_TASK_TRANSLATION] = "--max-length";
+        t->max_length = true;
         m->max_length = train_parse_size(state, "--max-length", argument);
         return 0;
     default:
@@ -493,6 +528,9 @@ static void check_task(struct argp_state *state, const train *t)
         if (task_choices[i].value != (int)task && t->only[task_choices[i].value])
             argp_error(state, "%s is for --task %s", t->only[task_choices[i].value],
                        task_choices[i].name);
+    if (t->max_length && (task == MH_TASK_LM || task == MH_TASK_IMAGES))
+        argp_error(state, "--max-length is for sentences%s",
+                   task == MH_TASK_LM ? "; use --context" : "");
     if (task == MH_TASK_TRANSLATION && t->layers)
         argp_error(state, "--layers is for other tasks; use --encoder-layers and --decoder-layers");
     if (task == MH_TASK_IMAGES && (t->text_only || t->init))
@@ -535,7 +573,10 @@ static void train_check_options(struct argp_state *state, train *t)
                           "their targets");
     if (o->valid_targets && !o->valid)
         argp_error(state, "--valid-targets is for --valid, which is missing");
-    if ((o->patience || t->valid_freq) && !o->valid && !o->example && o->task != MH_TASK_LM)
+    if (t->hold_out && (o->valid || o->example || o->task == MH_TASK_IMAGES))
+        argp_error(state, "--hold-out is for text without --valid");
+    const bool none = o->task == MH_TASK_IMAGES || (t->hold_out && o->held_out <= 0);
+    if ((o->patience || t->valid_freq) && !o->valid && !o->example && none)
         argp_error(state, "%s is for validation, and --valid is missing",
                    o->patience ? "--patience" : "--valid-freq");
     if (t->merges && o->tokenizer)
@@ -567,8 +608,9 @@ const struct argp train_argp = {
     .args_doc = "(--data FILE [--valid FILE] | --example NAME) -o DIR [OPTION...]\n"
                 "-o DIR [OPTION...]",
     .doc =
-        "Trains an encoder-decoder Transformer for translation on sentence pairs; a Vision "
-        "Transformer on pictures with labels; or a language model on text. DIR becomes a model for "
+        "Trains an encoder-decoder Transformer for translation on sentence pairs; a language model "
+        "on text; an encoder on texts with labels; or a Vision Transformer on pictures with "
+        "labels: new ones, or (--init) one that is there. DIR becomes a model for "
         "'multihead translate -m DIR', 'classify' or 'generate': the best so far on the validation "
         "data, by BLEU, accuracy or loss, or the last one without validation.\n"
         "\n"
@@ -588,6 +630,7 @@ const struct argp train_argp = {
         "  multihead train --init models/fr-en --data more.tsv --valid dev.tsv -o run\n"
         "  multihead train --task image-classification --data train --valid test -o run\n"
         "  multihead train --task lm --data text.txt --merges 4000 -o run\n"
+        "  multihead train --task classification --init all-MiniLM-L6-v2 --data labels.tsv -o run\n"
         "  mpirun -n 4 multihead train --data train.tsv --valid dev.tsv -o run",
     .children = children,
 };

@@ -13,8 +13,9 @@ typedef struct train {
     mh_translator_config model; // options.model
     int preset;                 // 0: none
     bool merges, valid_freq;    // given
-    const char *only[3];        // by task: an option that is for it alone, or NULL
-    bool layers;                // given
+    const char *only[4];        // by task: an option that is for it alone, or NULL
+    bool layers, max_length;    // given
+    bool hold_out;              // given
     const char *init;           // the model's name
     char *init_directory;       // where it is
     const char *kind;           // an option for a new model's activation or norms, or NULL

@@ -41,6 +41,7 @@ static double seconds_left(const mh_train_event *e)
 
 static void show_update(train_progress *p, const mh_train_event *e)
 {
+    static const char *const units[] = {"tokens", "pictures", "tokens", "texts"};
     char text[256], spent[32], left[32];
     const bool whole = e->epoch > 0 && e->epoch_part == 0; // the epoch that has just ended
     measure_rate(p, e);
@@ -52,9 +53,9 @@ static void show_update(train_progress *p, const mh_train_event *e)
              "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK %s/s  %s, %s left  update %" PRIu64
              "  ppl %.1f  lr %.2e  norm %.2f",
              whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
-             p->rate / 1000, e->task == MH_TASK_IMAGES ? "pictures" : "tokens",
-             train_time_text(e->seconds, spent), train_time_text(seconds_left(e), left), e->update,
-             exp(e->loss), e->learning_rate, e->gradient_norm);
+             p->rate / 1000, units[e->task], train_time_text(e->seconds, spent),
+             train_time_text(seconds_left(e), left), e->update, exp(e->loss), e->learning_rate,
+             e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else
@@ -65,7 +66,7 @@ static void show_update(train_progress *p, const mh_train_event *e)
 static void show_other_validation(const mh_train_event *e)
 {
     char spent[32], score[64];
-    if (e->task == MH_TASK_IMAGES)
+    if (e->task == MH_TASK_IMAGES || e->task == MH_TASK_CLASSIFICATION)
         snprintf(score, sizeof score, "accuracy %.2f %%", 100 * e->accuracy);
     else
         snprintf(score, sizeof score, "perplexity %.2f  bits per byte %.3f", exp(e->valid_loss),
@@ -94,11 +95,15 @@ static void show_validation(const mh_train_event *e)
 
 static void show_begin(const mh_train_event *e)
 {
-    static const char *const examples[] = {"pair", "picture", "sequence"};
+    static const char *const examples[] = {"pair", "picture", "sequence", "text"};
+    static const char *const kinds[] = {"tokens in the vocabulary", "labels",
+                                        "tokens in the vocabulary", "labels"};
     note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.2f M parameters, %s", e->pairs,
          examples[e->task], e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
-         e->task == MH_TASK_IMAGES ? "labels" : "tokens in the vocabulary",
-         (double)e->parameters / 1e6, e->precision);
+         kinds[e->task], (double)e->parameters / 1e6, e->precision);
+    if (e->held_out)
+        note("--valid is missing: %zu %ss of the data are held out for validation, by --hold-out",
+             e->held_out, examples[e->task]);
     if (e->update)
         note("resuming after update %" PRIu64, e->update);
     if (e->updates <= e->warmup && e->warmup > 1)

@@ -33,9 +33,10 @@ extern "C" {
 
 // What is learnt. Examples, and what the durations, batches and losses count as tokens:
 typedef enum mh_task_kind {
-    MH_TASK_TRANSLATION = 0, // sentence pairs; target tokens
-    MH_TASK_IMAGES = 1,      // pictures with a label each, by a ViT; pictures
-    MH_TASK_LM = 2,          // text, by a decoder-only language model; tokens
+    MH_TASK_TRANSLATION = 0,    // sentence pairs; target tokens
+    MH_TASK_IMAGES = 1,         // pictures with a label each, by a ViT; pictures
+    MH_TASK_LM = 2,             // text, by a decoder-only language model; tokens
+    MH_TASK_CLASSIFICATION = 3, // texts with a label each, by an encoder like BERT; texts
 } mh_task_kind;
 
 typedef enum mh_lm_arch { MH_LM_GPT2 = 0, MH_LM_LLAMA = 1 } mh_lm_arch;
@@ -87,9 +88,10 @@ typedef struct mh_train_event {
     const char *precision; // "f32" or "bf16"
 
     mh_task_kind task;
-    double accuracy;      // of pictures, 0 .. 1
+    double accuracy;      // of classifiers, 0 .. 1
     double bits_per_byte; // of text
     const char *sample;   // text that the model continued, valid during the call; NULL: none
+    size_t held_out;      // of the training data, for validation; part of valid_pairs
 } mh_train_event;
 
 // Returns false to stop: the run is saved, and mh_train() returns with `stopped`.
@@ -157,10 +159,11 @@ typedef struct mh_train_options {
     mh_schedule schedule;     // MH_SCHEDULE_INVERSE_SQRT: after the warm-up
     double min_learning_rate; // 0: where the cosine ends
 
-    // Other tasks. `data` and `valid` are then, of pictures, a directory with one directory of
+    // Other tasks. `data` and `valid` are then, of classification, lines of label TAB text; of
+    // pictures, a directory with one directory of
     // pictures for every label, or an idx file of images (MNIST's form, plain or gzip), beside
     // which the file of labels is found by its name; of a language model, text whose documents are
-    // separated by empty lines. Without `valid` the last documents, about 1 %, are held out. Of
+    // separated by empty lines. Of
     // `model` they have d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and
     // dropout. `label_smoothing` is for all.
     mh_task_kind task;   // MH_TASK_TRANSLATION
@@ -176,6 +179,11 @@ typedef struct mh_train_options {
     // its sizes are 0, or as in that model (max_length of a language model: at most that); its
     // dropout is less than 0, which is that of a model of ours, else 0, or a new one.
     const char *init;
+
+    // The part of the training data that is held out if `valid` is NULL, 0 .. 1; less than 0: 0.1
+    // of classification; of text 0.01, the last documents; of translation 0.01, but hundreds of
+    // pairs; none of pictures and of fewer than some 100 lines. Lines are chosen by their hash.
+    double held_out; // -1
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)
@@ -201,6 +209,7 @@ static inline mh_train_options mh_train_options_default(void)
     options.valid_every.count = 1;
     options.valid_every.unit = MH_EPOCHS;
     options.patch_size = 4;
+    options.held_out = -1;
     return options;
 }
 

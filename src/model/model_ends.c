@@ -343,6 +343,8 @@ static bool is_created(const mh_description *d, int end, bool classifier)
 {
     if (end == MH_END_CLASSIFIER || end == MH_END_CLASSIFIER_BIAS)
         return classifier;
+    if ((end == MH_END_POOLER || end == MH_END_POOLER_BIAS) && !d->vision.image)
+        return classifier && d->label_input == MH_LABELS_POOLED;
     return ends[end].required || (end == MH_END_LM_HEAD && d->causal && !d->tied);
 }
 

@@ -301,7 +301,8 @@ static bool is_own(const json_t *root)
     const json_t *list = json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers");
     const json_t *pattern = json_object_get(json_array_get(list, 0), "pattern");
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    return regex && strcmp(regex, MH_WORD_PATTERN) == 0;
+    const json_t *post = json_object_get(root, "post_processor");
+    return regex && strcmp(regex, MH_WORD_PATTERN) == 0 && (!post || json_is_null(post));
 }
 
 mh_status mh_tokenizer_parse(mh_context *context, const char *name, const void *bytes, size_t size,

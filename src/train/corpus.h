@@ -41,6 +41,7 @@ typedef struct mh_corpus_files {
     const char *targets;     // or NULL; if given, line n of it belongs to line n of `sources`
     mh_bad_line_fn bad_line; // NULL: bad lines are only counted
     void *user;
+    const char *sides[2]; // what they are called in messages, NULL: source and target
 } mh_corpus_files;
 
 // Reads a corpus. A bad line is skipped, reported to bad_line and counted once: no tab, an empty

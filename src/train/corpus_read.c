@@ -22,6 +22,12 @@ static void corpus_read_tell(reading *r, const mh_line_reader *file, size_t line
         r->files->bad_line(r->files->user, file->stream.source.name, line, r->why);
 }
 
+static const char *side_name(const reading *r, int side)
+{
+    const char *given = r->files->sides[side];
+    return given ? given : side ? "target" : "source";
+}
+
 // ---- one side of a pair -------------------------------------------------------------------
 
 static mh_text corpus_read_trim(mh_text text) // valid UTF-8
@@ -78,16 +84,16 @@ static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *tar
     const char *end = line->bytes + line->size, *tab = memchr(line->bytes, '\t', line->size);
     if (!tab) {
         r->csv |= line->number == 1 && looks_like_csv(line);
-        snprintf(r->why, sizeof r->why, "%s",
-                 r->csv ? "looks like CSV: expected a tab between source and target, on every line"
-                        : "no tab between source and target");
+        snprintf(r->why, sizeof r->why, "%stab between %s and %s%s",
+                 r->csv ? "looks like CSV: expected a " : "no ", side_name(r, 0), side_name(r, 1),
+                 r->csv ? ", on every line" : "");
         return false;
     }
     r->csv = false;
     const char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
     *source = (mh_text){line->bytes, (size_t)(tab - line->bytes)};
     *target = (mh_text){tab + 1, (size_t)((second ? second : end) - tab - 1)};
-    return take_side(r, "source", source) && take_side(r, "target", target);
+    return take_side(r, side_name(r, 0), source) && take_side(r, side_name(r, 1), target);
 }
 
 static mh_status read_tsv(reading *r, mh_line_reader *file)
@@ -176,9 +182,10 @@ static mh_status read_open_files(reading *r, mh_line_reader files[2])
     if (!status)
         status = r->files->targets ? read_parallel(r, files) : read_tsv(r, &files[0]);
     if (!status && corpus->count == 0)
-        status = mh_source_fail(source, MH_ERROR_FORMAT,
-                                "no sentence pairs: %zu line%s, %zu of them bad", files[0].number,
-                                files[0].number == 1 ? "" : "s", corpus->bad_lines);
+        status =
+            mh_source_fail(source, MH_ERROR_FORMAT, "no %s: %zu line%s, %zu of them bad",
+                           r->files->sides[1] ? r->files->sides[1] : "sentence pairs",
+                           files[0].number, files[0].number == 1 ? "" : "s", corpus->bad_lines);
     if (!status)
         status = mh_corpus_end(r->context, corpus);
     if (status)

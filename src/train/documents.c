@@ -7,7 +7,7 @@
 #include "support/buffer.h"
 #include "support/grow.h"
 
-enum { READ_BYTES = 1 << 16, HELD_OUT_PART = 100 };
+enum { READ_BYTES = 1 << 16 };
 
 // ---- reading ------------------------------------------------------------------------------------
 
@@ -81,10 +81,11 @@ void mh_documents_free(mh_context *context, mh_documents *d)
     *d = (mh_documents){0};
 }
 
-size_t mh_documents_held_out(const mh_documents *d)
+size_t mh_documents_held_out(const mh_documents *d, double part)
 {
+    const double wanted = part * (double)d->text.size;
     size_t bytes = 0, count = 0;
-    while (count + 1 < d->count && bytes < d->text.size / HELD_OUT_PART + 1)
+    while (count + 1 < d->count && (double)bytes < wanted)
         bytes += d->list[d->count - ++count].size;
     return count;
 }

@@ -21,8 +21,9 @@ typedef struct mh_documents {
 mh_status mh_documents_read(mh_context *context, const char *path, mh_documents *documents);
 void mh_documents_free(mh_context *context, mh_documents *documents);
 
-// How many documents at the end are held out: about 1 % of the bytes, at least one of several.
-size_t mh_documents_held_out(const mh_documents *documents);
+// How many documents at the end are held out: about `part` of the bytes, at least one of several
+// unless part is 0.
+size_t mh_documents_held_out(const mh_documents *documents, double part);
 
 // Examples of the documents `first` to `end` - 1; *bytes is the size of their text.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.

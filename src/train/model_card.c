@@ -86,10 +86,25 @@ static void add_lm(card *c, const mh_train_options *o, const mh_train_event *e)
         m->dim_feedforward, m->max_length, e->vocabulary, e->parameters);
 }
 
+static void add_classifier(card *c, const mh_train_options *o, const mh_train_event *e)
+{
+    const mh_translator_config *m = o->model;
+    add(c, "# A classifier of texts\n\n"
+           "Made with multihead. Use it:\n\n"
+           "    multihead classify -m FOLDER \"text\"\n\n");
+    add(c,
+        "## Model\n\n"
+        "Encoder, %zu layers of width %zu with %zu heads, feed-forward %zu, texts of up to %zu "
+        "tokens; %zu labels; %zu parameters.\n\n",
+        m->num_encoder_layers, m->d_model, m->nhead, m->dim_feedforward, m->max_length,
+        e->vocabulary, e->parameters);
+}
+
 static void add_training(card *c, const mh_train_options *o, const mh_train_event *e)
 {
-    static const char *const examples[] = {"sentence pairs", "pictures", "sequences of text"};
-    static const char *const tokens[] = {"target tokens", "pictures", "tokens"};
+    static const char *const examples[] = {"sentence pairs", "pictures", "sequences of text",
+                                           "texts"};
+    static const char *const tokens[] = {"target tokens", "pictures", "tokens", "texts"};
     add(c, "## Training\n\n");
     if (o->command)
         model_card_add_text(c, "    ", o->command);
@@ -109,11 +124,12 @@ static void model_card_add_scores(card *c, const mh_train_options *o, const mh_t
 {
     if (!e->valid_pairs)
         return;
-    if (o->task == MH_TASK_IMAGES) {
+    if (o->task == MH_TASK_IMAGES || o->task == MH_TASK_CLASSIFICATION) {
         add(c,
-            "## Validation\n\n%zu pictures that are not in the training data:\n\n"
+            "## Validation\n\n%zu %s that are not in the training data:\n\n"
             "| loss | accuracy |\n|---|---|\n| %.3f | %.2f %% |\n",
-            e->valid_pairs, e->valid_loss, 100 * e->accuracy);
+            e->valid_pairs, o->task == MH_TASK_IMAGES ? "pictures" : "texts", e->valid_loss,
+            100 * e->accuracy);
         return;
     }
     if (o->task == MH_TASK_LM) {
@@ -136,8 +152,8 @@ mh_status mh_card_write(mh_context *context, const mh_train_options *options,
 {
     char path[MH_PATH_BYTES];
     card c = {.context = context};
-    static void (*const models[])(card *, const mh_train_options *,
-                                  const mh_train_event *) = {add_model, add_vit, add_lm};
+    static void (*const models[])(card *, const mh_train_options *, const mh_train_event *) = {
+        add_model, add_vit, add_lm, add_classifier};
     models[options->task](&c, options, event);
     add_training(&c, options, event);
     model_card_add_scores(&c, options, event);

@@ -27,15 +27,20 @@ mh_status mh_model_start_set_dtype(mh_run *run, json_t *root)
     return mh_model_start_set(run, root, "torch_dtype", json_string(bf16 ? "bfloat16" : "float32"));
 }
 
+mh_status mh_model_start_dump(mh_run *run, const json_t *root, mh_buffer *to)
+{
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    const bool kept = text && mh_buffer_append(run->context, to, text, strlen(text)) &&
+                      mh_buffer_append(run->context, to, "\n", 1);
+    free(text);
+    return kept ? MH_OK : mh_fail(run->context, MH_ERROR_MEMORY, "out of memory for a JSON file");
+}
+
 static mh_status edit_config(mh_run *run, const mh_json_file *file, mh_config_edit_fn edit)
 {
     if (!run->resumed)
         MH_TRY(edit(run, &file->source, file->root));
-    char *text = json_dumps(file->root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    const bool kept = text && mh_buffer_append(run->context, &run->config, text, strlen(text)) &&
-                      mh_buffer_append(run->context, &run->config, "\n", 1);
-    free(text);
-    return kept ? MH_OK : mh_fail(run->context, MH_ERROR_MEMORY, "out of memory for config.json");
+    return mh_model_start_dump(run, file->root, &run->config);
 }
 
 mh_status mh_model_start_config(mh_run *run, mh_config_edit_fn edit)
@@ -142,11 +147,12 @@ static const mh_parameter *find(const mh_parameters *list, const mh_parameter *w
     return NULL;
 }
 
-static void copy_parameters(const mh_parameters *from, const mh_parameters *to)
+static void copy_parameters(const mh_run *run, const mh_parameters *from, const mh_parameters *to)
 {
     for (size_t i = 0; i < to->count; i++) {
         const mh_parameter *p = &to->list[i], *found = find(from, p);
-        if (found)
+        const bool head = strncmp(p->name, "classifier.", strlen("classifier.")) == 0;
+        if (found && !(head && run->new_head))
             memcpy(to->values + p->offset, from->values + found->offset, p->count * sizeof(float));
     }
 }
@@ -157,9 +163,9 @@ mh_status mh_model_start_weights(mh_run *run)
     mh_model_options o = mh_model_options_default();
     o.trainable = true;
     MH_TRY(mh_model_load(run->context, run->options->init, &o, &from));
-    copy_parameters(mh_transformer_parameters(mh_model_transformer(from)),
+    copy_parameters(run, mh_transformer_parameters(mh_model_transformer(from)),
                     mh_transformer_parameters(mh_model_transformer(run->model)));
-    copy_parameters(mh_model_parameters(from), mh_model_parameters(run->model));
+    copy_parameters(run, mh_model_parameters(from), mh_model_parameters(run->model));
     mh_model_free(from);
     return MH_OK;
 }

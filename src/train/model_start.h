@@ -13,6 +13,9 @@ typedef mh_status (*mh_config_edit_fn)(mh_run *run, const mh_source *source, jso
 // run->config of the model that the run starts from, edited; of a resumed run, the directory's.
 mh_status mh_model_start_config(mh_run *run, mh_config_edit_fn edit);
 
+// Appends the text of a JSON file.
+mh_status mh_model_start_dump(mh_run *run, const json_t *root, mh_buffer *to);
+
 // Sets a member, and the type of the weights. Error: MH_ERROR_MEMORY.
 mh_status mh_model_start_set(mh_run *run, json_t *root, const char *name, json_t *value);
 mh_status mh_model_start_set_dtype(mh_run *run, json_t *root);

@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "support/buffer.h"
 #include "support/file.h"
+#include "support/json_text.h"
 #include "train/model_start.h"
 #include "train/run_ranks.h"
 
@@ -103,6 +104,42 @@ mh_tape *mh_model_task_tape(mh_run *run)
     return run->tape;
 }
 
+void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids)
+{
+    for (size_t i = 0; i < run->label_count; i++) {
+        mh_append_string(to, i ? ", " : "");
+        if (ids) {
+            mh_json_text(to, run->labels[i]);
+            mh_append_format(to, ": %zu", i);
+        } else {
+            mh_append_format(to, "\"%zu\": ", i);
+            mh_json_text(to, run->labels[i]);
+        }
+    }
+}
+
+void mh_model_task_free_labels(mh_run *run)
+{
+    for (size_t i = 0; i < run->label_count; i++)
+        mh_free(run->context, run->labels[i], strlen(run->labels[i]) + 1);
+    mh_shrink(run->context, &run->labels, &run->labels_capacity, sizeof *run->labels);
+    run->label_count = 0;
+}
+
+double mh_model_task_correct(const mh_tensor *logits, const int32_t *labels)
+{
+    const size_t L = logits->shape[1];
+    double correct = 0;
+    for (size_t i = 0; i < logits->shape[0]; i++) {
+        const float *row = (const float *)logits->data + i * L;
+        size_t best = 0;
+        for (size_t k = 1; k < L; k++)
+            best = row[k] > row[best] ? k : best;
+        correct += (int32_t)best == labels[i];
+    }
+    return correct;
+}
+
 void mh_model_task_free(mh_run *run)
 {
     mh_context *context = run->context;
@@ -116,9 +153,7 @@ void mh_model_task_free(mh_run *run)
     mh_shrink(context, &run->views, &run->views_capacity, sizeof *run->views);
     mh_shrink(context, &run->pictures.pixels, &run->pictures.capacity, 1);
     mh_shrink(context, &run->valid_pictures.pixels, &run->valid_pictures.capacity, 1);
-    for (size_t i = 0; i < run->label_count; i++)
-        mh_free(context, run->labels[i], strlen(run->labels[i]) + 1);
-    mh_shrink(context, &run->labels, &run->labels_capacity, sizeof *run->labels);
+    mh_model_task_free_labels(run);
     mh_tokenizer_free(run->tokenizer);
 }
 

@@ -6,6 +6,7 @@
 #ifndef MH_TRAIN_MODEL_TASK_H
 #define MH_TRAIN_MODEL_TASK_H
 
+#include "support/buffer.h"
 #include "train/run_internal.h"
 
 // Creates run->model from run->config.
@@ -35,6 +36,13 @@ void mh_model_task_set_dropout(mh_run *run);
 // Scratch memory, and a tape; NULL if there is no memory.
 float *mh_model_task_floats(mh_run *run, size_t floats);
 mh_tape *mh_model_task_tape(mh_run *run);
+
+// Members of "id2label", or of "label2id": `ids`.
+void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids);
+void mh_model_task_free_labels(mh_run *run);
+
+// How many rows of logits (n, labels) are largest at their label.
+double mh_model_task_correct(const mh_tensor *logits, const int32_t *labels);
 
 // The number of correct answers and the loss of a batch of the validation data, for
 // mh_model_task_validate.

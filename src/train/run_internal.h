@@ -47,7 +47,7 @@ typedef struct mh_task {
     void (*free)(mh_run *run);
 } mh_task;
 
-extern const mh_task mh_task_translation, mh_task_images, mh_task_lm;
+extern const mh_task mh_task_translation, mh_task_images, mh_task_lm, mh_task_classification;
 
 // Pictures of one size, with values (count, height, width, channels); examples' targets are labels.
 typedef struct mh_pictures {
@@ -128,6 +128,7 @@ struct mh_run {
     mh_pictures pictures, valid_pictures;
     char **labels;
     size_t label_count, labels_capacity;
+    bool new_head; // a classifier's, which the model to start from does not have
     mh_tokenizer *tokenizer;
     int32_t eos; // of a language model
     uint64_t valid_text_bytes;
@@ -160,6 +161,12 @@ mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer);
 static inline const char *mh_run_origin(const mh_run *run)
 {
     return run->resumed ? run->options->directory : run->options->init;
+}
+
+// The part of the data that is held out for validation, `usual` unless the options say.
+static inline double mh_run_held_out(const mh_run *run, double usual)
+{
+    return run->options->held_out < 0 ? usual : run->options->held_out;
 }
 
 // Checks a size of options->model, which is 0, or must be the model's of options->init.

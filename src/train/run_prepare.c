@@ -30,6 +30,7 @@ static mh_status run_prepare_check_numbers(mh_context *context, const mh_train_o
         {"after", (double)o->after.count, 1, INFINITY},
         {"learning_rate", o->learning_rate, DBL_MIN, INFINITY},
         {"min_learning_rate", o->min_learning_rate, 0, INFINITY},
+        {"held_out", o->held_out < 0 ? 0 : o->held_out, 0, 1},
         {"clip", o->clip, 0, INFINITY},
         {"weight_decay", o->weight_decay, 0, INFINITY},
         {"label_smoothing", o->label_smoothing, 0, 1},
@@ -95,10 +96,17 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
                        o->example ? "example" : "tokenizer");
     if (o->valid_targets && !o->valid)
         return mh_fail(context, MH_ERROR_ARGUMENT, "valid_targets: expected none without valid");
-    if (o->patience && !o->valid && !o->example && o->task != MH_TASK_LM)
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "patience: found %zu, expected 0 without validation", o->patience);
     return MH_OK;
+}
+
+// Once the data are known.
+static mh_status check_validation(const mh_run *run)
+{
+    if (!run->options->patience || mh_run_validates(run))
+        return MH_OK;
+    return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                   "patience: found %zu, expected 0 without validation data",
+                   run->options->patience);
 }
 
 static mh_status check_schedule(mh_context *context, const mh_train_options *o)
@@ -372,11 +380,15 @@ static void run_prepare_describe(mh_run *run, size_t bad_lines)
 {
     mh_train_event *e = &run->event;
     e->pairs = run->examples.count;
+    if (run->task->kind == MH_TASK_LM && !run->options->valid)
+        e->held_out = run->valid.examples.count;
     e->valid_pairs = run->translator ? run->valid.corpus.count : run->valid.examples.count;
     e->task = run->task->kind;
     e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
     e->parameters = run->arrays.floats;
-    e->vocabulary = run->translator  ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))
+    e->vocabulary = run->translator ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))
+                    : run->task->kind == MH_TASK_CLASSIFICATION
+                        ? mh_model_describe(run->model)->labels
                     : run->tokenizer ? mh_tokenizer_size(run->tokenizer)
                                      : run->label_count;
     e->precision = run->precision == MH_PRECISION_BF16 ? "bf16" : "f32";
@@ -392,6 +404,8 @@ mh_status mh_run_prepare(mh_run *run)
         status = choose_precision(run);
     if (!status)
         status = run->task->prepare(run, &bad_lines);
+    if (!status)
+        status = check_validation(run);
     if (!status)
         status = mh_run_allocate(run);
     if (!status)

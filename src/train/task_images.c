@@ -4,7 +4,6 @@
 //     pixels -> crop, mirror by the seed -> ViT -> logits of the class token -> cross-entropy
 #include "base/compiler.h"
 #include "base/philox.h"
-#include "support/json_text.h"
 #include "train/model_task.h"
 #include "train/picture_data.h"
 #include "train/run_ranks.h"
@@ -34,20 +33,6 @@ static mh_status check_sizes(mh_run *run)
     return MH_OK;
 }
 
-static void put_labels(mh_appender *to, const mh_run *run, bool ids)
-{
-    for (size_t i = 0; i < run->label_count; i++) {
-        mh_append_string(to, i ? ", " : "");
-        if (ids) {
-            mh_json_text(to, run->labels[i]);
-            mh_append_format(to, ": %zu", i);
-        } else {
-            mh_append_format(to, "\"%zu\": ", i);
-            mh_json_text(to, run->labels[i]);
-        }
-    }
-}
-
 static mh_status write_config(mh_run *run)
 {
     const mh_train_options *o = run->options;
@@ -63,11 +48,14 @@ static mh_status write_config(mh_run *run)
                      m->num_encoder_layers, m->nhead);
     mh_append_format(&to, "  \"intermediate_size\": %zu,\n", m->dim_feedforward);
     mh_append_string(&to, "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n"
-                          "  \"qkv_bias\": true,\n  \"hidden_dropout_prob\": 0.0,\n"
-                          "  \"attention_probs_dropout_prob\": 0.0,\n  \"id2label\": {");
-    put_labels(&to, run, false);
+                          "  \"qkv_bias\": true,\n  ");
+    mh_append_format(&to,
+                     "  \"hidden_dropout_prob\": %.6g,\n"
+                     "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
+                     (double)m->dropout, (double)m->dropout);
+    mh_model_task_put_labels(&to, run, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    put_labels(&to, run, true);
+    mh_model_task_put_labels(&to, run, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
@@ -252,17 +240,6 @@ static mh_status images_loss(mh_run *run, const mh_grain *grain, const mh_loss_o
 
 // ---- validation ---------------------------------------------------------------------------------
 
-static bool is_correct(const image_batch *b, size_t i)
-{
-    const size_t L = b->logits.shape[1];
-    const float *row = (const float *)b->logits.data + i * L;
-    size_t best = 0;
-    for (size_t k = 1; k < L; k++)
-        if (row[k] > row[best])
-            best = k;
-    return (int32_t)best == b->labels[i];
-}
-
 static mh_status score_pictures(mh_run *run, const uint32_t *examples, size_t count,
                                 mh_batch_score *score)
 {
@@ -275,8 +252,7 @@ static mh_status score_pictures(mh_run *run, const uint32_t *examples, size_t co
         b.labels[i] = mh_dataset_target(&run->valid.examples, examples[i]).ids[0];
     }
     MH_TRY(images_forward(run, &b));
-    for (size_t i = 0; i < count; i++)
-        score->correct += is_correct(&b, i);
+    score->correct += mh_model_task_correct(&b.logits, b.labels);
     mh_cross_entropy_options o = mh_cross_entropy_options_default();
     o.reduction = MH_REDUCTION_SUM;
     const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, count);

@@ -59,7 +59,8 @@ static mh_status read_valid_file(mh_run *run)
 static mh_status read_text(mh_run *run, const mh_documents *d)
 {
     uint64_t bytes;
-    const size_t held_out = run->options->valid ? 0 : mh_documents_held_out(d);
+    const size_t held_out =
+        run->options->valid ? 0 : mh_documents_held_out(d, mh_run_held_out(run, 0.01));
     const size_t trained = d->count - held_out;
     MH_TRY(lm_find_tokenizer(run, d, trained));
     MH_TRY(read_examples(run, d, 0, trained, &run->examples, &bytes));

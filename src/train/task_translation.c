@@ -7,19 +7,33 @@
 #include "support/directory.h"
 #include "text/tokenizer.h"
 #include "train/demo_numbers.h"
+#include "train/held_out.h"
 #include "train/run_ranks.h"
 
 enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
 
 // ---- data ---------------------------------------------------------------------------------------
 
+// Validation data, where none are given: 1 %, but hundreds of pairs where there are as many.
+static mh_status hold_out(mh_run *run, mh_corpus *corpus)
+{
+    const mh_holding how = {.seed = run->options->seed,
+                            .part = mh_run_held_out(run, 0.01),
+                            .least = corpus->count < 5000 ? 50 : 500,
+                            .most = 2000};
+    MH_TRY(mh_hold_out(run->context, &how, corpus, &run->valid.corpus));
+    run->event.held_out = run->valid.corpus.count;
+    return MH_OK;
+}
+
 static mh_status read_files(mh_run *run, mh_corpus *corpus)
 {
     const mh_train_options *o = run->options;
-    mh_corpus_files files = {o->data, o->data_targets, o->bad_line, o->user};
-    mh_status status = mh_corpus_read(run->context, &files, corpus);
-    if (status || !o->valid)
-        return status;
+    mh_corpus_files files = {
+        .sources = o->data, .targets = o->data_targets, .bad_line = o->bad_line, .user = o->user};
+    MH_TRY(mh_corpus_read(run->context, &files, corpus));
+    if (!o->valid)
+        return hold_out(run, corpus);
     files.sources = o->valid;
     files.targets = o->valid_targets;
     return mh_corpus_read(run->context, &files, &run->valid.corpus);

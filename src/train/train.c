@@ -324,13 +324,14 @@ static mh_status prepare_and_follow(mh_run *run)
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_translator_config *sizes, mh_train_result *result)
 {
-    static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm};
-    if ((unsigned)options->task > MH_TASK_LM || (unsigned)options->arch > MH_LM_LLAMA)
+    static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm,
+                                           &mh_task_classification};
+    const unsigned task = (unsigned)options->task, arch = (unsigned)options->arch;
+    if (task > MH_TASK_CLASSIFICATION || arch > MH_LM_LLAMA)
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %u, expected one of mh_%s",
-                       (unsigned)options->task > MH_TASK_LM ? "task" : "arch",
-                       (unsigned)options->task > MH_TASK_LM ? (unsigned)options->task
-                                                            : (unsigned)options->arch,
-                       (unsigned)options->task > MH_TASK_LM ? "task_kind" : "lm_arch");
+                       task > MH_TASK_CLASSIFICATION ? "task" : "arch",
+                       task > MH_TASK_CLASSIFICATION ? task : arch,
+                       task > MH_TASK_CLASSIFICATION ? "task_kind" : "lm_arch");
     mh_run run = {.context = context,
                   .task = tasks[options->task],
                   .options = options,

@@ -92,6 +92,27 @@ run multihead train -q $tune --merges 40 -o run
 run multihead train -q $tune --task lm -o run
 run multihead train -q $tune --task image-classification -o run
 
+# Classification: labels of texts; what is held out is said. Then an example that is refused.
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    for kind in "good\tI liked this film" "bad\tI left the cinema early" "fair\tIt was as long as others"; do
+        printf "$kind, number $i of the week\n"
+        printf "$kind, in row $i\n"
+        printf "$kind, with $i friends\n"
+        printf "$kind on day $i\n"
+    done
+done >films.tsv
+labels="--task classification --preset nano --merges 100 --dtype f32"
+multihead train $labels --data films.tsv --lr 0.003 --after 4e -o films 2>&1 | quieter
+multihead classify -m films --top 1 "I liked this film, with 12 friends" | sed 's/[0-9.]* /.../'
+multihead train -q --task classification --init films --data films.tsv --dtype f32 --after 1e -o refined
+ls refined
+tr '\t' ',' <films.tsv >films.csv
+run multihead train $labels --data films.csv -o run
+run multihead train --task classification --init whole --data films.tsv -o run
+run multihead train --task classification --data films.tsv --context 8 -o run
+run multihead train --task classification --data films.tsv --hold-out 5 --valid films.tsv -o run
+run multihead train --data pairs.tsv --hold-out 0 --patience 3 -o run
+
 # usage
 run multihead train
 run multihead train -o run
@@ -100,7 +121,7 @@ run multihead train --data pairs.tsv --example numbers -o run
 run multihead train --example numbers --targets pairs.tsv -o run
 run multihead train --data pairs.tsv --valid-targets dev.tsv -o run
 run multihead train --data pairs.tsv --patience 3 -o run
-run multihead train --data pairs.tsv --valid-freq 1e -o run
+run multihead train --data pairs.tsv --valid-freq 1e --hold-out 0 -o run
 run multihead train --data pairs.tsv --tokenizer run/tokenizer.json --merges 9 -o run
 run multihead train --example letters -o run
 run multihead train --data pairs.tsv --after 20 -o run

@@ -354,7 +354,7 @@ static void test_files_refused(void **state)
         {"\"invert\": false", "\"invert\": true", "invert: found true, expected false"},
         {"\"use_regex\": false", "\"use_regex\": true", "use_regex: found true, expected false"},
         {"\"post_processor\": null", "\"post_processor\": {\"type\":\"BertProcessing\"}",
-         "post_processor: found an object, expected null"},
+         "post_processor.sep: found null"},
         {"\"BPE\"", "\"Unigram\"", "model.type: found \"Unigram\", expected \"BPE\""},
         {"\"dropout\": null", "\"dropout\": 0.1", "model.dropout: found a fraction, expected null"},
         {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback: found true"},

@@ -104,7 +104,7 @@ static mh_status parse(const void *bytes, size_t size, told *t, mh_corpus *corpu
 
 static mh_status read_files(bool parallel, told *t, mh_corpus *corpus)
 {
-    mh_corpus_files files = {paths[0], parallel ? paths[1] : NULL, t ? tell : NULL, t};
+    mh_corpus_files files = {paths[0], parallel ? paths[1] : NULL, t ? tell : NULL, t, {NULL}};
     return mh_corpus_read(context, &files, corpus);
 }
 

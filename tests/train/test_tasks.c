@@ -465,6 +465,156 @@ static void test_text_is_learnt(void **state)
     }
 }
 
+// ---- classification of texts
+// ---------------------------------------------------------------------
+
+// Texts whose label a word tells; `names` are the labels.
+static const char *write_texts(const char *name, const char *const names[3], int count)
+{
+    static const char *const words[3] = {"red apple", "blue sky", "green leaf"};
+    static char text[16384], path[128];
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s\tthe %s number %d\n",
+                                 names[i * 7 % 3], words[i * 7 % 3], i);
+    write_bytes(name, text, size);
+    return path_of(name, path);
+}
+
+static mh_train_options label_options(mh_translator_config *model, const char *data)
+{
+    mh_train_options o = mh_train_options_default();
+    *model = mh_translator_config_default();
+    model->d_model = 16;
+    model->nhead = 2;
+    model->num_encoder_layers = 2;
+    model->dim_feedforward = 32;
+    model->max_length = 24;
+    o.task = MH_TASK_CLASSIFICATION;
+    o.data = data;
+    o.model = model;
+    o.precision = MH_PRECISION_F32;
+    o.merges = 60;
+    o.batch_tokens = 256;
+    o.label_smoothing = 0;
+    o.learning_rate = 1e-2;
+    o.after = (mh_duration){4, MH_EPOCHS};
+    return o;
+}
+
+static mh_model *load_classifier(mh_context *context, const char *name)
+{
+    char path[128];
+    mh_model *model;
+    test_ok(context, mh_model_load(context, path_of(name, path), NULL, &model));
+    assert_true(mh_model_describe(model)->abilities & MH_CAN_CLASSIFY);
+    return model;
+}
+
+static const char *const colours[3] = {"10", "9", "warm \"one\""};
+
+static void test_texts_are_classified(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("labels.tsv", colours, 240));
+    watched w = {0};
+    o.after.count = 12;
+    run_in("labels", &o, 1, &w);
+    assert_true(w.accuracy > 0.95); // of those that are held out
+    mh_context *context = test_context(NULL, 1);
+    mh_model *loaded = load_classifier(context, "labels");
+    assert_string_equal(mh_model_label(loaded, 0), "9"); // numbers by value
+    assert_string_equal(mh_model_label(loaded, 1), "10");
+    assert_string_equal(mh_model_label(loaded, 2), "warm \"one\"");
+    const mh_text text = {"the blue sky number 3", 21};
+    mh_model_texts *texts;
+    test_ok(context, mh_model_encode(context, loaded, true, &text, 1, &texts));
+    const mh_model_input *input = mh_model_texts_input(texts);
+    assert_int_equal(input->ids[0], 1); // <s>, and </s> at the end
+    assert_int_equal(input->ids[input->starts[1] - 1], 2);
+    float hidden_values[24 * 16], values[3];
+    mh_tensor hidden = mh_tensor_2d(hidden_values, MH_F32, (size_t)input->starts[1], 16);
+    mh_tensor logits = mh_tensor_2d(values, MH_F32, 1, 3);
+    test_ok(context, mh_model_hidden(context, loaded, input, &hidden));
+    test_ok(context, mh_model_classify(context, loaded, input, &hidden, &logits));
+    assert_true(values[0] > values[1] && values[0] > values[2]);
+    mh_model_texts_free(context, texts);
+    mh_model_free(loaded);
+    mh_context_free(context);
+}
+
+static void test_classification_resumes(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("resumed.tsv", colours, 120));
+    model.dropout = 0.2F;
+    check_resumed(&o, "labels-whole", "labels-cut", 9);
+}
+
+// A classifier goes on with its own labels; for others it gets a new head, and keeps the rest.
+static void test_classification_starts_from_a_model(void **state)
+{
+    (void)state;
+    static const char *const others[3] = {"b", "a", "c"};
+    mh_translator_config model;
+    char init[128];
+    watched first = {0}, same = {0}, other = {0};
+    mh_train_options o = label_options(&model, write_texts("first.tsv", colours, 240));
+    o.after.count = 12;
+    run_in("labels-first", &o, 1, &first);
+    o.init = path_of("labels-first", init);
+    o.model = NULL;
+    o.learning_rate = 1e-4;
+    run_in("labels-same", &o, 2, &same);
+    assert_true(same.first_loss < 0.1 * first.first_loss);
+    o.data = write_texts("others.tsv", others, 240);
+    run_in("labels-other", &o, 1, &other);
+    assert_true(other.first_loss > 0.5 * first.first_loss);
+    mh_context *context = test_context(NULL, 1);
+    mh_model *loaded = load_classifier(context, "labels-other");
+    assert_string_equal(mh_model_label(loaded, 0), "a");
+    mh_model_free(loaded);
+    mh_context_free(context);
+    o.learning_rate = 1e-3;
+    check_resumed(&o, "labels-tuned", "labels-tuned-cut", 9);
+}
+
+static void refuse_texts(const char *text, const char *init, const char *message)
+{
+    mh_context *context = test_context(NULL, 1);
+    mh_train_result result = mh_train_result_default();
+    mh_translator_config model;
+    char path[128], directory[128], from[128];
+    write_bytes("refused.tsv", text, strlen(text));
+    mh_train_options o = label_options(&model, path_of("refused.tsv", path));
+    o.directory = path_of("refused-texts", directory);
+    if (init) {
+        o.init = path_of(init, from);
+        o.model = NULL;
+    }
+    assert_int_not_equal(mh_train(context, &o, &result), MH_OK);
+    if (!strstr(mh_error_message(context), message))
+        fail_msg("found \"%s\", expected \"%s\"", mh_error_message(context), message);
+    mh_context_free(context);
+}
+
+static void test_damaged_labels(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    mh_train_options o = text_options(&model, MH_LM_GPT2);
+    watched w = {0};
+    o.after.count = 2;
+    run_in("no-classifier", &o, 1, &w);
+    refuse_texts("", NULL, "no text: 0 lines");
+    refuse_texts("good,a film\nbad,a film\n", NULL, "2 of them bad");
+    refuse_texts("good\ta film\ngood\tanother\n", NULL, "found one label, good");
+    refuse_texts("good\ta film\nbad\tanother\n", "no-classifier", "bert or distilbert, not gpt2");
+    refuse_texts("good\ta film\nbad\tanother\n", "nowhere", "nowhere");
+}
+
 // ---- damaged data -------------------------------------------------------------------------------
 
 static void refuse(const char *data, const char *message)
@@ -537,11 +687,20 @@ static void test_damaged_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_picture_gradients), cmocka_unit_test(test_text_gradients),
-        cmocka_unit_test(test_dropout_gradients), cmocka_unit_test(test_text_starts_from_a_model),
-        cmocka_unit_test(test_images_resume),     cmocka_unit_test(test_text_resumes),
-        cmocka_unit_test(test_images_learn),      cmocka_unit_test(test_text_is_learnt),
-        cmocka_unit_test(test_damaged_idx),       cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_picture_gradients),
+        cmocka_unit_test(test_text_gradients),
+        cmocka_unit_test(test_dropout_gradients),
+        cmocka_unit_test(test_text_starts_from_a_model),
+        cmocka_unit_test(test_images_resume),
+        cmocka_unit_test(test_text_resumes),
+        cmocka_unit_test(test_images_learn),
+        cmocka_unit_test(test_text_is_learnt),
+        cmocka_unit_test(test_texts_are_classified),
+        cmocka_unit_test(test_classification_resumes),
+        cmocka_unit_test(test_classification_starts_from_a_model),
+        cmocka_unit_test(test_damaged_labels),
+        cmocka_unit_test(test_damaged_idx),
+        cmocka_unit_test(test_damaged_directories),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

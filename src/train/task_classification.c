@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: MIT
+// Classification of texts by an encoder of BERT's family:
+//
+//     text -> tokens, special ones included -> encoder -> pooler of the first token -> logits
+//
+// Targets of the examples are labels. Durations count texts, batches their tokens.
+#include "base/compiler.h"
+#include "model/json_file.h"
+#include "support/grow.h"
+#include "support/json_text.h"
+#include "text/tokenizer.h"
+#include "train/held_out.h"
+#include "train/model_start.h"
+#include "train/model_task.h"
+#include "train/run_ranks.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    MOST_LABELS = 1000,
+    USUAL_LENGTH = 256, // tokens of a text
+    LEAST_HELD_OUT = 10,
+    MOST_HELD_OUT = 5000,
+};
+
+// ---- labels -------------------------------------------------------------------------------------
+
+static bool is_text(mh_text text, const char *name)
+{
+    return text.size == strlen(name) && !memcmp(text.bytes, name, text.size);
+}
+
+static bool find_label(const mh_run *run, mh_text name, size_t *label)
+{
+    for (size_t i = 0; i < run->label_count; i++)
+        if (is_text(name, run->labels[i])) {
+            *label = i;
+            return true;
+        }
+    return false;
+}
+
+static mh_status add_label(mh_run *run, mh_text name)
+{
+    if (!mh_grow(run->context, &run->labels, &run->labels_capacity, run->label_count + 1,
+                 sizeof *run->labels))
+        return MH_ERROR_MEMORY;
+    char *copy = mh_alloc(run->context, name.size + 1);
+    if (!copy)
+        return MH_ERROR_MEMORY;
+    memcpy(copy, name.bytes, name.size);
+    copy[name.size] = 0;
+    run->labels[run->label_count++] = copy;
+    return MH_OK;
+}
+
+static int compare_labels(const void *a, const void *b)
+{
+    const char *const *left = a, *const *right = b;
+    char *ends[2];
+    const long l = strtol(*left, &ends[0], 10), r = strtol(*right, &ends[1], 10);
+    if (**left && **right && !*ends[0] && !*ends[1] && l != r)
+        return l < r ? -1 : 1;
+    return strcmp(*left, *right);
+}
+
+// The labels of the data, numbers by value, others by their bytes, whatever their order there.
+static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
+{
+    size_t label;
+    for (size_t i = 0; i < corpus->count; i++) {
+        if (memchr(corpus->sources[i].bytes, 0, corpus->sources[i].size))
+            return mh_fail(run->context, MH_ERROR_FORMAT, "%.300s:%zu: a label with a null byte",
+                           corpus->name, corpus->lines[i]);
+        if (!find_label(run, corpus->sources[i], &label))
+            MH_TRY(add_label(run, corpus->sources[i]));
+        if (run->label_count > MOST_LABELS)
+            return mh_fail(run->context, MH_ERROR_FORMAT,
+                           "%.300s: more than %d labels: expected a label, a tab and a text on "
+                           "each line",
+                           corpus->name, MOST_LABELS);
+    }
+    if (run->label_count < 2)
+        return mh_fail(run->context, MH_ERROR_FORMAT,
+                       "%.300s: found one label, %.80s: expected two or more", corpus->name,
+                       run->labels[0]);
+    qsort(run->labels, run->label_count, sizeof *run->labels, compare_labels);
+    return MH_OK;
+}
+
+// ---- a new model --------------------------------------------------------------------------------
+
+static mh_status write_config(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    const mh_translator_config *m = o->model;
+    mh_appender to = {.context = run->context};
+    mh_append_string(&to, "{\n  \"architectures\": [\"BertForSequenceClassification\"],\n"
+                          "  \"model_type\": \"bert\",\n  \"hidden_act\": \"gelu\",\n"
+                          "  \"layer_norm_eps\": 1e-12,\n  \"type_vocab_size\": 2,\n"
+                          "  \"problem_type\": \"single_label_classification\",\n");
+    mh_append_format(&to, "  \"hidden_size\": %zu,\n  \"num_hidden_layers\": %zu,\n", m->d_model,
+                     m->num_encoder_layers);
+    mh_append_format(&to, "  \"num_attention_heads\": %zu,\n  \"intermediate_size\": %zu,\n",
+                     m->nhead, m->dim_feedforward);
+    mh_append_format(&to, "  \"max_position_embeddings\": %zu,\n  \"vocab_size\": %zu,\n",
+                     m->max_length, mh_tokenizer_size(run->tokenizer));
+    mh_append_format(&to, "  \"pad_token_id\": %d,\n  \"hidden_dropout_prob\": %.6g,\n",
+                     (int)mh_tokenizer_pad(run->tokenizer), (double)m->dropout);
+    mh_append_format(&to, "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
+                     (double)m->dropout);
+    mh_model_task_put_labels(&to, run, false);
+    mh_append_string(&to, "},\n  \"label2id\": {");
+    mh_model_task_put_labels(&to, run, true);
+    mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
+                     o->weights == MH_BF16 ? "bfloat16" : "float32");
+    return mh_append_finish(&to, MH_OK, &run->config);
+}
+
+static mh_status tokenizer_path(mh_run *run, char path[MH_PATH_BYTES])
+{
+    return mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
+}
+
+// Texts are read between <s>, which is classified, and </s>.
+static mh_status add_template(mh_run *run)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    mh_buffer text = {0};
+    MH_TRY(mh_json_file_open(run->context, run->options->directory, "tokenizer.json", path, &file));
+    json_t *template = json_pack(
+        "{ss s[{s{sssi}}{s{sssi}}{s{sssi}}] s[{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}]"
+        " s{s{ss s[i] s[s]} s{ss s[i] s[s]}}}",
+        "type", "TemplateProcessing", "single", "SpecialToken", "id", "<s>", "type_id", 0,
+        "Sequence", "id", "A", "type_id", 0, "SpecialToken", "id", "</s>", "type_id", 0, "pair",
+        "SpecialToken", "id", "<s>", "type_id", 0, "Sequence", "id", "A", "type_id", 0,
+        "SpecialToken", "id", "</s>", "type_id", 0, "Sequence", "id", "B", "type_id", 1,
+        "SpecialToken", "id", "</s>", "type_id", 1, "special_tokens", "<s>", "id", "<s>", "ids", 1,
+        "tokens", "<s>", "</s>", "id", "</s>", "ids", 2, "tokens", "</s>");
+    mh_status status = mh_model_start_set(run, file.root, "post_processor", template);
+    if (!status)
+        status = mh_model_start_dump(run, file.root, &text);
+    mh_json_file_close(&file);
+    if (!status)
+        status = mh_model_task_write(run, "tokenizer.json", &text);
+    mh_buffer_free(run->context, &text);
+    return status;
+}
+
+static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus)
+{
+    char path[MH_PATH_BYTES];
+    mh_tokenizer *tokenizer;
+    mh_tokenizer_options options = mh_tokenizer_options_default();
+    options.merges = run->options->merges;
+    MH_TRY(tokenizer_path(run, path));
+    MH_TRY(mh_tokenizer_train(run->context, &options, corpus->targets, corpus->count, &tokenizer));
+    const mh_status status = mh_tokenizer_save(run->context, tokenizer, path);
+    mh_tokenizer_free(tokenizer);
+    return status ? status : add_template(run);
+}
+
+static mh_status copy_tokenizer(mh_run *run, const char *path)
+{
+    mh_mapping mapping;
+    MH_TRY(mh_file_map(run->context, run->options->tokenizer, &mapping));
+    const mh_status status = mh_file_replace(run->context, path, mapping.data, mapping.size);
+    mh_file_unmap(&mapping);
+    return status;
+}
+
+// The directory's own, which a new run makes.
+static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus)
+{
+    char path[MH_PATH_BYTES];
+    MH_TRY(tokenizer_path(run, path));
+    if (!run->resumed) {
+        MH_TRY(mh_run_check_directory(run));
+        MH_TRY(run->options->tokenizer ? copy_tokenizer(run, path) : learn_tokenizer(run, corpus));
+    }
+    return mh_tokenizer_load(run->context, path, &run->tokenizer);
+}
+
+static mh_status create_new(mh_run *run, const mh_corpus *corpus)
+{
+    MH_TRY(collect_labels(run, corpus));
+    MH_TRY(find_tokenizer(run, corpus));
+    MH_TRY(write_config(run));
+    return mh_model_task_create(run);
+}
+
+// ---- a model to start from ----------------------------------------------------------------------
+
+static const struct {
+    const char *type, *architecture;
+} families[] = {
+    {"bert", "BertForSequenceClassification"},
+    {"distilbert", "DistilBertForSequenceClassification"},
+};
+
+// The labels that the model has, if it is a classifier with all labels of the data.
+static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
+{
+    const char *architecture =
+        json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+    const json_t *names = json_object_get(root, "id2label");
+    const size_t count = json_object_size(names);
+    size_t found = 0, label;
+    mh_run own = {.context = run->context};
+    mh_status status = MH_OK;
+    *kept = false;
+    if (!architecture || !strstr(architecture, "ForSequenceClassification"))
+        return MH_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", i);
+        const char *name = json_string_value(json_object_get(names, key));
+        if (name)
+            status = add_label(&own, (mh_text){name, strlen(name)});
+    }
+    for (size_t i = 0; i < run->label_count; i++)
+        found += find_label(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
+    *kept = !status && own.label_count == count && found == run->label_count;
+    if (*kept) { // *run's become own's, which are freed
+        const mh_run data = *run;
+        run->labels = own.labels;
+        run->label_count = own.label_count;
+        run->labels_capacity = own.labels_capacity;
+        own.labels = data.labels;
+        own.label_count = data.label_count;
+        own.labels_capacity = data.labels_capacity;
+    }
+    mh_model_task_free_labels(&own);
+    return status;
+}
+
+static mh_status set_labels(mh_run *run, json_t *root)
+{
+    json_t *names = json_object(), *ids = json_object();
+    for (size_t i = 0; i < run->label_count; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", i);
+        json_object_set_new(names, key, json_string(run->labels[i]));
+        json_object_set_new(ids, run->labels[i], json_integer((json_int_t)i));
+    }
+    json_object_del(root, "num_labels");
+    const bool whole =
+        json_object_size(names) == run->label_count && json_object_size(ids) == run->label_count;
+    mh_status status = mh_model_start_set(run, root, "id2label", names);
+    const mh_status second = mh_model_start_set(run, root, "label2id", ids);
+    status = status ? status : second;
+    return status || whole ? status
+                           : mh_fail(run->context, MH_ERROR_MEMORY, "out of memory for labels");
+}
+
+static mh_status edit_classifier(mh_run *run, const mh_source *source, json_t *root)
+{
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const char *architecture = NULL;
+    bool kept;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (type && !strcmp(type, families[i].type))
+            architecture = families[i].architecture;
+    if (!architecture)
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "a classifier starts from a model of type bert or distilbert, not "
+                              "%.40s",
+                              type ? type : "this");
+    MH_TRY(keep_labels(run, root, &kept));
+    run->new_head = !kept;
+    MH_TRY(set_labels(run, root));
+    MH_TRY(mh_model_start_set(run, root, "architectures", json_pack("[s]", architecture)));
+    MH_TRY(
+        mh_model_start_set(run, root, "problem_type", json_string("single_label_classification")));
+    return mh_model_start_set_dtype(run, root);
+}
+
+// Of a resumed run, the labels of its model.
+static mh_status take_labels(mh_run *run)
+{
+    mh_model_task_free_labels(run);
+    for (size_t i = 0; i < mh_model_describe(run->model)->labels; i++) {
+        const char *name = mh_model_label(run->model, i);
+        MH_TRY(add_label(run, (mh_text){name, strlen(name)}));
+    }
+    return MH_OK;
+}
+
+static mh_status start_from_model(mh_run *run, const mh_corpus *corpus)
+{
+    MH_TRY(collect_labels(run, corpus));
+    MH_TRY(mh_model_start_config(run, edit_classifier));
+    MH_TRY(mh_model_task_create(run));
+    if (run->resumed)
+        MH_TRY(take_labels(run));
+    MH_TRY(mh_model_start_sizes(run, USUAL_LENGTH));
+    return mh_model_start_tokenizer(run);
+}
+
+// ---- data ---------------------------------------------------------------------------------------
+
+typedef struct reading {
+    mh_run *run;
+    mh_dataset *examples;
+    mh_encoding encoding;
+    size_t truncated, unknown;
+} reading;
+
+static mh_status add_text(reading *r, mh_text text, size_t label)
+{
+    mh_dataset *e = r->examples;
+    mh_encode_options options = mh_encode_options_default();
+    options.special_from_text = false;
+    options.max_length = r->run->options->model->max_length;
+    MH_TRY(mh_tokenizer_encode_text(r->run->context, r->run->tokenizer, &options, text, NULL,
+                                    &r->encoding));
+    const size_t used = e->starts[2 * e->count], count = r->encoding.count;
+    if (!mh_grow(r->run->context, &e->ids, &e->ids_capacity, used + count + 1, sizeof *e->ids) ||
+        !mh_grow(r->run->context, &e->starts, &e->starts_capacity, 2 * e->count + 3,
+                 sizeof *e->starts))
+        return MH_ERROR_MEMORY;
+    r->truncated += r->encoding.truncated;
+    if (count == 0) // of characters that a tokenizer leaves out
+        return MH_OK;
+    memcpy(e->ids + used, r->encoding.ids, count * sizeof *e->ids);
+    e->ids[used + count] = (int32_t)label;
+    e->starts[2 * e->count + 1] = used + count;
+    e->starts[2 * e->count + 2] = used + count + 1;
+    e->count++;
+    return MH_OK;
+}
+
+static mh_status add_texts(reading *r, const mh_corpus *corpus)
+{
+    const mh_train_options *o = r->run->options;
+    size_t label;
+    for (size_t i = 0; i < corpus->count; i++) {
+        if (find_label(r->run, corpus->sources[i], &label)) {
+            MH_TRY(add_text(r, corpus->targets[i], label));
+            continue;
+        }
+        r->unknown++;
+        if (o->bad_line)
+            o->bad_line(o->user, corpus->name, corpus->lines[i],
+                        "the training data do not have this label");
+    }
+    return MH_OK;
+}
+
+static mh_status make_examples(mh_run *run, const mh_corpus *corpus, mh_dataset *examples)
+{
+    reading r = {.run = run, .examples = examples};
+    if (!mh_grow(run->context, &examples->starts, &examples->starts_capacity, 1,
+                 sizeof *examples->starts))
+        return MH_ERROR_MEMORY;
+    examples->starts[0] = 0;
+    mh_status status = add_texts(&r, corpus);
+    mh_encoding_free(run->context, &r.encoding);
+    examples->left_out = r.unknown;
+    if (r.truncated)
+        mh_log(run->context, MH_LOG_WARNING,
+               "%.300s: %zu text%s longer than %zu tokens: the rest of %s is not read",
+               corpus->name, r.truncated, r.truncated == 1 ? " is" : "s are",
+               run->options->model->max_length, r.truncated == 1 ? "it" : "them");
+    if (!status && examples->count == 0)
+        status =
+            mh_fail(run->context, MH_ERROR_FORMAT, "%.700s: no text with a label", corpus->name);
+    return status;
+}
+
+static mh_status read_file(mh_run *run, const char *path, mh_corpus *corpus)
+{
+    const mh_train_options *o = run->options;
+    const mh_corpus_files files = {
+        .sources = path, .bad_line = o->bad_line, .user = o->user, .sides = {"label", "text"}};
+    return mh_corpus_read(run->context, &files, corpus);
+}
+
+static mh_status read_valid(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
+{
+    const mh_holding how = {.seed = run->options->seed,
+                            .part = mh_run_held_out(run, 0.1),
+                            .least = LEAST_HELD_OUT,
+                            .most = MOST_HELD_OUT,
+                            .by_target = true};
+    if (run->options->valid)
+        return read_file(run, run->options->valid, valid);
+    MH_TRY(mh_hold_out(run->context, &how, corpus, valid));
+    run->event.held_out = valid->count;
+    return MH_OK;
+}
+
+static mh_status use_corpora(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
+{
+    MH_TRY(read_valid(run, corpus, valid));
+    MH_TRY(run->options->init ? start_from_model(run, corpus) : create_new(run, corpus));
+    MH_TRY(make_examples(run, corpus, &run->examples));
+    if (!valid->count)
+        return MH_OK;
+    const mh_batch_options all = {.tokens = run->options->batch_tokens};
+    MH_TRY(make_examples(run, valid, &run->valid.examples));
+    return mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+}
+
+static mh_status check_new_sizes(mh_run *run)
+{
+    const mh_translator_config *m = run->options->model;
+    if (!run->options->init && (!m->nhead || m->d_model % m->nhead))
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
+                       m->nhead);
+    if (!run->options->init && m->max_length < 3)
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "max_length: found %zu, expected 3 tokens or more", m->max_length);
+    return MH_OK;
+}
+
+static mh_status classification_prepare(mh_run *run, size_t *bad_lines)
+{
+    mh_corpus corpus = {0}, valid = {0};
+    MH_TRY(check_new_sizes(run));
+    mh_status status = read_file(run, run->options->data, &corpus);
+    if (!status)
+        status = use_corpora(run, &corpus, &valid);
+    *bad_lines = corpus.bad_lines + valid.bad_lines + run->valid.examples.left_out;
+    mh_corpus_free(run->context, &corpus);
+    mh_corpus_free(run->context, &valid);
+    return status;
+}
+
+static mh_status classification_begin(mh_run *run)
+{
+    mh_appender to = {.context = run->context};
+    mh_buffer text = {0};
+    MH_TRY(mh_model_task_begin(run));
+    if (run->options->init)
+        return MH_OK;
+    mh_append_format(&to,
+                     "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                     "  \"bos_token\": \"<s>\",\n  \"eos_token\": \"</s>\",\n"
+                     "  \"cls_token\": \"<s>\",\n  \"sep_token\": \"</s>\",\n"
+                     "  \"pad_token\": \"<pad>\",\n  \"model_max_length\": %zu\n}\n",
+                     run->options->model->max_length);
+    mh_status status = mh_append_finish(&to, MH_OK, &text);
+    if (!status)
+        status = mh_model_task_write(run, "tokenizer_config.json", &text);
+    mh_buffer_free(run->context, &text);
+    return status;
+}
+
+static mh_status classification_share(mh_run *run)
+{
+    (void)run;
+    return MH_OK;
+}
+
+static void classification_settings(mh_run *run)
+{
+    const mh_translator_config *m = run->options->model;
+    uint64_t labels = 0;
+    for (size_t i = 0; i < mh_model_describe(run->model)->labels; i++) {
+        const char *name = mh_model_label(run->model, i);
+        labels = mh_mix(labels ^ mh_hash_bytes(i, name, strlen(name)));
+    }
+    mh_run_set(run, "task", "classification");
+    mh_run_set(run, "labels", "%016" PRIx64, labels);
+    run->settings.list[run->settings.count - 1].checksum = true;
+    mh_run_set(run, "model", "%zu %zu %zu %zu", m->d_model, m->nhead, m->num_encoder_layers,
+               m->dim_feedforward);
+    mh_run_set(run, "max_length", "%zu", m->max_length);
+    mh_model_task_set_dropout(run);
+}
+
+// ---- loss ---------------------------------------------------------------------------------------
+
+typedef struct text_batch {
+    mh_model_input input;
+    int32_t *ids, *labels;
+    mh_tensor hidden, dhidden, logits; // (rows, D), (rows, D), (count, labels)
+} text_batch;
+
+static mh_status fill_texts(mh_run *run, const mh_dataset *e, const uint32_t *examples,
+                            size_t count, text_batch *b)
+{
+    const size_t D = run->model->description.block.d_model, L = run->model->description.labels;
+    size_t rows = 0;
+    for (size_t i = 0; i < count; i++)
+        rows += mh_dataset_source(e, examples[i]).count;
+    float *next = mh_model_task_floats(run, rows * (2 * D + 1) + count * (L + 1));
+    if (!next || !mh_grow(run->context, &run->sequences, &run->sequences_capacity, count + 1,
+                          sizeof *run->sequences))
+        return MH_ERROR_MEMORY;
+    b->hidden = mh_tensor_2d(next, MH_F32, rows, D);
+    b->dhidden = mh_tensor_2d(next + rows * D, MH_F32, rows, D);
+    b->logits = mh_tensor_2d(next + 2 * rows * D, MH_F32, count, L);
+    b->labels = (int32_t *)(next + 2 * rows * D + count * L);
+    b->ids = b->labels + count;
+    b->input = mh_model_input_default();
+    b->input.sequences = count;
+    b->input.starts = run->sequences;
+    b->input.ids = b->ids;
+    run->sequences[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const mh_ids text = mh_dataset_source(e, examples[i]);
+        memcpy(b->ids + run->sequences[i], text.ids, text.count * sizeof *b->ids);
+        run->sequences[i + 1] = run->sequences[i] + (int64_t)text.count;
+        b->labels[i] = mh_dataset_target(e, examples[i]).ids[0];
+    }
+    return MH_OK;
+}
+
+static mh_status texts_forward(mh_run *run, text_batch *b)
+{
+    MH_TRY(mh_model_hidden(run->context, run->model, &b->input, &b->hidden));
+    return mh_model_classify(run->context, run->model, &b->input, &b->hidden, &b->logits);
+}
+
+static mh_status classification_loss(mh_run *run, const mh_grain *grain,
+                                     const mh_loss_options *options, double *loss)
+{
+    text_batch b;
+    mh_tape *tape = mh_model_task_tape(run);
+    if (!tape)
+        return MH_ERROR_MEMORY;
+    MH_TRY(fill_texts(run, &run->examples, grain->examples, grain->count, &b));
+    mh_model_task_put(run);
+    mh_model_task_train(options, tape, &b.input);
+    MH_TRY(texts_forward(run, &b));
+    mh_cross_entropy_options o = mh_cross_entropy_options_default();
+    o.label_smoothing = options->label_smoothing;
+    o.reduction = MH_REDUCTION_SUM;
+    o.gradient_scale = options->gradient_scale;
+    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, grain->count);
+    MH_TRY(mh_cross_entropy(run->context, &o, &b.logits, &labels, loss, NULL, &b.logits));
+    const mh_model_gradients g = mh_model_task_gradients(run, options);
+    memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
+    MH_TRY(mh_model_classify_backward(run->context, run->model, &b.input, &b.hidden, &b.logits,
+                                      &b.dhidden, &g));
+    return mh_model_hidden_backward(run->context, run->model, &b.input, &b.dhidden, &g);
+}
+
+static mh_status score_texts(mh_run *run, const uint32_t *examples, size_t count,
+                             mh_batch_score *score)
+{
+    text_batch b;
+    mh_cross_entropy_options o = mh_cross_entropy_options_default();
+    o.reduction = MH_REDUCTION_SUM;
+    MH_TRY(fill_texts(run, &run->valid.examples, examples, count, &b));
+    MH_TRY(texts_forward(run, &b));
+    score->correct += mh_model_task_correct(&b.logits, b.labels);
+    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, count);
+    return mh_cross_entropy(run->context, &o, &b.logits, &labels, &score->loss, NULL, NULL);
+}
+
+static mh_status classification_validate(mh_run *run, bool (*told)(void *user, double part),
+                                         mh_validation_score *score, bool *stopped)
+{
+    mh_batch_score sum;
+    MH_TRY(mh_model_task_validate(run, score_texts, told, &sum, stopped));
+    const double count = (double)run->valid.examples.count;
+    score->loss = sum.loss / count;
+    score->accuracy = sum.correct / count;
+    score->bleu = 100 * score->accuracy;
+    return MH_OK;
+}
+
+const mh_task mh_task_classification = {
+    .kind = MH_TASK_CLASSIFICATION,
+    .name = "classification",
+    .grain = 2048,
+    .prepare = classification_prepare,
+    .begin = classification_begin,
+    .model_file = "config.json",
+    .receive = mh_model_task_receive,
+    .share = classification_share,
+    .settings = classification_settings,
+    .loss = classification_loss,
+    .validate = classification_validate,
+    .save = mh_model_task_save,
+    .free = mh_model_task_free,
+};
