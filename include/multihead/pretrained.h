@@ -270,7 +270,8 @@ typedef struct mh_model_trace mh_model_trace;
 // tokens, or over a pair of texts if `pair` is not NULL: weights, out, and, where weights are
 // softmax(scale q k^T), q, k and v. Encoders have a group encoder.self and source tokens, causal
 // models decoder.self and target tokens. A token is named by the part of the text that it covers.
-// Title: the text; model: its family and sizes. Disabled heads (`disabled_heads` as in
+// Title: the text; model: its family and sizes. Choices: what a language model with a tokenizer
+// expects after each token, the 5 likeliest. Disabled heads (`disabled_heads` as in
 // mh_model_input, or NULL) still have weights. Errors: MH_ERROR_UNSUPPORTED (no tokenizer),
 // MH_ERROR_ARGUMENT (no tokens, or more than max_length), MH_ERROR_FORMAT (not UTF-8),
 // MH_ERROR_MEMORY.

@@ -234,7 +234,8 @@ typedef struct mh_translation_trace mh_translation_trace;
 // normalises it, and those that the model adds, such as </s>. Row t of the target is labelled with
 // the token chosen there, target[t], the last with </s>; in decoder.self with the decoder's input
 // token, <s> first. A token that begins with a space begins a word, and is shown with U+2581
-// instead. Title: the text; model: its sizes. Disabled heads (`disabled_heads` as in
+// instead. Title: the text; model: its sizes. Choices: the 5 likeliest tokens
+// of each row. Disabled heads (`disabled_heads` as in
 // mh_transformer_options, or NULL) still have weights. Errors: MH_ERROR_ARGUMENT for an id that
 // does not exist, and for more tokens than the model's max_length with <s> or </s>; MH_ERROR_FORMAT
 // for a text that is not UTF-8; MH_ERROR_MEMORY.

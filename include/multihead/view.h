@@ -61,6 +61,21 @@ typedef struct mh_trace_group {
     void *reserved[4]; // NULL: for later versions
 } mh_trace_group;
 
+// What a decoder chose from. Row t of cross-attention chooses target token t; token t of a causal
+// model chooses token t + 1.
+typedef struct mh_trace_choices {
+    size_t count;             // K: the likeliest tokens of each row; 0: unknown
+    const char *const *text;  // (T, K), borrowed; best first, "" beyond the vocabulary
+    const float *probability; // (T, K)
+    const float *chosen;      // (T), of the token that was chosen; 0: unknown
+} mh_trace_choices;
+
+// A result of the search that made the target.
+typedef struct mh_trace_hypothesis {
+    const char *text; // borrowed
+    double score;
+} mh_trace_hypothesis;
+
 // Views of memory that the caller owns; zeros and NULL for what is missing.
 typedef struct mh_trace {
     size_t struct_size; // sizeof(mh_trace)
@@ -70,6 +85,9 @@ typedef struct mh_trace {
     mh_trace_tokens given; // the decoder's input tokens, <s> first; label MH_TRACE_DECODER instead
                            // of target if present
     mh_trace_group groups[MH_TRACE_KINDS_MAX]; // by mh_trace_kind
+    mh_trace_choices choices;                  // of as many rows as there are target tokens
+    const mh_trace_hypothesis *hypotheses;     // (hypothesis_count), best first
+    size_t hypothesis_count;
 } mh_trace;
 
 static inline mh_trace mh_trace_default(void)

@@ -9,6 +9,7 @@
 #include "base/fpenv.h"
 #include "base/overflow.h"
 #include "model/model_internal.h"
+#include "model/trace_choices.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -183,6 +184,30 @@ static mh_tensor layer_of(const mh_tensor *t, size_t layer)
     return t->data ? mh_tensor_slice(*t, 0, layer, 1) : *t;
 }
 
+static mh_status model_choice_logits(mh_context *context, const void *model, const mh_tensor *y,
+                                     mh_tensor *logits)
+{
+    return mh_model_logits(context, model, y, logits);
+}
+
+// What a language model expects after each token.
+static mh_status take_model_choices(const model_pass *p, const mh_tensor *hidden)
+{
+    const mh_model_info *info = &p->model->info;
+    if (!(info->abilities & MH_CAN_GENERATE) || !p->model->tokenizer)
+        return MH_OK;
+    int32_t *next = mh_result_take(p->context, p->store, p->T, sizeof *next);
+    if (!next)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < p->T; i++)
+        next[i] = i + 1 < p->T ? p->ids[i + 1] : -1;
+    const mh_choice_source source = {.logits = model_choice_logits,
+                                     .model = p->model,
+                                     .tokenizer = p->model->tokenizer,
+                                     .vocabulary = info->vocabulary};
+    return mh_trace_choices_fill(p->context, p->store, &source, hidden, next, &p->trace->choices);
+}
+
 static mh_status run_tapped(const model_pass *p, const bool *disabled, const mh_trace_group *g)
 {
     const size_t L = p->model->info.layers;
@@ -208,7 +233,8 @@ static mh_status run_tapped(const model_pass *p, const bool *disabled, const mh_
     input.taps = taps;
     input.tap_count = L;
     input.disabled_heads = disabled;
-    return mh_model_hidden(p->context, p->model, &input, &hidden);
+    MH_TRY(mh_model_hidden(p->context, p->model, &input, &hidden));
+    return take_model_choices(p, &hidden);
 }
 
 static mh_status trace_ids(const model_pass *p, const bool *disabled)

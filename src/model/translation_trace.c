@@ -10,7 +10,8 @@
 #include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/size_math.h"
-#include "model/result_arena.h"
+#include "model/candidates.h"
+#include "model/trace_choices.h"
 #include "model/translate_internal.h"
 #include "model/translator_internal.h"
 #include <stdio.h>
@@ -33,30 +34,6 @@ typedef struct pass {
 
 // ---- tokens -------------------------------------------------------------------------------------
 
-static const char word_mark[] = "\xE2\x96\x81"; // U+2581
-
-// Bytes of a token as a string.
-static const char *token_string(pass *p, int32_t id, bool *word_start, bool *special)
-{
-    mh_text bytes = {"", 0};
-    mh_token_kind kind = MH_TOKEN_SPECIAL;
-    mh_tokenizer_token(p->t->tokenizer, id, &bytes, &kind);
-    const size_t mark_size = sizeof word_mark - 1;
-    const bool blank = kind == MH_TOKEN_TEXT && bytes.size > 0 && bytes.bytes[0] == ' ';
-    const bool marked = kind == MH_TOKEN_TEXT && bytes.size >= mark_size &&
-                        memcmp(bytes.bytes, word_mark, mark_size) == 0; // as SentencePiece does
-    const size_t mark = blank ? mark_size : 0, rest = bytes.size - (blank ? 1 : 0);
-    char *string = mh_result_take(p->context, p->store, mark + rest + 1, 1);
-    if (!string)
-        return NULL;
-    memcpy(string, word_mark, mark);
-    memcpy(string + mark, bytes.bytes + (blank ? 1 : 0), rest);
-    string[mark + rest] = 0;
-    *special = kind == MH_TOKEN_SPECIAL;
-    *word_start = blank || marked || *special;
-    return string;
-}
-
 static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace_tokens *tokens)
 {
     const char **text = mh_result_take(p->context, p->store, count, sizeof *text);
@@ -66,7 +43,8 @@ static mh_status name_tokens(pass *p, const int32_t *ids, size_t count, mh_trace
     bool special = true; // a word begins after one
     for (size_t i = 0; i < count; i++) {
         bool is_special;
-        text[i] = token_string(p, ids[i], &starts[i], &is_special);
+        text[i] = mh_trace_token_name(p->context, p->store, p->t->tokenizer, ids[i], &starts[i],
+                                      &is_special);
         if (!text[i])
             return MH_ERROR_MEMORY;
         starts[i] = starts[i] || special;
@@ -223,6 +201,28 @@ static mh_status take_groups(pass *p)
     return take_mask(p, &p->trace->groups[MH_TRACE_DECODER].mask);
 }
 
+// ---- choices ------------------------------------------------------------------------------------
+
+static mh_status choice_logits(mh_context *context, const void *model, const mh_tensor *y,
+                               mh_tensor *logits)
+{
+    const mh_translator *t = model;
+    MH_TRY(t->run->logits(context, t, NULL, y, logits));
+    mh_candidates_exclude(&t->rules, logits);
+    return MH_OK;
+}
+
+// From the decoder's output (T, D).
+static mh_status take_choices(pass *p, const mh_tensor *output)
+{
+    const mh_choice_source source = {.logits = choice_logits,
+                                     .model = p->t,
+                                     .tokenizer = p->t->target_tokenizer,
+                                     .vocabulary = p->t->vocabulary};
+    return mh_trace_choices_fill(p->context, p->store, &source, output, p->given + 1,
+                                 &p->trace->choices);
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 static mh_status translation_trace_fill(pass *p, const bool *disabled, mh_text source,
@@ -232,14 +232,21 @@ static mh_status translation_trace_fill(pass *p, const bool *disabled, mh_text s
     MH_TRY(take_target(p, target, count));
     MH_TRY(describe_model(p));
     MH_TRY(take_groups(p));
+    const size_t D = p->t->config.d_model;
+    float *output = mh_result_take(p->context, p->store, p->T, D * sizeof *output);
+    if (!output)
+        return MH_ERROR_MEMORY;
+    const mh_tensor rows = mh_tensor_2d(output, MH_F32, p->T, D);
     const mh_tapped_pass tapped = {.source = p->source,
                                    .target = p->given,
                                    .S = p->S,
                                    .T = p->T,
                                    .taps = p->taps,
                                    .tap_count = p->tap_count,
-                                   .disabled_heads = disabled};
-    return p->t->run->tap(p->context, p->t, &tapped);
+                                   .disabled_heads = disabled,
+                                   .output = output};
+    MH_TRY(p->t->run->tap(p->context, p->t, &tapped));
+    return take_choices(p, &rows);
 }
 
 mh_status mh_translation_trace_create(mh_context *context, const mh_translator *translator,

@@ -39,6 +39,7 @@ typedef struct mh_tapped_pass {
     const mh_tap *taps;
     size_t tap_count;
     const bool *disabled_heads; // or NULL
+    float *output;              // (T, D), of the decoder
 } mh_tapped_pass;
 
 // What differs between models.

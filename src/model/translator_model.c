@@ -41,12 +41,8 @@ static mh_status published_logits(mh_context *context, const mh_translator *t,
 
 static mh_status published_tap(mh_context *context, const mh_translator *t, const mh_tapped_pass *p)
 {
-    const size_t D = t->config.d_model, bytes = p->T * D * sizeof(float);
     const int64_t source_starts[] = {0, (int64_t)p->S}, target_starts[] = {0, (int64_t)p->T};
-    float *memory = mh_alloc(context, bytes);
-    if (!memory)
-        return MH_ERROR_MEMORY;
-    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, p->T, D);
+    mh_tensor hidden = mh_tensor_2d(p->output, MH_F32, p->T, t->config.d_model);
     mh_model_input input = mh_model_input_default();
     input.sequences = 1;
     input.starts = source_starts;
@@ -56,9 +52,7 @@ static mh_status published_tap(mh_context *context, const mh_translator *t, cons
     input.taps = p->taps;
     input.tap_count = p->tap_count;
     input.disabled_heads = p->disabled_heads;
-    mh_status status = mh_model_hidden(context, t->model, &input, &hidden);
-    mh_free(context, memory, bytes);
-    return status;
+    return mh_model_hidden(context, t->model, &input, &hidden);
 }
 
 const mh_sequence_model mh_published_model = {.encode = published_encode,

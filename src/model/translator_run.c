@@ -48,7 +48,7 @@ static mh_status trained_tap_with(mh_context *context, const mh_translator *t,
     float *scratch = memory + (p->S + p->T) * D;
     mh_tensor src = mh_tensor_2d(memory, MH_F32, p->S, D);
     mh_tensor tgt = mh_tensor_2d(memory + p->S * D, MH_F32, p->T, D);
-    mh_tensor out = mh_tensor_2d(scratch, MH_F32, p->T, D);
+    mh_tensor out = mh_tensor_2d(p->output, MH_F32, p->T, D);
     for (size_t i = 0; i < most; i++)
         positions[i] = (int32_t)i;
     MH_TRY(mh_translator_embed(context, t, p->source, positions, &src, scratch));

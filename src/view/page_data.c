@@ -200,7 +200,11 @@ static json_t *page_describe(const job *j, const mh_view_options *options, mh_tr
         describe_side(j->context, root, "source", trace->source) &&
         describe_side(j->context, root, "target", trace->target) &&
         (trace->given.count == 0 || !mh_trace_has(trace, MH_TRACE_DECODER) ||
-         describe_side(j->context, root, "given", trace->given));
+         describe_side(j->context, root, "given", trace->given)) &&
+        (trace->choices.count == 0 ||
+         page_set(root, "choices", mh_page_choices(j->context, trace))) &&
+        (trace->hypothesis_count == 0 ||
+         page_set(root, "hypotheses", mh_page_hypotheses(j->context, trace)));
     for (int kind = 0; done && kind < MH_TRACE_KINDS; kind++)
         if (mh_trace_has(trace, kind))
             done = describe_group(j, groups, (mh_trace_kind)kind, &chunk);

@@ -11,6 +11,8 @@
 #ifndef MH_VIEW_PAGE_DATA_H
 #define MH_VIEW_PAGE_DATA_H
 
+#include <jansson.h>
+
 #include "support/buffer.h"
 #include <multihead/view.h>
 
@@ -23,5 +25,9 @@ typedef struct mh_page_sink {
 // The trace must have passed mh_trace_check.
 mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
                        const mh_page_sink *sink, mh_appender *to);
+
+// Members of the description; NULL if out of memory. Probabilities are in millionths.
+json_t *mh_page_choices(mh_context *context, const mh_trace *trace);    // {count, tokens, ...}
+json_t *mh_page_hypotheses(mh_context *context, const mh_trace *trace); // [{text, score}, ...]
 
 #endif

@@ -261,6 +261,52 @@ static mh_status check_group(mh_context *context, const mh_trace *trace, mh_trac
     return status;
 }
 
+// ---- choices and hypotheses ---------------------------------------------------------------------
+
+static mh_status check_probability(mh_context *context, const char *name, size_t i, float found)
+{
+    if (found >= 0 && found <= 1.001f) // false for NaN
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_ARGUMENT, "%s[%zu]: found %g, expected a probability", name, i,
+                   (double)found);
+}
+
+static mh_status check_choices(mh_context *context, const mh_trace *trace)
+{
+    const mh_trace_choices *c = &trace->choices;
+    const size_t T = trace->target.count;
+    size_t count;
+    mh_status status = MH_OK;
+    if (c->count == 0)
+        return MH_OK;
+    if (!c->text || !c->probability || !c->chosen)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "choices: found NULL, expected text, probability and chosen");
+    if (T == 0)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "choices: found no target tokens");
+    if (!mh_multiply_sizes(T, c->count, &count))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "choices: found %zu for each token", c->count);
+    for (size_t i = 0; i < count && status == MH_OK; i++)
+        status = !c->text[i]
+                     ? mh_fail(context, MH_ERROR_ARGUMENT, "choices.text[%zu]: is NULL", i)
+                     : check_probability(context, "choices.probability", i, c->probability[i]);
+    for (size_t i = 0; i < T && status == MH_OK; i++)
+        status = check_probability(context, "choices.chosen", i, c->chosen[i]);
+    return status;
+}
+
+static mh_status check_hypotheses(mh_context *context, const mh_trace *trace)
+{
+    if (trace->hypothesis_count > 0 && !trace->hypotheses)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "hypotheses: found NULL, expected %zu",
+                       trace->hypothesis_count);
+    for (size_t i = 0; i < trace->hypothesis_count; i++)
+        if (!trace->hypotheses[i].text || !isfinite(trace->hypotheses[i].score))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "hypotheses[%zu]: expected a text and a finite score", i);
+    return MH_OK;
+}
+
 mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace)
 {
     bool any = false;
@@ -274,6 +320,10 @@ mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, m
         status = trace_check_texts(context, "target", &trace->target);
     if (status == MH_OK)
         status = trace_check_texts(context, "given", &trace->given);
+    if (status == MH_OK)
+        status = check_choices(context, trace);
+    if (status == MH_OK)
+        status = check_hypotheses(context, trace);
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++) {
         const mh_trace_group *g = &trace->groups[kind];
         if (g->weights.data != NULL) {

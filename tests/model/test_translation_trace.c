@@ -39,6 +39,28 @@ static void check_alignment(const mh_trace *trace, const mh_translation *transla
     }
 }
 
+// What was chosen has the probabilities that the search gave it, and is among the likeliest.
+static void check_choices(const mh_trace *trace, const mh_translation *translation)
+{
+    const mh_trace_choices *c = &trace->choices;
+    double sum = 0;
+    assert_int_equal(c->count, 5);
+    for (size_t t = 0; t < trace->target.count; t++) {
+        sum += log((double)c->chosen[t]);
+        bool listed = false;
+        for (size_t k = 0; k < c->count; k++) {
+            const size_t at = t * c->count + k;
+            assert_true(k == 0 || c->probability[at] <= c->probability[at - 1]);
+            if (strcmp(c->text[at], trace->target.text[t]) == 0) {
+                listed = true;
+                assert_true(fabsf(c->probability[at] - c->chosen[t]) < 1e-7f);
+            }
+        }
+        assert_true(listed || c->chosen[t] <= c->probability[(t + 1) * c->count - 1]);
+    }
+    assert_true(fabs(sum - translation->log_probability) < 1e-4 * fabs(sum));
+}
+
 static void weights_are_the_search(void **state)
 {
     (void)state;
@@ -57,6 +79,7 @@ static void weights_are_the_search(void **state)
             trace_of(context, t, o.disabled_heads, text, translation->ids, translation->count);
         test_ok(context, mh_trace_check(context, mh_translation_trace_view(trace)));
         check_alignment(mh_translation_trace_view(trace), translation);
+        check_choices(mh_translation_trace_view(trace), translation);
         mh_translation_trace_free(trace);
         mh_translations_free(found);
     }

@@ -246,6 +246,38 @@ static void test_refusals(void **state)
     assert_int_equal(mh_trace_write(NULL, path, &t), MH_ERROR_ARGUMENT);
 }
 
+static void test_choices(void **state)
+{
+    (void)state;
+    const char *tokens[] = {"a", "b", "c", "d", "e", "f"}, *no_tokens[] = {"a", NULL};
+    float probability[] = {0.5f, 0.25f, 1, 0, 0.75f, 0.125f}, chosen[] = {0.5f, 0, 1};
+    mh_trace_hypothesis hypotheses[] = {{"x", -0.5}, {"y", -1}};
+    const mh_trace_choices good = {2, tokens, probability, chosen};
+    mh_buffer json;
+    mh_trace t = good_trace();
+    cross[0] = cross[1] = 0;
+    t.choices = good;
+    t.hypotheses = hypotheses;
+    t.hypothesis_count = 2;
+    test_ok(context, mh_view_data(context, NULL, &t, &json));
+    assert_non_null(strstr(json.data,
+                           "\"choices\":{\"count\":2,\"tokens\":[\"a\",\"b\",\"c\",\"d\","
+                           "\"e\",\"f\"],\"probabilities\":[500000,250000,1000000,0,"
+                           "750000,125000],\"chosen\":[500000,0,1000000]}"));
+    assert_non_null(strstr(json.data, "\"hypotheses\":[{\"text\":\"x\",\"score\":-0.5},"
+                                      "{\"text\":\"y\",\"score\":-1.0}]"));
+    mh_buffer_free(context, &json);
+    t.choices.text = NULL, refused(&t, "choices: found NULL"), t.choices = good;
+    t.choices.chosen = NULL, refused(&t, "choices: found NULL"), t.choices = good;
+    t.choices.text = no_tokens, refused(&t, "choices.text[1]"), t.choices = good;
+    t.target.count = 0, refused(&t, "no target tokens"), t.target.count = T;
+    probability[3] = NAN, refused(&t, "choices.probability[3]: found nan"), probability[3] = 0;
+    chosen[2] = 1.5f, refused(&t, "choices.chosen[2]: found 1.5"), chosen[2] = 1;
+    hypotheses[1].score = INFINITY, refused(&t, "hypotheses[1]"), hypotheses[1].score = -1;
+    hypotheses[0].text = NULL, refused(&t, "hypotheses[0]");
+    t.hypotheses = NULL, refused(&t, "hypotheses: found NULL, expected 2");
+}
+
 static void test_sums(void **state)
 {
     (void)state;
@@ -267,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_given),
         cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_refusals),   cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_choices),
     };
     return cmocka_run_group_tests(tests, set_up, parser_tear_down);
 }
