@@ -1,25 +1,36 @@
 // SPDX-License-Identifier: MIT
 // The page: tabs, controls, and show(), through which all data enter - from the page itself, or
-// from the server it was loaded from.
+// from the server it was loaded from. A view is {id, name, render, svg, csv}, and offered(trace) if
+// not every trace has it.
 
-const VIEWS = [overview, heatmap, lines, align, steps, headsView];
-const current = {trace: null, group: null};
+const VIEWS = [overview, heatmap, lines, align, steps, headsView, compare, choices];
+const current = {trace: null, group: null, original: null}; // original: with all heads
 let turn = 0; // a view that was started before the latest change is abandoned
 
+const viewsOf = trace => VIEWS.filter(v => !v.offered || v.offered(trace));
 const currentMatrix = () => current.group.matrix(state.layer, state.head, state.words);
 // Steps computes one head, never the mean of all.
 const shownHead = () => (state.view === 'steps' ? Math.max(0, state.head) : state.head);
 const placeName = (group, layer, head) => `${group.name}, ${group.axis} ${layer}, ${headName(head)}`;
 const currentTitle = () => placeName(current.group, state.layer, shownHead());
+const countedOptions = n => Array.from({length: n}, (_, i) => [i, String(i)]);
 
-// Changes what is shown. Alignment opens with cross-attention, if there is any.
+// Changes what is shown. Alignment always shows cross-attention, if there is any.
 function go(changes) {
-  if (changes.view === 'align' && state.kind !== 'cross' && current.trace.groups.has('cross'))
-    changes = {kind: 'cross', ...changes};
-  if ('kind' in changes || 'words' in changes) changes = {token: -1, ...changes};
-  applyState(current.trace, {...state, ...changes}, VIEWS);
-  writeHash();
+  if ('kind' in changes && changes.kind !== state.kind) changes = {token: -1, ...changes};
+  const wanted = {...state, ...changes};
+  if (current.trace.served && (wanted.text !== state.text || wanted.off !== state.off)) {
+    if (wanted.text !== state.text) wanted.token = -1;
+    return void showServed(wanted).then(shown => shown && writeHash(true));
+  }
+  const step = STEPS.some(key => wanted[key] !== state[key]);
+  apply(wanted);
+  writeHash(step);
   draw();
+}
+function apply(wanted) {
+  if (wanted.view === 'align' && current.trace.groups.has('cross')) wanted = {...wanted, kind: 'cross'};
+  applyState(current.trace, wanted, viewsOf(current.trace));
 }
 
 async function draw() {
@@ -28,13 +39,17 @@ async function draw() {
   current.group = current.trace.groups.get(state.kind);
   hideTip();
   drawTabs();
+  drawIntroduction();
   drawControls();
+  const focused = host.contains(document.activeElement) ? document.activeElement.id : '';
   host.replaceChildren();
   host.setAttribute('aria-label', VIEWS.find(v => v.id === state.view).name);
   host.dataset.ready = '';
   try {
     await VIEWS.find(v => v.id === state.view).render(host, current.trace, () => mine === turn);
-    if (mine === turn) host.dataset.ready = state.view;
+    if (mine !== turn) return;
+    if (focused && $(focused)) $(focused).focus({preventScroll: true});
+    host.dataset.ready = state.view;
   } catch (error) {
     if (mine === turn)
       host.replaceChildren(el('p', {class: 'note'}, `This view failed: ${error.message}`));
@@ -43,10 +58,10 @@ async function draw() {
 }
 
 function drawTabs() {
-  const tabs = $('tabs'),
+  const tabs = $('tabs'), views = viewsOf(current.trace),
     focused = tabs.contains(document.activeElement);
   tabs.replaceChildren(
-    ...VIEWS.map((v, i) =>
+    ...views.map((v, i) =>
       el(
         'button',
         {
@@ -57,85 +72,65 @@ function drawTabs() {
           onclick: () => go({view: v.id}),
           onkeydown: e => {
             const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
-            if (step) go({view: VIEWS[(i + step + VIEWS.length) % VIEWS.length].id});
+            if (step) go({view: views[(i + step + views.length) % views.length].id});
           },
         },
         v.name
       )
     )
   );
-  if (focused) tabs.querySelector('[aria-selected=true]').focus();
+  const selected = tabs.querySelector('[aria-selected=true]');
+  if (focused) selected.focus();
+  // a narrow window scrolls the tabs: the selected one is in the middle
+  tabs.scrollLeft = selected.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - selected.offsetWidth) / 2;
 }
+
+const choose = (id, label, options, value, change) =>
+  el(
+    'label',
+    {},
+    el('span', {class: 'muted'}, label),
+    el(
+      'select',
+      {id, onchange: e => change(e.target.value)},
+      ...options.map(([v, text]) =>
+        el('option', {value: String(v), selected: String(v) === String(value)}, text)
+      )
+    )
+  );
 
 function drawControls() {
   const {trace, group} = current,
-    active = document.activeElement && document.activeElement.id;
-  const choose = (id, label, options, value, change) =>
-    el(
-      'label',
-      {},
-      el('span', {class: 'muted'}, label),
-      el(
-        'select',
-        {id, onchange: e => change(e.target.value)},
-        ...options.map(([v, text]) =>
-          el('option', {value: String(v), selected: String(v) === String(value)}, text)
-        )
-      )
-    );
-  const numbers = n => Array.from({length: n}, (_, i) => [i, String(i)]);
-  const overviewShown = state.view === 'overview',
+    active = document.activeElement && document.activeElement.id,
+    within = views => views.includes(state.view),
     parts = [];
-  if (trace.groups.size > 1 && !overviewShown)
+  if (trace.groups.size > 1 && within(['heatmap', 'lines', 'steps', 'heads']))
     parts.push(
-      choose(
-        'kind',
-        'Attention',
-        [...trace.groups.values()].map(g => [g.kind, g.name.replace('-attention', '')]),
-        state.kind,
-        v => go({kind: v})
-      )
+      choose('kind', 'Attention', [...trace.groups.values()].map(g => [g.kind, g.shortName]), state.kind,
+        v => go({kind: v}))
     );
-  if (!overviewShown && state.view !== 'heads') {
+  if (within(['heatmap', 'lines', 'align', 'steps'])) {
     parts.push(
-      choose('layer', capitalise(group.axis), numbers(group.layers), state.layer, v => go({layer: Number(v)}))
+      choose('layer', capitalise(group.axis), countedOptions(group.layers), state.layer, v => go({layer: Number(v)})),
+      choose('head', 'Head', [...(state.view === 'steps' ? [] : [[-1, 'mean']]), ...countedOptions(group.heads)],
+        shownHead(), v => go({head: Number(v)}))
     );
-    parts.push(
-      choose(
-        'head',
-        'Head',
-        [...(state.view === 'steps' ? [] : [[-1, 'mean']]), ...numbers(group.heads)],
-        shownHead(),
-        v => go({head: Number(v)})
-      )
-    );
+    if (canDisable(group) && shownHead() >= 0)
+      parts.push(offSwitch(group, state.layer, shownHead(),
+        isOff(group, state.layer, shownHead()) ? 'Enable this head' : 'Disable this head'));
   }
-  if (['overview', 'heatmap'].includes(state.view))
+  if (within(['overview', 'heatmap', 'compare']))
     parts.push(
-      choose(
-        'shade',
-        'Shade',
-        Object.entries(SHADES).map(([k, s]) => [k, s.name]),
-        state.shade,
-        v => go({shade: v})
-      )
+      choose('shade', 'Shade', Object.entries(SHADES).map(([k, s]) => [k, s.name]), state.shade, v => go({shade: v}))
     );
   if (
     (group.queries.mergeable || group.keys.mergeable) &&
-    ['heatmap', 'lines', 'align'].includes(state.view)
+    within(['overview', 'heatmap', 'lines', 'align', 'compare'])
   )
     parts.push(
-      el(
-        'label',
-        {class: 'check'},
-        el('input', {
-          type: 'checkbox',
-          id: 'words',
-          checked: state.words,
-          onchange: e => go({words: e.target.checked}),
-        }),
-        ' whole words'
-      )
+      el('label', {class: 'check'},
+        el('input', {type: 'checkbox', id: 'words', checked: state.words, onchange: e => go({words: e.target.checked})}),
+        ' whole words')
     );
   const saves = ['svg', 'png', 'csv'].map(format =>
     el(
@@ -171,86 +166,34 @@ function drawControls() {
   if (active && $(active)) $(active).focus({preventScroll: true});
 }
 
-function drawFoot(bytes) {
-  const {trace} = current,
-    groups = [...trace.groups.values()];
-  const weights = groups.reduce((n, g) => n + g.layers * g.heads * g.rows * g.cols, 0);
-  const steps = trace.bits === 16 ? 65535 : 255;
-  $('foot').replaceChildren(
-    el(
-      'span',
-      {},
-      `${weights.toLocaleString('en')} weights in ${trace.bits} bits: each within ±${(50 / steps).toPrecision(2)} % of its row’s maximum`
-    ),
-    el('span', {}, `${(bytes / 1e6).toFixed(2)} MB, stored compressed`),
-    el('span', {}, `multihead ${trace.description.version || ''}. Self-contained, works offline.`)
-  );
-}
-
-// All data enter here. `description` and `chunkText` as in trace.js.
-function show(description, chunkText, size) {
-  current.trace = new Trace(description, chunkText);
-  $('title').textContent = document.title = description.title;
-  $('model').textContent = description.model;
-  const start = description.start || {},
-    first = {
-      kind: start.kind,
-      layer: start.layer || 0,
-      head: start.head === undefined ? 0 : start.head,
-    };
+// All data enter here. A page opens with the last layer of its main attention, and the clearest
+// head of it, unless the page or the address says something else.
+async function show(trace, wanted) {
+  const mine = ++turn, start = trace.description.start || {}, first = {kind: start.kind};
   if ('layer' in start || 'head' in start) first.view = 'heatmap';
-  applyState(current.trace, {...first, ...readHash(location.hash)}, VIEWS);
-  return draw().then(() => drawFoot(size()));
-}
-
-// The error message from the server's {"error": ...}, or else the plain response.
-async function refusal(answer) {
-  const text = await answer.text();
-  try {
-    return new Error(JSON.parse(text).error || text);
-  } catch {
-    return new Error(`${answer.status} ${text}`);
-  }
-}
-
-// A page without a trace requests one from its server: POST /translate with the text returns the
-// translation and the same description and chunks.
-function offerForm() {
-  const form = $('ask');
-  form.hidden = false;
-  $('text').focus();
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    const button = form.querySelector('button');
-    button.disabled = true;
-    try {
-      const answer = await fetch('translate', {
-        method: 'POST',
-        headers: {'Content-Type': 'application/json'},
-        body: JSON.stringify({text: $('text').value}),
-      });
-      if (!answer.ok) throw await refusal(answer);
-      const text = await answer.text(),
-        {translation, trace, chunks} = JSON.parse(text);
-      $('said').textContent = translation || '';
-      $('said').hidden = !translation;
-      await show(
-        trace,
-        n => chunks[n],
-        () => text.length
-      );
-    } catch (error) {
-      $('said').hidden = true;
-      $('view').replaceChildren(el('p', {class: 'note'}, error.message));
-    } finally {
-      button.disabled = false;
-    }
-  });
+  const kind = [wanted.kind, start.kind, trace.main].find(k => trace.groups.has(k));
+  const group = trace.groups.get(kind), last = group.axis === 'layer' ? group.layers - 1 : 0;
+  first.layer = start.layer ?? last;
+  if (first.layer < group.layers)
+    first.head = start.head ?? ('layer' in start ? -1 : await clearestHead(group, Math.min(wanted.layer ?? first.layer, group.layers - 1)));
+  if (mine !== turn) return; // another text came first
+  current.trace = trace;
+  $('title').textContent = document.title = trace.description.title;
+  apply({...first, ...wanted});
+  await draw();
+  drawFoot();
 }
 
 addEventListener('hashchange', () => {
   if (!current.trace) return;
-  applyState(current.trace, {...LEFT_OUT, ...readHash(location.hash)}, VIEWS);
+  const wanted = {...state, ...LEFT_OUT, ...readHash(location.hash)};
+  if (current.trace.served && !wanted.text) wanted.text = current.trace.served.text;
+  const {served: from} = current.trace;
+  if (from && (wanted.text !== from.text || wanted.off !== from.off)) {
+    showServed(wanted);
+    return;
+  }
+  apply(wanted);
   draw();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
@@ -259,10 +202,13 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
 
 if ($('trace')) {
   show(
-    JSON.parse($('trace').textContent),
-    n => $(`chunk${n}`).textContent,
-    () => document.documentElement.textContent.length
-  );
+    new Trace(
+      JSON.parse($('trace').textContent),
+      n => $(`chunk${n}`).textContent,
+      document.documentElement.textContent.length
+    ),
+    readHash(location.hash)
+  ).then(() => writeHash());
 } else {
   offerForm();
 }

@@ -3,6 +3,7 @@
 set(MH_WEB_SCRIPTS
   support.js # elements, numbers, colours
   trace.js   # the data: chunks to weights, words, means
+  patterns.js # what a head does, and the clearest one
   state.js   # what is shown, and the address that says so
   export.js  # SVG, PNG, CSV
   overview.js
@@ -12,5 +13,9 @@ set(MH_WEB_SCRIPTS
   compute.js # a query's attention from q, k and v
   steps.js
   heads.js
+  compare.js # two heads, layers or texts
+  choices.js # next-token probabilities, beams
+  serve.js   # a page that asks its server
+  intro.js   # which model, what it made of the text
   app.js)
 set(MH_WEB_STYLES page.css)

@@ -42,7 +42,7 @@ const heatmap = {
 
   async render(host, trace, alive) {
     const group = current.group;
-    const matrix = await group.matrix(state.layer, state.head, state.words);
+    const matrix = await currentMatrix();
     if (!alive()) return;
     const canvas = el('canvas', {
       tabindex: '0',
@@ -58,13 +58,21 @@ const heatmap = {
         {class: 'card'},
         el('div', {class: 'plot'}, stage, row),
         readout,
-        heatmap.legend()
+        heatmap.legend(
+          'Drag to move; wheel, pinch or + − to zoom; 0 shows all, arrows move by one cell.'
+        )
       )
     );
-    heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix);
+    heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix, {
+      pinned: placeOf(group.queries, state.token, state.words),
+      pin: place => {
+        state.token = tokenAt(group.queries, place, state.words);
+        writeHash();
+      },
+    });
   },
 
-  legend() {
+  legend(more = '') {
     const bar = el('canvas', {width: 256, height: 1, class: 'ramp'});
     const shades = {rows: 1, cols: 256, shades: Uint8Array.from({length: 256}, (_, i) => i)};
     bar.getContext('2d').drawImage(shadeCanvas(shades, 0, 0, 256, 1), 0, 0);
@@ -77,8 +85,7 @@ const heatmap = {
       el(
         'span',
         {class: 'muted'},
-        'Rows are queries, columns are keys. Drag to move; wheel, pinch or + − to zoom; ' +
-          '0 shows all, arrows move by one cell.'
+        'Each row is a query: its shades say how much it attends to each column, and sum to 1. ' + more
       )
     );
   },
@@ -88,10 +95,12 @@ const heatmap = {
 };
 
 class HeatmapStage {
-  constructor(stage, canvas, readout, row, matrix) {
-    Object.assign(this, {stage, canvas, readout, row, matrix});
+  // `pinned`: a row that stays marked; pin(row) is told of another, -1 of none. `still`: shows all,
+  // and leaves wheel and fingers to the page.
+  constructor(stage, canvas, readout, row, matrix, {pinned = -1, pin = null, still = false} = {}) {
+    Object.assign(this, {stage, canvas, readout, row, matrix, pinned, pin, still});
     this.pyramid = new Pyramid(matrix, state.shade);
-    this.cell = {row: state.token, col: -1};
+    this.cell = {row: pinned, col: -1};
     this.pointers = new Map();
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(stage);
@@ -103,14 +112,15 @@ class HeatmapStage {
       hideTip();
       this.schedule();
     });
-    canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
+    if (!still) canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
     canvas.addEventListener('keydown', e => this.key(e));
     this.resize();
-    this.listRow(state.token);
+    this.listRow(pinned);
   }
 
   // The strongest keys of a query, next to the map if there is room.
   listRow(query) {
+    if (!this.row) return;
     const {cols, data, rowLabels, colLabels} = this.matrix;
     if (query < 0) {
       this.row.replaceChildren(
@@ -156,9 +166,9 @@ class HeatmapStage {
     this.width = this.stage.clientWidth;
     this.left = Math.min(this.width * 0.3, 14 + 7 * longest(rowLabels));
     this.top = 14 + 6.6 * longest(colLabels);
-    const most = Math.min(44, (this.width - this.left) / cols);
+    const most = Math.min(64, (this.width - this.left) / cols);
     this.height = Math.round(
-      Math.min(Math.max(innerHeight * 0.72, 320), this.top + rows * most + 2)
+      Math.min(Math.max(innerHeight * (this.still ? 0.6 : 0.78), 320), this.top + rows * most + 2)
     );
     this.fit = Math.min(most, (this.height - this.top) / rows);
     if (!this.scale || this.scale < this.fit || !this.moved) this.showAll();
@@ -216,7 +226,7 @@ class HeatmapStage {
     if (s >= 34) this.drawValues(c, x, y);
     c.lineWidth = 2;
     c.strokeStyle = cssColour('--mark');
-    if (state.token >= 0) c.strokeRect(x, y + state.token * s, cols * s, s);
+    if (this.pinned >= 0) c.strokeRect(x, y + this.pinned * s, cols * s, s);
     if (this.cell.row >= 0 && this.cell.col >= 0)
       c.strokeRect(x + this.cell.col * s, y + this.cell.row * s, Math.max(s, 3), Math.max(s, 3));
     c.restore();
@@ -230,7 +240,7 @@ class HeatmapStage {
     );
     this.drawLabels(c, x, y);
     // all visible: a finger scrolls the page; zoomed in: it pans the map
-    this.canvas.style.touchAction = s > this.fit * 1.01 ? 'none' : 'pan-y';
+    this.canvas.style.touchAction = !this.still && s > this.fit * 1.01 ? 'none' : 'pan-y';
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
   }
   range(start, room, count) {
@@ -287,7 +297,7 @@ class HeatmapStage {
     for (let i = Math.ceil(i0 / every) * every; i < i1; i += every) {
       const middle = y + (i + 0.5) * s;
       if (middle < this.top) continue;
-      c.fillStyle = i === this.cell.row || i === state.token ? ink : muted;
+      c.fillStyle = i === this.cell.row || i === this.pinned ? ink : muted;
       c.fillText(shorten(rowLabels[i], 14), this.left - 6, middle, this.left - 8);
     }
     c.textAlign = 'left';
@@ -331,13 +341,13 @@ class HeatmapStage {
     if (event) showTip(event, `${m.rowLabels[row]} → ${m.colLabels[col]}`, weightText(value));
   }
   press(event) {
-    this.canvas.setPointerCapture(event.pointerId);
+    if (!this.still) this.canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY});
     this.dragged = 0;
   }
   move(event) {
     const last = this.pointers.get(event.pointerId);
-    if (last) {
+    if (last && !this.still) {
       const dx = event.clientX - last.x,
         dy = event.clientY - last.y;
       if (this.pointers.size === 2) this.pinch(event);
@@ -370,11 +380,15 @@ class HeatmapStage {
     if (this.dragged < 4 && event.type === 'pointerup') {
       const {row} = this.cellAt(event);
       if (row >= 0) {
-        state.token = state.token === row ? -1 : row;
-        writeHash();
-        this.schedule();
+        this.setPinned(this.pinned === row ? -1 : row);
       }
     }
+  }
+  setPinned(row) {
+    this.pinned = row;
+    if (this.pin) this.pin(row);
+    this.listRow(row);
+    this.schedule();
   }
   wheel(event) {
     event.preventDefault();
@@ -403,13 +417,13 @@ class HeatmapStage {
       if (px + s > this.width - this.left) this.x -= px + s - (this.width - this.left);
       if (py + s > this.height - this.top) this.y -= py + s - (this.height - this.top);
       this.say();
-    } else if (event.key === '+' || event.key === '=')
+    } else if (!this.still && (event.key === '+' || event.key === '='))
       this.zoom(
         1.5,
         this.left + (this.width - this.left) / 2,
         this.top + (this.height - this.top) / 2
       );
-    else if (event.key === '-')
+    else if (!this.still && event.key === '-')
       this.zoom(
         1 / 1.5,
         this.left + (this.width - this.left) / 2,
@@ -417,8 +431,7 @@ class HeatmapStage {
       );
     else if (event.key === '0') this.showAll();
     else if (event.key === 'Enter' && this.cell.row >= 0) {
-      state.token = this.cell.row;
-      writeHash();
+      this.setPinned(this.cell.row);
     } else return;
     event.preventDefault();
     this.schedule();

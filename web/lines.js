@@ -15,12 +15,12 @@ const lines = {
 
   async render(host, trace, alive) {
     const group = current.group,
-      origin = `${state.kind} ${state.words}`;
+      origin = `${trace.description.title} ${state.kind} ${state.words}`;
     if (this.origin !== origin) {
       this.chosen.clear();
       this.origin = origin;
     }
-    if (state.token >= 0) this.chosen.add(state.token);
+    if (state.token >= 0) this.chosen.add(placeOf(group.queries, state.token, state.words));
     if (
       (state.head >= 0 && !this.heads.has(state.head)) ||
       ![...this.heads].some(h => h < group.heads)
@@ -65,14 +65,14 @@ const lines = {
           chips,
           el('button', {onclick: () => this.all(group)}, 'All heads'),
           clear,
-          el('label', {}, 'Hide weights below ', limit, ' ', limitText)
+          el('label', {}, 'Hide lines below ', limit, ' ', limitText)
         ),
         box,
         el(
           'p',
           {class: 'muted'},
-          'Select one or more queries on the left; the bars on the right show their sum, ' +
-            'averaged over the heads shown.'
+          'Queries are on the left, the keys that they attend to on the right; a colour is a head. Select ' +
+            'one or more queries: the bars on the right show their sum, averaged over the heads shown.'
         )
       )
     );
@@ -127,7 +127,7 @@ const lines = {
       button.addEventListener('click', () => {
         if (this.chosen.has(i)) this.chosen.delete(i);
         else this.chosen.add(i);
-        state.token = this.chosen.has(i) ? i : -1;
+        state.token = this.chosen.has(i) ? tokenAt(this.group.queries, i, state.words) : -1;
         writeHash();
         this.update();
       });

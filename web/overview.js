@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Overview: every head of every layer as a small picture, and the mean of each layer.
+// Overview: one head with the words, and next to it every head of every layer as a small picture.
+// Pointing at a picture shows it with the words; a click opens it.
 
 const THUMBNAIL = 64; // pixels at most; larger heads show the darkest of several weights
 const AT_ONCE = 32;
@@ -9,54 +10,15 @@ const overview = {
   name: 'Overview',
 
   async render(host, trace, alive) {
-    const jobs = [];
+    const kinds = [state.kind, ...trace.groups.keys()].filter((k, i, all) => all.indexOf(k) === i);
+    this.featured = el('section', {class: 'card featured'});
     const all = el('div', {class: 'groups'});
-    host.append(all);
-    for (const group of trace.groups.values()) {
-      const grid = el('div', {class: 'grid'});
-      grid.style.gridTemplateColumns = `${group.axis === 'layer' ? 2.6 : 4.4}rem repeat(${group.heads + 1}, minmax(46px, 1fr))`;
-      grid.style.maxWidth = `${(group.heads + 1) * 104 + 50}px`;
-      grid.append(el('span', {class: 'muted corner'}, group.axis));
-      for (let h = 0; h < group.heads; h++)
-        grid.append(el('span', {class: 'muted head'}, String(h)));
-      grid.append(el('span', {class: 'muted head'}, 'mean'));
-      for (let layer = 0; layer < group.layers; layer++) {
-        grid.append(el('span', {class: 'muted layer'}, String(layer)));
-        for (let h = 0; h <= group.heads; h++) {
-          const head = h < group.heads ? h : -1;
-          const canvas = el('canvas', {width: 1, height: 1});
-          grid.append(
-            el(
-              'button',
-              {
-                class: 'thumb',
-                onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
-                'aria-label': placeName(group, layer, head),
-              },
-              canvas
-            )
-          );
-          jobs.push({group, layer, head, canvas});
-        }
-      }
-      const section = el(
-        'section',
-        {class: 'card'},
-        el(
-          'h2',
-          {},
-          group.name,
-          el(
-            'span',
-            {class: 'muted'},
-            ` ${counted(group.layers, group.axis)} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`
-          )
-        ),
-        el('div', {class: 'scroll'}, grid)
-      );
-      section.style.flexBasis = `min(100%, ${(group.heads + 1) * 70 + 110}px)`;
-      all.append(section);
-    }
+    host.append(el('div', {class: 'welcome'}, this.featured, all));
+    const jobs = [];
+    for (const kind of kinds) all.append(this.section(trace.groups.get(kind), jobs));
+    this.shown = '';
+    await this.feature(current.group, state.layer, state.head, alive);
+    if (!alive()) return;
     const seen = jobs.filter(job => job.canvas.getBoundingClientRect().top < innerHeight);
     for (let at = 0; at < seen.length; at += AT_ONCE) {
       // inflating runs concurrently with drawing
@@ -64,6 +26,66 @@ const overview = {
       if (!alive()) return;
     }
     overview.drawLater(jobs.filter(job => !seen.includes(job)));
+  },
+
+  // The heads of one kind.
+  section(group, jobs) {
+    const {trace} = group;
+    const grid = el('div', {class: 'grid'});
+    grid.style.gridTemplateColumns = `${group.axis === 'layer' ? 2.6 : 4.4}rem repeat(${group.heads + 1}, minmax(38px, 1fr))`;
+    grid.style.maxWidth = `${(group.heads + 1) * (trace.groups.size > 1 ? 70 : 110) + 50}px`;
+    grid.append(el('span', {class: 'muted corner'}, group.axis));
+    for (let h = 0; h < group.heads; h++)
+      grid.append(el('span', {class: 'muted head'}, h === 0 ? 'head 0' : String(h)));
+    grid.append(el('span', {class: 'muted head'}, 'mean'));
+    for (let layer = 0; layer < group.layers; layer++) {
+      grid.append(el('span', {class: 'muted layer'}, String(layer)));
+      for (let h = 0; h <= group.heads; h++) grid.append(this.thumb(group, layer, h < group.heads ? h : -1, jobs));
+    }
+    const section = el('section', {class: 'card'},
+      el('h2', {}, group.name, el('span', {class: 'muted'},
+        ` ${counted(group.layers, group.axis)} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`)),
+      el('p', {class: 'muted meaning'}, group.meaning + (canDisable(group) ? ' ● disables a head.' : '')),
+      el('div', {class: 'scroll'}, grid));
+    section.style.flexBasis = `min(100%, ${(group.heads + 1) * 40 + 96}px)`;
+    return section;
+  },
+  thumb(group, layer, head, jobs) {
+    const canvas = el('canvas', {width: 1, height: 1}), off = isOff(group, layer, head);
+    const preview = () => this.feature(group, layer, head).catch(error => console.error(error));
+    const button = el('button', {
+      class: off ? 'thumb off' : 'thumb',
+      'data-place': `${group.kind} ${layer} ${head}`,
+      onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
+      onpointerenter: e => e.pointerType === 'mouse' && preview(),
+      onfocus: preview,
+      'aria-label': placeName(group, layer, head) + (off ? ', disabled' : ''),
+    }, canvas);
+    jobs.push({group, layer, head, canvas});
+    return head >= 0 && canDisable(group) ? el('span', {class: 'switchable'}, button, offSwitch(group, layer, head)) : button;
+  },
+
+  // One head with its words, and what it says in a sentence.
+  async feature(group, layer, head, alive = () => true) {
+    const place = `${group.kind} ${layer} ${head}`;
+    if (this.shown === place) return;
+    this.shown = place;
+    const m = await group.matrix(layer, head, state.words);
+    if (!alive() || this.shown !== place) return;
+    const pattern = head >= 0 && group.trace.groups.size ? (await statisticsOf(group, layer, head)).pattern : '';
+    if (!alive() || this.shown !== place || !this.featured.isConnected) return;
+    for (const old of document.querySelectorAll('.thumb.chosen')) old.classList.remove('chosen');
+    const chosen = document.querySelector(`.thumb[data-place="${place}"]`);
+    if (chosen) chosen.classList.add('chosen');
+    const canvas = el('canvas', {role: 'img', 'aria-label': placeName(group, layer, head)});
+    const stage = el('div', {class: 'stage'}, canvas), readout = el('p', {class: 'readout'});
+    this.featured.replaceChildren(
+      el('h2', {}, placeName(group, layer, head), pattern
+        ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${PATTERNS[pattern]}`)
+        : null),
+      stage, readout, heatmap.legend());
+    new HeatmapStage(stage, canvas, readout, null, m, {still: true});
+    readout.textContent = bestSentence(group, m);
   },
 
   // Draws the others when they are about to be scrolled into view.
@@ -91,9 +113,7 @@ const overview = {
   },
 
   async svg() {
-    const group = current.group,
-      size = 72,
-      parts = [svgText(40, 18, group.name, 'font-size="13"')];
+    const group = current.group, size = 72, parts = [svgText(40, 18, group.name, 'font-size="13"')];
     for (let layer = 0; layer < group.layers; layer++) {
       parts.push(svgText(8, 40 + layer * size + size / 2, String(layer)));
       for (let head = 0; head < group.heads; head++) {
@@ -113,3 +133,22 @@ const overview = {
   // every weight would be a very long list: the statistics of the heads instead
   csv: () => headsView.csv(),
 };
+
+// The clearest thing that a matrix says: its largest weight between words.
+function bestSentence(group, m) {
+  if (!group.keys.named || !group.queries.named) return '';
+  const speaks = (tokens, place) => {
+    const token = tokenAt(tokens, place, state.words);
+    return !tokens.special[token] && !isPunctuation(tokens.bare[token]);
+  };
+  let best = -1;
+  for (let i = 0; i < m.rows; i++)
+    for (let j = 0; j < m.cols; j++)
+      if ((best < 0 || m.data[i * m.cols + j] > m.data[best]) && (i !== j || !group.square) &&
+          speaks(group.queries, i) && speaks(group.keys, j)) best = i * m.cols + j;
+  if (best < 0) return '';
+  const i = Math.floor(best / m.cols), j = best % m.cols, weight = percentText(m.data[best]);
+  return group.kind === 'cross'
+    ? `When “${m.rowLabels[i]}” is written, ${weight} of the attention is on “${m.colLabels[j]}”.`
+    : `“${m.rowLabels[i]}” gives ${weight} of its attention to “${m.colLabels[j]}”.`;
+}

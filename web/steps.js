@@ -46,20 +46,17 @@ const steps = {
   every: false, // show all keys
 
   async render(host, trace, alive) {
-    const group = current.group, head = shownHead(), place = Math.max(0, state.token);
-    const query = state.words ? group.queries.words[place].first : place;
+    const group = current.group, head = shownHead(), query = Math.max(0, state.token);
     const taps = await this.load(group);
     if (!alive()) return;
-    const pick = el('select', {'aria-label': 'Query', onchange: event => {
-      state.words = false;
-      go({token: Number(event.target.value)});
-    }});
-    group.queries.labels(false).forEach((label, i) =>
-      pick.append(el('option', {value: i, selected: i === query}, `${i}: ${shorten(label, 24)}`)));
+    const pick = group.queries.labels(false).map((label, i) => el('button', {
+      class: 'word', 'aria-pressed': String(i === query), id: `query${i}`, onclick: () => go({token: i}),
+    }, shorten(label, 24)));
     host.append(el('section', {class: 'card'},
       el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
-      el('p', {}, 'The query is ', pick, taps.q ? '' : '. This trace has weights only; with q, k ' +
-        'and v in it, every intermediate value is shown here.')));
+      el('p', {class: 'muted'}, 'Choose the query, the token that attends: ' + (taps.q ? '' : 'this ' +
+        'trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
+      el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick)));
     const keys = group.keys.labels(false), name = group.queries.labels(false)[query];
     if (taps.q) this.compute(host, {group, taps, head, query, keys, name});
     else this.weightsOnly(host, {group, taps, head, query, keys});

@@ -45,46 +45,71 @@ function floatOfHalf(h) {
 
 // ---- words ----------------------------------------------------------------------------------
 
-// Which tokens begin a word, by the markers of common tokenizers.
+const isSpecial = token => /^(<[^<>\s]+>|\[[A-Z]+\d*\])$/.test(token);
+const isPunctuation = token => /^[\p{P}\p{S}]+$/u.test(token);
+const joinsWords = token => /^['’ʼ\-‐‑_]$/u.test(token);
+
+// Which tokens follow a space, by the markers of common tokenizers.
 function guessStarts(tokens) {
   const some = test => tokens.some(test);
-  const special = t => /^(<[^>]+>|\[[A-Z]+\])$/.test(t);
   if (some(t => t.startsWith('▁')) || some(t => t.startsWith('Ġ')))
     return tokens.map(
-      (t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || special(t) || special(tokens[i - 1])
+      (t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || isSpecial(t) || isSpecial(tokens[i - 1])
     );
   if (some(t => t.startsWith('##'))) return tokens.map(t => !t.startsWith('##'));
   if (some(t => t.endsWith('@@')))
     return tokens.map((t, i) => i === 0 || !tokens[i - 1].endsWith('@@'));
   if (some(t => t.endsWith('</w>')))
     return tokens.map(
-      (t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || special(tokens[i - 1])
+      (t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || isSpecial(tokens[i - 1])
     );
   return tokens.map(() => true);
 }
 const bareToken = t => t.replace(/^(▁|Ġ|##)/, '').replace(/(@@|<\/w>)$/, '');
 
+// Punctuation is a word of its own, except for what stands between letters: l'eau, well-known.
+function wordStarts(bare, spaced) {
+  const inside = i =>
+    joinsWords(bare[i]) && i > 0 && i + 1 < bare.length && !spaced[i] && !spaced[i + 1] &&
+    !isPunctuation(bare[i - 1]) && !isPunctuation(bare[i + 1]);
+  const apart = bare.map((t, i) => isPunctuation(t) && !inside(i));
+  return bare.map((_, i) => i === 0 || spaced[i] || apart[i] !== apart[i - 1]);
+}
+
 class Tokens {
   constructor(count, side) {
     const given = side && side.tokens.length ? side.tokens : null;
+    this.named = given !== null;
     this.tokens = given || Array.from({length: count}, (_, i) => String(i));
-    const starts =
+    this.special = this.tokens.map(t => this.named && isSpecial(t));
+    this.bare = this.tokens.map((t, i) => (this.special[i] ? t : bareToken(t)));
+    this.spaced =
       (given && side.words) || (given ? guessStarts(given) : this.tokens.map(() => true));
+    const starts = wordStarts(this.bare, this.spaced);
     this.words = [];
-    this.tokens.forEach((token, i) => {
-      if (i === 0 || starts[i]) this.words.push({first: i, end: i + 1, text: bareToken(token)});
+    this.wordOf = this.bare.map((text, i) => {
+      if (starts[i]) this.words.push({first: i, end: i + 1, text});
       else {
         const word = this.words[this.words.length - 1];
         word.end = i + 1;
-        word.text += bareToken(token);
+        word.text += text;
       }
+      return this.words.length - 1;
     });
   }
   get mergeable() {
-    return this.words.length < this.tokens.length;
+    return this.words.length < this.tokens.length || this.tokens.some((t, i) => t !== this.bare[i]);
   }
   labels(words) {
     return words ? this.words.map(w => tokenText(w.text)) : this.tokens.map(tokenText);
+  }
+  // All but special tokens as a line of text.
+  sentence() {
+    let text = '';
+    this.bare.forEach((token, i) => {
+      if (!this.special[i]) text += (text && this.spaced[i] ? ' ' : '') + token;
+    });
+    return this.named ? text : '';
   }
 }
 
@@ -104,6 +129,10 @@ function mergeWords(matrix, queries, keys) {
   return {rows, cols, data};
 }
 
+// The row or column of a token, and the token of a row or column; -1 is none.
+const placeOf = (tokens, token, words) => (token < 0 || !words ? token : tokens.wordOf[token]);
+const tokenAt = (tokens, place, words) => (place < 0 || !words ? place : tokens.words[place].first);
+
 // ---- a group: all layers of one kind ----------------------------------------------------------
 
 const KIND_NAMES = {
@@ -112,6 +141,13 @@ const KIND_NAMES = {
   cross: 'Cross-attention',
   attention: 'Attention',
 };
+const KIND_MEANINGS = {
+  'encoder.self': 'Words of the text attend to each other.',
+  'decoder.self': 'Each word attends to itself and the words before it.',
+  cross: 'Each word that is written attends to the words of the source.',
+  attention: 'Queries attend to keys.',
+};
+const KIND_ORDER = ['cross', 'encoder.self', 'decoder.self', 'attention'];
 const KEPT_WEIGHTS = 48e6;
 
 class Group {
@@ -127,6 +163,8 @@ class Group {
     this.queries = new Tokens(this.rows, trace.sides[description.queries]);
     this.keys = new Tokens(this.cols, trace.sides[description.keys]);
     this.square = this.rows === this.cols && this.kind !== 'cross';
+    this.shortName = this.name.replace('-attention', '');
+    this.meaning = KIND_MEANINGS[description.kind];
     this.axis = description.sequences ? 'sequence' : 'layer'; // what the first dimension counts
     const width = this.taps.q && this.taps.q.shape[3];
     this.scale = description.scale || (width ? 1 / Math.sqrt(width) : 1);
@@ -175,8 +213,10 @@ class Group {
 
 // `chunkText(n)` gives chunk n in base64.
 class Trace {
-  constructor(description, chunkText) {
+  constructor(description, chunkText, size = 0) {
     this.description = description;
+    this.size = size; // bytes, to tell the reader
+    this.served = null; // {text, off} if a server made it
     this.bits = description.bits;
     this.sides = {
       source: description.source,
@@ -187,6 +227,16 @@ class Trace {
     this.kept = new Map();
     this.keptCount = 0;
     this.groups = new Map(description.groups.map(g => [g.kind, new Group(this, g)]));
+  }
+
+  // The group that a reader should see first.
+  get main() {
+    return KIND_ORDER.find(kind => this.groups.has(kind));
+  }
+  // What a decoder wrote, as a sentence; empty for anything else.
+  get output() {
+    const cross = this.groups.get('cross');
+    return cross ? cross.queries.sentence() : '';
   }
 
   async chunk(number) {

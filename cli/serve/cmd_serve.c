@@ -111,7 +111,9 @@ static const struct argp serve_argp = {
         "Ctrl-C, SIGTERM or SIGHUP stop it, with exit code 0.\n"
         "\n"
         "For programs: POST /translate with a JSON object {\"text\": \"...\"} returns an object "
-        "with translation, score, log_probability, and the data of the page.\v"
+        "with translation, score, log_probability, and the data of the page; "
+        "\"disabled_heads\": [\"cross.2.0\"] disables heads, as --disable-head of 'multihead "
+        "translate' does. GET /model names the model and its languages.\v"
         "Examples:\n"
         "  multihead serve --open\n"
         "  multihead serve -m models/fr-en --port 0\n"
@@ -249,7 +251,13 @@ static int run_serve(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); // a client that disconnects must not end the server
     json_object_seed(0);      // now, not in two threads at once
     s.server.queue.model = name;
-    code = serve_until_interrupted(&s);
+    s.server.model = describe_served_model(name);
+    if (s.server.model) {
+        code = serve_until_interrupted(&s);
+    } else {
+        complain("out of memory for the model's description");
+        code = EXIT_MEMORY;
+    }
     listener_close(&s.server.listener);
     queue_close(&s.server.queue);
     pthread_cond_destroy(&s.server.queue.filled);
@@ -258,6 +266,7 @@ static int run_serve(int argc, char **argv)
         mh_buffer_free(s.context, &s.server.page);
     mh_translator_free(s.translator);
     mh_context_free(s.context);
+    free(s.server.model);
     free(name);
     free(s.directory);
     return code;

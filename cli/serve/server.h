@@ -2,6 +2,7 @@
 // `multihead serve`: a page with a text box, and translations with their attention.
 //
 //     GET  /            the page
+//     GET  /model       {"name": "...", "from": "French", "to": "English", "examples": [...]}
 //     POST /translate   {"text": "..."} -> {"translation": "...", ..., "trace": ..., "chunks": ...}
 //
 //     server.c            the event loop: one thread, all connections
@@ -9,6 +10,7 @@
 //     server_request.c    which requests get which answer
 //     server_queue.c      requests that wait for a worker, a thread with its own context
 //     server_answer.c     a text to JSON, by a worker
+//     server_model.c      what the model is, and texts to try
 //     server_socket.c     where it listens, and which names for itself it accepts
 //     http.h              the protocol
 //
@@ -135,6 +137,9 @@ void job_free(job *j); // NULL is fine
 // The answer to the body of a request, computed by one worker.
 answer answer_job(const queue *q, mh_context *context, job *j);
 
+// What GET /model answers, malloc()ed; NULL if out of memory. `name`: of the model's directory.
+char *describe_served_model(const char *name);
+
 // ---- connections ------------------------------------------------------------------------------
 
 typedef enum client_state {
@@ -170,6 +175,7 @@ typedef struct server {
     listener listener;
     queue queue;
     mh_buffer page;
+    char *model; // the answer to GET /model
     int timeout; // seconds
     size_t most; // connections
     client *clients[CONNECTIONS_MAX];
@@ -190,6 +196,7 @@ void client_read(server *s, client *c); // and answers the requests that are com
 void client_send(server *s, client *c); // what is left of the answer
 void client_answer(server *s, client *c, answer a, bool keep_alive); // takes a.body over
 void client_show_page(server *s, client *c);
+void client_show_model(server *s, client *c);
 void client_take_requests(server *s, client *c);                 // those that are complete
 bool client_send_now(client *c, const char *bytes, size_t size); // all or false
 

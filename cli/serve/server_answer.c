@@ -3,6 +3,7 @@
 // The event loop may cancel it at any step of the search.
 #include "messages.h"
 #include "server.h"
+#include "translate/translate.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -51,6 +52,12 @@ static answer answer_status(mh_context *context, mh_status status)
 
 // ---- a text ---------------------------------------------------------------------------------
 
+typedef struct request {
+    json_t *json; // owns the text
+    mh_text text;
+    bool *disabled; // heads; NULL: none
+} request;
+
 // A translation and its trace as the one object that the page expects.
 static answer put_together(const mh_translation *t, const mh_buffer *data)
 {
@@ -71,21 +78,42 @@ static answer put_together(const mh_translation *t, const mh_buffer *data)
     return result;
 }
 
-static answer answer_translation(const queue *q, mh_context *context, mh_text text,
-                                 const mh_translation *t)
+// All hypotheses of the search; free() them.
+static mh_trace_hypothesis *list_hypotheses(const mh_translations *translations, size_t *count)
 {
+    for (*count = 0; mh_translations_at(translations, 0, *count);)
+        ++*count;
+    mh_trace_hypothesis *list = calloc(*count + 1, sizeof *list);
+    for (size_t i = 0; list && i < *count; i++) {
+        const mh_translation *t = mh_translations_at(translations, 0, i);
+        list[i] = (mh_trace_hypothesis){.text = t->text.bytes, .score = t->score};
+    }
+    return list;
+}
+
+static answer answer_translation(const queue *q, mh_context *context, const request *r,
+                                 const mh_translations *found)
+{
+    const mh_translation *t = mh_translations_at(found, 0, 0);
     mh_translation_trace *trace = NULL;
     mh_buffer data = {0};
-    mh_status status =
-        mh_translation_trace_create(context, q->translator, NULL, text, t->ids, t->count, &trace);
+    size_t count;
+    mh_trace_hypothesis *hypotheses = list_hypotheses(found, &count);
+    if (!hypotheses)
+        return answer_error(503, "out of memory");
+    mh_status status = mh_translation_trace_create(context, q->translator, r->disabled, r->text,
+                                                   t->ids, t->count, &trace);
     if (!status) {
         mh_trace named = *mh_translation_trace_view(trace);
         named.model = q->model;
+        named.hypotheses = hypotheses;
+        named.hypothesis_count = count;
         status = mh_view_data(context, NULL, &named, &data);
     }
     const answer result = status ? answer_status(context, status) : put_together(t, &data);
     mh_buffer_free(context, &data);
     mh_translation_trace_free(trace);
+    free(hypotheses);
     return result;
 }
 
@@ -117,65 +145,96 @@ static bool is_wanted(void *user, size_t done, size_t total)
     return !atomic_load(&((job *)user)->cancelled);
 }
 
-static answer answer_translate(const queue *q, mh_context *context, mh_text text, job *j)
+static answer answer_translate(const queue *q, mh_context *context, const request *r, job *j)
 {
-    const answer refusal = answer_refuse_text(q, context, text);
+    const answer refusal = answer_refuse_text(q, context, r->text);
     if (refusal.code)
         return refusal;
     mh_translate_options options = mh_translate_options_default();
+    options.n_best = options.beam; // the page shows what else was found
+    options.disabled_heads = r->disabled;
     options.progress = is_wanted;
     options.progress_user = j;
     mh_translations *translations;
     const mh_status status =
-        mh_translate(context, q->translator, &options, &text, 1, &translations);
+        mh_translate(context, q->translator, &options, &r->text, 1, &translations);
     if (status)
         return answer_status(context, status);
-    const mh_translation *best = mh_translations_at(translations, 0, 0);
     answer result = {0}; // discarded if it was cancelled
     if (!atomic_load(&j->cancelled))
-        result = best ? answer_translation(q, context, text, best)
-                      : answer_error(500, "the model found no translation");
+        result = mh_translations_at(translations, 0, 0)
+                     ? answer_translation(q, context, r, translations)
+                     : answer_error(500, "the model found no translation");
     mh_translations_free(translations);
     return result;
 }
 
 // ---- a request ------------------------------------------------------------------------------
 
-// The text in {"text": "..."}, or an error as the answer.
-static json_t *answer_read_text(const char *body, size_t size, mh_text *text, answer *wrong)
+static void request_free(request *r)
+{
+    json_decref(r->json);
+    free(r->disabled);
+}
+
+// Members of {"disabled_heads": ["cross.2.0", ...]}. The answer has code 0 if they are valid.
+static answer request_read_heads(const queue *q, const json_t *list, request *r)
+{
+    const mh_translator_config *config = mh_translator_configuration(q->translator);
+    const json_t *item;
+    size_t i;
+    if (!json_is_array(list))
+        return answer_error(400, "disabled_heads: expected a list of strings");
+    r->disabled = calloc(heads_count(config), sizeof *r->disabled);
+    if (!r->disabled)
+        return answer_error(503, "out of memory");
+    json_array_foreach(list, i, item)
+    {
+        const char *name = json_string_value(item);
+        if (!name)
+            return answer_error(400, "disabled_heads[%zu]: expected a string", i);
+        const heads_found found = heads_disable(name, config, r->disabled);
+        if (found.problem == HEADS_NO_NAME)
+            return answer_error(422,
+                                "disabled_heads[%zu]: found '%.40s', expected enc.LAYER.HEAD, "
+                                "dec.LAYER.HEAD or cross.LAYER.HEAD, from 0",
+                                i, name);
+        if (found.problem)
+            return answer_error(422,
+                                "disabled_heads[%zu]: found '%.40s', but the model has %zu layers "
+                                "of %zu heads there",
+                                i, name, found.layers, config->nhead);
+    }
+    return (answer){0};
+}
+
+// Reads {"text": "...", "disabled_heads": [...]}. The answer has code 0 if it is valid.
+static answer request_read(const queue *q, const char *body, size_t size, request *r)
 {
     json_error_t error;
     const size_t valid = mh_utf8_valid(body, size);
-    if (valid < size) {
-        *wrong = answer_error(400, "byte %zu (0x%02x) is not valid UTF-8", valid + 1,
-                              (unsigned char)body[valid]);
-        return NULL;
-    }
-    json_t *json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);
-    if (!json) {
-        *wrong = answer_error(400, "not JSON: %s (byte %d)", error.text, error.position);
-        return NULL;
-    }
-    const json_t *string = json_object_get(json, "text");
-    if (!json_is_string(string)) {
-        *wrong = answer_error(400, "expected an object {\"text\": \"...\"}");
-        json_decref(json);
-        return NULL;
-    }
-    *text = (mh_text){json_string_value(string), json_string_length(string)};
-    return json;
+    if (valid < size)
+        return answer_error(400, "byte %zu (0x%02x) is not valid UTF-8", valid + 1,
+                            (unsigned char)body[valid]);
+    r->json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);
+    if (!r->json)
+        return answer_error(400, "not JSON: %s (byte %d)", error.text, error.position);
+    const json_t *string = json_object_get(r->json, "text");
+    const json_t *heads = json_object_get(r->json, "disabled_heads");
+    if (!json_is_string(string))
+        return answer_error(400, "expected an object {\"text\": \"...\"}");
+    r->text = (mh_text){json_string_value(string), json_string_length(string)};
+    return heads ? request_read_heads(q, heads, r) : (answer){0};
 }
 
 answer answer_job(const queue *q, mh_context *context, job *j)
 {
-    mh_text text;
-    answer result = {0};
+    request r = {0};
     if (atomic_load(&j->cancelled))
-        return result;
-    json_t *json = answer_read_text(j->body, j->size, &text, &result);
-    if (!json)
-        return result;
-    result = answer_translate(q, context, text, j);
-    json_decref(json);
+        return (answer){0};
+    answer result = request_read(q, j->body, j->size, &r);
+    if (!result.code)
+        result = answer_translate(q, context, &r, j);
+    request_free(&r);
     return result;
 }

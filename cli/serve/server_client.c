@@ -95,15 +95,24 @@ void client_answer(server *s, client *c, answer a, bool keep_alive)
     begin_answer(s, c, &r);
 }
 
+// Bytes that live as long as the server.
+static void client_show(server *s, client *c, const char *type, const char *bytes, size_t size)
+{
+    http_response r = {
+        .code = 200, .content_type = type, .keep_alive = c->keep_alive, .body_size = size};
+    c->body = bytes;
+    c->body_size = size;
+    begin_answer(s, c, &r);
+}
+
 void client_show_page(server *s, client *c)
 {
-    http_response r = {.code = 200,
-                       .content_type = "text/html; charset=utf-8",
-                       .keep_alive = c->keep_alive,
-                       .body_size = s->page.size};
-    c->body = s->page.data;
-    c->body_size = s->page.size;
-    begin_answer(s, c, &r);
+    client_show(s, c, "text/html; charset=utf-8", s->page.data, s->page.size);
+}
+
+void client_show_model(server *s, client *c)
+{
+    client_show(s, c, "application/json", s->model, strlen(s->model));
 }
 
 static void end_answer(server *s, client *c)

@@ -47,15 +47,16 @@ static answer request_refuse_text(const http_request *r)
     return (answer){0};
 }
 
-// The error for requests other than the page and /translate; code 0: it is valid.
+// The error for requests other than those for the page, /model and /translate; code 0: it is valid.
 static answer request_refuse(const server *s, const http_request *r)
 {
-    const bool page = equals(r->path, "/"), text = equals(r->path, "/translate");
+    const bool page = equals(r->path, "/") || equals(r->path, "/model");
+    const bool text = equals(r->path, "/translate");
     if (!listener_knows(&s->listener, r->host))
         return answer_error(403, "Host: found '%.*s', expected the address in %s", SHOWN(r->host),
                             s->listener.url);
     if (!page && !text)
-        return answer_error(404, "not found; this server has / and /translate");
+        return answer_error(404, "not found; this server has /, /model and /translate");
     const char *allow = page ? "GET, HEAD" : "POST";
     if (page ? !equals(r->method, "GET") && !equals(r->method, "HEAD")
              : !equals(r->method, "POST")) {
@@ -153,6 +154,8 @@ static bool answer_request(server *s, client *c, const http_request *r)
         client_answer(s, c, refusal, c->keep_alive);
     else if (equals(r->path, "/"))
         client_show_page(s, c);
+    else if (equals(r->path, "/model"))
+        client_show_model(s, c);
     else
         answer_text(s, c, c->input + r->head_size, (size_t)r->body_size);
     discard_input(c, size);

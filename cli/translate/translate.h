@@ -41,11 +41,23 @@ typedef struct head_list {
 // Rejects anything but enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
 void heads_add(struct argp_state *state, head_list *list, const char *name);
 
+typedef struct heads_found {
+    enum { HEADS_FOUND, HEADS_NO_NAME, HEADS_NOT_THERE } problem;
+    size_t layers; // of that kind of attention
+} heads_found;
+
+// Marks the head or heads of this name in a table of heads_count().
+heads_found heads_disable(const char *name, const mh_translator_config *config, bool *disabled);
+size_t heads_count(const mh_translator_config *config);
+
 // The table of mh_translate_options, NULL if no head is disabled; free() it. Returns an exit code
 // after reporting a head that the model does not have.
 int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
 
 // ---- languages --------------------------------------------------------------------------
+
+// The codes in a name like opus-mt-fr-en, "fr" and "en"; false if there are none.
+bool languages_of_name(const char *name, char source[4], char target[4]);
 
 // Notes texts that seem to be in another language than that which the model translates, known by a
 // name like opus-mt-fr-en. `number`: of the texts before these. True if there was a note.

@@ -60,29 +60,44 @@ void heads_add(struct argp_state *state, head_list *list, const char *name)
     list->names[list->count++] = name;
 }
 
-int heads_find(const head_list *list, const mh_translator_config *c, bool **disabled)
+heads_found heads_disable(const char *name, const mh_translator_config *c, bool *disabled)
 {
     const size_t E = c->num_encoder_layers, D = c->num_decoder_layers, H = c->nhead;
     const size_t first[KINDS] = {0, E, E + D}, layers[KINDS] = {E, D, D};
+    head h;
+    if (!read_head(name, &h))
+        return (heads_found){.problem = HEADS_NO_NAME};
+    if (h.layer >= layers[h.kind] || h.number >= H)
+        return (heads_found){.problem = HEADS_NOT_THERE, .layers = layers[h.kind]};
+    for (size_t n = h.all ? 0 : h.number; n < (h.all ? H : h.number + 1); n++)
+        disabled[(first[h.kind] + h.layer) * H + n] = true;
+    return (heads_found){.layers = layers[h.kind]};
+}
+
+size_t heads_count(const mh_translator_config *c)
+{
+    return (c->num_encoder_layers + 2 * c->num_decoder_layers) * c->nhead;
+}
+
+int heads_find(const head_list *list, const mh_translator_config *c, bool **disabled)
+{
+    const size_t H = c->nhead;
     *disabled = NULL;
     if (list->count == 0)
         return EXIT_DONE;
-    *disabled = calloc((E + 2 * D) * H, sizeof **disabled);
+    *disabled = calloc(heads_count(c), sizeof **disabled);
     if (!*disabled) {
         complain("out of memory for heads");
         return EXIT_MEMORY;
     }
     for (size_t i = 0; i < list->count; i++) {
-        head h;
-        read_head(list->names[i], &h);
-        if (h.layer >= layers[h.kind] || h.number >= H) {
+        const heads_found found = heads_disable(list->names[i], c, *disabled);
+        if (found.problem) {
             complain("--disable-head: found '%s', but the model has %zu %s of %zu %s there",
-                     list->names[i], layers[h.kind], plural(layers[h.kind], "layer", "layers"), H,
+                     list->names[i], found.layers, plural(found.layers, "layer", "layers"), H,
                      plural(H, "head", "heads"));
             return EXIT_USAGE;
         }
-        for (size_t n = h.all ? 0 : h.number; n < (h.all ? H : h.number + 1); n++)
-            (*disabled)[(first[h.kind] + h.layer) * H + n] = true;
     }
     return EXIT_DONE;
 }

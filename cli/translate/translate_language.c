@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The last two parts of a name like opus-mt-fr-en, if they are languages.
-static bool find_languages(const char *name, char source[4], char target[4])
+bool languages_of_name(const char *name, char source[4], char target[4])
 {
     const size_t size = strlen(name);
     if (size < 5 || name[size - 3] != '-' || (size > 5 && name[size - 6] != '-'))
@@ -38,7 +37,7 @@ static size_t find_other(const char *source, const mh_text *texts, size_t count)
 bool language_note(const char *directory, const mh_text *texts, size_t count, size_t number)
 {
     char source[4], target[4], *name = model_name(directory);
-    const bool known = name && !is_quiet() && find_languages(name, source, target);
+    const bool known = name && !is_quiet() && languages_of_name(name, source, target);
     const size_t i = known ? find_other(source, texts, count) : count;
     if (i < count)
         note("text %zu looks like %s; %s expects %s", number + i + 1,

@@ -7,8 +7,8 @@
 #include <multihead/text.h>
 #include <multihead/view.h>
 
-// A token's bytes as a string in `store`, a space before it as U+2581; NULL with a message if out of
-// memory. word_start, special: may be NULL.
+// A token's bytes as a string in `store`, a space before it as U+2581; NULL with a message if out
+// of memory. word_start, special: may be NULL.
 const char *mh_trace_token_name(mh_context *context, mh_result_arena *store,
                                 const mh_tokenizer *tokenizer, int32_t id, bool *word_start,
                                 bool *special);

@@ -32,6 +32,8 @@ static void check_page(void)
     for (size_t i = 0; i < 4; i++)
         expect_true(headers[i] + 1, r.head && strcasestr(r.head, headers[i]));
     expect("the page", r, 200, "connect-src 'self'");
+    expect("the model", ask("GET /model", "", NULL, 0), 200, "\"name\":\"model\"");
+    expect("posting to the model", ask("POST /model", "", "{}", 2), 405, "GET, HEAD");
     expect("no other page", ask("GET /index.html", "", NULL, 0), 404, "error");
     expect("no file", ask("GET /../../../../etc/passwd", "", NULL, 0), 404, "error");
     expect("no file, in disguise", ask("GET /%2e%2e/%2e%2e/etc/passwd", "", NULL, 0), 404, "error");
@@ -67,6 +69,33 @@ static void check_names(void)
     expect("two hosts", ask_bytes(request, (size_t)size), 400, "Host: found twice");
     size = snprintf(request, sizeof request, "GET / HTTP/1.1\r\n\r\n");
     expect("no host", ask_bytes(request, (size_t)size), 400, "Host");
+}
+
+static void check_heads(void)
+{
+    static const struct {
+        const char *heads;
+        int code;
+        const char *words;
+    } cases[] = {
+        {"[]", 200, "\"choices\":{"},
+        {"[\"cross.1.2\", \"enc.0\"]", 200, "\"hypotheses\":["},
+        {"[\"cross.2.0\"]", 422, "has 2 layers of 4 heads"},
+        {"[\"cross.0.4\"]", 422, "has 2 layers of 4 heads"},
+        {"[\"cross.0.0\", \"cross\"]", 422, "disabled_heads[1]: found 'cross'"},
+        {"[\"cross.99999999999999999999.0\"]", 422, "expected enc.LAYER.HEAD"},
+        {"[\"\"]", 422, "expected enc.LAYER.HEAD"},
+        {"[7]", 400, "disabled_heads[0]: expected a string"},
+        {"\"cross.0.0\"", 400, "expected a list"},
+        {"null", 400, "expected a list"},
+    };
+    char body[256], name[128];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int size = snprintf(
+            body, sizeof body, "{\"text\": \"le chat\", \"disabled_heads\": %s}", cases[i].heads);
+        snprintf(name, sizeof name, "disabled_heads %s", cases[i].heads);
+        expect(name, ask("POST /translate", "", body, (size_t)size), cases[i].code, cases[i].words);
+    }
 }
 
 static void check_types(void)
@@ -449,6 +478,7 @@ int main(int argc, char **argv)
     }
     check_page();
     check_names();
+    check_heads();
     check_types();
     check_framing();
     check_unusual();

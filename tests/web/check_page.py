@@ -25,7 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from web_support import Watched, launch, read_trace
 
-VIEWS = ["overview", "heatmap", "lines", "align", "steps", "heads"]
+VIEWS = ["overview", "heatmap", "lines", "align", "steps", "heads", "compare"]
 KINDS = ["encoder.self", "decoder.self", "cross"]
 BUILD, FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 
@@ -109,7 +109,7 @@ def check_hover(browser):
     """Values on hover equal the weights within the stated error, 16 and 8 bits, small and large."""
     sentence, _ = read_trace(FOLDER / "sentence.safetensors")
     base, _ = read_trace(FOLDER / "base.safetensors")
-    hover_values(browser, "sentence", "#view=heatmap&kind=cross&layer=2&head=3", sentence["cross"][2, 3], 16)
+    hover_values(browser, "sentence", "#view=heatmap&kind=cross&layer=2&head=3&words=0", sentence["cross"][2, 3], 16)
     hover_values(browser, "base", "#view=heatmap&layer=11&head=7", base["encoder.self"][11, 7], 16)
     hover_values(browser, "base8", "#view=heatmap&layer=3&head=0", base["encoder.self"][3, 0], 8)
     hover_values(browser, "base", "#view=heatmap&layer=4&head=mean", base["encoder.self"][4].mean(0), 16)
@@ -119,7 +119,7 @@ def check_hover(browser):
 def check_keyboard(browser):
     """Tabs, controls and the heatmap work without a mouse."""
     sentence, _ = read_trace(FOLDER / "sentence.safetensors")
-    w = Watched(browser, url("sentence"))
+    w = Watched(browser, url("sentence", "#kind=cross&layer=0&head=0&words=0"))
     w.ready("overview")
     w.page.focus('#tabs [data-view="overview"]')
     w.page.keyboard.press("ArrowRight")
@@ -136,7 +136,7 @@ def check_keyboard(browser):
     w.page.wait_for_timeout(100)
     assert w.page.get_attribute(".stage canvas", "data-drawn") != before
     w.page.keyboard.press("Enter")
-    w.page.wait_for_function("location.hash.includes('token=3')", timeout=5000)
+    w.page.wait_for_function("() => location.hash.includes('token=3')", timeout=5000)
     w.page.keyboard.press("0")
     w.page.wait_for_timeout(100)
     canvas = w.page.query_selector(".stage canvas")
@@ -153,15 +153,15 @@ def check_permalink(browser):
     w = Watched(browser, url("sentence", "#view=steps&kind=decoder.self&layer=2&head=3&token=5"))
     w.ready("steps")
     assert w.page.input_value("#layer") == "2" and w.page.input_value("#head") == "3"
-    assert "5: ▁sleep" in w.page.inner_text("#view select option:checked")
+    assert w.page.inner_text(".pick [aria-pressed=true]") == "▁sleep"
     w.close()
     w = Watched(browser, url("sentence", "#view=__proto__&kind=constructor&layer=99999&head=-5&token=1e9&shade=toString&x=<b>"))
     w.ready("overview")
     w.close()
-    w = Watched(browser, url("sentence", "#view=heatmap&kind=cross&layer=1&head=0&token=3&words=1&shade=row"))
+    w = Watched(browser, url("sentence", "#view=heatmap&kind=cross&layer=1&head=0&token=3&words=0&shade=row"))
     w.ready("heatmap")
     w.page.evaluate("location.hash = '#view=heatmap&kind=cross&layer=2&head=0'")
-    w.page.wait_for_function("document.getElementById('layer').value === '2'")
+    w.page.wait_for_function("() => document.getElementById('layer').value === '2'")
     w.page.click('[data-view="lines"]')
     w.ready("lines")
     assert w.page.url.endswith("#view=lines&kind=cross&layer=2&head=0"), w.page.url # and nothing else
@@ -176,7 +176,7 @@ def check_batch(browser):
     """A batch is called one, in the overview, the controls, the address and what is saved."""
     w = Watched(browser, url("batch"))
     w.ready("overview")
-    assert "2 sequences × 3 heads, 4 × 4" in w.page.inner_text("#view h2"), w.page.inner_text("#view h2")
+    assert "2 sequences × 3 heads, 4 × 4" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
     assert w.page.inner_text(".grid .corner") == "sequence"
     w.page.click('[aria-label="Attention, sequence 1, head 2"]')
     w.ready("heatmap")
@@ -191,19 +191,29 @@ def check_batch(browser):
     hover_values(browser, "batch", "#view=heatmap&sequence=1&head=2", np.load(FOLDER / "batch.npy")[1, 2].astype(float), 16)
     w = Watched(browser, url("alone"))
     w.ready("overview")
-    assert "1 layer × 1 head, 4 × 4" in w.page.inner_text("#view h2"), w.page.inner_text("#view h2")
+    assert "1 layer × 1 head, 4 × 4" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
     w.close()
 
 
 def check_alignment(browser):
-    """Alignment opens with cross-attention from wherever, and under both its names."""
+    """Alignment shows cross-attention from wherever, at once, and under both its names."""
     w = Watched(browser, url("sentence", "#view=heatmap&kind=encoder.self&layer=1&head=0"))
     w.ready("heatmap")
     w.open_view("align")
-    assert w.page.input_value("#kind") == "cross" and w.page.locator("#view .note").count() == 0
-    w.page.select_option("#kind", "encoder.self")  # which remains possible
+    assert "kind=cross" in w.page.url and w.page.locator("#view .note").count() == 0
+    assert w.page.locator("svg.links path").count() > 5
+    drawn = w.page.locator(".queries .word small").all_inner_texts()
+    assert all(text.strip() for text in drawn), drawn # the strongest source word of each
+    w.page.hover(".queries .word >> nth=2")
+    assert 0 < w.page.locator("svg.links path").count() < 5
+    w.close()
+    w = Watched(browser, url("sentence", "#view=align&kind=decoder.self"), 390, 844)
     w.ready("align")
-    assert "not cross-attention" in w.page.inner_text("#view .note")
+    assert "kind=cross" not in w.page.url or w.page.locator("svg.links path").count() == 0 # lines would cross wrapped rows
+    w.close()
+    w = Watched(browser, url("base", "#view=align"))
+    w.ready("align")
+    assert "no cross-attention" in w.page.inner_text("#view .note")
     w.close()
     w = Watched(browser, url("sentence", "#view=alignment&kind=cross&layer=1&head=0"))
     w.ready("align")
@@ -229,6 +239,116 @@ def check_mean_in_steps(browser):
     w.close()
 
 
+def clearest(weights, special):
+    """The head of a layer (heads, T, S) with the lowest entropy, of those that do not rest on special tokens."""
+    entropy = -(weights * np.log2(np.maximum(weights, 1e-30))).sum(-1).mean(-1)
+    resting = weights[..., special].sum(-1).mean(-1)
+    return min(range(len(weights)), key=lambda h: (resting[h] >= 0.5, entropy[h]))
+
+
+def check_first_glance(browser):
+    """A page opens with the last layer's clearest head, with words, a legend, a sentence, and what was said."""
+    tensors, _ = read_trace(FOLDER / "sentence.safetensors")
+    w = Watched(browser, url("sentence"), 1400, 860)
+    w.ready("overview")
+    head = clearest(tensors["cross"][2], [11])
+    assert w.page.inner_text(".featured h2").startswith(f"Cross-attention, layer 2, head {head}"), w.page.inner_text(".featured h2")
+    assert w.page.inner_text("#said") == "→ The little cat was sleeping on the old carpet .", w.page.inner_text("#said")
+    assert "attention" in w.page.inner_text("#intro") and w.page.locator(".featured .ramp").count() == 1
+    assert re.fullmatch(r"When “\w+” is written, \d+ % of the attention is on “\w+”\.", w.page.inner_text(".featured .readout"))
+    assert w.page.locator(".thumb.chosen").get_attribute("data-place") == f"cross 2 {head}"
+    w.page.hover('[data-place="encoder.self 0 1"]')
+    w.page.wait_for_function("() => document.querySelector('.featured h2').textContent.startsWith('Encoder self-attention, layer 0, head 1')")
+    boxes = [w.page.locator(f"#view {part}").bounding_box() for part in (".featured", ".groups")]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"] and boxes[1]["x"] + boxes[1]["width"] > 1300 # side by side
+    w.open_view("heatmap")
+    assert w.page.input_value("#layer") == "2" and w.page.input_value("#head") == str(head)
+    w.close()
+    for name, main in [("hostile", "attention"), ("base", "encoder.self")]:
+        w = Watched(browser, url(name))
+        w.ready("overview")
+        assert w.page.locator(".thumb.chosen").get_attribute("data-place").startswith(main)
+        assert w.page.locator("#said").is_hidden()
+        w.close()
+
+
+def check_back(browser):
+    """Back returns to what was shown before; tokens and shades are no steps; reload keeps all."""
+    w = Watched(browser, url("sentence"))
+    w.ready("overview")
+    w.page.click('[aria-label="Decoder self-attention, layer 1, head 3"]')
+    w.ready("heatmap")
+    w.page.select_option("#layer", "0")
+    w.ready("heatmap")
+    w.page.select_option("#shade", "linear")
+    w.ready("heatmap")
+    w.page.reload()
+    w.ready("heatmap")
+    assert w.page.input_value("#shade") == "linear" and w.page.input_value("#layer") == "0"
+    w.page.go_back()
+    w.page.wait_for_function("() => document.getElementById('layer').value === '1'")
+    w.ready("heatmap")
+    w.page.go_back()
+    w.ready("overview")
+    w.page.go_forward()
+    w.ready("heatmap")
+    assert w.page.input_value("#kind") == "decoder.self" and w.page.input_value("#head") == "3"
+    w.close()
+
+
+def check_compare(browser):
+    """Two heads side by side: their difference against NumPy, an address, an export of both."""
+    weights = read_trace(FOLDER / "sentence.safetensors")[0]["cross"]
+    w = Watched(browser, url("sentence", "#view=compare&kind=cross&layer=1&head=0&kind2=cross&layer2=2&head2=mean&words=0"))
+    w.ready("compare")
+    moved = abs(weights[1, 0] - weights[2].mean(0)).sum(1) / 2
+    said = re.search(r"put ([\d.]+) % .* most for “(.+)” \(", w.page.inner_text(".difference"))
+    close_to(float(said[1]), 100 * moved.mean(), 0.6, "difference")
+    assert said[2] == ["<s>", *"▁The ▁little ▁cat ▁was ▁sleep ing ▁on ▁the ▁old ▁carpet ▁.".split()][moved.argmax()]
+    rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode(), newline="")))
+    assert len(rows) == 2 * 12 * 12
+    close_to(float(rows[144 + 14]["weight"]), weights[2].mean(0)[1, 2], 2e-5, "the second")
+    w.page.select_option("#head2", "3")
+    w.ready("compare")
+    assert "head2=3" in w.page.url and w.page.input_value("#head1") == "0"
+    w.page.select_option("#kind1", "decoder.self")
+    w.ready("compare")
+    assert w.page.input_value("#kind2") == "cross"
+    w.close()
+
+
+def check_tabs_on_phone(browser):
+    """The chosen tab is in sight."""
+    for view in VIEWS:
+        w = Watched(browser, url("sentence", f"#view={view}"), 360, 740)
+        w.ready(view)
+        box = w.page.locator('#tabs [aria-selected="true"]').bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360, (view, box)
+        w.close()
+
+
+def check_cross_patterns(browser):
+    """In cross-attention shares are relative to the aligned word, and names say so."""
+    weights = read_trace(FOLDER / "sentence.safetensors")[0]["cross"]
+    mean = weights.mean((0, 1))[:, :11]  # without </s>
+    words = [0, 1, 2, 3, 3, 4, 5, 6, 7, 7, 8, 9]
+    aligned = [words[j] for j in mean.argmax(1)]
+    w = Watched(browser, url("sentence", "#view=heads&kind=cross"))
+    w.ready("heads")
+    rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode())))
+    for row in rows:
+        m = weights[int(row["Layer"]), int(row["Head"])]
+        for column, offset in [("Aligned", 0), ("Before", -1), ("After", 1)]:
+            share = np.mean([sum(m[i, j] for j in range(12) if words[j] == aligned[i] + offset) for i in range(12)])
+            close_to(float(row[column]), share, 2e-4, (column, row))
+        assert row["Pattern"] == "aligned" or int(row["Head"]) % 2, row # every other head was made so
+    assert "source word that it translates" in w.page.inner_text(".patterns")
+    count = w.page.locator(".stats tbody tr").count()
+    w.page.click(".patterns button >> nth=0")
+    assert 0 < w.page.locator(".stats tbody tr").count() < count
+    w.close()
+
+
 def check_overview(browser):
     w = Watched(browser, url("sentence"))
     w.ready("overview")
@@ -241,7 +361,7 @@ def check_overview(browser):
 def check_lines(browser):
     """As many lines as weights from the limit on; sums over the chosen queries."""
     weights = read_trace(FOLDER / "sentence.safetensors")[0]["cross"][1]
-    w = Watched(browser, url("sentence", "#view=lines&kind=cross&layer=1&head=mean"))
+    w = Watched(browser, url("sentence", "#view=lines&kind=cross&layer=1&head=mean&words=0"))
     w.ready("lines")
     near = lambda limit: abs(weights - limit).min() > 1e-4
     assert near(0.1)
@@ -270,8 +390,7 @@ def check_words(browser):
     expected = merged(weights, queries, keys)
     w = Watched(browser, url("sentence", "#view=align&kind=cross&layer=1&head=0"))
     w.ready("align")
-    w.page.check("#words")
-    w.ready("align")
+    assert w.page.is_checked("#words")
     w.page.hover(".queries .word >> nth=5")
     assert w.page.inner_text(".queries .pointed .label") == "sleeping"
     found = [float(w.page.get_attribute(f".keys .word >> nth={j}", "data-weight")) for j in range(len(keys))]
@@ -332,7 +451,7 @@ def check_heads(browser):
 def check_exports(browser):
     """SVG that parses, PNG with a size, CSV with the numbers; from every view."""
     weights = read_trace(FOLDER / "sentence.safetensors")[0]["cross"][1, 0]
-    for name, hash_text in [("sentence", "kind=cross&layer=1&head=0&token=2"), ("hostile", "layer=0&head=1&token=1"), ("base", "layer=0&head=1&token=1")]:
+    for name, hash_text in [("sentence", "kind=cross&layer=1&head=0&token=2&words=0"), ("hostile", "layer=0&head=1&token=1"), ("base", "layer=0&head=1&token=1")]:
         for view in VIEWS: # each in a new tab: after ten files from one, Chromium asks its user
             w = Watched(browser, url(name, f"#view={view}&{hash_text}"))
             w.ready(view)
@@ -470,6 +589,52 @@ def check_served(browser):
     server.shutdown()
 
 
+def disabled_by_click(w, model):
+    """A head is switched off by a click, as --disable-head does; a link keeps it, a click undoes it."""
+    w.go("#view=overview&kind=cross&layer=1&head=2&text=le%20chat")
+    place = '[aria-label="Disable Cross-attention, layer 1, head 2"]'
+    w.page.hover('[data-place="cross 1 2"]')
+    w.page.click(place)
+    w.page.wait_for_selector(".thumb.off")
+    w.ready("overview")
+    assert "off=cross.1.2" in w.page.url and "cross-attention layer 1, head 2" in w.page.inner_text("#off")
+    said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", "--disable-head", "cross.1.2", "le chat"],
+                          capture_output=True, text=True, check=True).stdout.strip()
+    assert w.page.text_content("#said") == (f"→ {said}" if said else ""), (w.page.text_content("#said"), said)
+    w.page.reload()
+    w.ready("overview")
+    assert w.page.locator(".thumb.off").count() == 1
+    w.page.click("#off button")
+    w.page.wait_for_selector("#off", state="hidden")
+    w.ready("overview")
+    assert "off=" not in w.page.url and w.page.locator(".thumb.off").count() == 0
+
+
+def second_text(w):
+    """Two texts side by side, and a link to them."""
+    w.go("#view=compare&kind=cross&layer=1&head=0&text=le%20chat&text2=le%20tapis&kind2=encoder.self&layer2=0&head2=1")
+    assert w.page.input_value("#sentence1") == "le chat" and w.page.input_value("#sentence2") == "le tapis"
+    assert w.page.locator("#view h2").all_inner_texts() == ["Cross-attention, layer 1, head 0", "Encoder self-attention, layer 0, head 1"]
+    assert "different words" in w.page.inner_text(".difference")
+    w.page.select_option("#sentence2", "le chat")
+    w.page.wait_for_function("() => !location.hash.includes('tapis')")
+    w.ready("compare")
+    assert w.page.input_value("#kind2") == "encoder.self"
+
+
+def choices_of_server(w):
+    """Next-token probabilities that fall, and the hypotheses of the search."""
+    w.open_view("choices")
+    said = w.page.inner_text("#said").removeprefix("→ ")
+    assert w.page.locator(".beams .hypothesis >> nth=0").inner_text().strip() == said
+    assert w.page.locator(".beams li").count() == 4
+    for choice in w.page.locator(".choice").all():
+        shares = [float(text.rstrip(" %")) for text in choice.locator("li > span:last-child").all_inner_texts()]
+        assert shares == sorted(shares, reverse=True) and 0 < sum(shares) < 101, shares
+    rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode(), newline="")))
+    assert rows[0]["candidate"].strip() == said and float(rows[0]["value"]) < 0
+
+
 def check_server(browser):
     """`multihead serve` with a small model: what is typed is translated, and shown in every view."""
     model = FOLDER / "model"
@@ -482,17 +647,26 @@ def check_server(browser):
             said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", "le chat"],
                                   capture_output=True, text=True, check=True).stdout.strip()
             w = Watched(browser, home, allow=(home,))
+            w.page.wait_for_selector("#ask:not([hidden])")
             w.page.press("#text", "Enter")  # nothing was typed, and the page says so
-            w.page.wait_for_selector("#view .note")
-            assert "the text is empty" in w.page.inner_text("#view"), w.page.inner_text("#view")
-            w.problems = [p for p in w.problems if "422" not in p]  # Chromium notes it too
+            w.page.wait_for_selector("#problem:not([hidden])")
+            assert "text is empty" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
             for text in ("le tapis", "le chat"):
                 w.page.fill("#text", text)
                 w.page.press("#text", "Enter")
                 w.page.wait_for_function("text => document.title === text", arg=text)
                 w.ready()
-            assert w.page.inner_text("#said") == said, (w.page.inner_text("#said"), said)
+            assert w.page.inner_text("#said") == "→ " + said, (w.page.inner_text("#said"), said)
             assert w.page.inner_text("#model") == "model"
+            assert w.page.locator("#problem").is_hidden()
+            w.page.go_back()  # to the sentence before
+            w.page.wait_for_function("() => document.title === 'le tapis'")
+            w.page.go_forward()
+            w.page.wait_for_function("() => document.title === 'le chat'")
+            w.ready()
+            w.page.reload()  # which keeps sentence and view
+            w.page.wait_for_function("() => document.title === 'le chat'")
+            w.ready("overview")
             for view in VIEWS:
                 w.open_view(view)
             for kind in KINDS:  # the weights that the page computes from q and k are those recorded
@@ -504,11 +678,16 @@ def check_server(browser):
                     close_to(float(row[weight]), float(row[recorded]), 2e-4, f"{kind}: {row}")
             w.go("#view=steps&kind=decoder.self&layer=0&head=0&token=0")
             assert w.page.inner_text("#view tbody tr:first-child th") == "<s>"
+            disabled_by_click(w, model)
+            second_text(w)
+            choices_of_server(w)
             assert not w.problems, w.problems
-            w.page.fill("#text", "q" * 100)  # too long, and told so
+            before = w.page.url, w.page.title()
+            w.page.fill("#text", "q" * 100)  # too long, and told so; what was shown stays
             w.page.click("#ask button")
-            w.page.wait_for_selector("#view .note")
-            assert "100 tokens" in w.page.inner_text("#view"), w.page.inner_text("#view")
+            w.page.wait_for_selector("#problem:not([hidden])")
+            assert "100 tokens" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
+            assert before == (w.page.url, w.page.title())
             w.problems = [p for p in w.problems if "422" not in p]  # Chromium notes it too
             w.close()
         finally:

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What a page shows before anything is typed: the model's name, its languages, texts to try.
+#include "server.h"
+#include "translate/translate.h"
+
+#include <jansson.h>
+#include <string.h>
+
+enum { EXAMPLES = 4 };
+
+static const struct {
+    const char *language;
+    const char *texts[EXAMPLES];
+} examples[] = {
+    {"fr",
+     {"Le chat noir dort sur le vieux tapis.", "Où est la gare la plus proche ?",
+      "Elle a perdu les clés de sa voiture.", "Il fait beau, mais il a plu ce matin."}},
+    {"en",
+     {"The black cat sleeps on the old carpet.", "Where is the nearest station?",
+      "She has lost the keys of her car.", "The bank approved the loan yesterday."}},
+    {"de",
+     {"Die schwarze Katze schläft auf dem alten Teppich.", "Wo ist der nächste Bahnhof?",
+      "Sie hat ihre Autoschlüssel verloren.", "Es ist schön, aber heute Morgen hat es geregnet."}},
+    {"es",
+     {"El gato negro duerme sobre la vieja alfombra.", "¿Dónde está la estación más cercana?",
+      "Ella ha perdido las llaves de su coche.", "Hace buen tiempo, pero esta mañana llovió."}},
+    {"it",
+     {"Il gatto nero dorme sul vecchio tappeto.", "Dov'è la stazione più vicina?",
+      "Ha perso le chiavi della macchina.", "È bello, ma stamattina ha piovuto."}},
+};
+
+static json_t *list_examples(const char *language)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; language && i < sizeof examples / sizeof *examples; i++)
+        if (strcmp(examples[i].language, language) == 0)
+            for (size_t n = 0; n < EXAMPLES; n++)
+                json_array_append_new(list, json_string(examples[i].texts[n]));
+    return list;
+}
+
+char *describe_served_model(const char *name)
+{
+    char source[4], target[4];
+    const bool known = name && languages_of_name(name, source, target);
+    json_t *json = json_pack("{s:s, s:s*, s:s*, s:o}", "name", name ? name : "", "from",
+                             known ? mh_language_name(source) : NULL, "to",
+                             known ? mh_language_name(target) : NULL, "examples",
+                             list_examples(known ? source : NULL));
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return text;
+}

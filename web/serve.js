@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// A page without a trace requests one from its server:
+//
+//     GET  model       {name, from, to, examples}: what it runs, its languages, texts to try
+//     POST translate   {text, disabled_heads} returns the description and the chunks of a trace
+//
+// What was asked is kept, so that Back and comparisons need no second answer.
+
+const KEPT_ANSWERS = 12;
+const served = {model: null, answers: new Map()};
+
+// The error message from the server's {"error": ...}, or else the plain response.
+async function refusal(answer) {
+  const text = await answer.text();
+  try {
+    return new Error(JSON.parse(text).error || text);
+  } catch {
+    return new Error(`${answer.status} ${text}`);
+  }
+}
+
+async function requestTrace(text, off) {
+  const answer = await fetch('translate', {
+    method: 'POST',
+    headers: {'Content-Type': 'application/json'},
+    body: JSON.stringify(off ? {text, disabled_heads: off.split(',')} : {text}),
+  });
+  if (!answer.ok) throw await refusal(answer);
+  const body = await answer.text(), {trace, chunks} = JSON.parse(body);
+  const made = new Trace(trace, n => chunks[n], body.length);
+  made.served = {text, off};
+  return made;
+}
+
+// The trace of a text with some heads off; null in a page that has its own.
+function servedTrace(text, off) {
+  const key = JSON.stringify([text, off]);
+  let found = served.answers.get(key);
+  served.answers.delete(key);
+  if (!found) {
+    found = requestTrace(text, off);
+    found.catch(() => served.answers.delete(key));
+  }
+  served.answers.set(key, found);
+  for (const old of served.answers.keys()) {
+    if (served.answers.size <= KEPT_ANSWERS) break;
+    served.answers.delete(old);
+  }
+  return found;
+}
+const servedTexts = () => [...new Set([...served.answers.keys()].map(key => JSON.parse(key)[0]))];
+
+// ---- heads that are off -----------------------------------------------------------------
+
+const offName = (group, layer, head) => `${OFF_NAMES[group.kind]}.${layer}.${head}`;
+const offNames = () => (state.off ? state.off.split(',') : []);
+const canDisable = group => group.trace.served !== null && group.kind in OFF_NAMES;
+const isOff = (group, layer, head) =>
+  head >= 0 && group.kind in OFF_NAMES && offNames().includes(offName(group, layer, head));
+
+function toggleOff(group, layer, head) {
+  const name = offName(group, layer, head), names = offNames();
+  go({off: (names.includes(name) ? names.filter(n => n !== name) : [...names, name].sort()).join(',')});
+}
+function offSwitch(group, layer, head, label = '') {
+  const off = isOff(group, layer, head);
+  return el('button', {
+    class: 'offswitch',
+    'aria-pressed': String(off),
+    'aria-label': `Disable ${placeName(group, layer, head)}`,
+    title: off ? 'enable this head again' : 'disable this head, and translate without it',
+    onclick: () => toggleOff(group, layer, head),
+  }, label || (off ? '○' : '●'));
+}
+
+// ---- the form -----------------------------------------------------------------------------
+
+function complain(message) {
+  $('problem').textContent = message;
+  $('problem').hidden = !message;
+}
+
+// Shows a text; the page stays as it is if the server refuses it. False then.
+async function showServed(wanted) {
+  const text = wanted.text.trim(), off = wanted.off || '';
+  complain('');
+  if (!text) {
+    complain('The text is empty: type a sentence.');
+    return false;
+  }
+  const button = $('ask').querySelector('button');
+  document.body.classList.add('busy');
+  button.disabled = true;
+  try {
+    const trace = await servedTrace(text, off);
+    current.original = off ? await servedTrace(text, '') : null;
+    $('text').value = text;
+    await show(trace, {...wanted, text, off});
+    return true;
+  } catch (error) {
+    complain(error.message);
+    return false;
+  } finally {
+    document.body.classList.remove('busy');
+    button.disabled = false;
+  }
+}
+
+function offerExamples() {
+  const {examples = [], from} = served.model;
+  $('text').placeholder = from ? `A sentence in ${from}` : 'A sentence to translate';
+  $('examples').replaceChildren('Try: ', ...examples.map(text =>
+    el('button', {type: 'button', class: 'example', onclick: () => go({text, off: ''})}, text)));
+  $('examples').hidden = examples.length === 0;
+}
+
+async function offerForm() {
+  $('ask').hidden = false;
+  $('ask').addEventListener('submit', event => {
+    event.preventDefault();
+    const text = $('text').value;
+    if (current.trace) go({text});
+    else showServed({text}).then(shown => shown && writeHash());
+  });
+  try {
+    const answer = await fetch('model');
+    served.model = answer.ok ? await answer.json() : {};
+  } catch {
+    served.model = {}; // a server of an older version
+  }
+  offerExamples();
+  drawIntroduction();
+  const wanted = readHash(location.hash), [first] = served.model.examples || [];
+  if ((wanted.text || first) && (await showServed({...wanted, text: wanted.text || first}))) writeHash();
+  if (!current.trace) $('text').focus();
+}
