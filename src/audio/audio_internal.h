@@ -3,7 +3,9 @@
 #ifndef MH_AUDIO_AUDIO_INTERNAL_H
 #define MH_AUDIO_AUDIO_INTERNAL_H
 
+#include "support/media_library.h"
 #include "support/source.h"
+#include <math.h>
 #include <multihead/audio.h>
 
 // Samples as a file has them, channels interleaved.
@@ -26,12 +28,22 @@ mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio
 // The limits of audio.h. Errors: MH_ERROR_FORMAT.
 mh_status mh_audio_check(const mh_source *source, size_t count, size_t rate);
 
+// A sample within full scale, 0 if it is not finite.
+static inline float mh_audio_sample(double mean)
+{
+    return !isfinite(mean) ? 0 : mean > 1 ? 1 : mean < -1 ? -1 : (float)mean;
+}
+
 // Whether libmultihead-media is there and decodes sound.
 bool mh_audio_can_decode(void);
 
 // Sound of any format that libmultihead-media decodes, mixed to mono. Errors: MH_ERROR_FORMAT,
 // MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
 mh_status mh_audio_decode(const mh_source *source, mh_audio *audio);
+
+// The same by this decoder.
+mh_status mh_audio_decode_by(const mh_source *source, const mh_media_sounds *decoder,
+                             mh_audio *audio);
 
 // New samples for `count` and `rate`, not initialised.
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio);

@@ -5,7 +5,6 @@
 #include "base/compiler.h"
 #include "base/size_math.h"
 #include "support/media_library.h"
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -40,8 +39,7 @@ static void mix(const float *samples, size_t frames, size_t channels, float *mon
         double sum = 0;
         for (size_t c = 0; c < channels; c++)
             sum += (double)*samples++;
-        const float mean = (float)(sum / (double)channels);
-        mono[i] = isfinite(mean) ? mean : 0;
+        mono[i] = mh_audio_sample(sum / (double)channels);
     }
 }
 
@@ -117,21 +115,27 @@ static const mh_media_sounds *find_decoder(void)
 
 bool mh_audio_can_decode(void) { return find_decoder() != NULL; }
 
+mh_status mh_audio_decode_by(const mh_source *source, const mh_media_sounds *decoder,
+                             mh_audio *audio)
+{
+    sound_reader reader = {.source = source, .decoder = decoder};
+    reader.handle = decoder->open(source->bytes, source->size, &reader.sound, reader.message);
+    if (!reader.handle)
+        return refuse(source, reader.message);
+    const mh_status status = read_sound(&reader, audio);
+    decoder->close(reader.handle);
+    return status;
+}
+
 mh_status mh_audio_decode(const mh_source *source, mh_audio *audio)
 {
-    sound_reader reader = {.source = source, .decoder = find_decoder()};
-    if (!reader.decoder)
+    const mh_media_sounds *decoder = find_decoder();
+    if (!decoder)
         return mh_source_fail(
             source, MH_ERROR_UNSUPPORTED,
             "is not a WAV file of PCM or float samples; FLAC, OGG, MP3 and others "
             "need " MH_MEDIA_LIBRARY
             " with libsndfile ('make media' builds it), or convert it, for "
             "instance by ffmpeg -i FILE talk.wav");
-    reader.handle =
-        reader.decoder->open(source->bytes, source->size, &reader.sound, reader.message);
-    if (!reader.handle)
-        return refuse(source, reader.message);
-    const mh_status status = read_sound(&reader, audio);
-    reader.decoder->close(reader.handle);
-    return status;
+    return mh_audio_decode_by(source, decoder, audio);
 }

@@ -5,7 +5,6 @@
 #include "base/compiler.h"
 #include "support/buffer.h"
 #include "support/file.h"
-#include <math.h>
 #include <string.h>
 
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio)
@@ -76,8 +75,7 @@ mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio
         for (size_t c = 0; c < pcm->channels; c++, b += pcm->sample_bytes)
             sum +=
                 pcm->floats ? read_float(b, pcm->sample_bytes) : read_integer(b, pcm->sample_bytes);
-        const float mean = (float)(sum / (double)pcm->channels);
-        audio->samples[i] = isfinite(mean) ? mean : 0;
+        audio->samples[i] = mh_audio_sample(sum / (double)pcm->channels);
     }
     return MH_OK;
 }

@@ -115,12 +115,12 @@ static void takes_what_is_there(void **state)
     }
 }
 
-static void nonfinite_samples_are_silence(void **state)
+static void floats_are_clipped(void **state)
 {
     (void)state;
-    const float samples[] = {NAN, INFINITY, 0.5f};
+    const float samples[] = {NAN, INFINITY, 0.5f, 1e30f, -1.25f};
     const wav w = make_wav(3, 1, 16000, 32, samples, sizeof samples, sizeof samples);
-    expect_samples(&w, 16000, 3, (const float[]){0, 0, 0.5f});
+    expect_samples(&w, 16000, 5, (const float[]){0, 0, 0.5f, 1, -1});
 }
 
 static void expect_refused(const void *bytes, size_t size, mh_status status, const char *message)
@@ -311,7 +311,7 @@ int main(void)
         cmocka_unit_test(reads_all_formats),
         cmocka_unit_test(mixes_channels),
         cmocka_unit_test(takes_what_is_there),
-        cmocka_unit_test(nonfinite_samples_are_silence),
+        cmocka_unit_test(floats_are_clipped),
         cmocka_unit_test(refuses_other_files),
         cmocka_unit_test(resamples_tones),
         cmocka_unit_test(removes_what_would_alias),

@@ -237,6 +237,36 @@ static void save_pictures(const char *directory)
     }
 }
 
+// Samples of each format of WAV files, and small sounds of others.
+static void save_sounds(const char *directory)
+{
+    static const char *const names[] = {"adpcm.wav", "alaw.wav",  "tones.flac",
+                                        "tones.mp3", "tones.ogg", "tones.opus"};
+    static const struct {
+        uint8_t form, bits;
+    } formats[] = {{1, 8}, {1, 16}, {1, 24}, {1, 32}, {3, 32}, {3, 64}};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const uint8_t frame = formats[i].bits / 8 * 2;
+        const uint8_t wav[] = {'R', 'I', 'F', 'F',  100,   0,   0,
+                               0,   'W', 'A', 'V',  'E',   'f', 'm',
+                               't', ' ', 16,  0,    0,     0,   formats[i].form,
+                               0,   2,   0,   0x40, 0x1f,  0,   0,
+                               0,   0,   0,   0,    frame, 0,   formats[i].bits,
+                               0,   'd', 'a', 't',  'a',   64,  0,
+                               0,   0,   1,   2,    3,     4,   5,
+                               6,   7,   8,   9,    10,    11,  12,
+                               13,  14,  15,  16,   17,    18,  19,
+                               20,  21,  22,  23,   24};
+        save(directory, "audio", n++, blob_copy(wav, sizeof wav));
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, MH_GOLDENS "/sounds/%s", names[i]);
+        save(directory, "audio", n++, blob_read(path));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -250,6 +280,7 @@ int main(int argc, char **argv)
     save_torch(argv[1]);
     save_gguf(argv[1]);
     save_pictures(argv[1]);
+    save_sounds(argv[1]);
     save_chat(argv[1]);
     for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
         save(argv[1], "shards", i, blob_copy(shards[i], strlen(shards[i])));
