@@ -30,9 +30,9 @@ typedef struct command {
 // The commands a user sees, in the order of `multihead --help`. Command(name) is expanded for each.
 #define COMMANDS(Command)                                                                          \
     Command(attend) Command(bench) Command(classify) Command(decoder) Command(embed)               \
-        Command(encoder) Command(fill) Command(generate) Command(info) Command(look) Command(mha)  \
-            Command(score) Command(serve) Command(train) Command(transcribe) Command(translate)    \
-                Command(view)
+        Command(encoder) Command(fill) Command(generate) Command(heads) Command(info)              \
+            Command(look) Command(mha) Command(score) Command(serve) Command(train)                \
+                Command(transcribe) Command(translate) Command(view)
 
 #define DECLARE_COMMAND(name) extern const command name##_command;
 COMMANDS(DECLARE_COMMAND)

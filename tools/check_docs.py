@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = "bench cli cmake docs examples include models src tests tools web".split()
 MADE = ("bench/venv",)  # by a command that the page explains
 PRELUDE = """
+#include <multihead/heads.h>
 #include <multihead/io.h>
 #include <multihead/model.h>
 #include <multihead/multihead.h>

@@ -15,7 +15,8 @@ enum {
     KEY_NO_TRUNCATE,
 };
 
-// The options are in two tables, of commands that truncate long texts and of those that do not.
+// The options are in three tables: of commands that truncate long texts, of those that do not, and
+// of those whose result is of all texts together.
 // clang-format off
 #define MODEL_OPTIONS                                                                              \
     {NULL, 0, NULL, 0, "Model and texts", 80},                                                     \
@@ -29,9 +30,8 @@ enum {
 #define TYPE_OPTIONS                                                                               \
     {"dtype", KEY_DTYPE, "NAME", 0,                                                                \
      "type of the weights, f32 or bf16, which takes half the memory and is the faster one where "  \
-     "reading them is the limit. Default: f32; of generate: bf16, unless the file has f32", 0},    \
-    {"json", KEY_TEXTS_JSON, NULL, 0, "print one JSON object per text", 0},                        \
-    {NULL, 0, NULL, 0, NULL, 0}
+     "reading them is the limit. Default: f32; of generate: bf16, unless the file has f32", 0}
+#define JSON_OPTION(doc) {"json", KEY_TEXTS_JSON, NULL, 0, doc, 0}, {NULL, 0, NULL, 0, NULL, 0}
 // clang-format on
 
 static const struct argp_option text_table[] = {
@@ -39,9 +39,14 @@ static const struct argp_option text_table[] = {
     {"no-truncate", KEY_NO_TRUNCATE, NULL, 0,
      "a text that is too long for the model is an error; default: its end is cut off", 0},
     TYPE_OPTIONS,
+    JSON_OPTION("print one JSON object per text"),
 };
 
-static const struct argp_option whole_text_table[] = {MODEL_OPTIONS, TYPE_OPTIONS};
+static const struct argp_option whole_text_table[] = {
+    MODEL_OPTIONS, TYPE_OPTIONS, JSON_OPTION("print one JSON object per text")};
+
+static const struct argp_option text_file_table[] = {MODEL_OPTIONS, TYPE_OPTIONS,
+                                                     JSON_OPTION("print one JSON object")};
 
 static void add_text(struct argp_state *state, text_arguments *t, const char *text)
 {
@@ -54,7 +59,7 @@ static void add_text(struct argp_state *state, text_arguments *t, const char *te
 
 static void check_text_arguments(struct argp_state *state, const text_arguments *t)
 {
-    if (!t->model_name)
+    if (!t->model_name && !t->no_model)
         argp_error(state, "-m is missing, expected the directory or the name of a model");
     if (t->input_path && t->count > 0)
         argp_error(state, "--input: there are texts on the command line already");
@@ -104,6 +109,12 @@ const struct argp text_argp = {
 
 const struct argp whole_text_argp = {
     .options = whole_text_table,
+    .parser = parse_text_argument,
+    .children = text_children,
+};
+
+const struct argp text_file_argp = {
+    .options = text_file_table,
     .parser = parse_text_argument,
     .children = text_children,
 };

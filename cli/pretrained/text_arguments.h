@@ -24,6 +24,7 @@ typedef struct text_arguments {
     bool json;
     bool truncate;
     bool pictures; // the command takes models that read pictures, too, without a tokenizer
+    bool no_model; // the command checks by itself whether -m is there
 
     char *directory; // from text_arguments_open() on
     mh_context *context;
@@ -38,6 +39,7 @@ typedef struct text_arguments {
 
 extern const struct argp text_argp;       // its input is a text_arguments
 extern const struct argp whole_text_argp; // without --no-truncate: long texts are errors anyway
+extern const struct argp text_file_argp;  // the same, and the result is of all texts together
 
 text_arguments text_arguments_default(const command *c);
 

@@ -30,8 +30,8 @@
 // The second library, libmultihead-model, has io.h (tensors in files), text.h (tokenizers and
 // scores), image.h (pictures), pretrained.h (published models), generate.h (text generation),
 // model.h (loading and saving parameters), translator.h (translation), train.h (training
-// translators) and view.h (visualising attention). Every call that can fail returns an mh_status;
-// mh_error_message(context) has the details.
+// translators), view.h (visualising attention) and heads.h (what heads do over many texts). Every
+// call that can fail returns an mh_status; mh_error_message(context) has the details.
 //
 // The headers of libmultihead are stable, those of libmultihead-model experimental; base.h says
 // what that means.

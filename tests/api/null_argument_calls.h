@@ -312,6 +312,19 @@
              mh_view_curve_write(c, p[0] ? log_path() : NULL, p[1]), )                             \
     FUNCTION(mh_view_curve_text, "path text", ARGS(bytes, &page),                                  \
              mh_view_curve_text(c, p[0] ? log_path() : NULL, 60, p[1]), free_page(c))              \
+    FUNCTION(mh_head_statistics_create, "options? statistics",                                     \
+             ARGS(&head_options, &made_statistics), mh_head_statistics_create(c, p[0], p[1]),      \
+             mh_head_statistics_free(made_statistics))                                             \
+    FUNCTION(mh_head_statistics_count_words, "statistics", ARGS(counting),                         \
+             mh_head_statistics_count_words(c, p[0], text), )                                      \
+    FUNCTION(mh_head_statistics_add, "statistics trace",                                           \
+             ARGS(adding, constant(mh_trace_file_trace(o.trace_file))),                            \
+             mh_head_statistics_add(c, p[0], p[1]), )                                              \
+    FUNCTION(mh_head_statistics_read, "statistics figures", ARGS(adding, &head_figures),           \
+             mh_head_statistics_read(c, p[0], MH_TRACE_CROSS, 0, 0, p[1]), )                       \
+    FUNCTION(mh_model_text_loss, "model disabled_heads? texts targets? loss tokens",               \
+             ARGS(causal, no_heads_off, &text, &text, &number, &counter),                          \
+             mh_model_text_loss(c, p[0], p[1], p[2], p[3], 1, p[4], p[5]), )                       \
     FUNCTION(mh_model_load, "directory options? model",                                            \
              ARGS(pretrained, &model_options, &made_model), mh_model_load(c, p[0], p[1], p[2]),    \
              mh_model_free(made_model))                                                            \

@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <multihead/audio.h>
+#include <multihead/heads.h>
 #include <multihead/pretrained.h>
 #include <multihead/sharded.h>
 #include <sys/stat.h>
@@ -62,6 +63,9 @@ static mh_translator_load_options load_options;
 static mh_train_options train_options;
 static mh_train_result train_result;
 static mh_view_options view_options;
+static mh_head_options head_options;
+static mh_head_figures head_figures;
+static mh_head_statistics *made_statistics, *counting, *adding;
 static mh_context_options context_options;
 static mh_parameters_part part;
 static mh_metadata metadata = {"key", "value"};
@@ -226,7 +230,7 @@ static void forget_results(void)
     made_packed_weights = NULL, made_pictures = NULL, made_image = (mh_image){0};
     made_audio = (mh_audio){0};
     made_model = NULL, made_texts = NULL, made_model_trace = NULL, made_generations = NULL;
-    made_prompt_cache = NULL;
+    made_prompt_cache = NULL, made_statistics = NULL;
     made_translator = NULL, made_translations = NULL, made_trace = NULL, made_trace_file = NULL;
 }
 
@@ -338,6 +342,8 @@ static void make_options(void)
     translate_options = mh_translate_options_default();
     load_options = mh_translator_load_options_default();
     view_options = mh_view_options_default();
+    head_options = mh_head_options_default();
+    head_figures = mh_head_figures_default();
     context_options = mh_context_options_default();
     tap = (mh_tap){.struct_size = sizeof(mh_tap), .kind = MH_TAP_ENCODER};
     train_options = mh_train_options_default();
@@ -435,6 +441,8 @@ static void make_pretrained(mh_context *context)
                                    &classifier));
     test_ok(context, mh_model_load(context, MH_GOLDENS "/models/vit", NULL, &vision));
     test_ok(context, mh_tape_create(context, &model_tape));
+    test_ok(context, mh_head_statistics_create(context, NULL, &counting));
+    test_ok(context, mh_head_statistics_create(context, NULL, &adding));
     model_gradients = mh_model_gradients_default();
     model_input = mh_model_input_default();
     model_input.sequences = 1;
@@ -455,6 +463,8 @@ static void free_pretrained(void)
     mh_model_free(encoder);
     mh_model_free(seq2seq);
     mh_model_free(filler);
+    mh_head_statistics_free(counting);
+    mh_head_statistics_free(adding);
     mh_model_free(classifier);
     mh_model_free(vision);
     mh_tape_free(model_tape);
@@ -716,6 +726,11 @@ static const char *const others[] = {"mh_context_create",
                                      "mh_transcription_language",
                                      "mh_media_found",
                                      "mh_model_text_tower",
+                                     "mh_model_text_loss_kind",
+                                     "mh_head_pattern_name",
+                                     "mh_head_statistics_free",
+                                     "mh_head_statistics_rare",
+                                     "mh_head_statistics_size",
                                      "mh_model_pictures_free",
                                      "mh_model_pictures_input",
                                      "mh_model_describe",

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The columns of the tables, and what a head is called; see heads_parts.h.
+#include "heads_parts.h"
+
+#define END                                                                                        \
+    {                                                                                              \
+        MH_PATTERN_NONE, NULL                                                                      \
+    }
+
+static const head_column self_columns[] = {
+    {MH_PATTERN_PREVIOUS, "prev"},    {MH_PATTERN_NEXT, "next"},
+    {MH_PATTERN_ITSELF, "self"},      {MH_PATTERN_FIRST, "1st"},
+    {MH_PATTERN_SPECIAL, "spec"},     {MH_PATTERN_OWN_WORD, "word"},
+    {MH_PATTERN_SAME_TOKEN, "=tok"},  {MH_PATTERN_SAME_WORD, "=wrd"},
+    {MH_PATTERN_PUNCTUATION, "punc"}, {MH_PATTERN_RARE, "rare"},
+    {MH_PATTERN_FAR, "far"},          END};
+
+static const head_column cross_columns[] = {
+    {MH_PATTERN_PREVIOUS, "bef"},     {MH_PATTERN_ITSELF, "algn"},
+    {MH_PATTERN_NEXT, "aft"},         {MH_PATTERN_DIAGONAL, "diag"},
+    {MH_PATTERN_FIRST, "1st"},        {MH_PATTERN_SPECIAL, "spec"},
+    {MH_PATTERN_SAME_TOKEN, "=tok"},  {MH_PATTERN_SAME_WORD, "=wrd"},
+    {MH_PATTERN_PUNCTUATION, "punc"}, {MH_PATTERN_RARE, "rare"},
+    {MH_PATTERN_FAR, "far"},          END};
+
+static const head_column picture_columns[] = {{MH_PATTERN_ITSELF, "self"},
+                                              {MH_PATTERN_NEIGHBOUR, "near"},
+                                              {MH_PATTERN_ROW, "row"},
+                                              {MH_PATTERN_COLUMN, "col"},
+                                              {MH_PATTERN_SPECIAL, "spec"},
+                                              {MH_PATTERN_FAR, "far"},
+                                              END};
+
+const head_column *head_columns(mh_trace_kind kind, bool picture)
+{
+    return picture ? picture_columns : kind == MH_TRACE_CROSS ? cross_columns : self_columns;
+}
+
+const char *head_name(mh_trace_kind kind, const mh_head_figures *f)
+{
+    static const double broad = 0.85; // of the largest entropy
+    const char *name = mh_head_pattern_name(kind, f->pattern);
+    return name ? name : f->entropy >= broad ? "broad" : "mixed";
+}
