@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The README's pictures, from the page that the program itself makes of a translation.
+"""The pictures of the README and of docs/learn, from pages that the program itself makes.
 
     sh tools/setup_web.sh build-web/venv
-    build-web/venv/bin/python tools/pictures.py build
+    build-web/venv/bin/python tools/pictures.py build [README|learn]
 """
 import pathlib
 import subprocess
@@ -16,20 +16,62 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/web"))
 from web_support import launch  # noqa: E402
 
+BUILD = pathlib.Path(sys.argv[1]).resolve()
 SENTENCE = "Le chat noir dort sur la chaise."
 PICTURES = {"overview": ("#view=overview", 1500, 510),
             "alignment": ("#view=align&kind=cross&layer=2&head=mean&token=1", 900, 390)}
+CAT, BANK = "The cat that I saw yesterday ran away.", "The bank approved the loan yesterday."
+MASKED = ["mha", "--embed-dim", "16", "--heads", "1", "--random", "1x6", "--causal", "--per-head"]
+# A name, the sentence or command that the page is of, and the view, which the page saves as SVG.
+LEARN = {"next-word": (CAT, "#view=heatmap&kind=encoder.self&layer=0&head=1&words=1"),
+         "heads": (CAT, "#view=lines&kind=encoder.self&layer=0&head=0&words=1"),
+         "causal": (MASKED, "#view=heatmap&layer=0&head=0"),
+         "alignment": (BANK, "#view=heatmap&kind=cross&layer=2&head=1&words=1")}
 
-build = pathlib.Path(sys.argv[1]).resolve()
-with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-    page = pathlib.Path(folder, "page.html")
-    subprocess.run([build / "multihead", "translate", "-q", "-m", ROOT / "models/fr-en",
-                    "--attention", page, SENTENCE], check=True, stdout=subprocess.DEVNULL)
-    browser = launch(playwright)
+
+def run(*arguments, **options):
+    return subprocess.run([BUILD / "multihead", *arguments], check=True, cwd=ROOT, **options)
+
+
+def open_view(browser, page, place, width=1000, height=700):
+    tab = browser.new_page(viewport={"width": width, "height": height}, accept_downloads=True)
+    tab.goto(f"file://{page}{place}")
+    tab.wait_for_selector('#view[data-ready]:not([data-ready=""])')
+    tab.wait_for_timeout(500)
+    return tab
+
+
+def readme_pictures(browser, page):
+    run("translate", "-q", "-m", "fr-en", "--attention", page, SENTENCE, stdout=subprocess.DEVNULL)
     for name, (place, width, height) in PICTURES.items():
-        tab = browser.new_page(viewport={"width": width, "height": height})
-        tab.goto(f"file://{page}{place}")
-        tab.wait_for_selector('#view[data-ready]:not([data-ready=""])')
-        tab.wait_for_timeout(500)
+        tab = open_view(browser, page, place, width, height)
         tab.screenshot(path=ROOT / f"docs/images/{name}.png")
-    browser.close()
+
+
+def make_page(what, page):
+    if isinstance(what, str):
+        run("look", "-q", "-m", "en-fr", what, "--page", page)
+    else:
+        weights = page.with_suffix(".npy")
+        run(*what, "--weights", weights)
+        run("view", "--weights", weights, "--tokens", "The cat sat on the mat", "-o", page)
+
+
+def learn_pictures(browser, page):
+    (ROOT / "docs/learn/images").mkdir(exist_ok=True)
+    for name, (what, place) in LEARN.items():
+        make_page(what, page)
+        tab = open_view(browser, page, place)
+        with tab.expect_download() as saved:
+            tab.get_by_role("button", name="SVG").click()
+        saved.value.save_as(ROOT / f"docs/learn/images/{name}.svg")
+
+
+with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    chosen = sys.argv[2:] or ["README", "learn"]
+    chromium = launch(playwright)
+    if "README" in chosen:
+        readme_pictures(chromium, pathlib.Path(folder, "page.html"))
+    if "learn" in chosen:
+        learn_pictures(chromium, pathlib.Path(folder, "page.html"))
+    chromium.close()

@@ -31,12 +31,12 @@ const MOST_RECTS = 40000; // a larger heatmap is an image inside the drawing
 
 function heatmapSvg(matrix, shade, title) {
   const {rows, cols} = matrix,
-    cell = rows * cols > MOST_RECTS ? 2 : 14;
+    cell = rows * cols > MOST_RECTS ? 2 : rows * cols > 400 ? 14 : 22;
   const named = cell >= 10,
     left = named ? 110 : 10,
     top = named ? 120 : 30;
   const levels = shadeMatrix(matrix, shade),
-    parts = [svgText(left, 18, title, 'font-size="13"')];
+    parts = [svgText(10, 18, title, 'font-size="13"')];
   if (!named) {
     const image = shadeCanvas(levels, 0, 0, cols, rows).toDataURL('image/png');
     parts.push(
@@ -45,7 +45,7 @@ function heatmapSvg(matrix, shade, title) {
     );
   } else {
     matrix.rowLabels.forEach((label, i) =>
-      parts.push(svgText(left - 5, top + i * cell + 11, shorten(label, 16), 'text-anchor="end"'))
+      parts.push(svgText(left - 5, top + (i + 0.5) * cell + 4, shorten(label, 16), 'text-anchor="end"'))
     );
     matrix.colLabels.forEach((label, j) =>
       parts.push(
@@ -53,7 +53,7 @@ function heatmapSvg(matrix, shade, title) {
           0,
           0,
           shorten(label, 14),
-          `transform="translate(${left + j * cell + 11} ${top - 5}) rotate(-90)"`
+          `transform="translate(${left + (j + 0.5) * cell + 4} ${top - 5}) rotate(-90)"`
         )
       )
     );
@@ -64,7 +64,8 @@ function heatmapSvg(matrix, shade, title) {
             `height="${cell}" fill="${scaleColour(levels.shades[at] / 255)}"/>`
         );
   }
-  return svgPage(left + cols * cell + 10, top + rows * cell + 10, parts.join(''));
+  const width = Math.max(left + cols * cell, 7 * title.length) + 20; // of the title, roughly
+  return svgPage(width, top + rows * cell + 10, parts.join(''));
 }
 
 // Rows of texts as a drawing.

@@ -240,7 +240,7 @@ static int finish(attend_steps *t)
                                     : "], \"largest_difference\": null}\n",
                difference);
     else
-        printf("\nThe same in one call, mh_attention_forward, which never materialises the "
+        printf("\nThe same in one call, mh_attention_forward, which never stores the "
                "scores:\nequal up to rounding.\n");
     return agree ? EXIT_DONE : steps_complain("out", difference);
 }

@@ -38,14 +38,15 @@ void show_begin(mha *m)
         return;
     }
     if (m->preset)
-        printf("One attention layer of %s. ", m->preset->model);
+        printf("One attention layer of %s.\n", m->preset->model);
     if (c->kv_heads < c->num_heads)
         snprintf(grouped, sizeof grouped, ", G = %zu of key and value", c->kv_heads);
     printf("Multi-head attention: N = %zu %s per token in, D = %zu out;\n"
-           "H = %zu %s of width E = D/H = %zu%s; %zu parameters, %.1f %s in f32.\n",
+           "H = %zu %s of width E = D/H = %zu%s;%s%zu parameters, %.1f %s in f32.\n",
            c->input_dim, plural(c->input_dim, "value", "values"), c->embed_dim, c->num_heads,
-           plural(c->num_heads, "head", "heads"), c->embed_dim / c->num_heads, grouped, parameters,
-           bytes < 1e6 ? bytes / 1e3 : bytes / 1e6, bytes < 1e6 ? "kB" : "MB");
+           plural(c->num_heads, "head", "heads"), c->embed_dim / c->num_heads, grouped,
+           *grouped ? "\n" : " ", parameters, bytes < 1e6 ? bytes / 1e3 : bytes / 1e6,
+           bytes < 1e6 ? "kB" : "MB");
     printf("Here: B = %zu %s, T = %zu %s, S = %zu %s%s. Shapes are batch first", m->B,
            plural(m->B, "sequence", "sequences"), m->T, plural(m->T, "query", "queries"), m->S,
            plural(m->S, "key", "keys"), m->extra ? " and a learned one" : "");
@@ -79,8 +80,7 @@ void show_module(const mha *m, double seconds, double difference)
         printf("}\n");
         return;
     }
-    printf(
-        "\nThe same in one call, mh_mha_forward, which never materialises the (B,H,T,S) scores:\n");
+    printf("\nThe same in one call, mh_mha_forward, which never stores the (B,H,T,S) scores:\n");
     if (m->no_times)
         printf("equal up to rounding.\n");
     else
