@@ -146,8 +146,8 @@ static int trace_scores(stack_steps *t, const attention_words *w, heads *h)
 static void save_heads(stack_steps *t, const attention_words *w, const heads *h,
                        const mh_tensor *sums)
 {
-    const size_t H = t->s->config.nhead, last = t->s->T - 1;
-    for (size_t i = 0; i < H && t->shown && t->s->values; i++) {
+    const size_t H = stack_saves(t) ? t->s->config.nhead : 0, last = t->s->T - 1;
+    for (size_t i = 0; i < H; i++) {
         const mh_tensor *const both[2] = {&h->attention, sums};
         for (int j = 0; j < 2; j++) {
             const mh_tensor *m = both[j];

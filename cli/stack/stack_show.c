@@ -62,7 +62,7 @@ void stack_show_begin(stack *s)
     printf("Here: B = %zu %s, T = %zu %s", s->B, plural(s->B, "sequence", "sequences"), s->T,
            plural(s->T, "token", "tokens"));
     if (s->decoder)
-        printf(", S = %zu rows of memory", s->S);
+        printf(", S = %zu %s of memory", s->S, plural(s->S, "row", "rows"));
     printf(".\nShapes are batch first");
     if (s->batched && !c->batch_first)
         printf("; files, as in PyTorch, have (T, B, D) = (%zu, %zu, %zu)", s->T, s->B, c->d_model);

@@ -52,9 +52,14 @@ void stack_show_step(stack_steps *t, const char *step, const char *name, const m
         steps_line(&t->s->table, step, name, tensor, seconds, formula);
 }
 
+bool stack_saves(const stack_steps *t)
+{
+    return t->shown && t->s->values && t->s->B > 0 && t->s->T > 0;
+}
+
 void stack_save(stack_steps *t, const char *key, const char *label, const mh_tensor *rows)
 {
-    if (!t->shown || !t->s->values || t->s->T == 0 || t->s->B == 0)
+    if (!stack_saves(t))
         return;
     const mh_tensor all = stack_by_batch(t->s, rows, t->s->T);
     const float *row = (const float *)all.data + (ptrdiff_t)(t->s->T - 1) * all.stride[1];

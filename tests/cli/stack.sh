@@ -53,6 +53,14 @@ multihead decoder $small --layers 2 --weights a.npy --out b.npy
 multihead decoder $small --layers 2 --weights a2.npy --out b2.npy --trace >trace.txt
 cmp a.npy a2.npy && cmp b.npy b2.npy && echo "the same with --trace"
 
+# no tokens, no sequences, an empty memory
+make_npy no_tokens.npy f32 0x1x4 0
+make_npy no_batch.npy f32 3x0x4 0
+run multihead encoder $small --src no_tokens.npy $trace --values
+run multihead encoder $small --src no_batch.npy
+multihead decoder $small --tgt no_batch.npy --trace --values --json | check_json
+run multihead decoder $small --random 1x2 --memory no_tokens.npy $trace --values
+
 # refused
 run multihead encoder
 run multihead encoder --d-model 4
