@@ -321,6 +321,24 @@ static mh_status prepare_and_follow(mh_run *run)
     return follow(run);
 }
 
+static void report_run(const mh_run *run, mh_train_result *result)
+{
+    const mh_progress *p = &run->progress;
+    result->bytes_sent = run->bytes_sent;
+    result->bytes_early = run->bytes_early;
+    result->agreed = run->agreed;
+    result->stopped = run->stopped;
+    result->impatient = run->options->patience && p->stale >= run->options->patience;
+    result->update = p->update;
+    result->epoch = p->epoch;
+    result->tokens = p->tokens;
+    result->warmup = run->warmup;
+    result->best_bleu = p->best_update ? p->best_bleu : NAN;
+    result->best_loss = p->best_update ? p->best_loss : NAN;
+    result->best_update = p->best_update;
+}
+
+// The run is on the heap: its settings alone take 16 KB, which a caller's thread may not have.
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_translator_config *sizes, mh_train_result *result)
 {
@@ -332,29 +350,22 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
                        task > MH_TASK_CLASSIFICATION ? "task" : "arch",
                        task > MH_TASK_CLASSIFICATION ? task : arch,
                        task > MH_TASK_CLASSIFICATION ? "task_kind" : "lm_arch");
-    mh_run run = {.context = context,
-                  .task = tasks[options->task],
-                  .options = options,
-                  .sizes = sizes,
-                  .directory = {-1, false},
-                  .ranks =
-                      options->communicator ? *options->communicator : mh_communicator_default()};
-    mh_status status = mh_run_tables_create(&run);
+    mh_run *run = mh_alloc(context, sizeof *run);
+    if (!run)
+        return MH_ERROR_MEMORY;
+    memset(run, 0, sizeof *run);
+    run->context = context;
+    run->task = tasks[task];
+    run->options = options;
+    run->sizes = sizes;
+    run->directory = (mh_directory){-1, false};
+    run->ranks = options->communicator ? *options->communicator : mh_communicator_default();
+    mh_status status = mh_run_tables_create(run);
     if (!status)
-        status = mh_run_leads(&run) ? prepare_and_lead(&run, result) : prepare_and_follow(&run);
-    result->bytes_sent = run.bytes_sent;
-    result->bytes_early = run.bytes_early;
-    result->agreed = run.agreed;
-    result->stopped = run.stopped;
-    result->impatient = options->patience && run.progress.stale >= options->patience;
-    result->update = run.progress.update;
-    result->epoch = run.progress.epoch;
-    result->tokens = run.progress.tokens;
-    result->warmup = run.warmup;
-    result->best_bleu = run.progress.best_update ? run.progress.best_bleu : NAN;
-    result->best_loss = run.progress.best_update ? run.progress.best_loss : NAN;
-    result->best_update = run.progress.best_update;
-    mh_run_free(&run);
+        status = mh_run_leads(run) ? prepare_and_lead(run, result) : prepare_and_follow(run);
+    report_run(run, result);
+    mh_run_free(run);
+    mh_free(context, run, sizeof *run);
     return status;
 }
 
