@@ -209,8 +209,9 @@ static mh_status run_update(mh_run *run)
 
 mh_status mh_run_update(mh_run *run)
 {
-    if (run->ranks.ranks > 1)
-        mh_context_set_poll(run->context, mh_run_poll, run);
+    if (run->ranks.ranks == 1)
+        return run_update(run);
+    mh_context_set_poll(run->context, mh_run_poll, run);
     const mh_status status = run_update(run);
     mh_context_set_poll(run->context, NULL, NULL);
     return status;
