@@ -6,6 +6,21 @@ const FEW_KEYS = 24, FEW_NUMBERS = 8;
 
 const largest = lists =>
   lists.reduce((most, list) => list.reduce((m, x) => Math.max(m, Math.abs(x)), most), 0);
+// Row i of a tap (rows, width); null if there is none.
+const rowOf = (tap, i) => {
+  if (!tap) return null;
+  const width = tap.shape[1];
+  return Array.from(tap.data.subarray(i * width, (i + 1) * width));
+};
+const formula = (text, note = '') =>
+  el('p', {class: 'formula'}, text, note ? el('span', {class: 'muted beside'}, note) : null);
+// What the colours of strips mean.
+function stripLegend() {
+  const bar = el('span', {class: 'signed'});
+  bar.style.background = `linear-gradient(to right, ${[-1, -0.5, 0, 0.5, 1].map(signedColour).join(', ')})`;
+  return el('p', {class: 'striplegend muted'}, 'negative ', bar, ' positive; white or black is 0, the strongest ' +
+    'colour the largest value of a strip. Point at one for its values.');
+}
 const cellWidth = (room, count, most) => Math.max(1, Math.min(most, room / count));
 
 // A vector as a strip of colours, orange below 0, blue above; values on hover.
@@ -56,7 +71,8 @@ const steps = {
       el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
       el('p', {class: 'muted'}, 'Choose the query, the token that attends: ' + (taps.q ? '' : 'this ' +
         'trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
-      el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick)));
+      el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick),
+      taps.q ? stripLegend() : null));
     const keys = group.keys.labels(false), name = group.queries.labels(false)[query];
     if (taps.q) this.compute(host, {group, taps, head, query, keys, name});
     else this.weightsOnly(host, {group, taps, head, query, keys});
@@ -64,7 +80,7 @@ const steps = {
 
   async load(group) {
     const taps = {weights: []};
-    for (const name of ['q', 'k', 'v', 'out', 'mask'])
+    for (const name of ['q', 'k', 'v', 'out', 'mask', 'x', 'sum', 'hidden'])
       taps[name] = await group.tap(name, state.layer);
     for (let h = 0; h < group.heads; h++) taps.weights.push(await group.head(state.layer, h));
     return taps;
@@ -91,26 +107,62 @@ const steps = {
     const step = (title, text, ...content) => host.append(el('section', {class: 'card step'},
       el('h2', {}, el('span', {class: 'stepnumber'}, String(++number)), title),
       el('p', {class: 'muted'}, text), ...content));
+    const x = rowOf(taps.x, query);
     this.result = {rows: a.rows, keys};
 
-    step('The query', `q, ${counted(width, 'value')}: what “${name}” looks for.`, vector(a.q, 'q'));
+    if (x) this.inputStep(step, {group, x, name});
+    step('The query', (x ? 'W_q, a matrix that was learnt, turns x into q, ' : 'q, ') +
+      `${counted(width, 'value')}: what “${name}” looks for.`,
+      x ? formula(`q = W_q x + b`, `${width} values from ${x.length}; this head’s rows of W_q, b if the model has one`) : null,
+      vector(a.q, 'q'));
     step('Scores, mask, softmax',
       `Each key k is compared with q: q·k, times a scale (1/√${width} unless the model has its own). ` +
-      'Masked keys are excluded. exp makes scores positive, and dividing by their sum makes ' +
-      'weights that sum to 1.',
+      'Keys that the query may not see are masked: left out. exp makes the scores positive, and dividing ' +
+      'by their sum makes weights that sum to 1. “Recorded” is what the model computed itself.',
+      formula('weights = softmax(q kᵀ · scale + mask)', x ? 'k = W_k x and v = W_v x, of the x of each key' : ''),
       el('div', {class: 'scroll'}, this.scoreTable(group, a, keys)),
       this.moreButton(a.rows.length), this.formula(group, a, keys));
     step('The weighted values', 'The head’s output is the sum of all values, each times its ' +
-      `weight: ${this.terms(a.rows, keys)}`, vector(a.out, 'output'));
+      `weight: ${this.terms(a.rows, keys)}`, formula('output = Σ weight · v'), vector(a.out, 'output'));
     step('All heads', 'Every head does the same with its own q, k and v.',
       el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most))));
     step('Concatenated', `One after the other: ${outputs.length} × ${a.out.length} = ` +
       `${joined.length} values.`, vector(joined, 'concatenated', most));
-    if (!taps.out) return;
-    const wide = taps.out.shape[1];
-    step('The output projection', `A matrix W mixes the heads into ${wide} values: the ` +
-      'output of attention for this query.',
-      vector(Array.from(taps.out.data.subarray(query * wide, (query + 1) * wide)), 'W · concatenated'));
+    const out = rowOf(taps.out, query);
+    if (!out) return;
+    step('The output projection', `A matrix mixes the heads into ${out.length} values: the output of attention for ` +
+      'this query.', formula('out = W_o · concatenated + b'), vector(out, 'out'));
+    const sum = rowOf(taps.sum, query), hidden = rowOf(taps.hidden, query);
+    if (sum) this.residualStep(step, {norm: group.norm, x, out, sum});
+    if (sum && hidden) this.feedForwardStep(step, {norm: group.norm, sum, hidden});
+    else if (sum && group.trace.groups.has('cross') && group.kind === 'decoder.self')
+      step('Then cross-attention', 'This sum is what cross-attention of the same layer reads.',
+        el('button', {onclick: () => go({kind: 'cross', token: query})}, 'The steps of cross-attention'));
+  },
+
+  inputStep(step, {group, x, name}) {
+    const before = group.norm === 'after' ? '' : ', normalised (LayerNorm or RMSNorm)';
+    step('The input', `x, ${x.length} values: what the layers before have made of “${name}”${before}.` +
+      (group.kind === 'cross' ? ' The keys come from the encoder instead.' : ''), vector(x, 'x'));
+  },
+  // What attention adds to the stream of the layers.
+  residualStep(step, {norm, x, out, sum}) {
+    const after = norm === 'after', both = norm === 'both', before = sum.map((value, i) => value - out[i]);
+    const most = largest([out, sum]);
+    step('Add and norm', 'A layer does not replace what was there, it adds to it: the residual connection.' +
+      (after ? ' Then the sum is normalised.' : ''),
+      formula(after ? 'sum = norm(x + out)' : both ? 'sum = residual + norm(out)' : 'sum = residual + out',
+        after ? '' : 'residual: what came into the layer, before its norm'),
+      after ? vector(x, 'x') : both ? null : vector(before, 'residual', most),
+      vector(out, 'out', after ? undefined : most), vector(sum, 'sum', after ? undefined : most));
+  },
+  feedForwardStep(step, {norm, sum, hidden}) {
+    const added = hidden.map((value, i) => value - sum[i]), after = norm === 'after', most = largest([sum, hidden]);
+    step('Feed-forward', 'Two more matrices with a nonlinearity between them work on each token alone, and again the ' +
+      'result is added. This is the layer’s output, the input of the next one.',
+      formula(after ? 'output = norm(sum + FFN(sum))' : norm === 'parallel' ? 'output = sum + FFN(norm(residual))' : 'output = sum + FFN(norm(sum))',
+        'FFN(z) = W₂ · activation(W₁ z + b₁) + b₂; some models multiply by a gate as well'),
+      after ? null : vector(added, 'FFN', most), vector(hidden, 'output', after ? undefined : most));
   },
 
   scoreTable(group, a, keys) {

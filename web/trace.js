@@ -157,6 +157,7 @@ class Group {
       kind: description.kind,
       first: description.first,
       taps: description.taps,
+      norm: description.norm || '',
       name: KIND_NAMES[description.kind],
     });
     [this.layers, this.heads, this.rows, this.cols] = description.shape;

@@ -298,9 +298,9 @@ MH_API const mh_parameters *mh_transformer_parameters(const mh_transformer *tran
 // Which attention a tap reads.
 typedef enum mh_tap_kind { MH_TAP_ENCODER = 0, MH_TAP_DECODER = 1, MH_TAP_CROSS = 2 } mh_tap_kind;
 
-// Copies q, k, v, weights or outputs of one layer's attention; one tap per attention. Tensors are
-// f32, bf16 or f16, those with data NULL are skipped; q, k, v and out of a packed batch have B = 1
-// and all rows. The module's output is bitwise identical with and without taps.
+// Copies inputs, q, k, v, weights or outputs of one layer's attention; one tap per attention.
+// Tensors are f32, bf16 or f16, those with data NULL are skipped; all but weights have B = 1 and
+// all rows of a packed batch. The module's output is bitwise identical with and without taps.
 typedef struct mh_tap {
     size_t struct_size; // sizeof(mh_tap)
     mh_tap_kind kind;
@@ -312,6 +312,8 @@ typedef struct mh_tap {
     mh_tensor k, v;      // (B, G, S, E), (B, G, S, Ev)
     mh_tensor out;       // (B, T, D): the output projection of all heads, before the residual sum
     mh_tensor hidden;    // (B, T, D): the output of the whole layer; not for MH_TAP_CROSS
+    mh_tensor x;   // (B, T, D): what the projection to q reads, after the norm if that is first
+    mh_tensor sum; // (B, T, D): the residual sum after it, and after the norm if that is last
 } mh_tap;
 
 static inline mh_tap mh_tap_default(void)

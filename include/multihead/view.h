@@ -46,6 +46,14 @@ typedef struct mh_trace_tokens {
     const bool *word_start;  // (count), whether a word begins here; NULL: from the tokens' marks
 } mh_trace_tokens;
 
+// What is around the attention of a group: the residual stream. All (L, T, D).
+typedef struct mh_trace_stream {
+    mh_tensor x;       // what the projection to q reads, after the norm if that is first
+    mh_tensor sum;     // the residual sum after attention, and after the norm if that is last
+    mh_tensor hidden;  // the layer's output; none in decoder.self before cross-attention
+    const char *order; // "before", "after", "both" (norms around f) or "parallel"; NULL: unknown
+} mh_trace_stream;
+
 // Attention of all layers. A missing tensor has data NULL. Weights are f32, f64, f16 or bf16, or u8
 // or u16 that represent k/255 and k/65535. The other tensors show the steps of the computation; q,
 // k and v only together.
@@ -58,7 +66,8 @@ typedef struct mh_trace_group {
     mh_tensor out;     // (L, T, D): the result of the output projection
     mh_tensor mask;    // (T, S), nonzero: may attend
     double scale;      // scale of q.k; 0: 1/sqrt(E)
-    void *reserved[4]; // NULL: for later versions
+    const mh_trace_stream *stream; // NULL: unknown
+    void *reserved[3];             // NULL: for later versions
 } mh_trace_group;
 
 // What a decoder chose from. Row t of cross-attention chooses target token t; token t of a causal

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a head does: where its attention goes on average, and a name for it.
 
-The same figures as the page's table of heads (web/heads.js).
+The same figures as the page's table of heads (web/patterns.js), which in cross-attention measures from
+the aligned word.
 """
 from __future__ import annotations
 

@@ -174,6 +174,14 @@ static mh_status take_model_group(const model_pass *p, mh_trace_group *g)
         MH_TRY(take_trace_tensor(p, 4, (size_t[]){L, G, T, Ev}, &g->v));
         g->scale = b->scale > 0 ? (double)b->scale : 0;
     }
+    mh_trace_stream *stream = mh_result_take(p->context, p->store, 1, sizeof *stream);
+    if (!stream)
+        return MH_ERROR_MEMORY;
+    *stream = (mh_trace_stream){.order = mh_trace_order(b)};
+    MH_TRY(take_trace_tensor(p, 3, (size_t[]){L, T, info->d_model}, &stream->x));
+    MH_TRY(take_trace_tensor(p, 3, (size_t[]){L, T, info->d_model}, &stream->sum));
+    MH_TRY(take_trace_tensor(p, 3, (size_t[]){L, T, info->d_model}, &stream->hidden));
+    g->stream = stream;
     return p->model->description.causal ? take_causal_mask(p, &g->mask) : MH_OK;
 }
 
@@ -222,6 +230,9 @@ static mh_status run_tapped(const model_pass *p, const bool *disabled, const mh_
         taps[i].k = layer_of(&g->k, i);
         taps[i].v = layer_of(&g->v, i);
         taps[i].out = layer_of(&g->out, i);
+        taps[i].x = layer_of(&g->stream->x, i);
+        taps[i].sum = layer_of(&g->stream->sum, i);
+        taps[i].hidden = layer_of(&g->stream->hidden, i);
     }
     MH_TRY(take_trace_tensor(p, 2, (size_t[]){p->T, p->model->info.d_model}, &hidden));
     mh_model_input input = mh_model_input_default();

@@ -4,6 +4,7 @@
 #define MH_MODEL_TRACE_CHOICES_H
 
 #include "model/result_arena.h"
+#include <multihead/block.h>
 #include <multihead/text.h>
 #include <multihead/view.h>
 
@@ -12,6 +13,15 @@
 const char *mh_trace_token_name(mh_context *context, mh_result_arena *store,
                                 const mh_tokenizer *tokenizer, int32_t id, bool *word_start,
                                 bool *special);
+
+// Where a block's norms are, as mh_trace_stream.order says it.
+static inline const char *mh_trace_order(const mh_block_config *block)
+{
+    return block->parallel                  ? "parallel"
+           : block->order == MH_NORM_BEFORE ? "before"
+           : block->order == MH_NORM_AFTER  ? "after"
+                                            : "both";
+}
 
 typedef struct mh_choice_source {
     // logits (rows, V) of the decoder's output y (rows, D), -inf where tokens are excluded

@@ -164,6 +164,15 @@ static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t
                                !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->k) ||
                                !take_tensor(p, 4, (size_t[]){L, H, S, E}, &g->v)))
         return MH_ERROR_MEMORY;
+    mh_trace_stream *stream = mh_result_take(p->context, p->store, 1, sizeof *stream);
+    if (!stream)
+        return MH_ERROR_MEMORY;
+    *stream = (mh_trace_stream){.order = p->t->order};
+    if (!take_tensor(p, 3, (size_t[]){L, T, D}, &stream->x) ||
+        !take_tensor(p, 3, (size_t[]){L, T, D}, &stream->sum) ||
+        (kind != MH_TRACE_DECODER && !take_tensor(p, 3, (size_t[]){L, T, D}, &stream->hidden)))
+        return MH_ERROR_MEMORY;
+    g->stream = stream;
     for (size_t i = 0; i < L; i++)
         p->taps[p->tap_count++] = (mh_tap){.struct_size = sizeof(mh_tap),
                                            .kind = tap,
@@ -172,7 +181,9 @@ static mh_status take_group(pass *p, mh_trace_kind kind, mh_tap_kind tap, size_t
                                            .q = layer_of(&g->q, i),
                                            .k = layer_of(&g->k, i),
                                            .v = layer_of(&g->v, i),
-                                           .out = layer_of(&g->out, i)};
+                                           .out = layer_of(&g->out, i),
+                                           .x = layer_of(&stream->x, i),
+                                           .sum = layer_of(&stream->sum, i)};
     return MH_OK;
 }
 
@@ -198,6 +209,13 @@ static mh_status take_groups(pass *p)
     MH_TRY(take_group(p, MH_TRACE_ENCODER, MH_TAP_ENCODER, L, p->S, p->S));
     MH_TRY(take_group(p, MH_TRACE_DECODER, MH_TAP_DECODER, M, p->T, p->T));
     MH_TRY(take_group(p, MH_TRACE_CROSS, MH_TAP_CROSS, M, p->T, p->S));
+    for (size_t i = 0; i < p->tap_count;
+         i++) { // a decoder layer's output comes after cross-attention
+        mh_tap *tap = &p->taps[i];
+        const mh_trace_kind kind = tap->kind == MH_TAP_ENCODER ? MH_TRACE_ENCODER : MH_TRACE_CROSS;
+        if (tap->kind != MH_TAP_CROSS)
+            tap->hidden = layer_of(&p->trace->groups[kind].stream->hidden, tap->layer);
+    }
     return take_mask(p, &p->trace->groups[MH_TRACE_DECODER].mask);
 }
 

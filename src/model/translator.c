@@ -66,6 +66,7 @@ static void set_rules(mh_translator *t)
     t->target_tokenizer = t->tokenizer;
     t->head_dim = t->config.d_model / t->config.nhead;
     t->plain_scores = true;
+    t->order = t->config.norm_first ? "before" : "after";
     t->vocabulary = mh_tokenizer_size(t->tokenizer);
     t->source_limit = t->target_limit = t->config.max_length;
     mh_search_rules_own(t->tokenizer, &t->rules, &t->source);

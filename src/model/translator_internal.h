@@ -68,6 +68,7 @@ struct mh_translator {
     mh_precision precision;
     size_t head_dim;                   // E
     bool plain_scores;                 // weights are softmax(q k^T / sqrt(E))
+    const char *order;                 // of norms, as in mh_trace_stream
     size_t vocabulary;                 // V: columns of the logits
     size_t source_limit, target_limit; // tokens, those of the template and </s> included
     mh_source_template source;

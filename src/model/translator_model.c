@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/size_math.h"
 #include "model/model_internal.h"
+#include "model/trace_choices.h"
 #include "model/translator_internal.h"
 #include "text/plain_text.h"
 
@@ -85,6 +86,7 @@ static void set_sizes(mh_translator *t)
     c->norm_first = d->block.order == MH_NORM_BEFORE;
     c->max_length = mh_smaller(t->source_limit, t->target_limit);
     t->head_dim = info->head_dim;
+    t->order = mh_trace_order(&d->block);
     t->plain_scores = !d->block.relative_buckets && !(d->block.scale > 0);
     t->vocabulary = info->target_vocabulary;
 }

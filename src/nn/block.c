@@ -144,6 +144,21 @@ static mh_status run_sublayer(mh_context *context, const mh_block *block, const 
     return mh_add(context, x, out, out);
 }
 
+// What sublayer i read and made, for its tap.
+static mh_status tap_sublayer(mh_context *context, const mh_block *block, const mh_pass *pass,
+                              size_t i, const mh_tensor *u, const mh_block_saved *saved,
+                              const mh_tensor *out)
+{
+    const mh_tap *tap = find_tap(block, pass, block->kinds[i] == MH_CROSS);
+    if (!tap || block->kinds[i] == MH_FEED_FORWARD)
+        return MH_OK;
+    const mh_tensor inner =
+        mh_tensor_2d(saved->inner[i], mh_inner_dtype(block, pass), u->shape[0], u->shape[1]);
+    const mh_tensor *x = block->config.order == MH_NORM_AFTER ? u : &inner;
+    MH_TRY(mh_tap_rows(context, pass, "tap.x", x, &tap->x));
+    return mh_tap_rows(context, pass, "tap.sum", out, &tap->sum);
+}
+
 mh_status mh_block_forward(mh_context *context, const mh_block *block, const mh_pass *pass,
                            const mh_tensor *x, mh_block_saved *saved)
 {
@@ -152,8 +167,10 @@ mh_status mh_block_forward(mh_context *context, const mh_block *block, const mh_
         mh_tensor out = mh_tensor_2d(saved->out[i], MH_F32, x->shape[0], x->shape[1]);
         const mh_tensor *u = block->config.parallel ? x : &stream;
         MH_TRY(run_sublayer(context, block, pass, i, &stream, u, saved, &out));
+        if (pass->tap_count)
+            MH_TRY(tap_sublayer(context, block, pass, i, u, saved, &out));
         stream = out;
     }
     const mh_tap *tap = find_tap(block, pass, false);
-    return tap ? mh_tap_hidden(context, pass, tap, &stream) : MH_OK;
+    return tap ? mh_tap_rows(context, pass, "tap.hidden", &stream, &tap->hidden) : MH_OK;
 }

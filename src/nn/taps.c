@@ -28,12 +28,14 @@ static mh_status taps_check_overlap(mh_context *context, const mh_tap *tap)
         tap->weights.data ? mh_check_float(context, "weights", &tap->weights, 4) : MH_OK;
     if (status)
         return status;
-    return MH_CHECK_OVERLAP(context, 6, {.name = "tap.weights", .tensor = if_given(&tap->weights)},
+    return MH_CHECK_OVERLAP(context, 8, {.name = "tap.weights", .tensor = if_given(&tap->weights)},
                             {.name = "tap.q", .tensor = if_given(&tap->q)},
                             {.name = "tap.k", .tensor = if_given(&tap->k)},
                             {.name = "tap.v", .tensor = if_given(&tap->v)},
                             {.name = "tap.out", .tensor = if_given(&tap->out)},
-                            {.name = "tap.hidden", .tensor = if_given(&tap->hidden)});
+                            {.name = "tap.hidden", .tensor = if_given(&tap->hidden)},
+                            {.name = "tap.x", .tensor = if_given(&tap->x)},
+                            {.name = "tap.sum", .tensor = if_given(&tap->sum)});
 }
 
 // A view of an output's rows as (B, T, D); packed: (1, rows, D).
@@ -76,7 +78,9 @@ mh_status mh_taps_check_overlap(mh_context *context, const mh_tap *taps, size_t 
             {.name = "tap.k", .tensor = if_given(&mh_tap_at(taps, i)->k)},
             {.name = "tap.v", .tensor = if_given(&mh_tap_at(taps, i)->v)},
             {.name = "tap.out", .tensor = if_given(&mh_tap_at(taps, i)->out)},
-            {.name = "tap.hidden", .tensor = if_given(&mh_tap_at(taps, i)->hidden)}};
+            {.name = "tap.hidden", .tensor = if_given(&mh_tap_at(taps, i)->hidden)},
+            {.name = "tap.x", .tensor = if_given(&mh_tap_at(taps, i)->x)},
+            {.name = "tap.sum", .tensor = if_given(&mh_tap_at(taps, i)->sum)}};
         for (size_t j = 0; j < sizeof tensors / sizeof *tensors && !status; j++) {
             if (tensors[j].tensor)
                 status = mh_check_float(context, tensors[j].name, tensors[j].tensor, -1);
@@ -107,11 +111,11 @@ mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const m
     return mh_tensor_copy(context, &from, &to);
 }
 
-mh_status mh_tap_hidden(mh_context *context, const mh_pass *pass, const mh_tap *tap,
-                        const mh_tensor *rows)
+mh_status mh_tap_rows(mh_context *context, const mh_pass *pass, const char *name,
+                      const mh_tensor *rows, const mh_tensor *to)
 {
     const mh_tensor from = by_sequence(&pass->rows, rows);
-    mh_status status = taps_check_shape(context, "tap.hidden", &tap->hidden, &from);
-    mh_tensor to = tap->hidden;
-    return status || !to.data ? status : mh_tensor_copy(context, &from, &to);
+    mh_status status = taps_check_shape(context, name, to, &from);
+    mh_tensor own = *to;
+    return status || !to->data ? status : mh_tensor_copy(context, &from, &own);
 }

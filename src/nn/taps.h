@@ -28,8 +28,8 @@ mh_status mh_tap_heads(mh_context *context, const mh_attention_call *call,
 // Rows (rows, D) of the output projection, without the residual.
 mh_status mh_tap_out(mh_context *context, const mh_attention_call *call, const mh_tensor *rows);
 
-// The output of a whole block, if the tap wants it.
-mh_status mh_tap_hidden(mh_context *context, const mh_pass *pass, const mh_tap *tap,
-                        const mh_tensor *rows);
+// Copies rows (rows, D) of the pass to a tap's tensor `to`, (B, T, D), if there is one.
+mh_status mh_tap_rows(mh_context *context, const mh_pass *pass, const char *name,
+                      const mh_tensor *rows, const mh_tensor *to);
 
 #endif

@@ -13,6 +13,7 @@
 enum {
     WEIGHTS_OF_16_BITS = 4 << 20, // more are stored in 8
     TAPS_OF_32_BITS = 1 << 20,    // more are stored in f16
+    STREAM_MOST = 1 << 20,        // values of residual streams; more are left out
 };
 
 typedef struct job {
@@ -22,6 +23,7 @@ typedef struct job {
     mh_appender *to;
     int bits;
     mh_dtype tap_dtype;
+    bool streams;  // in f16, which is enough for a picture
     size_t chunk;  // index of the next one
     float *values; // of one head, or one layer of a tap
     size_t value_count;
@@ -47,12 +49,12 @@ static size_t total_weights(const mh_trace *trace)
     return total;
 }
 
-// The total of all taps, and the largest chunk.
-static size_t total_taps(const mh_trace *trace, size_t *largest)
+// The total of the taps from `first` to `last`, and the largest chunk.
+static size_t total_taps(const mh_trace *trace, int first, int last, size_t *largest)
 {
     size_t total = 0;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
-        for (int tap = 0; tap < MH_TRACE_TENSORS; tap++) {
+        for (int tap = first; tap <= last; tap++) {
             const mh_tensor *t = mh_trace_tensor_const(&trace->groups[kind], tap);
             size_t count = t->data ? mh_tensor_count(t) : 0;
             if (count != 0 && count / tap_layers(tap, t) > *largest)
@@ -66,7 +68,9 @@ static size_t total_taps(const mh_trace *trace, size_t *largest)
 static mh_status page_reserve(job *j)
 {
     size_t largest = 0, bytes;
-    j->tap_dtype = total_taps(j->trace, &largest) <= TAPS_OF_32_BITS ? MH_F32 : MH_F16;
+    const size_t taps = total_taps(j->trace, MH_TRACE_Q, MH_TRACE_MASK, &largest);
+    j->tap_dtype = taps <= TAPS_OF_32_BITS ? MH_F32 : MH_F16;
+    j->streams = total_taps(j->trace, MH_TRACE_X, MH_TRACE_HIDDEN, &largest) <= STREAM_MOST;
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++) {
         const mh_tensor *w = &j->trace->groups[kind].weights;
         // a head's maxima take as much as one more column
@@ -83,6 +87,18 @@ static mh_status page_reserve(job *j)
     j->packed = mh_alloc(j->context, bytes);
     j->packed_size = bytes;
     return j->values && j->packed ? MH_OK : MH_ERROR_MEMORY;
+}
+
+// Its tensor, or one without data if it is not in the page.
+static const mh_tensor *page_tap(const job *j, const mh_trace_group *g, int tap)
+{
+    static const mh_tensor none;
+    return tap < MH_TRACE_X || j->streams ? mh_trace_tensor_const(g, tap) : &none;
+}
+
+static mh_dtype page_tap_dtype(const job *j, int tap)
+{
+    return tap < MH_TRACE_X ? j->tap_dtype : MH_F16;
 }
 
 // ---- the description --------------------------------------------------------------------
@@ -132,11 +148,11 @@ static json_t *describe_taps(const job *j, const mh_trace_group *g, size_t *chun
 {
     json_t *taps = json_object();
     for (int tap = 0; taps != NULL && tap < MH_TRACE_TENSORS; tap++) {
-        const mh_tensor *t = mh_trace_tensor_const(g, tap);
+        const mh_tensor *t = page_tap(j, g, tap);
         if (t->data == NULL)
             continue;
         json_t *entry = json_object(); // setting a member of no object fails, and frees the member
-        bool done = page_set(entry, "type", json_string(mh_dtype_name(j->tap_dtype))) &&
+        bool done = page_set(entry, "type", json_string(mh_dtype_name(page_tap_dtype(j, tap)))) &&
                     page_set(entry, "shape", shape_list(t)) &&
                     page_set(entry, "first", json_integer((json_int_t)*chunk)) &&
                     json_object_set(taps, mh_trace_tensor_names[tap], entry) == 0;
@@ -162,6 +178,8 @@ static bool describe_group(const job *j, json_t *groups, mh_trace_kind kind, siz
                 page_set(group, "scale", g->scale > 0 ? json_real(g->scale) : json_null());
     if (done && g->sequences)
         done = page_set(group, "sequences", json_true());
+    if (done && g->stream && g->stream->order)
+        done = page_set(group, "norm", mh_json_text(j->context, g->stream->order));
     *chunk += g->weights.shape[0] * g->weights.shape[1];
     done = done && page_set(group, "taps", describe_taps(j, g, chunk));
     if (!done) {
@@ -271,13 +289,14 @@ static mh_status page_put_head(job *j, const mh_tensor *w, size_t layer, size_t 
 static mh_status put_tap(job *j, int tap, const mh_tensor *t)
 {
     size_t layers = tap_layers(tap, t), count = mh_tensor_count(t) / layers;
+    const mh_dtype dtype = page_tap_dtype(j, tap);
     mh_status status = MH_OK;
     for (size_t l = 0; l < layers && status == MH_OK; l++) {
         mh_tensor from = tap == MH_TRACE_MASK ? *t : mh_tensor_slice(*t, 0, l, 1);
-        mh_tensor to = mh_tensor_view(j->packed, j->tap_dtype, from.rank, from.shape);
+        mh_tensor to = mh_tensor_view(j->packed, dtype, from.rank, from.shape);
         status = mh_tensor_copy(j->context, &from, &to);
         if (status == MH_OK)
-            status = put_chunk(j, count * mh_dtype_size(j->tap_dtype));
+            status = put_chunk(j, count * mh_dtype_size(dtype));
     }
     return status;
 }
@@ -290,8 +309,8 @@ static mh_status page_put_group(job *j, const mh_trace_group *g)
         for (size_t h = 0; h < w->shape[1] && status == MH_OK; h++)
             status = page_put_head(j, w, l, h);
     for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++)
-        if (mh_trace_tensor_const(g, tap)->data != NULL)
-            status = put_tap(j, tap, mh_trace_tensor_const(g, tap));
+        if (page_tap(j, g, tap)->data != NULL)
+            status = put_tap(j, tap, page_tap(j, g, tap));
     return status;
 }
 

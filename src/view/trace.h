@@ -15,6 +15,9 @@ enum {
     MH_TRACE_V,
     MH_TRACE_OUT,
     MH_TRACE_MASK,
+    MH_TRACE_X, // from here on of the group's stream
+    MH_TRACE_SUM,
+    MH_TRACE_HIDDEN,
     MH_TRACE_TENSORS,
 };
 extern const char *const mh_trace_tensor_names[MH_TRACE_TENSORS]; // "q", ...
@@ -22,16 +25,14 @@ extern const char *const mh_trace_tensor_names[MH_TRACE_TENSORS]; // "q", ...
 #define MH_TRACE_BATCH_AXES "batch,heads" // metadata GROUP.axes of weights (B, H, T, S)
 #define MH_TRACE_LAYER_AXES "layers,heads"
 
-static inline mh_tensor *mh_trace_tensor(mh_trace_group *group, int tap)
+// One without data if the group does not have it.
+static inline const mh_tensor *mh_trace_tensor_const(const mh_trace_group *g, int tap)
 {
-    mh_tensor *taps[MH_TRACE_TENSORS] = {&group->q, &group->k, &group->v, &group->out,
-                                         &group->mask};
+    static const mh_trace_stream none;
+    const mh_trace_stream *stream = g->stream ? g->stream : &none;
+    const mh_tensor *taps[MH_TRACE_TENSORS] = {&g->q,    &g->k,      &g->v,        &g->out,
+                                               &g->mask, &stream->x, &stream->sum, &stream->hidden};
     return taps[tap];
-}
-
-static inline const mh_tensor *mh_trace_tensor_const(const mh_trace_group *group, int tap)
-{
-    return mh_trace_tensor((mh_trace_group *)(uintptr_t)group, tap);
 }
 
 static inline bool mh_trace_has(const mh_trace *trace, int kind)

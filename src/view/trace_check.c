@@ -10,7 +10,8 @@
 #include "base/sized_struct.h"
 #include "view/trace.h"
 
-const char *const mh_trace_tensor_names[MH_TRACE_TENSORS] = {"q", "k", "v", "out", "mask"};
+const char *const mh_trace_tensor_names[MH_TRACE_TENSORS] = {"q",    "k", "v",   "out",
+                                                             "mask", "x", "sum", "hidden"};
 
 const char *mh_trace_kind_name(mh_trace_kind kind)
 {
@@ -160,6 +161,12 @@ static mh_status check_taps(mh_context *context, const char *name, const mh_trac
     }
     if (status == MH_OK && g->out.data != NULL)
         status = check_tap(context, name, "out", &g->out, 3, (size_t[]){s[0], s[2], 0});
+    for (int tap = MH_TRACE_X; tap <= MH_TRACE_HIDDEN && status == MH_OK; tap++) {
+        const mh_tensor *t = mh_trace_tensor_const(g, tap);
+        if (t->data != NULL)
+            status = check_tap(context, name, mh_trace_tensor_names[tap], t, 3,
+                               (size_t[]){s[0], s[2], 0});
+    }
     if (status == MH_OK && g->mask.data != NULL)
         status = check_tap(context, name, "mask", &g->mask, 2, (size_t[]){s[2], s[3]});
     return status;

@@ -22,6 +22,7 @@ struct mh_trace_file {
     mh_allocator allocator;
     mh_tensor_file *file;
     mh_trace trace;
+    mh_trace_stream streams[MH_TRACE_KINDS];
     json_t *lists[SIDES];
     const char **texts[SIDES]; // (count), into the lists
     bool *starts[SIDES];       // (count)
@@ -174,18 +175,39 @@ static mh_status read_axes(const mh_source *source, const mh_tensor_file *file, 
                           key, mh_quote_string(axes).text);
 }
 
+// The residual stream, if the file has any of it.
+static mh_status read_stream(const mh_source *source, const mh_tensor_file *file,
+                             const char *prefix, mh_trace_stream *stream, mh_trace_group *group)
+{
+    char name[64];
+    mh_tensor *tensors[] = {&stream->x, &stream->sum, &stream->hidden};
+    mh_status status = MH_OK;
+    for (int i = 0; i < 3 && status == MH_OK; i++) {
+        snprintf(name, sizeof name, "%s.%s", prefix, mh_trace_tensor_names[MH_TRACE_X + i]);
+        status = trace_find_tensor(source, file, name, tensors[i]);
+        if (tensors[i]->data != NULL)
+            group->stream = stream;
+    }
+    snprintf(name, sizeof name, "%s.norm", prefix);
+    stream->order = mh_tensor_file_metadata(file, name);
+    return status;
+}
+
 static mh_status read_group(const mh_source *source, const mh_tensor_file *file, mh_trace_kind kind,
-                            mh_trace_group *group)
+                            mh_trace_stream *stream, mh_trace_group *group)
 {
     char name[64];
     const char *prefix = mh_trace_kind_name(kind);
     mh_status status = trace_find_tensor(source, file, prefix, &group->weights);
     if (status == MH_OK)
         status = blame_file(source, mh_trace_check_rank(source->context, kind, &group->weights));
-    for (int tap = 0; tap < MH_TRACE_TENSORS && status == MH_OK; tap++) {
+    mh_tensor *tensors[] = {&group->q, &group->k, &group->v, &group->out, &group->mask};
+    for (int tap = 0; tap <= MH_TRACE_MASK && status == MH_OK; tap++) {
         snprintf(name, sizeof name, "%s.%s", prefix, mh_trace_tensor_names[tap]);
-        status = trace_find_tensor(source, file, name, mh_trace_tensor(group, tap));
+        status = trace_find_tensor(source, file, name, tensors[tap]);
     }
+    if (status == MH_OK)
+        status = read_stream(source, file, prefix, stream, group);
     snprintf(name, sizeof name, "%s.axes", prefix);
     if (status == MH_OK)
         status = read_axes(source, file, name, &group->sequences);
@@ -219,7 +241,8 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
     trace->title = mh_tensor_file_metadata(f->file, "title");
     trace->model = mh_tensor_file_metadata(f->file, "model");
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++)
-        status = read_group(source, f->file, (mh_trace_kind)kind, &trace->groups[kind]);
+        status = read_group(source, f->file, (mh_trace_kind)kind, &f->streams[kind],
+                            &trace->groups[kind]);
     size_t most = longest_sequence(trace);
     for (int side = 0; side < SIDES && status == MH_OK; side++)
         status =

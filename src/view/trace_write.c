@@ -10,7 +10,7 @@
 enum {
     TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS), // the weights, the scale
 
-    METADATA_MAX = 9 + MH_TRACE_KINDS,
+    METADATA_MAX = 9 + 2 * MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
 };
 
@@ -20,7 +20,7 @@ typedef struct output {
     char names[TENSORS_MAX][NAME_MAX_BYTES];
     size_t tensor_count;
     mh_metadata metadata[METADATA_MAX];
-    char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
+    char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES], norm_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
     double scales[MH_TRACE_KINDS];
     size_t metadata_count;
     mh_buffer owned[METADATA_MAX]; // values that were made here
@@ -85,6 +85,10 @@ static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind
     if (group->sequences && group->weights.data != NULL) {
         snprintf(o->axes_keys[kind], NAME_MAX_BYTES, "%s.axes", name);
         trace_add_metadata(o, o->axes_keys[kind], MH_TRACE_BATCH_AXES);
+    }
+    if (group->stream && group->stream->order && group->weights.data != NULL) {
+        snprintf(o->norm_keys[kind], NAME_MAX_BYTES, "%s.norm", name);
+        trace_add_text(o, o->norm_keys[kind], group->stream->order);
     }
     if (group->scale > 0 && group->weights.data != NULL) {
         o->scales[kind] = group->scale;

@@ -52,6 +52,8 @@ static mh_tap tap_of(const block_case *c, int stack, bool cross, size_t layer)
     t.k = make(4, B, G, S, ref_head_dim(b));
     t.v = make(4, B, G, S, ref_value_dim(b));
     t.out = make(3, B, 0, T, c->D);
+    t.x = make(3, B, 0, T, c->D);
+    t.sum = make(3, B, 0, T, c->D);
     if (!cross)
         t.hidden = make(3, B, 0, T, c->D);
     return t;
@@ -59,7 +61,7 @@ static mh_tap tap_of(const block_case *c, int stack, bool cross, size_t layer)
 
 static void tap_free(mh_tap *t)
 {
-    mh_tensor *all[] = {&t->weights, &t->q, &t->k, &t->v, &t->out, &t->hidden};
+    mh_tensor *all[] = {&t->weights, &t->q, &t->k, &t->v, &t->out, &t->hidden, &t->x, &t->sum};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]->data);
 }
@@ -107,6 +109,8 @@ static void compare_tap(const block_case *c, const mh_tap *t, const block_traces
         compare("k", t->k, batch, j, G, S, E, a->k, worst);
         compare("v", t->v, batch, j, G, S, Ev, a->v, worst);
         compare("out", t->out, batch, i, 1, T, c->D, a->out, worst);
+        compare("x", t->x, batch, i, 1, T, c->D, a->x, worst);
+        compare("sum", t->sum, batch, i, 1, T, c->D, a->sum, worst);
         if (t->hidden.data)
             compare("hidden", t->hidden, batch, i, 1, T, c->D, trace->hidden, worst);
     }

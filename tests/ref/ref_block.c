@@ -297,7 +297,7 @@ static void run_attention(const block *b, bool cross, size_t T, const double *x,
     linear(b, parameter(b, a.part, "out_proj.weight"),
            bias_of(b, c->out_bias, a.part, "out_proj.bias"), T, a.H * a.Ev, c->d_model, a.heads, y);
     free(a.heads);
-    ref_attention_trace all = {a.q, a.k, a.v, a.weights, NULL};
+    ref_attention_trace all = {.q = a.q, .k = a.k, .v = a.v, .weights = a.weights};
     if (trace) {
         all.out = ref_alloc(T * c->d_model, sizeof(double));
         memcpy(all.out, y, T * c->d_model * sizeof(double));
@@ -339,6 +339,11 @@ typedef struct input {
     ref_block_trace *trace;
 } input;
 
+static double *copy_rows(const double *rows, size_t n)
+{
+    return memcpy(ref_alloc(n, sizeof *rows), rows, n * sizeof *rows);
+}
+
 // y = f(x): sublayer 0 is self-attention, the last one is feed-forward.
 static void branch(const block *b, size_t sublayer, const input *in, const double *x, double *y)
 {
@@ -369,6 +374,11 @@ static void sublayer(const block *b, size_t i, const input *in, const double *u,
         memcpy(inner, u, n * sizeof *inner);
     else
         sublayer_norm(b, i, false, in->T, u, inner);
+    const bool attends = i == 0 || (b->c->cross_attention && i == 1);
+    ref_attention_trace *trace = !in->trace || !attends ? NULL
+                                 : i == 0               ? &in->trace->self
+                                                        : &in->trace->cross;
+    double *read = trace ? copy_rows(inner, n) : NULL;
     branch(b, i, in, inner, y);
     if (b->c->order == MH_NORM_BOTH) {
         sublayer_norm(b, i, true, in->T, y, inner);
@@ -378,6 +388,10 @@ static void sublayer(const block *b, size_t i, const input *in, const double *u,
     if (b->c->order == MH_NORM_AFTER) {
         memcpy(inner, x, n * sizeof *inner);
         sublayer_norm(b, i, false, in->T, inner, x);
+    }
+    if (trace) {
+        trace->x = read;
+        trace->sum = copy_rows(x, n);
     }
     free(inner);
     free(y);
@@ -420,9 +434,9 @@ void ref_stack_forward(ref_stack *s, size_t T, const double *x, size_t S, const 
 
 void ref_block_trace_free(ref_block_trace *t)
 {
-    double *all[] = {t->self.q,        t->self.k,    t->self.v,  t->self.weights,
-                     t->self.out,      t->cross.q,   t->cross.k, t->cross.v,
-                     t->cross.weights, t->cross.out, t->hidden};
+    double *all[] = {t->self.q,  t->self.k,  t->self.v,   t->self.weights,  t->self.out,
+                     t->cross.q, t->cross.k, t->cross.v,  t->cross.weights, t->cross.out,
+                     t->hidden,  t->self.x,  t->self.sum, t->cross.x,       t->cross.sum};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     *t = (ref_block_trace){.hidden = NULL};

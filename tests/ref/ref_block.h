@@ -21,9 +21,9 @@ typedef struct ref_stack {
 } ref_stack;
 
 // What a tap shows of one attention: q (H, T, E), k (G, S, E), v (G, S, Ev), weights (H, T, S),
-// out (T, D).
+// out, x, sum (T, D).
 typedef struct ref_attention_trace {
-    double *q, *k, *v, *weights, *out;
+    double *q, *k, *v, *weights, *out, *x, *sum;
 } ref_attention_trace;
 
 typedef struct ref_block_trace {

@@ -32,6 +32,12 @@ static int set_up(void **state)
 }
 
 // Rows that sum to 1, and everything that a trace can have.
+static float x[L * T * 7];
+static const mh_trace_stream stream = {
+    .x = {.data = x, .dtype = MH_F32, .rank = 3, .shape = {L, T, 7}, .stride = {T * 7, 7, 1}},
+    .sum = {.data = out, .dtype = MH_F32, .rank = 3, .shape = {L, T, 7}, .stride = {T * 7, 7, 1}},
+    .order = "before"};
+
 static mh_trace good_trace(void)
 {
     mh_trace t = mh_trace_default();
@@ -51,6 +57,7 @@ static mh_trace good_trace(void)
     g->out = mh_tensor_3d(out, MH_F32, L, T, 7);
     g->mask = mh_tensor_2d(mask, MH_BOOL, T, S);
     g->scale = 0.1;
+    g->stream = &stream;
     return t;
 }
 
@@ -74,6 +81,11 @@ static void check_read_back(const mh_trace *t)
     assert_memory_equal(g->mask.data, mask, sizeof mask);
     assert_true(g->scale == 0.1);
     assert_non_null(g->k.data);
+    assert_non_null(g->stream);
+    assert_memory_equal(g->stream->x.data, x, sizeof x);
+    assert_non_null(g->stream->sum.data);
+    assert_null(g->stream->hidden.data);
+    assert_string_equal(g->stream->order, "before");
     assert_null(t->groups[MH_TRACE_ENCODER].weights.data);
 }
 
@@ -235,6 +247,8 @@ static void test_refusals(void **state)
     g->k.shape[1] = 3, refused(&t, "divides"), t = good_trace();
     g->q.shape[3] = 1, refused(&t, "cross.k"), t = good_trace();
     g->out.rank = 2, refused(&t, "(2, 3, n)"), t = good_trace();
+    mh_trace_stream other = stream;
+    g->stream = &other, other.sum.shape[1]--, refused(&t, "cross.sum"), t = good_trace();
     g->mask.dtype = MH_I8, refused(&t, "bool or u8"), t = good_trace();
     g->scale = -1, refused(&t, "scale"), t = good_trace();
     cross[((1 * H + 2) * T + 1) * S + 4] = NAN;

@@ -426,6 +426,36 @@ def check_steps(browser):
     w.close()
 
 
+def check_whole_steps(browser):
+    """From x to the layer's output, with what the model computed, in all kinds of attention."""
+    model = FOLDER / "model"
+    model.mkdir(exist_ok=True)
+    subprocess.run([BUILD / "tests/cli/make_model", model, "5"], check=True)
+    for option, name in [("--attention", "steps.html"), ("--trace-out", "steps.safetensors")]:
+        subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", option, FOLDER / name, "le chat"],
+                       stdout=subprocess.DEVNULL, check=True)
+    tensors, metadata = read_trace(FOLDER / "steps.safetensors")
+    for kind, steps in [("encoder.self", 9), ("decoder.self", 9), ("cross", 9)]:
+        assert metadata[kind + ".norm"] == "before"
+        w = Watched(browser, url("steps", f"#view=steps&kind={kind}&layer=1&head=2&token=1"))
+        w.ready("steps")
+        assert w.page.locator(".step").count() == steps
+        shown = dict(text.split(" = ") for text in w.page.locator(".numbers").all_inner_texts())
+        first = {name: float(values[1:].split(",")[0]) for name, values in shown.items()}
+        x, out, total = (tensors[f"{kind}.{name}"][1, 1, 0] for name in ("x", "out", "sum"))
+        for name, expected in [("x", x), ("out", out), ("sum", total), ("residual", total - out)]:
+            close_to(first[name], expected, 2e-3 * max(1, abs(expected)), f"{kind} {name}")
+        if kind == "decoder.self":
+            w.page.click("text=The steps of cross-attention")
+            w.ready("steps")
+            assert "kind=cross" in w.page.url and "token=1" in w.page.url
+        else:
+            hidden = tensors[kind + ".hidden"][1, 1, 0]
+            close_to(first["output"], hidden, 2e-3 * max(1, abs(hidden)), "the layer's output")
+            close_to(first["FFN"], hidden - total, 4e-3 * max(1, abs(hidden)), "the feed-forward")
+        w.close()
+
+
 def check_heads(browser):
     """Statistics against NumPy, names of known patterns, sorting."""
     weights = read_trace(FOLDER / "sentence.safetensors")[0]["encoder.self"]
