@@ -25,7 +25,7 @@ SECTIONS = {
                "TransformerDecoder Transformer LayerNorm Module manual_seed",
     "Training": "Tape Parameter AdamW cross_entropy",
     "Models": "load Model Generation GeneratedToken GenerateOptions TokenScore Translation "
-              "TranslateOptions Candidate Label",
+              "TranslateOptions Transcription TranscribeOptions SpeechSegment SpokenWord Candidate Label",
     "Text": "Tokenizer Encoding bleu chrf BleuScore",
     "Traces": "view Trace AttentionGroup Head HeadLink",
     "Files": "load_file save_file",

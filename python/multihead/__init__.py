@@ -30,6 +30,7 @@ from .layers import (
 from .models import Candidate, Label, Model, load
 from .modules import Module, MultiheadAttention, manual_seed
 from .scores import BleuScore, bleu, chrf
+from .speech import SpeechSegment, SpokenWord, TranscribeOptions, Transcription
 from .tokenizers import Encoding, Tokenizer
 from .traces import AttentionGroup, HeadLink, Trace, view
 from .training import AdamW, Parameter, Tape, cross_entropy
@@ -45,7 +46,8 @@ __all__ = [
     "Tape", "Parameter", "AdamW", "cross_entropy",
     # models
     "load", "Model", "Generation", "GeneratedToken", "GenerateOptions", "TokenScore", "Translation",
-    "TranslateOptions", "Candidate", "Label", "Tokenizer", "Encoding", "bleu", "chrf", "BleuScore",
+    "TranslateOptions", "Transcription", "TranscribeOptions", "SpeechSegment", "SpokenWord",
+    "Candidate", "Label", "Tokenizer", "Encoding", "bleu", "chrf", "BleuScore",
     # traces
     "view", "Trace", "AttentionGroup", "Head", "HeadLink",
     # files

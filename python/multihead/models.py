@@ -20,6 +20,7 @@ from .generation import (
     stream_tokens,
     with_model_defaults,
 )
+from .speech import TranscribeOptions, Transcription
 from .tokenizers import Tokenizer
 from .traces import Trace, view
 from .translation import TranslateOptions, Translation
@@ -112,7 +113,8 @@ class Model:
 
     @property
     def abilities(self) -> list[str]:
-        """What it can do: some of embed, fill, classify, generate, translate."""
+        """What it can do: some of embed, fill, classify, generate, translate,
+        transcribe."""
         return list(self._info["abilities"])
 
     @property
@@ -445,6 +447,37 @@ class Model:
         ranked = [[Translation._make(fields) for fields in ranks] for ranks in made]
         found = ranked if n_best is not None else [ranks[0] for ranks in ranked]
         return found[0] if isinstance(texts, str) else found
+
+    # ---- speech -----------------------------------------------------------------------------
+
+    def transcribe(self, samples: Any, rate: int = 16000, *, language: str | None = None,
+                   prompt: str = "", **options: Unpack[TranscribeOptions]) -> Transcription:
+        """The text of speech, by Whisper; see TranscribeOptions.
+
+        samples: of one channel, floats with full scale -1 to 1, or integers of 16 or 32 bits, at
+        any rate. language: "fr" or "french"; detected by default. prompt: what came before the
+        sound: names, spellings, style.
+
+        The result is a string with its segments and, with word_times=True, their words:
+
+            samples, rate = soundfile.read("talk.flac")      # of one channel
+            print(mh.load("whisper-tiny.en").transcribe(samples, rate))
+        """
+        import numpy as np
+
+        self._need("transcribe", "does not transcribe")
+        sound = np.asarray(samples)
+        if sound.ndim != 1:
+            raise ValueError(f"samples: found shape {sound.shape}, expected (samples,): one channel, "
+                             "or the mean of several")
+        if sound.dtype in (np.int16, np.int32):
+            sound = sound / -float(np.iinfo(sound.dtype).min)
+        elif not np.issubdtype(sound.dtype, np.floating):
+            raise ValueError(f"samples: found {sound.dtype}, expected floats, int16 or int32")
+        sound = np.ascontiguousarray(sound, np.float32)
+        if not np.isfinite(sound).all():
+            raise ValueError("samples: found NaN or infinity")
+        return Transcription._make(*self._core.transcribe(sound, rate, language, prompt, **options))
 
     # ---- what heads attend to ---------------------------------------------------------------
 

@@ -7,11 +7,9 @@ static PyObject *abilities_of(const mh_model_info *info)
     static const struct {
         unsigned ability;
         const char *name;
-    } names[] = {{MH_CAN_EMBED, "embed"},
-                 {MH_CAN_FILL, "fill"},
-                 {MH_CAN_CLASSIFY, "classify"},
-                 {MH_CAN_GENERATE, "generate"},
-                 {MH_CAN_TRANSLATE, "translate"}};
+    } names[] = {{MH_CAN_EMBED, "embed"},         {MH_CAN_FILL, "fill"},
+                 {MH_CAN_CLASSIFY, "classify"},   {MH_CAN_GENERATE, "generate"},
+                 {MH_CAN_TRANSLATE, "translate"}, {MH_CAN_TRANSCRIBE, "transcribe"}};
     PyObject *list = PyList_New(0);
     for (size_t i = 0; i < sizeof names / sizeof *names && list; i++) {
         if (!(info->abilities & names[i].ability))

@@ -125,6 +125,8 @@ static PyMethodDef model_methods[] = {
     {"chat", PY_WITH_OPTIONS(py_model_chat), NULL},
     {"translate", (PyCFunction)(void (*)(void))py_model_translate, METH_VARARGS | METH_KEYWORDS,
      NULL},
+    {"transcribe", (PyCFunction)(void (*)(void))py_model_transcribe, METH_VARARGS | METH_KEYWORDS,
+     NULL},
     {"tokenizer", model_tokenizer, METH_NOARGS, NULL},
     {"trace", py_model_trace, METH_VARARGS, NULL},
     {"trace_ids", py_model_trace_ids, METH_VARARGS, NULL},

@@ -43,6 +43,9 @@ bool py_generate_ready(PyObject *module);
 // py_translate.c
 PyObject *py_model_translate(PyObject *self, PyObject *arguments, PyObject *keywords);
 
+// py_speech.c
+PyObject *py_model_transcribe(PyObject *self, PyObject *arguments, PyObject *keywords);
+
 // Heads that are off, as bytes of 0 and 1; NULL: none. `expected`: how many there are.
 bool py_heads_from(PyObject *value, size_t expected, const bool **heads);
 
