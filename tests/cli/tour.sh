@@ -53,6 +53,10 @@ multihead mha --embed-dim 4 --heads 2 --random 1x5 $trace --values |
     grep -E "output|concatenated|after Wo"
 stop "17 if one head fails, others compensate"
 run multihead translate -m en-fr --disable-head enc.0.1 "The bank approved the loan yesterday."
+stop "15 what heads attend to over many sentences; 18 why several heads, measured"
+printf 'The cat that I saw yesterday ran away.\nThe bank approved the loan yesterday.\n' >text.txt
+multihead heads -m en-fr --input text.txt --isa scalar | grep "^0.1 .*next"
+multihead heads --compare 1,4 --steps 100 --isa scalar
 stop "19 sizes of known models"
 for preset in BERT-Base bert_base bert-large gpt-2 GPT2-large gpt3 ViT-B/16 whisper-tiny; do
     echo "$preset: $(multihead info --preset $preset | sed -n '1s/^model *//p')"
