@@ -24,6 +24,10 @@ struct mh_trace_file {
     mh_trace trace;
     mh_trace_stream streams[MH_TRACE_KINDS];
     json_t *lists[SIDES];
+    json_t *choice_list;
+    const char **choice_texts; // (choice_count), into the list
+    size_t choice_count;       // T K
+    float *probabilities;      // (choice_count + T)
     const char **texts[SIDES]; // (count), into the lists
     bool *starts[SIDES];       // (count)
 };
@@ -119,6 +123,61 @@ static mh_status read_starts(mh_trace_file *f, const mh_source *source, const ch
         tokens->word_start = f->starts[side];
     json_decref(list);
     return status;
+}
+
+// ---- choices ----------------------------------------------------------------------------
+
+static mh_status keep_choices(mh_trace_file *f, const mh_source *source, const mh_tensor *rows,
+                              const mh_tensor *chosen)
+{
+    const size_t T = rows->shape[0], count = T * rows->shape[1];
+    mh_context *context = source->context;
+    json_t *item;
+    size_t i;
+    mh_status status = load_list(source, f->file, "choices.tokens", count, &f->choice_list);
+    if (status != MH_OK)
+        return status;
+    if (json_array_size(f->choice_list) != count)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "metadata 'choices.tokens': found a list of %zu, expected %zu",
+                              json_array_size(f->choice_list), count);
+    f->choice_texts = mh_alloc(context, count * sizeof *f->choice_texts);
+    f->probabilities = mh_alloc(context, (count + T) * sizeof *f->probabilities);
+    f->choice_count = count;
+    if (!f->choice_texts || !f->probabilities)
+        return MH_ERROR_MEMORY;
+    json_array_foreach(f->choice_list, i, item)
+    {
+        f->choice_texts[i] = json_string_value(item);
+        if (!f->choice_texts[i])
+            return mh_source_fail(source, MH_ERROR_FORMAT,
+                                  "metadata 'choices.tokens': member %zu is not a string", i);
+    }
+    mh_tensor to = mh_tensor_2d(f->probabilities, MH_F32, T, rows->shape[1]);
+    mh_tensor taken = mh_tensor_1d(f->probabilities + count, MH_F32, T);
+    status = mh_tensor_copy(context, rows, &to);
+    if (status == MH_OK)
+        status = mh_tensor_copy(context, chosen, &taken);
+    f->trace.choices = (mh_trace_choices){.count = rows->shape[1],
+                                          .text = f->choice_texts,
+                                          .probability = f->probabilities,
+                                          .chosen = f->probabilities + count};
+    return status;
+}
+
+static mh_status read_choices(mh_trace_file *f, const mh_source *source)
+{
+    mh_tensor rows, chosen;
+    if (!mh_tensor_file_find(f->file, "choices.probability", &rows) ||
+        !mh_tensor_file_find(f->file, "choices.chosen", &chosen))
+        return MH_OK;
+    if (rows.rank != 2 || chosen.rank != 1 || rows.dtype != MH_F32 || chosen.dtype != MH_F32 ||
+        rows.shape[0] != f->trace.target.count || chosen.shape[0] != rows.shape[0] ||
+        mh_tensor_count(&rows) == 0)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "choices: expected f32 of (T, K) and (T) for %zu target tokens",
+                              f->trace.target.count);
+    return keep_choices(f, source, &rows, &chosen);
 }
 
 // ---- tensors and the rest -----------------------------------------------------------------
@@ -249,7 +308,7 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
             trace_read_tokens(f, source, side_keys[side][0], side, most, tokens_of(trace, side));
     for (int side = 0; side < SIDES && status == MH_OK; side++)
         status = read_starts(f, source, side_keys[side][1], side, tokens_of(trace, side));
-    return status;
+    return status == MH_OK ? read_choices(f, source) : status;
 }
 
 // Takes ownership of the tensor file, also on failure.
@@ -309,6 +368,10 @@ void mh_trace_file_free(mh_trace_file *file)
         mh_release(&allocator, file->starts[side], count * sizeof *file->starts[side]);
         json_decref(file->lists[side]);
     }
+    const size_t choices = file->choice_count, rows = file->trace.target.count;
+    mh_release(&allocator, file->choice_texts, choices * sizeof *file->choice_texts);
+    mh_release(&allocator, file->probabilities, (choices + rows) * sizeof *file->probabilities);
+    json_decref(file->choice_list);
     mh_tensor_file_free(file->file);
     mh_release(&allocator, file, sizeof *file);
 }

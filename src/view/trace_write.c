@@ -8,9 +8,9 @@
 #include "view/trace.h"
 
 enum {
-    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS), // the weights, the scale
+    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS) + 2, // the weights, the scale; choices
 
-    METADATA_MAX = 9 + 2 * MH_TRACE_KINDS,
+    METADATA_MAX = 10 + 2 * MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
 };
 
@@ -76,6 +76,20 @@ static void trace_add_tokens(output *o, const char *key, const char *starts_key,
         add_list(o, starts_key, mh_json_starts(o->context, tokens));
 }
 
+static void add_choices(output *o, const mh_trace *trace)
+{
+    const mh_trace_choices *c = &trace->choices;
+    const size_t T = trace->target.count;
+    if (o->status == MH_OK && c->count > 0) {
+        const mh_trace_tokens tokens = {.count = T * c->count, .text = c->text};
+        mh_tensor rows = mh_tensor_2d((void *)(uintptr_t)c->probability, MH_F32, T, c->count);
+        mh_tensor chosen = mh_tensor_1d((void *)(uintptr_t)c->chosen, MH_F32, T);
+        trace_add_tensor(o, "choices.probability", "", &rows);
+        trace_add_tensor(o, "choices.chosen", "", &chosen);
+        add_list(o, "choices.tokens", mh_json_tokens(o->context, tokens));
+    }
+}
+
 static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind)
 {
     const char *name = mh_trace_kind_name(kind);
@@ -104,6 +118,7 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
     trace_add_text(o, "model", trace->model);
     trace_add_tokens(o, "source.tokens", "source.words", trace->source);
     trace_add_tokens(o, "target.tokens", "target.words", trace->target);
+    add_choices(o, trace);
     if (mh_trace_has(trace, MH_TRACE_DECODER))
         trace_add_tokens(o, "given.tokens", "given.words", trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)

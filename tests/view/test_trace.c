@@ -32,6 +32,8 @@ static int set_up(void **state)
 }
 
 // Rows that sum to 1, and everything that a trace can have.
+static const char *const likely[] = {"a", "b", "c", "d", "e", "f"};
+static const float chances[] = {0.5f, 0.25f, 1, 0, 0.75f, 0.125f}, taken[] = {0.5f, 0, 1};
 static float x[L * T * 7];
 static const mh_trace_stream stream = {
     .x = {.data = x, .dtype = MH_F32, .rank = 3, .shape = {L, T, 7}, .stride = {T * 7, 7, 1}},
@@ -58,6 +60,7 @@ static mh_trace good_trace(void)
     g->mask = mh_tensor_2d(mask, MH_BOOL, T, S);
     g->scale = 0.1;
     g->stream = &stream;
+    t.choices = (mh_trace_choices){2, likely, chances, taken};
     return t;
 }
 
@@ -81,6 +84,11 @@ static void check_read_back(const mh_trace *t)
     assert_memory_equal(g->mask.data, mask, sizeof mask);
     assert_true(g->scale == 0.1);
     assert_non_null(g->k.data);
+    assert_int_equal(t->choices.count, 2);
+    for (size_t i = 0; i < 2 * T; i++)
+        assert_string_equal(t->choices.text[i], likely[i]);
+    assert_memory_equal(t->choices.probability, chances, sizeof chances);
+    assert_memory_equal(t->choices.chosen, taken, sizeof taken);
     assert_non_null(g->stream);
     assert_memory_equal(g->stream->x.data, x, sizeof x);
     assert_non_null(g->stream->sum.data);
