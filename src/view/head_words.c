@@ -296,7 +296,7 @@ static mh_status place_word(token_search *s, const char *text, size_t begin, siz
 // Tokens are equal if their text is, with the same mark.
 static mh_status name_token(token_search *s, const char *name, mh_head_token *found)
 {
-    size_t index;
+    size_t index = 0;
     mh_status status = head_word_index(s->context, s->names, name, strlen(name), &index);
     found->name = (int32_t)index;
     return status;
@@ -311,8 +311,10 @@ static mh_status find_words(token_search *s, const mh_trace_tokens *tokens, mh_h
         found[i] = (mh_head_token){.place = -1, .word = -1, .row = -1, .column = -1};
         status = name_token(s, tokens->text[i], &found[i]);
     }
-    if (!status && !join_tokens(s, tokens, found, ends))
-        status = MH_ERROR_MEMORY;
+    if (status)
+        return status;
+    if (!join_tokens(s, tokens, found, ends))
+        return MH_ERROR_MEMORY;
     const char *text = s->text.buffer.data;
     const size_t size = s->text.buffer.size;
     size_t at = 0;

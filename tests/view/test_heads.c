@@ -361,6 +361,26 @@ static void test_names(void **state)
     close_statistics();
 }
 
+// A head that does one thing for two queries, and another less clearly for all others.
+static void test_what_counts_most(void **state)
+{
+    (void)state;
+    const mh_trace t = text_trace(MH_TRACE_ENCODER);
+    one_thing_each();
+    for (size_t q = 0; q < T; q++)
+        for (size_t s = 0; s < T; s++)
+            weights[q * T + s] = q == 3 || q == 4 ? s + q == 7 : s == 0 ? 0.72f : 0.04f;
+    open_statistics();
+    for (int i = 0; i < 5; i++)
+        test_ok(context, mh_head_statistics_add(context, statistics, &t));
+    const mh_head_figures f = read_head(MH_TRACE_ENCODER, 0, 0);
+    assert_int_equal(f.queries[MH_PATTERN_OWN_WORD], 10);
+    near(f.score[MH_PATTERN_OWN_WORD], 1, 1e-12);
+    near(f.score[MH_PATTERN_FIRST], (0.72 * 6 / 8 - 0.125) / 0.875, 1e-6);
+    assert_int_equal(f.pattern, MH_PATTERN_FIRST);
+    close_statistics();
+}
+
 // Words of one count are rare together or not at all; at least those that occur once.
 static void test_rare(void **state)
 {
@@ -373,6 +393,8 @@ static void test_rare(void **state)
                  {"a", 1},
                  {"a b c", 1},
                  {"a a b b", 2},
+                 // 1 + 1 + 3 of 16 are more than a quarter
+                 {"x y w w w a a a a a a a a a a a", 1},
                  // 1 + 1 + 2 of 16 are a quarter, with 3 more they are not
                  {"x y z z w w w a a a a a a a a a", 2},
                  {"\xC3\x89t\xC3\xA9 \xC3\xA9t\xC3\xA9 \xC3\x89T\xC3\x89", 3}};
@@ -458,10 +480,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),         cmocka_unit_test(test_visible),
-        cmocka_unit_test(test_cross),        cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_rare),
-        cmocka_unit_test(test_wrong_traces), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_visible),
+        cmocka_unit_test(test_cross),     cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_what_counts_most),
+        cmocka_unit_test(test_rare),      cmocka_unit_test(test_wrong_traces),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }
