@@ -4,7 +4,9 @@
 DistributedDataParallel (gloo) with the same model. A pass has 2048 tokens, a grain, in all four; an
 update of ours has two passes, of PyTorch's as many as there are ranks.
 
-usage: compare_ranks.py BUILD DATA [UPDATES]      in bench/venv, or any Python with torch
+usage: compare_ranks.py BUILD DATA [UPDATES [VALID]]      in bench/venv, or any Python with torch
+
+With VALID, the time of a validation on this file by one rank and by two, too.
 """
 import json
 import os
@@ -57,18 +59,29 @@ def torch_speed(ranks, data, updates):
     return sum(results.values())
 
 
-def our_speed(build, ranks, data, updates):
-    """The same of `multihead train`, between the first and the last line of its log."""
+def our_log(build, ranks, data, updates, *options):
+    """The lines of the log of `multihead train`."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     launcher = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
     with tempfile.TemporaryDirectory() as run:
         subprocess.run(launcher + [f"{build}/multihead", "train", "--data", data, "-q", "--threads", "1",
                                    "--batch-tokens", str(2 * TOKENS), "--save-freq", "0u", "-o", run,
                                    "--tokenizer", "models/fr-en/tokenizer.json",
-                                   "--after", f"{updates + 1}u"], check=True, env=environment)
-        lines = [json.loads(line) for line in open(f"{run}/log.jsonl", encoding="utf-8")]
+                                   "--after", f"{updates}u", *options], check=True, env=environment)
+        return [json.loads(line) for line in open(f"{run}/log.jsonl", encoding="utf-8")]
+
+
+def our_speed(build, ranks, data, updates):
+    """Target tokens per second, between the first and the last update."""
+    lines = our_log(build, ranks, data, updates + 1)
     first, last = lines[0], lines[-1]
     return (last["tokens"] - first["tokens"]) / (last["seconds"] - first["seconds"])
+
+
+def our_validation(build, ranks, data, valid):
+    """Seconds of the validation after the first update."""
+    updated, validated = our_log(build, ranks, data, 1, "--valid", valid)
+    return validated["seconds"] - updated["seconds"]
 
 
 def main():
@@ -81,6 +94,9 @@ def main():
         one, two = speed(1), speed(2)
         print(f"{name:20} 1 rank {one:6.0f} target tokens/s, 2 ranks {two:6.0f}: {two / one:.2f} times",
               flush=True)
+    if len(sys.argv) > 4:
+        one, two = (our_validation(build, ranks, data, sys.argv[4]) for ranks in (1, 2))
+        print(f"validation           1 rank {one:.1f} s, 2 ranks {two:.1f} s: {one / two:.2f} times")
 
 
 if __name__ == "__main__":

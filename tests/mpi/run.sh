@@ -58,6 +58,8 @@ run() # RANKS THREADS DIRECTORY: trains, on one process for 0 ranks
         "$launcher" -n "$1" "$multihead" train $options -q --threads "$2" -o "$3"
     fi
 }
+# Losses, norms and scores of all updates and validations, without the time.
+log_of() { sed 's/, "seconds": [0-9.]*//' "$1/log.jsonl" | sha256sum | cut -c 1-16; }
 hash_of() { cat "$1/model.safetensors" "$1/checkpoint.safetensors" 2>/dev/null | sha256sum | cut -c 1-16; }
 
 # ---- equal bytes ----------------------------------------------------------------------------
@@ -72,6 +74,7 @@ esac
 for case in $cases; do
     run "${case%x*}" "${case#*x}" "$tmp/$case" || fail "$case: exit code $?"
     expect "weights of $case (ranks x threads)" "$(hash_of "$tmp/$case")" "$reference"
+    expect "losses and scores of $case" "$(log_of "$tmp/$case")" "$(log_of "$tmp/one")"
 done
 if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
     # shellcheck disable=SC2086
@@ -110,6 +113,7 @@ for task in images lm; do
         "$launcher" -n $ranks "$multihead" train $options_of -o "$tmp/$task$ranks" 2>"$tmp/err" ||
             fail "$task, $ranks ranks: exit code $?"
         expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task$ranks")" "$(hash_of "$tmp/$task")"
+        expect "losses of $task, $ranks ranks" "$(log_of "$tmp/$task$ranks")" "$(log_of "$tmp/$task")"
         early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
         [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] || fail "$task, $ranks ranks: nothing is sent during the backward pass"
     done
@@ -144,15 +148,34 @@ for i in $(seq $kills); do
 done
 echo "mpi: $kills runs were started to be killed, $interrupted had not ended before"
 
+# ---- stopped --------------------------------------------------------------------------------
+
+# All ranks get SIGTERM, as from Slurm: the run is saved, and the directory alone resumes it.
+if [ "$size" != short ]; then
+    directory=$tmp/stopped
+    run 3 1 "$directory" >/dev/null 2>&1 &
+    started=$!
+    for _ in $(seq 600); do
+        grep -qs update "$directory/log.jsonl" && break
+        sleep 0.05
+    done
+    pgrep -f -- "-o $directory\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }' | xargs -r kill
+    wait $started
+    expect "a run that was stopped: exit code" $? 5
+    "$launcher" -n 2 "$multihead" train -q --threads 1 -o "$directory" || fail "resuming by -o: exit code $?"
+    expect "weights of a run that was stopped" "$(hash_of "$directory")" "$reference"
+fi
+
 # ---- faults ---------------------------------------------------------------------------------
 
-ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code 1 everywhere
+wanted=1
+ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $wanted everywhere
 {
     what=$1 pattern=$2
     shift 2
     "$launcher" "$@" >"$tmp/out" 2>&1
     code=$?
-    expect "$what: exit code" "$code" 1
+    expect "$what: exit code" "$code" $wanted
     expect "$what: lines" "$(grep -c '^multihead [a-z]*: ' "$tmp/out")" 1
     grep -q "^multihead [a-z]*: .*$pattern" "$tmp/out" || {
         fail "$what: no line with '$pattern'"
@@ -164,6 +187,12 @@ if [ "$size" != short ]; then
     set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     ends "another level" "instruction-set level" -n 1 "$@" : -n 1 env MH_ISA=scalar "$@"
     ends "other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    mkdir "$tmp/damaged"
+    cp "$tmp/one"/* "$tmp/damaged"
+    head -c 1000 "$tmp/one/checkpoint.safetensors" >"$tmp/damaged/checkpoint.safetensors"
+    wanted=3
+    ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$multihead" train -q --threads 1 -o "$tmp/damaged"
+    wanted=1
     mkdir "$tmp/build"
     cp "$multihead" "$build"/libmultihead-mpi.so.0 "$tmp/build"
     echo >>"$tmp/build/multihead"
