@@ -14,6 +14,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,10 +216,14 @@ int ranks_open(mh_communicator *c)
     return code;
 }
 
+// All ranks meet in close, and only then exit. A launcher that sees one exit with an error sends
+// SIGTERM to the others, which have nothing to add.
 void ranks_close(mh_communicator *c)
 {
-    if (c->user)
-        mpi.close(c);
+    if (!c->user)
+        return;
+    signal(SIGTERM, SIG_IGN);
+    mpi.close(c);
 }
 
 void ranks_abort(const mh_communicator *c, int code)
