@@ -45,7 +45,7 @@ mh_label(gradcheck test_gradcheck test_layers_gradcheck test_transformer_gradche
 # files and their readers
 mh_label(io test_corpus test_file test_gguf test_npy test_parameters_file test_pictures
             test_pictures_refused test_safetensors test_safetensors_refused test_torch_file
-            test_torch_refused test_trace)
+            test_torch_refused test_trace test_trace_picture)
 mh_label(text test_score test_text test_tokenizer test_tokenizers_files test_tokenizers_golden)
 mh_label(translation test_translate test_translate_errors test_translate_search test_translation_trace
                      test_translate_published test_translator cli_translate cli_translate_published
@@ -53,7 +53,7 @@ mh_label(translation test_translate test_translate_errors test_translate_search 
                      example_10_translate)
 mh_label(training test_tasks test_batches test_bits_training test_curve test_exchange test_gradient_tree test_numbers test_optimiser test_train
                   test_train_killed cli_train example_07_train)
-mh_label(viewer test_trace test_translation_trace test_view)
+mh_label(viewer test_trace test_trace_picture test_translation_trace test_view)
 
 # ---- for a stage of .ci/run ---------------------------------------------------------------
 
@@ -64,7 +64,7 @@ mh_label(threads test_attention test_base test_cancel test_bits_decoding test_bi
 # readers and argument checks, short enough for valgrind
 mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_gguf test_linear test_npy
                   test_pictures_refused test_safetensors test_safetensors_refused test_score test_tensor test_text
-                  test_torch_refused test_trace test_translator test_view)
+                  test_torch_refused test_trace test_trace_picture test_translator test_view)
 # short enough for an emulated CPU: attention, modules, bits, golden hashes
 mh_label(emulated check_kernels test_bits_decoding test_bits_nn test_golden test_kv_layout test_levels
                   test_linear test_nasty test_norm test_softmax test_tensor example_01_attention

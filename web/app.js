@@ -3,7 +3,7 @@
 // from the server it was loaded from. A view is {id, name, render, svg, csv}, and offered(trace) if
 // not every trace has it.
 
-const VIEWS = [overview, heatmap, lines, align, steps, headsView, compare, choices];
+const VIEWS = [pictureView, overview, heatmap, lines, align, steps, headsView, compare, choices];
 const current = {trace: null, group: null, original: null}; // original: with all heads
 let turn = 0; // a view that was started before the latest change is abandoned
 
@@ -176,6 +176,7 @@ async function show(trace, wanted) {
   first.layer = start.layer ?? last;
   if (first.layer < group.layers)
     first.head = start.head ?? ('layer' in start ? -1 : await clearestHead(group, Math.min(wanted.layer ?? first.layer, group.layers - 1)));
+  if (pictureView.offered(trace)) Object.assign(first, pictureView.start(trace, start));
   if (mine !== turn) return; // another text came first
   current.trace = trace;
   $('title').textContent = document.title = trace.description.title;

@@ -14,8 +14,9 @@ set(MH_WEB_SCRIPTS
   steps.js
   heads.js
   compare.js # two heads, layers or texts
+  picture.js # attention over a picture
   choices.js # next-token probabilities, beams
   serve.js   # a page that asks its server
   intro.js   # which model, what it made of the text
   app.js)
-set(MH_WEB_STYLES page.css)
+set(MH_WEB_STYLES page.css picture.css)

@@ -20,6 +20,7 @@ enum {
     KEY_PAIR,
     KEY_TARGET,
     KEY_KIND,
+    KEY_PATCH,
     KEY_PAGE,
     KEY_TRACE_OUT,
     KEY_OFF,
@@ -34,7 +35,9 @@ typedef struct look {
     const char *pair;
     const char *target; // NULL: what the model translates or transcribes
     double begin;       // of a sound, in seconds
-    link_words link;    // first NULL: not wanted
+    bool patch;         // of a picture, whose attention is shown
+    size_t patch_row, patch_column;
+    link_words link; // first NULL: not wanted
     off_list off;
     output files[FILE_COUNT];
 } look;
@@ -57,6 +60,8 @@ static const struct argp_option option_table[] = {
      "of a sound: where the 30 seconds that are shown begin. Default: 0", 0},
     {"kind", KEY_KIND, "KIND", 0,
      "of an encoder-decoder: encoder, decoder or cross; default: cross, in a page all", 0},
+    {"patch", KEY_PATCH, "ROW,COLUMN", 0,
+     "of a picture: the patch whose attention is shown, from 0; default: the class token", 0},
     {"pair", KEY_PAIR, "TEXT", 0, "a second text, which the model reads together with the first",
      0},
     {"disable-head", KEY_OFF, "L:H", 0,
@@ -84,6 +89,20 @@ static void parse_link(struct argp_state *state, look *l, const char *argument)
     }
     if (!l->link.second)
         argp_error(state, "--link: found '%s', expected two words, A,B", argument);
+}
+
+static void parse_patch(struct argp_state *state, look *l, const char *argument)
+{
+    enum { MOST_DIGITS = 5 };
+    static const char digits[] = "0123456789";
+    const size_t first = strspn(argument, digits);
+    const size_t second = argument[first] == ',' ? strspn(argument + first + 1, digits) : 0;
+    if (!first || !second || first > MOST_DIGITS || second > MOST_DIGITS ||
+        argument[first + 1 + second])
+        argp_error(state, "--patch: found '%s', expected ROW,COLUMN, from 0", argument);
+    l->patch = true;
+    l->patch_row = strtoul(argument, NULL, 10);
+    l->patch_column = strtoul(argument + first + 1, NULL, 10);
 }
 
 static void check_look(struct argp_state *state, const look *l)
@@ -127,6 +146,9 @@ static error_t look_parse_option(int key, char *argument, struct argp_state *sta
     case KEY_PAIR:
         l->pair = argument;
         return 0;
+    case KEY_PATCH:
+        parse_patch(state, l, argument);
+        return 0;
     case KEY_OFF:
         off_add(state, &l->off, argument);
         return 0;
@@ -153,10 +175,11 @@ static const struct argp look_argp = {
     .args_doc = "-m MODEL TEXT|PICTURE|SOUND [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
-           "HTML page. Of an encoder-decoder, those of a translation; of a model that reads "
-           "pictures, those of a picture file, whose patches are named by row and column; of "
-           "Whisper, the cross-attention of a transcript over 30 seconds of a sound file. A text "
-           "that is too long for the model is an error.\v"
+           "HTML page. Of an encoder-decoder, those of a translation; of Whisper, the "
+           "cross-attention of a transcript over 30 seconds of a sound file. Of a model that reads "
+           "pictures, a map of the patches of a picture file for each head, and attention rollout, "
+           "which follows attention through all layers. A text that is too long for the model is "
+           "an error.\v"
            "Examples:\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
@@ -216,6 +239,10 @@ static int check_kind(const look *l)
         complain("%s is for encoder-decoders, and not for --link", found);
     else if ((l->pair || l->link.first) && reads_pictures(&l->arguments))
         complain("%s is for texts, and this model reads pictures", l->pair ? "--pair" : "--link");
+    else if (l->patch && !reads_pictures(&l->arguments))
+        complain("--patch is for pictures, and this model reads texts");
+    else if (l->patch && outputs_wanted(l->files, 0, FILE_COUNT))
+        complain("--patch is for the terminal; in a page, click on a patch");
     else if (l->off.count && reads_target(l))
         complain("--disable-head: found an encoder-decoder, expected one stack of layers; "
                  "'multihead translate --disable-head' is for these");
@@ -329,12 +356,30 @@ static int show_links(const look *l, const mh_trace *trace, mh_view_options *sho
     return EXIT_DONE;
 }
 
+// The token of --patch; in a page one chooses it there.
+static int find_patch(const look *l, const mh_trace *trace, mh_view_options *shown)
+{
+    const mh_trace_picture *p = &trace->picture;
+    const size_t T = trace->groups[MH_TRACE_ENCODER].weights.shape[2];
+    if (!l->patch)
+        return EXIT_DONE;
+    if (l->patch_row >= p->rows || l->patch_column >= p->columns) {
+        complain("--patch: found %zu,%zu, but the picture has %zu rows and %zu columns of patches, "
+                 "from 0",
+                 l->patch_row, l->patch_column, p->rows, p->columns);
+        return EXIT_USAGE;
+    }
+    shown->query =
+        (ptrdiff_t)(T - p->rows * p->columns + l->patch_row * p->columns + l->patch_column);
+    return EXIT_DONE;
+}
+
 static int show_trace(const look *l, const mh_trace *trace)
 {
     const bool files = outputs_wanted(l->files, 0, FILE_COUNT);
     mh_view_options shown = l->options;
-    int code = EXIT_DONE;
-    if (files)
+    int code = find_patch(l, trace, &shown);
+    if (code == EXIT_DONE && files)
         code = view_files_save(l->arguments.context, &l->options, trace, &l->files[FILE_PAGE],
                                &l->files[FILE_TRACE]);
     if (code == EXIT_DONE && l->link.first)

@@ -85,6 +85,16 @@ typedef struct mh_trace_hypothesis {
     double score;
 } mh_trace_hypothesis;
 
+enum { MH_TRACE_PICTURE_SIDE_MAX = 1024 }; // pixels
+
+// The picture that a model read. Its patches, row by row, are the last tokens of MH_TRACE_ENCODER;
+// those before them are others, such as [CLS].
+typedef struct mh_trace_picture {
+    const unsigned char *pixels; // (height, width, 3), RGB, borrowed; NULL: no picture
+    size_t height, width;        // at most MH_TRACE_PICTURE_SIDE_MAX each
+    size_t rows, columns;        // of patches
+} mh_trace_picture;
+
 // Views of memory that the caller owns; zeros and NULL for what is missing.
 typedef struct mh_trace {
     size_t struct_size; // sizeof(mh_trace)
@@ -97,6 +107,7 @@ typedef struct mh_trace {
     mh_trace_choices choices;                  // of as many rows as there are target tokens
     const mh_trace_hypothesis *hypotheses;     // (hypothesis_count), best first
     size_t hypothesis_count;
+    mh_trace_picture picture;
 } mh_trace;
 
 static inline mh_trace mh_trace_default(void)
@@ -149,6 +160,7 @@ typedef struct mh_view_options {
                         // access)
     size_t width;       // of a text, in columns; at least 20 (80)
     bool colour;        // of a text: 24-bit colours (default: shaded blocks)
+    ptrdiff_t query;    // of a text of a picture: the token whose attention is shown; -1: the first
 } mh_view_options;
 
 static inline mh_view_options mh_view_options_default(void)
@@ -157,7 +169,7 @@ static inline mh_view_options mh_view_options_default(void)
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     options.kind = MH_TRACE_ANY;
-    options.layer = options.head = -1;
+    options.layer = options.head = options.query = -1;
     options.width = 80;
     return options;
 }
@@ -180,7 +192,9 @@ MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many side by side as the width allows,
 // shaded by the square root of the weight relative to the largest. Terminal control characters in
-// tokens are replaced. Returns new bytes.
+// tokens are replaced. Of a trace with a picture: one token's attention to the patches, laid out as
+// they are in the picture, and as the last map attention rollout, with A_l the mean of layer l's
+// heads: (A_L + I)/2 ... (A_1 + I)/2 (Abnar and Zuidema, 2020). Returns new bytes.
 MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                                             const mh_trace *trace, mh_buffer *text);
 

@@ -355,6 +355,13 @@ mh_status mh_model_trace_ids(mh_context *context, const mh_model *model, const b
     return end_trace(status, made, trace);
 }
 
+// A side of a picture whose longer one becomes the largest, a pixel for each patch at least.
+static size_t reduced_side(size_t side, size_t longer, size_t patches)
+{
+    const size_t reduced = side * MH_TRACE_PICTURE_SIDE_MAX / longer;
+    return reduced > patches ? reduced : patches;
+}
+
 // The names of a picture's rows.
 static mh_status name_patches(const model_pass *p)
 {
@@ -379,6 +386,34 @@ static mh_status name_patches(const model_pass *p)
     return MH_OK;
 }
 
+// The part of the picture that is in patches, made smaller if it is too large for a trace.
+static mh_status keep_picture(const model_pass *p)
+{
+    const mh_vision *v = &p->model->description.vision;
+    mh_trace_picture *picture = &p->trace->picture;
+    const size_t rows = p->pixels->shape[1] / v->patch, columns = p->pixels->shape[2] / v->patch;
+    const size_t height = rows * v->patch, width = columns * v->patch;
+    const size_t most = height > width ? height : width;
+    mh_image shown = {0};
+    if (rows > MH_TRACE_PICTURE_SIDE_MAX || columns > MH_TRACE_PICTURE_SIDE_MAX)
+        return MH_OK; // a trace of so many patches is refused for its size
+    unsigned char *pixels = mh_result_take(p->context, p->store, height * width * 3, 1);
+    if (!pixels)
+        return MH_ERROR_MEMORY;
+    mh_picture_restore(&p->model->pictures, p->pixels, height, width, pixels);
+    *picture = (mh_trace_picture){pixels, height, width, rows, columns};
+    if (most <= MH_TRACE_PICTURE_SIDE_MAX)
+        return MH_OK;
+    const mh_image whole = {width, height, 3, pixels};
+    picture->width = reduced_side(width, most, columns);
+    picture->height = reduced_side(height, most, rows);
+    MH_TRY(mh_image_resize(p->context, &whole, MH_RESAMPLE_BOX, picture->width, picture->height,
+                           &shown));
+    memcpy(pixels, shown.pixels, picture->height * picture->width * 3);
+    mh_image_free(p->context, &shown);
+    return MH_OK;
+}
+
 static mh_status trace_input(model_pass *p, const bool *disabled, const char *name,
                              const mh_model_input *input)
 {
@@ -387,6 +422,7 @@ static mh_status trace_input(model_pass *p, const bool *disabled, const char *na
     p->T = mh_model_rows(input);
     MH_TRY(title_trace(p, title, NULL));
     MH_TRY(name_patches(p));
+    MH_TRY(keep_picture(p));
     return trace_ids(p, disabled);
 }
 

@@ -328,3 +328,20 @@ mh_status mh_picture_prepare(mh_context *context, const mh_picture_rules *rules,
     mh_image_free(context, &converted);
     return status;
 }
+
+void mh_picture_restore(const mh_picture_rules *r, const mh_tensor *values, size_t height,
+                        size_t width, unsigned char *pixels)
+{
+    const size_t channels = values->shape[0], rows = values->shape[1], columns = values->shape[2];
+    for (size_t y = 0; y < height; y++)
+        for (size_t x = 0; x < width; x++)
+            for (size_t i = 0; i < MH_PICTURE_CHANNELS; i++) {
+                const size_t c = i < channels ? i : 0;
+                double v = (double)((const float *)values->data)[(c * rows + y) * columns + x];
+                if (r->normalises)
+                    v = v * (double)r->std[c] + (double)r->mean[c];
+                if (r->rescales && r->factor != 0)
+                    v /= r->factor;
+                *pixels++ = (unsigned char)(v > 255 ? 255 : v > 0 ? v + 0.5 : 0);
+            }
+}

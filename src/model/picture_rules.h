@@ -37,4 +37,9 @@ mh_status mh_picture_size(mh_context *context, const mh_picture_rules *rules, co
 mh_status mh_picture_prepare(mh_context *context, const mh_picture_rules *rules,
                              const mh_image *image, size_t channels, float *values);
 
+// The inverse of the last two steps: bytes (height, width, 3) from the first rows and columns of
+// values (channels, ...), what a model sees.
+void mh_picture_restore(const mh_picture_rules *rules, const mh_tensor *values, size_t height,
+                        size_t width, unsigned char *pixels);
+
 #endif

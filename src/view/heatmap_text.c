@@ -10,13 +10,14 @@
 //
 // When there are more keys than columns, or many queries, a cell shows the largest weight of
 // several: a head that attends to one key in a thousand is still visible.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/argument_check.h"
 #include "base/overflow.h"
 #include "base/sized_struct.h"
+#include "view/picture_text.h"
+#include "view/text_cells.h"
 #include "view/token_text.h"
 #include "view/trace.h"
 
@@ -28,7 +29,6 @@ enum {
     ROWS_MAX = 64,      // maximum lines of a heatmap
     WIDTH_MIN = 20,
     WIDTH_MAX = 10000,
-    SHADES = 5,
 };
 
 typedef struct drawing {
@@ -78,26 +78,20 @@ static size_t widest(mh_trace_tokens tokens, size_t count, size_t step)
     return most;
 }
 
-static void heatmap_put_spaces(mh_appender *to, size_t count)
-{
-    while (count-- > 0)
-        mh_append(to, " ", 1);
-}
-
 // Text in exactly `width` columns, right-aligned, truncated if too long.
 static void heatmap_put_label(mh_appender *to, const char *text, size_t width)
 {
     char shown[5];
     size_t needed = shown_width(text), room = needed <= width ? width : width - 1, used = 0;
     if (needed < width)
-        heatmap_put_spaces(to, width - needed);
+        mh_text_spaces(to, width - needed);
     for (int w; (w = mh_next_shown(&text, shown)) >= 0 && used + (size_t)w <= room;) {
         mh_append_string(to, shown);
         used += (size_t)w;
     }
     if (needed > width) {
         mh_append_string(to, "\xE2\x80\xA6"); // an ellipsis
-        heatmap_put_spaces(to, room - used);
+        mh_text_spaces(to, room - used);
     }
 }
 
@@ -119,43 +113,10 @@ static void put_letter(const drawing *d, const char *text, size_t line)
         }
     }
     mh_append_string(d->to, found);
-    heatmap_put_spaces(d->to, d->cell_width - width);
+    mh_text_spaces(d->to, d->cell_width - width);
 }
 
 // ---- cells --------------------------------------------------------------------------------
-
-// Dark to light in even steps of lightness, blue to yellow: colour-blind safe.
-static void colour_of(float part_of_most, int rgb[3])
-{
-    static const unsigned char anchors[][3] = {{16, 19, 28},   {28, 58, 94},    {31, 111, 139},
-                                               {53, 167, 156}, {167, 219, 160}, {251, 247, 197}};
-    enum { LAST = sizeof anchors / sizeof *anchors - 1 };
-    float place = sqrtf(part_of_most < 1 ? part_of_most : 1) * LAST;
-    int below = (int)place < LAST ? (int)place : LAST - 1;
-    float part = place - (float)below;
-    for (int c = 0; c < 3; c++)
-        rgb[c] = (int)((float)anchors[below][c] * (1 - part) + (float)anchors[below + 1][c] * part +
-                       0.5f);
-}
-
-static const char *shade_of(float part_of_most)
-{
-    static const char *const shades[SHADES] = {" ", "\xE2\x96\x91", "\xE2\x96\x92", "\xE2\x96\x93",
-                                               "\xE2\x96\x88"};
-    int shade = (int)(sqrtf(part_of_most) * SHADES);
-    return shades[shade < SHADES ? shade : SHADES - 1];
-}
-
-static void put_cell(const drawing *d, float part)
-{
-    int rgb[3];
-    if (d->colour) {
-        colour_of(part, rgb);
-        mh_append_format(d->to, "\033[48;2;%d;%d;%dm", rgb[0], rgb[1], rgb[2]);
-    }
-    for (size_t i = 0; i < d->cell_width; i++)
-        mh_append_string(d->to, d->colour ? " " : shade_of(part));
-}
 
 // The cells of one head: each the largest of its weights.
 static mh_status fill_cells(const drawing *d, size_t head, float *cells)
@@ -183,17 +144,17 @@ static mh_status fill_cells(const drawing *d, size_t head, float *cells)
 
 static void put_titles(const drawing *d, size_t first, size_t heads)
 {
-    heatmap_put_spaces(d->to, d->label_width);
+    mh_text_spaces(d->to, d->label_width);
     for (size_t h = 0; h < heads; h++) {
         char title[40];
         size_t width = d->columns * d->cell_width;
         snprintf(title, sizeof title, "head %zu", first + h);
         if (strlen(title) > width)
             snprintf(title, sizeof title, "%zu", first + h);
-        heatmap_put_spaces(d->to, GAP);
+        mh_text_spaces(d->to, GAP);
         mh_append_string(d->to, title);
         if (h + 1 < heads && strlen(title) < width)
-            heatmap_put_spaces(d->to, width - strlen(title));
+            mh_text_spaces(d->to, width - strlen(title));
     }
     mh_append_string(d->to, "\n");
 }
@@ -202,9 +163,9 @@ static void put_keys(const drawing *d, size_t heads)
 {
     char number[24];
     for (size_t line = 0; line < d->key_lines; line++) {
-        heatmap_put_spaces(d->to, d->label_width);
+        mh_text_spaces(d->to, d->label_width);
         for (size_t h = 0; h < heads; h++) {
-            heatmap_put_spaces(d->to, GAP);
+            mh_text_spaces(d->to, GAP);
             for (size_t c = 0; c < d->columns; c++)
                 put_letter(d, label(d->keys, c * d->column_step, number), line);
         }
@@ -218,9 +179,10 @@ static void put_rows(const drawing *d, size_t heads)
     for (size_t r = 0; r < d->rows; r++) {
         heatmap_put_label(d->to, label(d->queries, r * d->row_step, number), d->label_width);
         for (size_t h = 0; h < heads; h++) {
-            heatmap_put_spaces(d->to, GAP);
+            mh_text_spaces(d->to, GAP);
             for (size_t c = 0; c < d->columns; c++)
-                put_cell(d, d->cells[(h * d->rows + r) * d->columns + c] / d->most);
+                mh_text_cell(d->to, d->cells[(h * d->rows + r) * d->columns + c] / d->most,
+                             d->cell_width, d->colour);
             if (d->colour)
                 mh_append_string(d->to, "\033[0m");
         }
@@ -247,21 +209,7 @@ static mh_status put_heads(const drawing *d, size_t first, size_t end)
 
 static void heatmap_put_legend(const drawing *d)
 {
-    static const float marks[] = {0, 0.01f, 0.04f, 0.16f, 0.36f, 0.64f, 1};
-    mh_append_string(d->to, "\n");
-    if (d->colour) {
-        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-            put_cell(d, marks[i]);
-            mh_append_format(d->to, "%s\033[0m %.2g  ", d->cell_width == 1 ? " " : "",
-                             (double)(marks[i] * d->most));
-        }
-        mh_append_string(d->to, "\n");
-    } else {
-        for (size_t i = 2; i < 6; i++)
-            mh_append_format(d->to, "%s from %.2g  ", shade_of(marks[i] + 0.01f),
-                             (double)(marks[i] * d->most));
-        mh_append_format(d->to, "largest %.2g\n", (double)d->most);
-    }
+    mh_text_legend(d->to, d->most, d->cell_width, d->colour);
     if (d->row_step > 1 || d->column_step > 1)
         mh_append_format(d->to, "a cell is the largest of %zu x %zu weights\n", d->row_step,
                          d->column_step);
@@ -351,6 +299,8 @@ mh_status mh_view_text(mh_context *context, const mh_view_options *given_options
     if (options->width < WIDTH_MIN || options->width > WIDTH_MAX)
         return mh_fail(context, MH_ERROR_ARGUMENT, "width: found %zu, expected %d to %d",
                        options->width, WIDTH_MIN, WIDTH_MAX);
+    if (trace->picture.pixels != NULL && kind == MH_TRACE_ENCODER)
+        return mh_append_finish(&to, mh_picture_text(&to, options, trace), text);
     const mh_trace_group *g = &trace->groups[kind];
     const mh_tensor *w = &g->weights;
     const size_t shown = g->sequences ? 0 : w->shape[0] - 1;

@@ -65,6 +65,11 @@ static size_t total_taps(const mh_trace *trace, int first, int last, size_t *lar
     return total;
 }
 
+static size_t picture_bytes(const mh_trace_picture *p)
+{
+    return p->pixels ? p->height * p->width * 3 : 0;
+}
+
 static mh_status page_reserve(job *j)
 {
     size_t largest = 0, bytes;
@@ -79,6 +84,8 @@ static mh_status page_reserve(job *j)
     }
     if (!mh_multiply_sizes(largest, sizeof(float), &bytes))
         return mh_fail(j->context, MH_ERROR_ARGUMENT, "page: a head of %zu weights", largest);
+    if (bytes < picture_bytes(&j->trace->picture))
+        bytes = picture_bytes(&j->trace->picture);
     mh_status status = mh_deflater_open(&j->deflater, j->context, bytes);
     if (status != MH_OK)
         return status;
@@ -203,6 +210,20 @@ static bool describe_start(const mh_view_options *options, mh_trace_kind kind, j
     return false;
 }
 
+static bool describe_picture(const mh_trace_picture *p, size_t chunk, json_t *root)
+{
+    json_t *picture = json_object();
+    const bool done = page_set(picture, "height", json_integer((json_int_t)p->height)) &&
+                      page_set(picture, "width", json_integer((json_int_t)p->width)) &&
+                      page_set(picture, "rows", json_integer((json_int_t)p->rows)) &&
+                      page_set(picture, "columns", json_integer((json_int_t)p->columns)) &&
+                      page_set(picture, "chunk", json_integer((json_int_t)chunk));
+    if (done)
+        return page_set(root, "picture", picture);
+    json_decref(picture);
+    return false;
+}
+
 static json_t *page_describe(const job *j, const mh_view_options *options, mh_trace_kind start)
 {
     const mh_trace *trace = j->trace;
@@ -227,6 +248,8 @@ static json_t *page_describe(const job *j, const mh_view_options *options, mh_tr
         if (mh_trace_has(trace, kind))
             done = describe_group(j, groups, (mh_trace_kind)kind, &chunk);
     done = done && json_object_set(root, "groups", groups) == 0;
+    if (done && trace->picture.pixels != NULL)
+        done = describe_picture(&trace->picture, chunk, root);
     json_decref(groups);
     if (done)
         return root;
@@ -314,6 +337,13 @@ static mh_status page_put_group(job *j, const mh_trace_group *g)
     return status;
 }
 
+static mh_status page_put_picture(job *j, const mh_trace_picture *p)
+{
+    const size_t bytes = picture_bytes(p);
+    memcpy(j->packed, p->pixels, bytes);
+    return put_chunk(j, bytes);
+}
+
 mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
                        const mh_page_sink *sink, mh_appender *to)
 {
@@ -331,6 +361,8 @@ mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK && !to->failed; kind++)
         if (mh_trace_has(trace, kind))
             status = page_put_group(&j, &trace->groups[kind]);
+    if (status == MH_OK && trace->picture.pixels != NULL && !to->failed)
+        status = page_put_picture(&j, &trace->picture);
     mh_free(j.context, j.values, j.value_count * sizeof *j.values);
     mh_free(j.context, j.packed, j.packed_size);
     mh_deflater_close(&j.deflater);

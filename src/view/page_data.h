@@ -2,8 +2,8 @@
 // The data of a page: a description as JSON, and numbered chunks of compressed values.
 //
 //     description   title, tokens, and for each group its kind, shape and first chunk
-//     chunk         deflated, in base64; one for each head's weights, and one for each layer of
-//                   each tap
+//     chunk         deflated, in base64; one for each head's weights, one for each layer of each
+//                   tap, and the pixels of the picture, if there is one
 //
 // A head's chunk: T row maxima (f32), then its T x S weights as fractions of their row's maximum in
 // steps of 1/(2^bits - 1); with 16 bits, all high bytes first, then all low ones, because adjacent

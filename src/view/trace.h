@@ -58,6 +58,19 @@ mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t la
 // Rejects weights that are not (layers, heads, T, S), on which everything else relies.
 mh_status mh_trace_check_rank(mh_context *context, mh_trace_kind kind, const mh_tensor *weights);
 
+// Rejects a picture that is too large, or whose patches are not the tokens of encoder.self.
+mh_status mh_trace_check_picture(mh_context *context, const mh_trace *trace);
+
+// The tokens of encoder.self before those of the picture's patches.
+static inline size_t mh_trace_patch_first(const mh_trace *trace)
+{
+    return trace->groups[MH_TRACE_ENCODER].weights.shape[2] -
+           trace->picture.rows * trace->picture.columns;
+}
+
+#define MH_TRACE_PICTURE         "picture"         // tensor (height, width, 3)
+#define MH_TRACE_PICTURE_PATCHES "picture.patches" // metadata "ROWS,COLUMNS"
+
 // A complete copy of the caller's struct in `trace`, checked as mh_trace_check() does; its warning
 // only if `warn`: it is reported once, when a trace is opened.
 mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace);

@@ -314,6 +314,35 @@ static mh_status check_hypotheses(mh_context *context, const mh_trace *trace)
     return MH_OK;
 }
 
+// ---- the picture --------------------------------------------------------------------------------
+
+mh_status mh_trace_check_picture(mh_context *context, const mh_trace *trace)
+{
+    const mh_trace_picture *p = &trace->picture;
+    const mh_tensor *w = &trace->groups[MH_TRACE_ENCODER].weights;
+    if (p->pixels == NULL)
+        return MH_OK;
+    if (p->height - 1 >= MH_TRACE_PICTURE_SIDE_MAX || p->width - 1 >= MH_TRACE_PICTURE_SIDE_MAX)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "picture: found %zu x %zu pixels, expected 1 to %d each", p->width,
+                       p->height, MH_TRACE_PICTURE_SIDE_MAX);
+    if (p->rows - 1 >= p->height || p->columns - 1 >= p->width)
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "picture: found %zu x %zu patches, rows by columns, expected 1 x 1 to "
+                       "%zu x %zu, a pixel each",
+                       p->rows, p->columns, p->height, p->width);
+    if (w->data == NULL || trace->groups[MH_TRACE_ENCODER].sequences)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "picture: expected layers of %s beside it",
+                       mh_trace_kind_name(MH_TRACE_ENCODER));
+    if (w->shape[2] != w->shape[3] || p->rows * p->columns > w->shape[2])
+        return mh_fail(context, MH_ERROR_ARGUMENT,
+                       "picture: found %zu x %zu patches, and %zu queries and %zu keys of %s, "
+                       "expected a query and a key for each patch",
+                       p->rows, p->columns, w->shape[2], w->shape[3],
+                       mh_trace_kind_name(MH_TRACE_ENCODER));
+    return MH_OK;
+}
+
 mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, mh_trace *trace)
 {
     bool any = false;
@@ -346,7 +375,7 @@ mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, m
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "trace: no weights, expected at least one of encoder.self, decoder.self, "
                        "cross and attention");
-    return status;
+    return status == MH_OK ? mh_trace_check_picture(context, trace) : status;
 }
 
 mh_status mh_trace_check(mh_context *context, const mh_trace *trace)

@@ -6,6 +6,7 @@
 // text: a list that is not flat, or has more members than a sequence of the file has tokens, is
 // rejected.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <multihead/io.h>
@@ -289,6 +290,43 @@ static size_t longest_sequence(const mh_trace *trace)
     return most;
 }
 
+// "ROWS,COLUMNS", each of at most four digits.
+static bool read_patches(const char *text, size_t *rows, size_t *columns)
+{
+    enum { MOST_DIGITS = 4 };
+    static const char digits[] = "0123456789";
+    const size_t first = text ? strspn(text, digits) : 0;
+    const size_t second = first && text[first] == ',' ? strspn(text + first + 1, digits) : 0;
+    if (!second || first > MOST_DIGITS || second > MOST_DIGITS || text[first + 1 + second])
+        return false;
+    *rows = strtoul(text, NULL, 10);
+    *columns = strtoul(text + first + 1, NULL, 10);
+    return true;
+}
+
+static mh_status read_picture(const mh_source *source, const mh_tensor_file *file,
+                              mh_trace_picture *p)
+{
+    char shape[160];
+    mh_tensor t = {0};
+    const char *patches = mh_tensor_file_metadata(file, MH_TRACE_PICTURE_PATCHES);
+    mh_status status = trace_find_tensor(source, file, MH_TRACE_PICTURE, &t);
+    if (status != MH_OK || t.data == NULL)
+        return status;
+    if (t.dtype != MH_U8 || t.rank != 3 || t.shape[2] != 3)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "tensor '%s': found %s, expected u8 (height, width, 3)",
+                              MH_TRACE_PICTURE, mh_tensor_describe(&t, shape, sizeof shape));
+    if (!read_patches(patches, &p->rows, &p->columns))
+        return mh_source_fail(
+            source, MH_ERROR_FORMAT, "metadata '%s': found %s, expected \"ROWS,COLUMNS\"",
+            MH_TRACE_PICTURE_PATCHES, patches ? mh_quote_string(patches).text : "none");
+    p->pixels = t.data;
+    p->height = t.shape[0];
+    p->width = t.shape[1];
+    return MH_OK;
+}
+
 static mh_status read_all(mh_trace_file *f, const mh_source *source)
 {
     mh_trace *trace = &f->trace;
@@ -302,6 +340,8 @@ static mh_status read_all(mh_trace_file *f, const mh_source *source)
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++)
         status = read_group(source, f->file, (mh_trace_kind)kind, &f->streams[kind],
                             &trace->groups[kind]);
+    if (status == MH_OK)
+        status = read_picture(source, f->file, &trace->picture);
     size_t most = longest_sequence(trace);
     for (int side = 0; side < SIDES && status == MH_OK; side++)
         status =

@@ -8,9 +8,10 @@
 #include "view/trace.h"
 
 enum {
-    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS) + 2, // the weights, the scale; choices
-
-    METADATA_MAX = 10 + 2 * MH_TRACE_KINDS,
+    // the weights, the scale; choices, a picture
+    TENSORS_MAX = MH_TRACE_KINDS * (2 + MH_TRACE_TENSORS) + 3,
+    // version, title, model; three lists of tokens, three of words; choices, patches
+    METADATA_MAX = 11 + 2 * MH_TRACE_KINDS,
     NAME_MAX_BYTES = 32,
 };
 
@@ -22,6 +23,7 @@ typedef struct output {
     mh_metadata metadata[METADATA_MAX];
     char axes_keys[MH_TRACE_KINDS][NAME_MAX_BYTES], norm_keys[MH_TRACE_KINDS][NAME_MAX_BYTES];
     double scales[MH_TRACE_KINDS];
+    char patches[48];
     size_t metadata_count;
     mh_buffer owned[METADATA_MAX]; // values that were made here
     size_t owned_count;
@@ -111,6 +113,17 @@ static void add_group(output *o, const mh_trace_group *group, mh_trace_kind kind
     }
 }
 
+static void add_picture(output *o, const mh_trace_picture *p)
+{
+    if (p->pixels == NULL)
+        return;
+    const mh_tensor pixels =
+        mh_tensor_3d((void *)(uintptr_t)p->pixels, MH_U8, p->height, p->width, 3);
+    trace_add_tensor(o, MH_TRACE_PICTURE, "", &pixels);
+    snprintf(o->patches, sizeof o->patches, "%zu,%zu", p->rows, p->columns);
+    trace_add_metadata(o, MH_TRACE_PICTURE_PATCHES, o->patches);
+}
+
 static mh_status collect_and_write(output *o, const char *path, const mh_trace *trace)
 {
     trace_add_metadata(o, "trace", "1");
@@ -123,6 +136,7 @@ static mh_status collect_and_write(output *o, const char *path, const mh_trace *
         trace_add_tokens(o, "given.tokens", "given.words", trace->given);
     for (int kind = 0; kind < MH_TRACE_KINDS; kind++)
         add_group(o, &trace->groups[kind], (mh_trace_kind)kind);
+    add_picture(o, &trace->picture);
     if (o->status == MH_OK)
         o->status = mh_safetensors_write(o->context, path, o->tensors, o->tensor_count, o->metadata,
                                          o->metadata_count);

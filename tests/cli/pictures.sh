@@ -43,6 +43,10 @@ run multihead embed -m clip missing.PNG
 run multihead embed -m dinov2 $scalar --pooling mean rgb.ppm
 run multihead embed -m vit --pooling none rgb.ppm
 run multihead look -m vit $scalar --layer 0 --head 1 rgb.ppm
+run multihead look -m vit $scalar rgb.ppm --patch 3,2 --width 30
+run multihead look -m vit rgb.ppm --patch 4,0
+run multihead look -m vit rgb.ppm --patch 3
+run multihead look -m vit rgb.ppm --patch 3,2 --page p.html
 run multihead look -m clip $scalar --layer 1 --head 2 "a cat"
 multihead look -m deit $scalar rgb.ppm --page page.html --trace-out trace.safetensors && grep -c '' page.html >/dev/null && echo "a page"
 multihead view --trace trace.safetensors --layer 1 --head 0 --width 100 | tail -4

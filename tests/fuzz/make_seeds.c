@@ -129,6 +129,10 @@ static const struct {
      "\"attention.out\":{\"dtype\":\"F16\",\"shape\":[1,1,2],\"data_offsets\":[8,12]},"
      "\"attention.scale\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[12,14]}}",
      14},
+    {"{\"__metadata__\":{\"picture.patches\":\"1,2\"},"
+     "\"encoder.self\":{\"dtype\":\"U8\",\"shape\":[1,1,3,3],\"data_offsets\":[0,9]},"
+     "\"picture\":{\"dtype\":\"U8\",\"shape\":[1,2,3],\"data_offsets\":[9,15]}}",
+     15},
 };
 
 // Archives of all the .npy seeds, and each of these alone: see fuzz_npz.c.

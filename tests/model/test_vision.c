@@ -461,6 +461,39 @@ static void bf16_is_close(void **state)
     }
 }
 
+// A trace has the picture as the model saw it: resized, and made smaller if it is too large.
+static void traces_have_the_picture(void **state)
+{
+    enum { LONG = 1100, HIGH = 10, PATCH = 4 };
+    static unsigned char pixels[LONG * HIGH * 3];
+    const mh_image image = {23, 17, 3, pixels}, wide = {LONG, HIGH, 3, pixels};
+    mh_image resized;
+    mh_model_trace *trace;
+    vision v;
+    (void)state;
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (unsigned char)(i * i / 7);
+    open_vision(&v, "vit", NULL);
+    test_ok(v.context, mh_model_trace_picture(v.context, v.model, NULL, "name", &image, &trace));
+    mh_trace_picture p = mh_model_trace_view(trace)->picture;
+    test_ok(v.context, mh_image_resize(v.context, &image, MH_RESAMPLE_BILINEAR, 16, 16, &resized));
+    assert_int_equal(p.rows * 100 + p.columns, 404);
+    assert_int_equal(p.height * 100 + p.width, 1616);
+    assert_memory_equal(p.pixels, resized.pixels, 16 * 16 * 3);
+    mh_image_free(v.context, &resized);
+    mh_model_trace_free(trace);
+
+    v.model->pictures.resizes = false; // 2 pixels below the last patches are not seen
+    test_ok(v.context, mh_model_trace_picture(v.context, v.model, NULL, NULL, &wide, &trace));
+    p = mh_model_trace_view(trace)->picture;
+    assert_int_equal(p.rows * 1000 + p.columns, HIGH / PATCH * 1000 + LONG / PATCH);
+    assert_int_equal(p.width, MH_TRACE_PICTURE_SIDE_MAX);
+    assert_int_equal(p.height, 8 * MH_TRACE_PICTURE_SIDE_MAX / LONG);
+    test_ok(v.context, mh_trace_check(v.context, mh_model_trace_view(trace)));
+    mh_model_trace_free(trace);
+    close_vision(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +506,7 @@ int main(void)
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(training_is_refused),
         cmocka_unit_test(bf16_is_close),
+        cmocka_unit_test(traces_have_the_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

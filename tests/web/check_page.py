@@ -43,6 +43,7 @@ def make_pages():
     for name, options in {"sentence": ["--trace", "sentence.safetensors"], "base": ["--trace", "base.safetensors"],
                           "base8": ["--trace", "base.safetensors", "--bits", "8"], "hostile": ["--trace", "hostile.safetensors"],
                           "long": ["--weights", "long.npy"],
+                          "picture": ["--trace", "picture.safetensors"],
                           "batch": ["--weights", "batch.npy", "--tokens", "a b c d"],
                           "alone": ["--weights", "alone.npy"],
                           "start": ["--trace", "sentence.safetensors", "--kind", "decoder", "--layer", "2", "--head", "1"]}.items():
@@ -475,6 +476,68 @@ def check_heads(browser):
     assert shown == sorted(shown, reverse=True) and len(shown) == 12
     w.page.click(".stats tbody tr >> nth=0")
     w.ready("heatmap")
+    w.close()
+
+
+def rollout(weights, query):
+    """Row `query` of (A_L + I)/2 ... (A_1 + I)/2, from whole matrices."""
+    product = np.eye(weights.shape[-1])
+    for layer in weights.mean(1):
+        product = (layer + np.eye(len(layer))) / 2 @ product
+    return product[query]
+
+
+def check_picture(browser):
+    """The picture with weights and rollout over it; a patch as the query by click and by key; exports; other pages have none."""
+    tensors, _ = read_trace(FOLDER / "picture.safetensors")
+    weights, pixels = tensors["encoder.self"], tensors["picture"]
+    w = Watched(browser, url("picture"))
+    w.ready("picture")
+    assert w.page.input_value("#layer") == "2" and w.page.input_value("#head") == "-1"
+    canvas = w.page.locator(".maps canvas >> nth=0")
+    colour = canvas.evaluate("c => { const d = c.getContext('2d').getImageData(3, 3, 1, 1).data; return [d[0], d[1], d[2]]; }")
+    row = weights[2].mean(0)[0]
+    opacity = 0.85 * np.sqrt(row[1] / row[1:].max())
+    np.testing.assert_allclose(colour, pixels[0, 0] * (1 - opacity) + np.array([255, 96, 0]) * opacity, atol=2)
+    box = canvas.bounding_box()
+    at = lambda y, x: (box["x"] + (x + 0.5) / 7 * box["width"], box["y"] + (y + 0.5) / 5 * box["height"])
+    w.page.mouse.move(*at(3, 2))
+    w.page.wait_for_function("document.querySelector('.readout').dataset.rollout")
+    close_to(float(w.page.get_attribute(".readout", "data-value")), row[1 + 3 * 7 + 2], 1e-5, "weight")
+    close_to(float(w.page.get_attribute(".readout", "data-rollout")), rollout(weights, 0)[1 + 3 * 7 + 2], 1e-5, "rollout")
+    w.page.mouse.click(*at(1, 5))
+    query = 1 + 1 * 7 + 5
+    w.page.wait_for_function(f"location.hash.endsWith('token={query}')")
+    w.ready("picture")
+    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch 1,5"
+    w.page.click('[aria-label="Layer 1, head 3"]')
+    w.ready("picture")
+    rows = list(csv.reader(io.StringIO(w.save("csv", FOLDER).decode())))
+    assert rows[0] == ["row", "column", "layer 1, head 3", "rollout"] and len(rows) == 36
+    np.testing.assert_allclose([float(r[2]) for r in rows[1:]], weights[1, 3, query, 1:], atol=1e-5)
+    np.testing.assert_allclose([float(r[3]) for r in rows[1:]], rollout(weights, query)[1:], atol=1e-5)
+    root = xml.etree.ElementTree.fromstring(w.save("svg", FOLDER))
+    assert len([e for e in root if e.tag.endswith("image")]) == 2
+    w.page.click(".chips >> text=[CLS]")
+    w.ready("picture")
+    w.page.focus(".maps canvas >> nth=0")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):  # the first step is to patch 0, 0
+        w.page.keyboard.press(key)
+    w.page.wait_for_function("location.hash.endsWith('token=9')")
+    w.ready("picture")
+    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch 1,1"
+    for view in ["picture", *VIEWS]:
+        w.open_view(view)
+    w.close()
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        w = Watched(browser, url("picture"), width, 860, scheme)
+        w.ready("picture")
+        assert w.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), width
+        w.page.screenshot(path=FOLDER / f"picture-{width}-{scheme}.png")
+        w.close()
+    w = Watched(browser, url("sentence", "#view=picture"))
+    w.ready("overview")
+    assert w.page.locator('#tabs [data-view="picture"]').count() == 0
     w.close()
 
 

@@ -7,6 +7,7 @@ usage: make_traces.py FOLDER
     sentence.safetensors  a sentence and its translation, 3 layers x 4 heads, q, k, v and out
     base.safetensors      12 layers x 12 heads, 128 tokens: the size of a usual encoder
     long.npy              one head of 2,048 x 2,048
+    picture.safetensors   a picture of 5 x 7 patches, 3 layers x 4 heads
     hostile.safetensors   tokens that would like to be markup or to steer a terminal
 
 Nothing here is learnt: scores are made up so that heads have recognisable patterns, and softmax
@@ -19,7 +20,7 @@ import sys
 
 import numpy as np
 
-DTYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL"}
+DTYPES = {"float32": "F32", "float16": "F16", "bool": "BOOL", "uint8": "U8"}
 
 
 def write_safetensors(path, tensors, metadata):
@@ -132,12 +133,26 @@ def hostile(folder):
         "title": tokens[0], "model": tokens[1], "target.tokens": json.dumps(tokens)})
 
 
+def picture(folder):
+    rng = np.random.default_rng(5)
+    rows, columns, patch = 5, 7, 8
+    y, x = np.mgrid[:rows * patch, :columns * patch]
+    sun = np.hypot(y - 12, x - 38) < 7
+    pixels = np.where(sun[..., None], (255, 210, 60), np.where((y > 26 + 4 * np.sin(x / 6))[..., None],
+                                                               (60, 120, 50), (90, 150, 220))).astype(np.uint8)
+    count = rows * columns + 1
+    weights = softmax(rng.normal(0, 1.5, (3, 4, count, count))).astype(np.float32)
+    tokens = ["[CLS]"] + [f"{i // columns},{i % columns}" for i in range(rows * columns)]
+    write_safetensors(folder / "picture.safetensors", {"encoder.self": weights, "picture": pixels}, {
+        "title": "A field", "source.tokens": json.dumps(tokens), "picture.patches": f"{rows},{columns}"})
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (sentence, base, long, hostile):
+    for make in (sentence, base, long, picture, hostile):
         make(folder)
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "F16": np.float16, "BOOL": np.bool_}
+DTYPES = {"F32": np.float32, "F16": np.float16, "BOOL": np.bool_, "U8": np.uint8}
 
 
 def read_trace(path):
