@@ -53,9 +53,13 @@ static void on_bad_line(void *user, const char *file, size_t line, const char *w
 {
     enum { MOST_NAMED = 10 };
     train *t = user;
-    if (++t->bad_lines <= MOST_NAMED)
-        note("%s:%zu: skipped: %s%s", file, line, why,
-             t->bad_lines == MOST_NAMED ? "; further lines are counted only" : "");
+    if (++t->bad_lines > MOST_NAMED)
+        return;
+    const char *last = t->bad_lines == MOST_NAMED ? "; further ones are counted only" : "";
+    if (line == 0)
+        note("%s: skipped: %s%s", file, why, last);
+    else
+        note("%s:%zu: skipped: %s%s", file, line, why, last);
 }
 
 // Reports a model that is not usable, and what to try; returns false if it may be usable.

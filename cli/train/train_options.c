@@ -53,6 +53,7 @@ enum {
     KEY_LAYERS,
     KEY_CONTEXT,
     KEY_IMAGE_SIZE,
+    KEY_LABEL_NAMES,
     KEY_PATCH_SIZE,
     KEY_CROP_PADDING,
     KEY_NO_FLIP,
@@ -85,6 +86,8 @@ static const struct argp_option option_table[] = {
      "built-in data in place of files: numbers, French number words to English, with suitable "
      "defaults for sizes and rates",
      0},
+    {"label-names", KEY_LABEL_NAMES, "A,B,...", 0,
+     "of an idx file of pictures: names of the labels 0, 1, ...; default: the numbers", 0},
     {"tokenizer", KEY_TOKENIZER, "FILE", 0, "a tokenizer.json; default: learnt from the data", 0},
     {"merges", KEY_MERGES, "N", 0, "merges of the tokenizer to learn; default: 8000", 0},
     {"attribution", KEY_ATTRIBUTION, "TEXT", 0, "where the data is from, for the model's README",
@@ -447,6 +450,10 @@ static error_t parse_task(int key, char *argument, struct argp_state *state)
     case KEY_CONTEXT:
         t->only[MH_TASK_LM] = "--context";
         t->model.max_length = train_parse_size(state, "--context", argument);
+        return 0;
+    case KEY_LABEL_NAMES:
+        t->only[MH_TASK_IMAGES] = "--label-names";
+        o->label_names = argument;
         return 0;
     case KEY_IMAGE_SIZE:
         t->only[MH_TASK_IMAGES] = "--image-size";

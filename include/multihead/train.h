@@ -97,7 +97,7 @@ typedef struct mh_train_event {
 // Returns false to stop: the run is saved, and mh_train() returns with `stopped`.
 typedef bool (*mh_train_event_fn)(void *user, const mh_train_event *event);
 
-// Reports a line of the data that is skipped, and why.
+// Reports a line of the data that is skipped, and why; line 0: a whole file, such as a picture.
 typedef void (*mh_train_bad_line_fn)(void *user, const char *file, size_t line, const char *why);
 
 // ---- training -----------------------------------------------------------------------------------
@@ -184,6 +184,9 @@ typedef struct mh_train_options {
     // of classification; of text 0.01, the last documents; of translation 0.01, but hundreds of
     // pairs; none of pictures and of fewer than some 100 lines. Lines are chosen by their hash.
     double held_out; // -1
+
+    const char *label_names; // NULL: an idx file's labels are numbers; "T-shirt,Trouser,...": names
+                             // of 0, 1, ..., separated by commas
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from . import _multihead
 from ._heads import heads_off
+from ._pictures import is_picture, listed_pictures
 from ._texts import listed
 from .generation import (
     GeneratedToken,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ._pictures import Picture
+
     Array = NDArray[np.float32]
 
 
@@ -49,7 +52,7 @@ class Candidate(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A class of a text.
+    """A class of a text or a picture.
 
     >>> import multihead as mh
     >>> label, probability, id = mh.Label("positive", 0.9, 1)
@@ -113,8 +116,8 @@ class Model:
 
     @property
     def abilities(self) -> list[str]:
-        """What it can do: some of embed, fill, classify, generate, translate,
-        transcribe."""
+        """What it can do: some of embed, fill, classify, generate, translate, transcribe, and match,
+        pictures with texts."""
         return list(self._info["abilities"])
 
     @property
@@ -156,21 +159,61 @@ class Model:
 
     # ---- vectors ----------------------------------------------------------------------------
 
-    def embed(self, texts: str | Iterable[str], *, pooling: str | None = None,
-              normalize: bool | None = None, truncate: bool = True, batch: int | None = None) -> Array:
+    def embed(self, texts: str | Iterable[str] | Picture | Iterable[Picture], *,
+              pooling: str | None = None, normalize: bool | None = None, truncate: bool = True,
+              batch: int | None = None) -> Array:
         """Vectors of texts, (N, D), or (D) of one text: similar for texts of similar meaning.
 
         pooling: "mean", "cls", "last" or "max"; with normalize: of length 1. By default both are
         as the model's files say. Texts that are too long are truncated, or refused. `batch`:
         tokens that are computed together.
 
+        A model that reads pictures takes these: paths, arrays (height, width, 3) or (height,
+        width) of uint8, or Pillow's images. To CLIP a string is a text, a pathlib.Path a picture.
+
         >>> import multihead as mh
         >>> mh.load("models/fr-en").embed(["un chat", "un chien"]).shape
         (2, 256)
         """
-        found: Array = self._core.embed(listed(texts, "texts"), pooling=pooling, normalize=normalize,
-                                        truncate=truncate, batch=batch)
+        if self._reads_pictures:
+            return self._embed_pictures(texts, pooling, normalize, truncate, batch)
+        found: Array = self._core.embed(
+            listed(texts, "texts"),  # type: ignore[arg-type]
+            pooling=pooling, normalize=normalize, truncate=truncate, batch=batch)
         return found[0] if isinstance(texts, str) else found
+
+    @property
+    def _reads_pictures(self) -> bool:
+        return bool(self._info["image_size"])
+
+    def _embed_pictures(self, given: Any, pooling: str | None, normalize: bool | None,
+                        truncate: bool, batch: int | None) -> Array:
+        """Of CLIP strings are texts, all else, and all of the others, pictures."""
+        import numpy as np
+
+        def is_text(one: Any) -> bool:
+            return isinstance(one, str) and "match" in self._info["abilities"]
+
+        def texts(some: list[str]) -> Array:
+            found: Array = self._core.embed(some, pooling=pooling, normalize=normalize,
+                                            truncate=truncate, batch=batch)
+            return found
+
+        if is_text(given):
+            return texts([given])[0]  # type: ignore[no-any-return]
+        if not isinstance(given, str) and not is_picture(given):
+            given = list(given)
+            chosen = np.array([is_text(one) for one in given], bool)
+            if chosen.any():
+                rows = np.empty((len(given), self._info["embedding_dim"]), np.float32)
+                rows[chosen] = texts([one for one in given if is_text(one)])
+                if not chosen.all():
+                    rest, _ = listed_pictures([one for one in given if not is_text(one)], "pictures")
+                    rows[~chosen] = self._core.embed_pictures(rest, pooling, normalize)
+                return rows
+        pictures, single = listed_pictures(given, "pictures")
+        found: Array = self._core.embed_pictures(pictures, pooling, normalize)
+        return found[0] if single else found
 
     def hidden(self, text: str | Sequence[int], *, truncate: bool = True) -> Array:
         """The last layer's output for every token of a text, or of token ids: (T, D).
@@ -229,20 +272,31 @@ class Model:
 
     @overload
     def classify(  # type: ignore[overload-overlap]
-            self, text: str, pair: str | None = None, *, top: int | None = ...,
+            self, text: Picture, pair: str | None = None, *,
+            labels: Sequence[str] | None = ..., top: int | None = ...,
             truncate: bool = ...) -> list[Label]: ...
 
     @overload
-    def classify(self, text: Sequence[str], pair: str | None = None, *, top: int | None = ...,
+    def classify(self, text: Sequence[str] | Sequence[Picture], pair: str | None = None, *,
+                 labels: Sequence[str] | None = ..., top: int | None = ...,
                  truncate: bool = ...) -> list[list[Label]]: ...
 
-    def classify(self, text: str | Sequence[str], pair: str | None = None, *,
+    def classify(self, text: Any, pair: str | None = None, *, labels: Sequence[str] | None = None,
                  top: int | None = None, truncate: bool = True) -> Any:
-        """The labels of a text with their probabilities, the likeliest first.
+        """The labels of a text, or of a picture, with their probabilities, the likeliest first.
 
         pair: the second text of every pair, such as the hypothesis of an entailment model. `top`:
-        only the likeliest labels.
+        only the likeliest labels. A picture is a path, an array (height, width, 3) or (height,
+        width) of uint8, or Pillow's; an array of four dimensions is a list of them. With CLIP,
+        `labels` are the texts that a picture is compared with.
         """
+        if self._reads_pictures:
+            if pair is not None:
+                raise ValueError(f"pair: expected None: {self.path} reads pictures")
+            return self._classify_pictures(text, labels, top, truncate)
+        if labels is not None:
+            raise ValueError("labels: expected None: they are for models that match pictures with "
+                             "texts, such as CLIP")
         self._need("classify", "has no sequence classifier")
         found = [self._classify(one, pair, top, truncate) for one in listed(text, "text")]
         return found[0] if isinstance(text, str) else found
@@ -258,6 +312,26 @@ class Model:
         names = self._info["labels"]
         best = _multihead.top(self._core.classify(ids, types), len(names) if top is None else top)
         return [Label(names[id], math.exp(logp), id) for id, logp in best[0]]
+
+    def _classify_pictures(self, given: Any, labels: Sequence[str] | None, top: int | None,
+                           truncate: bool) -> Any:
+        pictures, single = listed_pictures(given, "pictures")
+        if "match" in self._info["abilities"]:
+            names = listed(labels or [], "labels")
+            if not names:
+                raise ValueError(f"labels: expected texts: {self.path} has no labels of its own")
+            texts = self._core.embed(names, normalize=True, truncate=truncate)
+            logits = self._info["logit_scale"] * (self._core.embed_pictures(pictures, None, True) @ texts.T)
+        elif labels is not None:
+            raise ValueError(f"labels: expected None: {self.path} has labels of its own")
+        else:
+            self._need("classify", "has no classifier")
+            names = self._info["labels"]
+            logits = self._core.classify_pictures(pictures)
+        count = len(names) if top is None else top
+        found = [[Label(names[id], math.exp(logp), id) for id, logp in best]
+                 for best in (_multihead.top(logits, count) if pictures else [])]
+        return found[0] if single else found
 
     # ---- generation -------------------------------------------------------------------------
 
@@ -481,24 +555,29 @@ class Model:
 
     # ---- what heads attend to ---------------------------------------------------------------
 
-    def look(self, text: str | Sequence[int] | Generation, pair: str | None = None, *,
+    def look(self, text: str | Sequence[int] | Generation | Picture, pair: str | None = None, *,
              target: str | None = None, disabled_heads: Any = None) -> Trace:
         """What the heads attend to in a text, or a pair of texts; of an encoder-decoder, in a
         translation: the one that it finds, or `target`.
 
-        Token ids are looked at as they are, a Generation together with its prompt.
+        Token ids are looked at as they are, a Generation together with its prompt. With a model
+        that reads pictures: a picture, as in `embed`.
 
         >>> import multihead as mh
         >>> mh.load("models/fr-en").look("Bonjour !", target="Good morning!")
         Trace('Bonjour !': encoder.self (3, 4, 5, 5), decoder.self (3, 4, 4, 4), cross (3, 4, 4, 5))
         """
+        if self._reads_pictures and (is_picture(text) or "match" not in self._info["abilities"]):
+            return self._look_at_picture(text, pair, target, disabled_heads)
+        if self._reads_pictures and disabled_heads is not None:
+            raise ValueError("disabled_heads: expected None: of this model they are for pictures")
         off = heads_off(disabled_heads, self._info)
         if isinstance(text, Generation):
             return self._look_at_ids([*text.prompt_ids, *text.ids], off, None)
         if not isinstance(text, str):
             if not hasattr(text, "__iter__"):
                 raise TypeError(f"text: found {text!r}, expected a text or token ids")
-            return self._look_at_ids(list(text), off, target)
+            return self._look_at_ids(list(text), off, target)  # type: ignore[arg-type]
         if "translate" not in self._info["abilities"]:
             if target is not None:
                 raise ValueError("target: expected None: the model is no encoder-decoder")
@@ -507,6 +586,16 @@ class Model:
             raise ValueError("pair: found an encoder-decoder, whose second text is target")
         found = self.translate(text, target)
         return Trace(self._core.trace_translation(text, found.ids, off), model=self.name)
+
+    def _look_at_picture(self, picture: Any, pair: Any, target: Any, disabled_heads: Any) -> Trace:
+        if pair is not None or target is not None:
+            raise ValueError(f"{'target' if pair is None else 'pair'}: expected None: it is for texts")
+        pictures, single = listed_pictures(picture, "picture")
+        if not single:
+            raise TypeError(f"picture: found {len(pictures)}, expected one")
+        name = os.fspath(picture) if isinstance(picture, (str, os.PathLike)) else None
+        off = heads_off(disabled_heads, self._info)
+        return Trace(self._core.trace_picture(pictures, name, off), model=self.name)
 
     def _look_at_ids(self, ids: list[int], off: bytes | None, target: str | None) -> Trace:
         if target is not None:

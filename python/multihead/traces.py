@@ -121,6 +121,13 @@ class Trace:
             fields["q"], fields["k"], fields["v"], fields["out"], fields["mask"], fields["scale"])
 
     @property
+    def picture(self) -> NDArray[np.uint8] | None:
+        """The picture that a vision model read, as it saw it: (height, width, 3), or None. Its
+        patches are the last tokens, row by row."""
+        found = self._core.picture()
+        return found[0] if found else None
+
+    @property
     def kinds(self) -> list[str]:
         """The kinds of attention that the trace has."""
         return list(self._groups)

@@ -9,7 +9,8 @@ static PyObject *abilities_of(const mh_model_info *info)
         const char *name;
     } names[] = {{MH_CAN_EMBED, "embed"},         {MH_CAN_FILL, "fill"},
                  {MH_CAN_CLASSIFY, "classify"},   {MH_CAN_GENERATE, "generate"},
-                 {MH_CAN_TRANSLATE, "translate"}, {MH_CAN_TRANSCRIBE, "transcribe"}};
+                 {MH_CAN_TRANSLATE, "translate"}, {MH_CAN_TRANSCRIBE, "transcribe"},
+                 {MH_CAN_MATCH, "match"}};
     PyObject *list = PyList_New(0);
     for (size_t i = 0; i < sizeof names / sizeof *names && list; i++) {
         if (!(info->abilities & names[i].ability))
@@ -68,7 +69,11 @@ static bool add_sizes(PyObject *to, const mh_model_info *info)
                  {"decoder_layers", info->decoder_layers},
                  {"target_vocabulary", info->target_vocabulary},
                  {"window", info->window},
-                 {"window_layers", info->window_layers}};
+                 {"window_layers", info->window_layers},
+                 {"embedding_dim", info->embedding_dim},
+                 {"image_size", info->image_size},
+                 {"patch_size", info->patch_size},
+                 {"image_channels", info->image_channels}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         PyObject *value = PyLong_FromSize_t(sizes[i].value);
         const bool ok = value && PyDict_SetItemString(to, sizes[i].name, value) == 0;
@@ -86,12 +91,14 @@ PyObject *py_model_describe(PyObject *self, PyObject *nothing)
     const mh_model *model = ((py_model *)self)->model;
     const mh_model_info *info = mh_model_describe(model);
     PyObject *all = Py_BuildValue(
-        "{s:s,s:s,s:N,s:N,s:s,s:N,s:N,s:d,s:s,s:z,s:N,s:N}", "family", info->family, "architecture",
-        info->architecture, "abilities", abilities_of(info), "labels", labels_of(model), "pooling",
-        poolings[info->pooling], "normalize", PyBool_FromLong(info->normalize), "causal",
-        PyBool_FromLong(info->causal), "rope_base", info->rope_base, "rope_scaling",
-        info->rope_scaling, "chat_template", mh_model_chat_template(model), "generation_defaults",
-        defaults_of(model), "tokenizer", PyBool_FromLong(mh_model_tokenizer(model) != NULL));
+        "{s:s,s:s,s:N,s:N,s:s,s:N,s:N,s:d,s:s,s:z,s:N,s:N,s:d}", "family", info->family,
+        "architecture", info->architecture, "abilities", abilities_of(info), "labels",
+        labels_of(model), "pooling", poolings[info->pooling], "normalize",
+        PyBool_FromLong(info->normalize), "causal", PyBool_FromLong(info->causal), "rope_base",
+        info->rope_base, "rope_scaling", info->rope_scaling, "chat_template",
+        mh_model_chat_template(model), "generation_defaults", defaults_of(model), "tokenizer",
+        PyBool_FromLong(mh_model_tokenizer(py_model_of_texts((py_model *)self)) != NULL),
+        "logit_scale", info->logit_scale);
     if (all && !add_sizes(all, info))
         Py_CLEAR(all);
     return all;

@@ -2,6 +2,7 @@
 // Model: a pretrained model, loaded as the command loads it.
 #include "py_model.h"
 
+#include "py_pictures.h"
 #include "py_tokenizer.h"
 #include "py_trace.h"
 
@@ -107,7 +108,7 @@ static void model_dealloc(PyObject *self)
 static PyObject *model_tokenizer(PyObject *self, PyObject *nothing)
 {
     (void)nothing;
-    const mh_tokenizer *tokenizer = mh_model_tokenizer(((py_model *)self)->model);
+    const mh_tokenizer *tokenizer = mh_model_tokenizer(py_model_of_texts((py_model *)self));
     return tokenizer ? py_tokenizer_of(self, tokenizer) : Py_NewRef(Py_None);
 }
 
@@ -120,6 +121,8 @@ static PyMethodDef model_methods[] = {
     {"logits", py_model_logits, METH_O, NULL},
     {"classify", PY_WITH_OPTIONS(py_model_classify), NULL},
     {"embed", PY_WITH_OPTIONS(py_model_embed), NULL},
+    {"embed_pictures", PY_WITH_OPTIONS(py_model_embed_pictures), NULL},
+    {"classify_pictures", py_model_classify_pictures, METH_O, NULL},
     {"generate", (PyCFunction)(void (*)(void))py_model_generate, METH_VARARGS | METH_KEYWORDS,
      NULL},
     {"chat", PY_WITH_OPTIONS(py_model_chat), NULL},
@@ -129,6 +132,7 @@ static PyMethodDef model_methods[] = {
      NULL},
     {"tokenizer", model_tokenizer, METH_NOARGS, NULL},
     {"trace", py_model_trace, METH_VARARGS, NULL},
+    {"trace_picture", py_model_trace_picture, METH_VARARGS, NULL},
     {"trace_ids", py_model_trace_ids, METH_VARARGS, NULL},
     {"trace_translation", py_model_trace_translation, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -19,6 +19,13 @@ typedef struct py_model {
 
 bool py_model_ready(PyObject *module);
 
+// The model that reads texts: of CLIP's two, the one for these.
+static inline const mh_model *py_model_of_texts(const py_model *m)
+{
+    const mh_model *text = mh_model_text_tower(m->model);
+    return text ? text : m->model;
+}
+
 // py_describe.c: what the model is, as a dictionary.
 PyObject *py_model_describe(PyObject *self, PyObject *nothing);
 

@@ -236,7 +236,7 @@ PyObject *py_model_embed(PyObject *self, PyObject *const *arguments, Py_ssize_t 
 {
     static const char *const names[] = {"texts", "pooling", "normalize", "truncate", "batch", NULL};
     static const char *const poolings[] = {"mean", "cls", "last", "max", NULL};
-    const mh_model *model = ((py_model *)self)->model;
+    const mh_model *model = py_model_of_texts((py_model *)self);
     const mh_model_info *info = mh_model_describe(model);
     PyObject *values[5], *found;
     mh_context *context = py_context();
@@ -256,7 +256,7 @@ PyObject *py_model_embed(PyObject *self, PyObject *const *arguments, Py_ssize_t 
                             (long long)batch);
     if (!py_texts_from(values[0], "texts", &texts))
         return NULL;
-    const size_t shape[2] = {texts.count, info->d_model};
+    const size_t shape[2] = {texts.count, info->embedding_dim};
     found = py_output(PY_NUMPY, MH_F32, 2, shape, &embeddings);
     if (found && texts.count) {
         PY_RUN(context, status,

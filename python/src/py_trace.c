@@ -40,6 +40,17 @@ static PyObject *finish(mh_context *context, mh_status status, py_trace *made)
     return (PyObject *)made;
 }
 
+PyObject *py_trace_of_model(mh_model_trace *trace)
+{
+    py_trace *made = (py_trace *)py_new_object(trace_type);
+    if (!made) {
+        mh_model_trace_free(trace);
+        return NULL;
+    }
+    made->text = trace;
+    return finish(NULL, MH_OK, made);
+}
+
 PyObject *py_parse_trace(PyObject *self, PyObject *bytes)
 {
     (void)self;
@@ -74,7 +85,7 @@ PyObject *py_open_trace(PyObject *self, PyObject *path)
 
 PyObject *py_model_trace(PyObject *self, PyObject *arguments)
 {
-    const mh_model *model = ((py_model *)self)->model;
+    const mh_model *model = py_model_of_texts((py_model *)self);
     const mh_model_info *info = mh_model_describe(model);
     mh_context *context = py_context();
     PyObject *texts[2], *heads;
@@ -226,6 +237,19 @@ static PyObject *trace_groups(PyObject *self, PyObject *nothing)
     return all;
 }
 
+// (pixels (height, width, 3), rows, columns of patches), or None.
+static PyObject *trace_picture(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    const mh_trace_picture *p = &((py_trace *)self)->trace->picture;
+    if (!p->pixels)
+        Py_RETURN_NONE;
+    const mh_tensor pixels =
+        mh_tensor_3d((void *)(uintptr_t)p->pixels, MH_U8, p->height, p->width, 3);
+    return Py_BuildValue("(Nnn)", array_of(self, &pixels), (Py_ssize_t)p->rows,
+                         (Py_ssize_t)p->columns);
+}
+
 // ---- showing it ---------------------------------------------------------------------------------
 
 typedef struct view_call {
@@ -327,6 +351,7 @@ static PyObject *trace_write_page(PyObject *self, PyObject *arguments, PyObject 
 static PyMethodDef trace_methods[] = {
     {"describe", trace_describe, METH_NOARGS, NULL},
     {"groups", trace_groups, METH_NOARGS, NULL},
+    {"picture", trace_picture, METH_NOARGS, NULL},
     {"page", WITH_KEYWORDS(trace_page), NULL},
     {"text", WITH_KEYWORDS(trace_text), NULL},
     {"write", WITH_KEYWORDS(trace_write), NULL},

@@ -15,6 +15,9 @@ PyObject *py_open_trace(PyObject *self, PyObject *path);
 
 // Model.trace(text, pair or None, disabled heads or None), Model.trace_ids(ids, disabled heads) and
 // Model.trace_translation(text, target ids, disabled heads).
+// The Trace of what a model was traced with, which is taken, also on failure.
+PyObject *py_trace_of_model(mh_model_trace *trace);
+
 PyObject *py_model_trace(PyObject *self, PyObject *arguments);
 PyObject *py_model_trace_ids(PyObject *self, PyObject *arguments);
 PyObject *py_model_trace_translation(PyObject *self, PyObject *arguments);

@@ -7,9 +7,11 @@
 #include "io/byte_stream.h"
 #include "support/list_directory.h"
 #include <multihead/image.h>
+#include <multihead/text.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { SIDE_DEFAULT = 32, LABELS_MOST = 65536 };
+enum { SIDE_DEFAULT = 32, SIDE_MOST = 4096, LABELS_MOST = 65536 };
 
 typedef struct reading {
     mh_run *run;
@@ -201,6 +203,10 @@ static mh_status read_idx_all(reading *r, idx_file *images, idx_file *labels,
         return mh_fail(r->run->context, MH_ERROR_FORMAT,
                        "%.600s: pictures of %zu x %zu, expected at most %d pixels", r->path,
                        images->sizes[1], images->sizes[2], MH_IMAGE_PIXELS_MAX);
+    if (!p->side && images->sizes[1] > SIDE_MOST)
+        return mh_fail(r->run->context, MH_ERROR_FORMAT,
+                       "%.600s: pictures of %zu rows, expected at most %d, or an image_size",
+                       r->path, images->sizes[1], SIDE_MOST);
     if (!p->side)
         p->side = images->sizes[1];
     if (!p->channels)
@@ -248,8 +254,9 @@ static mh_status read_idx(reading *r)
 {
     char labels_path[MH_PATH_BYTES];
     idx_file images = {0}, labels = {0};
-    MH_TRY(find_labels_file(r->run->context, r->path, labels_path));
     mh_status status = open_idx(r->run->context, r->path, 3, &images);
+    if (!status)
+        status = find_labels_file(r->run->context, r->path, labels_path);
     if (!status)
         status = open_idx(r->run->context, labels_path, 1, &labels);
     if (!status)
@@ -263,7 +270,53 @@ static mh_status read_idx(reading *r)
     return status ? status : sort_idx_labels(r);
 }
 
+static mh_status name_label(mh_run *run, char **label, const char *names)
+{
+    size_t number = strtoul(*label, NULL, 10);
+    for (; number > 0 && names; number--) {
+        names = strchr(names, ',');
+        names += names != NULL;
+    }
+    const size_t size = names ? strcspn(names, ",") : 0;
+    if (size == 0)
+        return mh_fail(run->context, MH_ERROR_ARGUMENT, "label_names: found no name of label %s",
+                       *label);
+    char *copy = mh_alloc(run->context, size + 1);
+    if (!copy)
+        return MH_ERROR_MEMORY;
+    memcpy(copy, names, size);
+    copy[size] = 0;
+    mh_free(run->context, *label, strlen(*label) + 1);
+    *label = copy;
+    return MH_OK;
+}
+
+mh_status mh_picture_data_name_labels(mh_run *run, const char *names)
+{
+    if (mh_is_directory(run->options->data))
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "label_names: expected NULL, as directories are names of labels");
+    if (mh_utf8_valid(names, strlen(names)) < strlen(names))
+        return mh_fail(run->context, MH_ERROR_ARGUMENT, "label_names: found invalid UTF-8");
+    for (size_t i = 0; i < run->label_count; i++)
+        MH_TRY(name_label(run, &run->labels[i], names));
+    return MH_OK;
+}
+
 // ---- directories --------------------------------------------------------------------------------
+
+// Counts a file that is no picture. The error's message begins with its name.
+static void report_file(reading *r, const char *path)
+{
+    const mh_train_options *o = r->run->options;
+    const char *why = mh_error_message(r->run->context);
+    const size_t size = strlen(path);
+    if (strncmp(why, path, size) == 0 && strncmp(why + size, ": ", 2) == 0)
+        why += size + 2;
+    r->examples->left_out++;
+    if (o->bad_line)
+        o->bad_line(o->user, path, 0, why);
+}
 
 static mh_status add_file(reading *r, const char *path, int32_t label)
 {
@@ -271,9 +324,7 @@ static mh_status add_file(reading *r, const char *path, int32_t label)
     mh_image image;
     const mh_status status = mh_image_read(run->context, path, &image);
     if (status == MH_ERROR_FORMAT || status == MH_ERROR_UNSUPPORTED) {
-        r->examples->left_out++;
-        if (run->options->bad_line)
-            run->options->bad_line(run->options->user, path, 0, mh_error_message(run->context));
+        report_file(r, path);
         return MH_OK;
     }
     MH_TRY(status);
@@ -330,7 +381,9 @@ mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictu
     MH_TRY(mh_is_directory(path) ? read_directories(&r) : read_idx(&r));
     if (examples->count == 0)
         return mh_fail(run->context, MH_ERROR_FORMAT,
-                       "%.600s: no pictures, expected a directory of them for every label", path);
+                       "%.600s: no pictures, expected a directory of them for every label, or the "
+                       "name of an idx file",
+                       path);
     if (run->label_count < 2)
         return mh_fail(run->context, MH_ERROR_FORMAT,
                        "%.600s: found one label, %.80s, expected 2 "

@@ -15,6 +15,10 @@
 mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictures,
                                mh_dataset *examples);
 
+// The names of idx labels 0, 1, ..., separated by commas, replace these in run->labels.
+// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+mh_status mh_picture_data_name_labels(mh_run *run, const char *names);
+
 // Picture i as values (channels, side, side) from -1 to 1, moved by (dy, dx) with zeros around, and
 // mirrored.
 void mh_picture_values(const mh_pictures *pictures, size_t i, ptrdiff_t dy, ptrdiff_t dx,

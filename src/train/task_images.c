@@ -76,6 +76,8 @@ static mh_status images_prepare(mh_run *run, size_t *bad_lines)
         MH_TRY(mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches));
         *bad_lines = run->valid.examples.left_out;
     }
+    if (o->label_names)
+        MH_TRY(mh_picture_data_name_labels(run, o->label_names));
     MH_TRY(write_config(run));
     return mh_model_task_create(run);
 }

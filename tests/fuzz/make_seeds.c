@@ -135,6 +135,10 @@ static const struct {
      15},
 };
 
+// See fuzz_idx.c: two pictures of 2 x 2, and their labels.
+static const char idx[] = {(char)182, 3, 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2,
+                           9,         8, 7, 6, 5, 4, 3, 2, 0, 0, 8, 1, 0, 0, 0, 2, 0, 1};
+
 // Archives of all the .npy seeds, and each of these alone: see fuzz_npz.c.
 static void save_npz(const char *directory)
 {
@@ -308,6 +312,7 @@ int main(int argc, char **argv)
         save(argv[1], "corpus", i, blob_copy(corpus[i], strlen(corpus[i])));
     save(argv[1], "corpus", sizeof corpus / sizeof *corpus,
          blob_copy(corpus_gzip, sizeof corpus_gzip - 1));
+    save(argv[1], "idx", 0, blob_copy(idx, sizeof idx));
     for (size_t i = 0; i < sizeof http / sizeof *http; i++)
         save(argv[1], "http", i, blob_copy(http[i], strlen(http[i])));
     return 0;

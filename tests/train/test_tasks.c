@@ -251,6 +251,8 @@ typedef struct watched {
     uint64_t stop_at;
     double first_loss, loss, accuracy, bits;
     bool sample;
+    size_t bad; // files that were reported
+    char why[400];
 } watched;
 
 static bool watch(void *user, const mh_train_event *e)
@@ -265,6 +267,13 @@ static bool watch(void *user, const mh_train_event *e)
         w->sample = e->sample != NULL;
     }
     return !(e->kind == MH_TRAIN_UPDATED && e->update == w->stop_at);
+}
+
+static void keep_bad(void *user, const char *file, size_t line, const char *why)
+{
+    watched *w = user;
+    w->bad++;
+    snprintf(w->why, sizeof w->why, "%s:%zu: %s", file, line, why);
 }
 
 static mh_train_options images_options(mh_translator_config *model)
@@ -322,6 +331,7 @@ static void run_in(const char *directory, mh_train_options *o, size_t threads, w
     char path[128];
     o->directory = path_of(directory, path);
     o->event = watch;
+    o->bad_line = keep_bad;
     o->user = w;
     test_ok(context, mh_train(context, o, &result));
     assert_true(result.stopped == (w->stop_at > 0));
@@ -641,6 +651,7 @@ static void test_damaged_idx(void **state)
     const unsigned char labels[] = {0, 0, 8, 1, 255, 255, 255, 255, 1, 2};
     const unsigned char floats[] = {0, 0, 13, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
     const unsigned char empty[] = {0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 4};
+    const unsigned char tall[] = {0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 255, 255, 0, 0, 0, 1};
     const unsigned char two[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 1};
     unsigned char same[16 + 2 * 16] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4};
     write_bytes("bomb-images-idx3-ubyte", bomb, sizeof bomb);
@@ -650,13 +661,18 @@ static void test_damaged_idx(void **state)
     refuse("bomb-images-idx3-ubyte", "cut off");
     write_bytes("bomb-images-idx3-ubyte", floats, sizeof floats);
     refuse("bomb-images-idx3-ubyte", "found bytes 0 0 13 3");
+    write_bytes("bomb-images-idx3-ubyte", tall, sizeof tall);
+    refuse("bomb-images-idx3-ubyte", "pictures of 65535 rows, expected at most 4096");
     write_bytes("bomb-images-idx3-ubyte", empty, sizeof empty);
     refuse("bomb-images-idx3-ubyte", "size 0: found 0");
     write_bytes("bomb-images-idx3-ubyte", same, sizeof same);
     refuse("bomb-images-idx3-ubyte", "expected as many");
     write_bytes("bomb-labels-idx1-ubyte", two, sizeof two);
     refuse("bomb-images-idx3-ubyte", "found one label, 1");
-    refuse("text.txt", "expected a name with images and idx3");
+    write_bytes("pictures", same, sizeof same);
+    refuse("pictures", "expected a name with images and idx3");
+    refuse("text.txt", "expected 0 0 8 3, an idx file");
+    refuse("missing", "missing: cannot be opened");
     refuse("missing-images-idx3-ubyte", "missing-images-idx3-ubyte");
 }
 
@@ -682,6 +698,43 @@ static void test_damaged_directories(void **state)
     o.after = (mh_duration){1, MH_UPDATES};
     watched w = {0};
     run_in("trained-tree", &o, 1, &w);
+    assert_int_equal(w.bad, 1);
+    assert_non_null(strstr(w.why, "notes.txt:0: found an unknown kind of file"));
+}
+
+// What a label is called does not change weights.
+static void test_label_names(void **state)
+{
+    (void)state;
+    char path[128];
+    mh_translator_config model;
+    mh_train_options o = images_options(&model);
+    o.after = (mh_duration){2, MH_UPDATES};
+    watched w = {0};
+    run_in("numbers", &o, 1, &w);
+    o.label_names = "a,b,c,d,e,T-shirt/top,\"quoted\",Bag";
+    run_in("names", &o, 1, &w);
+    same_file("numbers", "names", "model.safetensors");
+    mh_context *context = test_context(NULL, 1);
+    mh_model *loaded;
+    test_ok(context, mh_model_load(context, path_of("names", path), NULL, &loaded));
+    assert_string_equal(mh_model_label(loaded, 0), "T-shirt/top");
+    assert_string_equal(mh_model_label(loaded, 1), "\"quoted\"");
+    assert_string_equal(mh_model_label(loaded, 2), "Bag");
+    mh_model_free(loaded);
+    static const struct {
+        const char *names, *message;
+    } wrong[] = {{"a,b,c,d,e,f,g", "label_names: found no name of label 7"},
+                 {"a,b,c,d,e,,g,h", "label_names: found no name of label 5"},
+                 {"", "label_names: found no name of label 5"},
+                 {"a,b,c,d,e,f,g,\xFF", "label_names: found invalid UTF-8"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        mh_train_result result = mh_train_result_default();
+        o.label_names = wrong[i].names;
+        o.directory = path_of("refused", path);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, wrong[i].message);
+    }
+    mh_context_free(context);
 }
 
 int main(void)
@@ -701,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_label_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
