@@ -3,8 +3,8 @@
 // a picture file, and prints the likeliest labels.
 //
 // usage: 15_classify_a_picture [MODEL PICTURE]
-// Without arguments, a small ViT with random weights gets a small picture, and guesses; run it from
-// the top of this project.
+// Without arguments, the model of this project that tells clothes apart gets a small picture; run
+// it from the top of this project.
 #include <multihead/ops.h>
 #include <multihead/pretrained.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ static void print_labels(const mh_model *model, mh_tensor *logits)
 
 int main(int argc, char **argv)
 {
-    const char *directory = argc > 2 ? argv[1] : "tests/goldens/models/vit";
-    const char *path = argc > 2 ? argv[2] : "tests/goldens/pictures/rgb.ppm";
+    const char *directory = argc > 2 ? argv[1] : "models/fashion-vit";
+    const char *path = argc > 2 ? argv[2] : "examples/pictures/shirt.pgm";
     mh_model *model;
     mh_image image;
     if (mh_context_create(NULL, &context, NULL, 0) != MH_OK)

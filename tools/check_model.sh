@@ -1,14 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check_model.sh BUILD
-# The translators that ship: their BLEU on the sentence pairs that they were validated with must be
-# at least what is given below, greedy and with a beam, and a beam must not be worse; no translation
-# may score below the greedy one because the search stopped too early. Needs $MH_TEST_DATA.
+# The models that ship. The classifier of pictures must recognise as many of Fashion-MNIST's test
+# pictures as is given below, if Debian's package dataset-fashion-mnist is there. The translators:
+# their BLEU on the sentence pairs that they were validated with must be at least what is given
+# below, greedy and with a beam, and a beam must not be worse; no translation may score below the
+# greedy one because the search stopped too early. These need $MH_TEST_DATA.
 set -eu
 build=${1:?usage: check_model.sh BUILD}
 build=$(cd "$build" && pwd)
 cd "$(dirname "$0")/.."
 multihead=$build/multihead
+pictures=/usr/share/datasets/fashion-mnist/t10k
+if [ -f $pictures-images-idx3-ubyte.gz ]; then
+    found=$(python3 tools/picture_accuracy.py "$build" models/fashion-vit \
+        $pictures-images-idx3-ubyte.gz $pictures-labels-idx1-ubyte.gz 91.4) || exit 1
+    echo "$found" | sed 's/^/fashion-vit, /'
+else
+    echo "check_model: skipped, Debian's package dataset-fashion-mnist is not installed"
+fi
 pairs=${MH_TEST_DATA:-}/tatoeba-fra-eng/dev.tsv
 if [ ! -f "$pairs" ]; then
     echo "check_model: skipped, MH_TEST_DATA names no folder with tatoeba-fra-eng/dev.tsv"

@@ -47,6 +47,10 @@ title "Without one layer of cross-attention, and without any"
 type_in 'multihead translate -m en-fr --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 type_in 'multihead translate -m en-fr --disable-head cross.0 --disable-head cross.1 --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 
+title "What is in a picture, and where the model looks: a map of its patches for each head"
+type_in 'multihead classify -m fashion-vit --top 3 examples/pictures/shirt.pgm'
+type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm --width 90'
+
 title "All layers and heads as a page, with every step of the computation"
 type_in "multihead look -m en-fr \"The cat that I saw yesterday ran away.\" --page $build/attention.html"
 printf '  Open %s in a browser; it needs no network.\n' "$build/attention.html"

@@ -24,6 +24,12 @@ run translate --disable-head enc.9.0 "Merci."
 translate --dtype f32 --trace-out trace.safetensors --attention page.html "Je suis fatigué."
 grep -c '<title>' page.html
 multihead view --trace trace.safetensors -o again.html && echo "the trace shows again"
+# pictures
+vit=$(dirname "$model")/fashion-vit
+pictures=$(dirname "$script")/../../examples/pictures
+multihead classify -m "$vit" --top 1 "$pictures/trousers.pgm" | awk 'NR == 2 {print $2, ($1 > 0.5)}'
+multihead look -m "$vit" --width 90 "$pictures/shirt.pgm" | sed -n '1,3p'
+multihead look -m "$vit" --page picture.html "$pictures/shirt.pgm" && grep -c '"picture":{"height":28,"width":28,"rows":7,"columns":7' picture.html
 # the same directory as a model
 multihead info -m "$model" | sed -n '1,4p;/tokenizer/p'
 multihead embed -m "$model" --pooling none "L’homme dort." | awk '{print $1, $NF}'

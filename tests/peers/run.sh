@@ -34,3 +34,4 @@ TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$bu
 "$venv/bin/python" "$here/check_parameters.py" "$build/tests/peer_parameters"
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_pictures.py" "$build/tests/peer_pictures"
+"$venv/bin/python" "$here/check_vit.py" "$build/multihead" "$here/../../models/fashion-vit" "$here"/../../examples/pictures/*.pgm
