@@ -14,6 +14,7 @@
 #   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
 #   make compare-training      ... PyTorch training the same translator; OPTIONS="--data train.tsv"
+#   make compare-lm            ... PyTorch training the same language model; OPTIONS=--quick
 #   make compare-translating   ... CTranslate2 with the same model; OPTIONS="-m DIR --input FILE"
 #   make compare-models        ... ONNX Runtime, OpenVINO and sentence-transformers running MiniLM
 #   make compare-generation    ... transformers, CTranslate2 and llama.cpp generating text
@@ -98,6 +99,9 @@ compare-training compare-translating: build
 	@sh tools/build.sh $(BUILD) $(JOBS) turns
 	@sh bench/compare.sh $(@:compare-%=%) --build $(BUILD) $(OPTIONS)
 
+compare-lm: build
+	@sh bench/compare.sh lm --build $(BUILD) $(OPTIONS)
+
 compare-models: build
 	@model=$$(python3 tools/fetch_models.py minilm) && \
 	    sh bench/compare.sh models --build $(BUILD) --model "$$model" $(OPTIONS)
@@ -159,7 +163,7 @@ setup-dev:
 clean:
 	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-translating \
+.PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-lm compare-translating \
         compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-marian prove-minilm prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -25,6 +25,17 @@ static void record_options(train *t)
     t->unrecorded = true;
 }
 
+// Of a run that is counted in epochs: who asks for updates knows their number.
+static void note_few_updates(const train *t, const mh_train_event *event)
+{
+    enum { FEW = 30 };
+    const mh_duration after = t->options.after;
+    if (after.unit == MH_EPOCHS && event->updates < FEW)
+        note("%llu epochs of these data are about %llu updates, which teach little: try a longer "
+             "--after, or a smaller --batch-tokens",
+             (unsigned long long)after.count, (unsigned long long)event->updates);
+}
+
 static bool on_event(void *user, const mh_train_event *event)
 {
     train *t = user;
@@ -34,6 +45,8 @@ static bool on_event(void *user, const mh_train_event *event)
     }
     t->updates += event->kind == MH_TRAIN_UPDATED;
     train_progress_show(&t->progress, event);
+    if (event->kind == MH_TRAIN_BEGINS)
+        note_few_updates(t, event);
     if (event->kind == MH_TRAIN_BEGINS && t->valid_freq && !event->valid_pairs)
         note("--valid-freq has no effect: the data are too few to hold any out for validation");
     return !was_interrupted();

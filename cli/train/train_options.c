@@ -69,7 +69,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
     {"data", KEY_DATA, "FILE", 0,
      "source TAB target on each line, of classification label TAB text; further columns are "
-     "ignored. Of lm: text, documents separated by empty lines. Of pictures: a directory with a "
+     "ignored. Of lm: text, documents separated by empty lines; may be given several times. Of "
+     "pictures: a directory with a "
      "directory of pictures for every label, or an idx file of images beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
@@ -299,13 +300,29 @@ static size_t train_parse_size(struct argp_state *state, const char *option, con
     return (size_t)parse_integer(state, option, text, 1, 1 << 24);
 }
 
+// The first file, and those of a language model after it.
+static void add_data(struct argp_state *state, train *t, const char *path)
+{
+    enum { MOST = sizeof t->more / sizeof *t->more };
+    mh_train_options *o = &t->options;
+    if (!o->data) {
+        o->data = path;
+    } else if (o->more_data_count == MOST) {
+        argp_error(state, "--data: found more than %d files", MOST + 1);
+    } else {
+        t->more[o->more_data_count++] = path;
+        o->more_data = t->more;
+        t->only[MH_TASK_LM] = "--data twice";
+    }
+}
+
 static error_t parse_data(int key, char *argument, struct argp_state *state)
 {
     train *t = state->input;
     mh_train_options *o = &t->options;
     switch (key) {
     case KEY_DATA:
-        o->data = argument;
+        add_data(state, t, argument);
         return 0;
     case KEY_TARGETS:
         t->only[MH_TASK_TRANSLATION] = "--targets";
@@ -647,12 +664,15 @@ static int check_resumed(const train *t)
 {
     const mh_train_options *o = &t->options;
     const char *const paths[] = {o->data, o->data_targets, o->valid, o->valid_targets};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (paths[i] && !strcmp(paths[i], "-")) {
+    const size_t count = sizeof paths / sizeof *paths;
+    for (size_t i = 0; i < count + o->more_data_count; i++) {
+        const char *path = i < count ? paths[i] : t->more[i - count];
+        if (path && !strcmp(path, "-")) {
             complain("the run in %s read its data from standard input; give all its options again",
                      o->directory);
             return EXIT_USAGE;
         }
+    }
     return EXIT_DONE;
 }
 
@@ -687,5 +707,7 @@ int train_parse(int argc, char **argv, train *t)
         set_example(t);
     if (code == EXIT_DONE && t->preset != PRESET_NONE)
         set_preset(&t->model, t->options.task, t->preset);
+    t->options.data = NULL; // is collected again
+    t->options.more_data_count = 0;
     return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
 }

@@ -13,6 +13,7 @@ typedef struct train {
     mh_translator_config model; // options.model
     int preset;                 // 0: none
     bool merges, valid_freq;    // given
+    const char *more[999];      // --data, after the first
     const char *only[4];        // by task: an option that is for it alone, or NULL
     bool layers, max_length;    // given
     bool hold_out;              // given

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const double live_seconds = 0.2, plain_seconds = 30, rate_seconds = 2;
 
@@ -39,27 +40,65 @@ static double seconds_left(const mh_train_event *e)
     return done_now > 0 ? e->seconds * (1 - e->part) / done_now : 0;
 }
 
+static void show_duration(double seconds)
+{
+    if (seconds < 5400)
+        note("about %.0f minutes to go", ceil(seconds / 60));
+    else
+        note("about %.1f hours to go", seconds / 3600);
+}
+
+// Once, after some updates: the first one is slower than others. Of short runs the line says it.
+static void estimate(train_progress *p, const mh_train_event *e)
+{
+    enum { UPDATES = 6, SECONDS = 3, WORTH = 90 };
+    p->updates++;
+    if (p->updates == 2) {
+        p->measured = e->seconds;
+        p->measured_part = e->part;
+    }
+    const double seconds = e->seconds - p->measured, part = e->part - p->measured_part;
+    if (p->estimated || p->updates < UPDATES || seconds < SECONDS || part <= 0)
+        return;
+    p->estimated = true;
+    if (seconds * (1 - e->part) / part >= WORTH)
+        show_duration(seconds * (1 - e->part) / part);
+}
+
 static void show_update(train_progress *p, const mh_train_event *e)
 {
     static const char *const units[] = {"tokens", "pictures", "tokens", "texts"};
-    char text[256], spent[32], left[32];
+    char text[256], spent[32], left[32], perplexity[32] = "";
     const bool whole = e->epoch > 0 && e->epoch_part == 0; // the epoch that has just ended
     measure_rate(p, e);
+    estimate(p, e);
     const double wait = progress_wanted() ? live_seconds : plain_seconds;
     if (e->seconds - p->shown < wait && e->part < 1)
         return;
     p->shown = e->seconds;
+    if (e->task == MH_TASK_TRANSLATION || e->task == MH_TASK_LM)
+        snprintf(perplexity, sizeof perplexity, "  ppl %.1f", exp(e->loss));
     snprintf(text, sizeof text,
              "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK %s/s  %s, %s left  update %" PRIu64
-             "  ppl %.1f  lr %.2e  norm %.2f",
+             "%s  lr %.2e  norm %.2f",
              whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
              p->rate / 1000, units[e->task], train_time_text(e->seconds, spent),
-             train_time_text(seconds_left(e), left), e->update, exp(e->loss), e->learning_rate,
+             train_time_text(seconds_left(e), left), e->update, perplexity, e->learning_rate,
              e->gradient_norm);
     if (progress_wanted())
         progress_line(e->part, text);
     else
         note("%s", text);
+}
+
+// On one line.
+static void show_sample(const char *sample)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s", sample);
+    for (char *at = text; (at = strchr(at, '\n'));)
+        *at = ' ';
+    note("sample: %s", text);
 }
 
 // Of pictures and text.
@@ -75,7 +114,7 @@ static void show_other_validation(const mh_train_event *e)
          (double)e->epoch + e->epoch_part, train_time_text(e->seconds, spent), e->valid_loss, score,
          e->best ? "  best" : "");
     if (e->sample)
-        note("sample: %s", e->sample);
+        show_sample(e->sample);
 }
 
 static void show_validation(const mh_train_event *e)
@@ -93,6 +132,15 @@ static void show_validation(const mh_train_event *e)
          e->valid_loss, e->bleu, e->chrf, 100 * e->exact, e->best ? "  best" : "");
 }
 
+// Whether most tokens of the vocabulary are rare in the data. A model to start from knows them.
+static bool data_are_few(const mh_train_event *e)
+{
+    enum { OF_EACH = 10, ALWAYS = 259 }; // bytes and special tokens are there in any case
+    const bool text = e->task == MH_TASK_TRANSLATION || e->task == MH_TASK_LM;
+    return text && !e->starts_from_model && e->vocabulary > ALWAYS &&
+           e->epoch_tokens < OF_EACH * (uint64_t)(e->vocabulary - ALWAYS);
+}
+
 static void show_begin(const mh_train_event *e)
 {
     static const char *const examples[] = {"pair", "picture", "sequence", "text"};
@@ -104,6 +152,10 @@ static void show_begin(const mh_train_event *e)
     if (e->held_out)
         note("--valid is missing: %zu %ss of the data are held out for validation, by --hold-out",
              e->held_out, examples[e->task]);
+    if (data_are_few(e))
+        note("the data have about %" PRIu64 " tokens, few for a vocabulary of %zu: little will be "
+             "learnt; more data help, or fewer --merges",
+             e->epoch_tokens, e->vocabulary);
     if (e->update)
         note("resuming after update %" PRIu64, e->update);
     if (e->updates <= e->warmup && e->warmup > 1)

@@ -131,6 +131,9 @@ static const char *path_in(const train *t, const char *argument)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (is_in(argument, paths[i]))
             return paths[i];
+    for (size_t i = 0; i < o->more_data_count; i++)
+        if (is_in(argument, t->more[i]))
+            return t->more[i];
     return NULL;
 }
 

@@ -88,10 +88,12 @@ typedef struct mh_train_event {
     const char *precision; // "f32" or "bf16"
 
     mh_task_kind task;
-    double accuracy;      // of classifiers, 0 .. 1
-    double bits_per_byte; // of text
-    const char *sample;   // text that the model continued, valid during the call; NULL: none
-    size_t held_out;      // of the training data, for validation; part of valid_pairs
+    double accuracy;        // of classifiers, 0 .. 1
+    double bits_per_byte;   // of text
+    const char *sample;     // text that the model continued, valid during the call; NULL: none
+    size_t held_out;        // of the training data, for validation; part of valid_pairs
+    uint64_t epoch_tokens;  // of the training data
+    bool starts_from_model; // mh_train_options.init
 } mh_train_event;
 
 // Returns false to stop: the run is saved, and mh_train() returns with `stopped`.
@@ -187,6 +189,9 @@ typedef struct mh_train_options {
 
     const char *label_names; // NULL: an idx file's labels are numbers; "T-shirt,Trouser,...": names
                              // of 0, 1, ..., separated by commas
+
+    const char *const *more_data; // NULL; further files of a language model's text, after `data`
+    size_t more_data_count;       // 0
 } mh_train_options;
 
 static inline mh_train_options mh_train_options_default(void)

@@ -6,6 +6,8 @@
 #include "io/byte_stream.h"
 #include "support/buffer.h"
 #include "support/grow.h"
+#include "text/utf8.h"
+#include <stdio.h>
 
 enum { READ_BYTES = 1 << 16 };
 
@@ -31,46 +33,112 @@ static bool is_blank(const char *line, size_t size)
     return true;
 }
 
-static mh_status add_document(mh_context *context, mh_documents *d, const char *begin,
-                              const char *end)
+// ---- documents ----------------------------------------------------------------------------------
+
+typedef struct splitting {
+    mh_context *context;
+    const mh_documents_files *files;
+    const char *path; // of the current file
+    mh_documents *documents;
+} splitting;
+
+static bool is_valid(const splitting *s, mh_text text, size_t line)
 {
-    if (!mh_grow(context, &d->list, &d->capacity, d->count + 1, sizeof *d->list))
+    char why[96];
+    const size_t valid = mh_utf8_valid(text.bytes, text.size);
+    if (valid == text.size)
+        return true;
+    for (size_t i = 0; i < valid; i++)
+        line += text.bytes[i] == '\n';
+    snprintf(why, sizeof why, "byte 0x%02x is not valid UTF-8; its document is left out",
+             (unsigned char)text.bytes[valid]);
+    s->documents->bad++;
+    if (s->files->bad_line)
+        s->files->bad_line(s->files->user, s->path, line, why);
+    return false;
+}
+
+static mh_status add_document(const splitting *s, const char *begin, const char *end, size_t line)
+{
+    mh_documents *d = s->documents;
+    const mh_text text = {begin, (size_t)(end - begin)};
+    if (!is_valid(s, text, line))
+        return MH_OK;
+    if (!mh_grow(s->context, &d->list, &d->capacity, d->count + 1, sizeof *d->list))
         return MH_ERROR_MEMORY;
-    d->list[d->count++] = (mh_text){begin, (size_t)(end - begin)};
+    d->list[d->count++] = text;
     return MH_OK;
 }
 
 // A document is a group of lines that are not blank.
-static mh_status split_documents(mh_context *context, mh_documents *d)
+static mh_status split_documents(const splitting *s, mh_text text)
 {
-    const char *at = d->text.data, *stop = at + d->text.size, *begin = NULL, *last = NULL;
-    while (at < stop) {
+    const char *at = text.bytes, *stop = at + text.size, *begin = NULL, *last = NULL;
+    size_t number = 1, first = 1;
+    for (; at < stop; number++) {
         const char *newline = memchr(at, '\n', (size_t)(stop - at));
         const char *end = newline ? newline : stop;
         if (!is_blank(at, (size_t)(end - at))) {
+            first = begin ? first : number;
             begin = begin ? begin : at;
             last = end > at && end[-1] == '\r' ? end - 1 : end;
         } else if (begin) {
-            MH_TRY(add_document(context, d, begin, last));
+            MH_TRY(add_document(s, begin, last, first));
             begin = NULL;
         }
         at = newline ? newline + 1 : stop;
     }
-    return begin ? add_document(context, d, begin, last) : MH_OK;
+    return begin ? add_document(s, begin, last, first) : MH_OK;
 }
 
-mh_status mh_documents_read(mh_context *context, const char *path, mh_documents *d)
+static const char *file_path(const mh_documents_files *files, size_t i)
+{
+    return i ? files->more[i - 1] : files->path;
+}
+
+static mh_status read_file(mh_context *context, const char *path, mh_buffer *text)
 {
     mh_byte_stream stream = {0};
-    *d = (mh_documents){0};
     mh_status status = mh_byte_stream_open(context, path, &stream);
     if (!status)
-        status = read_stream(context, &stream, &d->text);
+        status = read_stream(context, &stream, text);
     mh_byte_stream_close(&stream);
-    if (!status)
-        status = split_documents(context, d);
-    if (!status && d->count == 0)
-        status = mh_fail(context, MH_ERROR_FORMAT, "%.700s: no text", path);
+    return status;
+}
+
+// All files are read before documents are found: the text moves while it grows.
+static mh_status read_files(splitting *s, size_t *ends)
+{
+    mh_documents *d = s->documents;
+    const size_t count = s->files->more_count + 1;
+    for (size_t i = 0; i < count; i++) {
+        MH_TRY(read_file(s->context, file_path(s->files, i), &d->text));
+        ends[i] = d->text.size;
+    }
+    for (size_t i = 0, begin = 0; i < count; begin = ends[i++]) {
+        s->path = file_path(s->files, i);
+        MH_TRY(split_documents(s, (mh_text){(const char *)d->text.data + begin, ends[i] - begin}));
+    }
+    return d->count ? MH_OK
+                    : mh_fail(s->context, MH_ERROR_FORMAT, "%.700s: no text%s", s->files->path,
+                              d->bad ? " that is valid UTF-8" : "");
+}
+
+mh_status mh_documents_read(mh_context *context, const mh_documents_files *files, mh_documents *d)
+{
+    splitting s = {.context = context, .files = files, .documents = d};
+    const size_t count = files->more_count + 1;
+    size_t inputs = 0;
+    *d = (mh_documents){0};
+    for (size_t i = 0; i < count; i++)
+        inputs += !strcmp(file_path(files, i), "-");
+    if (inputs > 1)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "data: found standard input twice");
+    size_t *ends = mh_alloc(context, count * sizeof *ends);
+    if (!ends)
+        return MH_ERROR_MEMORY;
+    const mh_status status = read_files(&s, ends);
+    mh_free(context, ends, count * sizeof *ends);
     return status;
 }
 
@@ -81,13 +149,53 @@ void mh_documents_free(mh_context *context, mh_documents *d)
     *d = (mh_documents){0};
 }
 
-size_t mh_documents_held_out(const mh_documents *d, double part)
+// Where a document is cut, about `from`: behind a line break or a space if there is one near, else
+// between two characters. 0: nowhere.
+static size_t find_cut(mh_text text, size_t from)
 {
+    enum { NEAR = 4096 };
+    size_t cut = from;
+    while (cut > 0 && from - cut < NEAR && text.bytes[cut] != '\n' && text.bytes[cut] != ' ')
+        cut--;
+    if (cut > 0 && from - cut < NEAR)
+        return cut;
+    for (cut = from; cut > 0 && ((unsigned char)text.bytes[cut] & 0xC0) == 0x80;)
+        cut--;
+    return cut;
+}
+
+// Document i becomes two, the second of about `size` bytes.
+static mh_status divide(mh_context *context, mh_documents *d, size_t i, size_t size)
+{
+    const mh_text text = d->list[i];
+    const size_t cut = find_cut(text, text.size - size);
+    if (cut == 0)
+        return MH_OK;
+    if (!mh_grow(context, &d->list, &d->capacity, d->count + 1, sizeof *d->list))
+        return MH_ERROR_MEMORY;
+    memmove(d->list + i + 1, d->list + i, (d->count - i) * sizeof *d->list);
+    d->count++;
+    d->list[i].size = cut;
+    d->list[i + 1] = (mh_text){text.bytes + cut, text.size - cut};
+    return MH_OK;
+}
+
+mh_status mh_documents_hold_out(mh_context *context, mh_documents *d, double part, size_t *count)
+{
+    enum { TOO_LARGE = 4 }; // a document of so many times what is wanted is divided
     const double wanted = part * (double)d->text.size;
-    size_t bytes = 0, count = 0;
-    while (count + 1 < d->count && (double)bytes < wanted)
-        bytes += d->list[d->count - ++count].size;
-    return count;
+    double bytes = 0;
+    *count = 0;
+    while (*count < d->count && bytes < wanted) {
+        const size_t i = d->count - *count - 1, size = d->list[i].size;
+        const double left = wanted - bytes;
+        if ((double)size > TOO_LARGE * left)
+            MH_TRY(divide(context, d, i, left < 1 ? 1 : (size_t)left));
+        if (*count + 1 == d->count)
+            break; // the last one is trained on
+        bytes += (double)d->list[d->count - ++*count].size;
+    }
+    return MH_OK;
 }
 
 // ---- examples -----------------------------------------------------------------------------------

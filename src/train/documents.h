@@ -14,16 +14,29 @@ typedef struct mh_documents {
     mh_buffer text;
     mh_text *list; // (count) in `text`
     size_t count, capacity;
+    size_t bad; // skipped
 } mh_documents;
 
-// Reads a file, plain or gzip, "-" for standard input.
-// Errors: MH_ERROR_FILE, MH_ERROR_FORMAT (no text, or damaged gzip), MH_ERROR_MEMORY.
-mh_status mh_documents_read(mh_context *context, const char *path, mh_documents *documents);
+// What to read: files, plain or gzip, "-" for standard input. A document ends with its file.
+typedef struct mh_documents_files {
+    const char *path;
+    const char *const *more; // (more_count)
+    size_t more_count;
+    mh_bad_line_fn bad_line; // or NULL
+    void *user;
+} mh_documents_files;
+
+// A document that is not UTF-8 is reported, with its line, counted and skipped. Errors:
+// MH_ERROR_FILE, MH_ERROR_FORMAT (no text, or damaged gzip), MH_ERROR_ARGUMENT (standard input
+// twice), MH_ERROR_MEMORY.
+mh_status mh_documents_read(mh_context *context, const mh_documents_files *files,
+                            mh_documents *documents);
 void mh_documents_free(mh_context *context, mh_documents *documents);
 
-// How many documents at the end are held out: about `part` of the bytes, at least one of several
-// unless part is 0.
-size_t mh_documents_held_out(const mh_documents *documents, double part);
+// How many documents at the end are held out: about `part` of the bytes. One that is much larger
+// than that is divided in two first. Errors: MH_ERROR_MEMORY.
+mh_status mh_documents_hold_out(mh_context *context, mh_documents *documents, double part,
+                                size_t *count);
 
 // Examples of the documents `first` to `end` - 1; *bytes is the size of their text.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.

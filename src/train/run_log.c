@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 
 #include "support/file.h"
+#include "support/json_text.h"
 #include "support/plain_numbers.h"
 #include "train/checkpoint.h"
 
@@ -99,16 +100,34 @@ mh_status mh_run_log_updated(mh_run_log *log, const mh_train_event *e, double la
                     label_smoothing, e->learning_rate, e->gradient_norm, e->seconds);
 }
 
+// "sample": "...", or nothing; terminated.
+static mh_status quote_sample(const mh_run_log *log, const mh_train_event *e, mh_buffer *sample)
+{
+    mh_appender to = {.context = log->context};
+    if (e->sample) {
+        mh_append_string(&to, "\"sample\": ");
+        mh_json_text(&to, e->sample);
+        mh_append_string(&to, ", ");
+    }
+    mh_append(&to, "", 1);
+    return mh_append_finish(&to, MH_OK, sample);
+}
+
 // What pictures and text have in place of BLEU.
 static mh_status log_validated_loss(mh_run_log *log, const mh_train_event *e)
 {
     const bool text = e->task == MH_TASK_LM;
-    return add_line(log,
-                    "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
-                    ", \"valid_loss\": %.5f, \"%s\": %.5f, \"best\": %s, \"seconds\": %.1f}\n",
-                    e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss,
-                    text ? "bits_per_byte" : "accuracy", text ? e->bits_per_byte : e->accuracy,
-                    e->best ? "true" : "false", e->seconds);
+    mh_buffer sample = {0};
+    MH_TRY(quote_sample(log, e, &sample));
+    const mh_status status =
+        add_line(log,
+                 "{\"update\": %" PRIu64 ", \"epoch\": %.4f, \"tokens\": %" PRIu64
+                 ", \"valid_loss\": %.5f, \"%s\": %.5f, \"best\": %s, %s\"seconds\": %.1f}\n",
+                 e->update, (double)e->epoch + e->epoch_part, e->tokens, e->valid_loss,
+                 text ? "bits_per_byte" : "accuracy", text ? e->bits_per_byte : e->accuracy,
+                 e->best ? "true" : "false", (const char *)sample.data, e->seconds);
+    mh_buffer_free(log->context, &sample);
+    return status;
 }
 
 mh_status mh_run_log_validated(mh_run_log *log, const mh_train_event *e)

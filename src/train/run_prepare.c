@@ -91,6 +91,9 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
                        o->valid ? "valid" : "data_targets");
     if (o->init && o->task == MH_TASK_IMAGES)
         return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none for pictures");
+    if (o->more_data_count && (o->task != MH_TASK_LM || !o->more_data))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "more_data: expected %s",
+                       o->more_data ? "none, it is for language models" : "files");
     if (o->init && (o->example || o->tokenizer))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, init has its own",
                        o->example ? "example" : "tokenizer");
@@ -288,9 +291,9 @@ static mh_status measure_run(mh_run *run)
     MH_TRY(mh_run_plan_epoch(run));
     const mh_batches *plan = &run->plan;
     const size_t updates = plan->count / accumulate + (plan->count % accumulate != 0);
-    run->updates = mh_duration_updates(
-        run->options->after, updates,
-        mh_target_tokens(&run->examples, plan->examples, plan->starts[plan->count]));
+    run->event.epoch_tokens =
+        mh_target_tokens(&run->examples, plan->examples, plan->starts[plan->count]);
+    run->updates = mh_duration_updates(run->options->after, updates, run->event.epoch_tokens);
     return MH_OK;
 }
 
@@ -384,6 +387,7 @@ static void run_prepare_describe(mh_run *run, size_t bad_lines)
         e->held_out = run->valid.examples.count;
     e->valid_pairs = run->translator ? run->valid.corpus.count : run->valid.examples.count;
     e->task = run->task->kind;
+    e->starts_from_model = run->options->init != NULL;
     e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
     e->parameters = run->arrays.floats;
     e->vocabulary = run->translator ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))

@@ -49,18 +49,22 @@ static mh_status read_examples(mh_run *run, const mh_documents *d, size_t first,
 static mh_status read_valid_file(mh_run *run)
 {
     mh_documents d;
-    mh_status status = mh_documents_read(run->context, run->options->valid, &d);
+    const mh_train_options *o = run->options;
+    const mh_documents_files files = {.path = o->valid, .bad_line = o->bad_line, .user = o->user};
+    mh_status status = mh_documents_read(run->context, &files, &d);
     if (!status)
         status = read_examples(run, &d, 0, d.count, &run->valid.examples, &run->valid_text_bytes);
+    run->valid.examples.left_out += d.bad;
     mh_documents_free(run->context, &d);
     return status;
 }
 
-static mh_status read_text(mh_run *run, const mh_documents *d)
+static mh_status read_text(mh_run *run, mh_documents *d)
 {
     uint64_t bytes;
-    const size_t held_out =
-        run->options->valid ? 0 : mh_documents_held_out(d, mh_run_held_out(run, 0.01));
+    size_t held_out;
+    const double part = run->options->valid ? 0 : mh_run_held_out(run, 0.01);
+    MH_TRY(mh_documents_hold_out(run->context, d, part, &held_out));
     const size_t trained = d->count - held_out;
     MH_TRY(lm_find_tokenizer(run, d, trained));
     MH_TRY(read_examples(run, d, 0, trained, &run->examples, &bytes));
@@ -169,9 +173,13 @@ static mh_status lm_prepare(mh_run *run, size_t *bad_lines)
     if (run->options->init)
         MH_TRY(start_from_model(run));
     MH_TRY(check_lm_sizes(run));
-    mh_status status = mh_documents_read(run->context, run->options->data, &documents);
+    const mh_train_options *o = run->options;
+    const mh_documents_files files = {o->data, o->more_data, o->more_data_count, o->bad_line,
+                                      o->user};
+    mh_status status = mh_documents_read(run->context, &files, &documents);
     if (!status)
         status = read_text(run, &documents);
+    *bad_lines = documents.bad + run->valid.examples.left_out;
     mh_documents_free(run->context, &documents);
     MH_TRY(status);
     const mh_batch_options all = {.tokens = run->options->batch_tokens};
@@ -354,6 +362,16 @@ static int32_t sample_token(const float *logits, size_t V, uint32_t random)
     return (int32_t)V - 1;
 }
 
+static mh_status decode_sample(mh_run *run, const int32_t *ids, size_t count)
+{
+    mh_buffer text = {0};
+    mh_status status = mh_tokenizer_decode(run->context, run->tokenizer, ids, count, &text);
+    if (!status)
+        status = mh_utf8_repair(run->context, text.data, text.size, &run->sample);
+    mh_buffer_free(run->context, &text);
+    return status;
+}
+
 // Text that the model makes up, in run->sample: a short one, so that nothing is cached.
 static mh_status make_sample(mh_run *run)
 {
@@ -380,7 +398,7 @@ static mh_status make_sample(mh_run *run)
         if (ids[n] == ids[0])
             break;
     }
-    return mh_tokenizer_decode(run->context, run->tokenizer, ids + 1, n - 1, &run->sample);
+    return decode_sample(run, ids + 1, n - 1);
 }
 
 static mh_status lm_validate(mh_run *run, bool (*told)(void *user, double part),

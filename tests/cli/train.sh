@@ -68,7 +68,7 @@ untouched whole/loss.svg
 # A warm-up is at most a tenth of the run, unless it is given; a run that ends within it says so, and
 # so does one that has learnt nothing. Progress names the epoch that has ended.
 rates() { sed -n 's/.*"learning_rate": \([^,]*\).*/\1/p' $1/log.jsonl | tr '\n' ' '; }
-quieter() { sed '/validation at /d; s/ *loss.*left  / ... /; s/  ppl.*//'; }
+quieter() { sed '/validation at /d; s/ *loss.*left  / ... /; s/  ppl.*//; s/  lr .*//'; }
 short="$sizes --dtype f32 --data pairs.tsv --valid dev.tsv --batch-tokens 200 --lr 0.003"
 multihead train $short --after 30u -o tenth 2>&1 | quieter
 rates tenth && echo

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: tests/peers/run.sh BUILD
-# Compares our text layer, our pictures, our files of parameters and the model that ships with the packages that
+# Compares our text layer, pictures, files of parameters, trained models and the model that ships with the packages that
 # others use, in a virtual environment of its own, BUILD/peers: makes it, and installs them from PyPI,
 # the first time. With $MH_TEST_DATA on real sentences, else on made-up ones. $MH_PEER_STRINGS random
 # strings go through every tokenizer: 2000, with `make prove-tokenizers` 100000.
@@ -35,3 +35,4 @@ TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$bu
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_pictures.py" "$build/tests/peer_pictures"
 "$venv/bin/python" "$here/check_vit.py" "$build/multihead" "$here/../../models/fashion-vit" "$here"/../../examples/pictures/*.pgm
+"$venv/bin/python" "$here/check_trained.py" "$build/multihead"

@@ -3,6 +3,7 @@
 // on to the same bytes with any number of threads, the model is one that others read, and damaged
 // data are refused.
 #include "support.h"
+#include "train/documents.h"
 
 #include "model/model_internal.h"
 #include "support/directory.h"
@@ -475,6 +476,70 @@ static void test_text_is_learnt(void **state)
     }
 }
 
+// ---- text data
+// -----------------------------------------------------------------------------------
+
+typedef struct reported {
+    size_t count, line;
+} reported;
+
+static void count_bad(void *user, const char *file, size_t line, const char *why)
+{
+    reported *r = user;
+    assert_non_null(strstr(file, "bad.txt"));
+    assert_non_null(strstr(why, "0xc3"));
+    r->count++;
+    r->line = line;
+}
+
+static void check_hold_out(mh_context *context, mh_documents *d, double part, size_t documents,
+                           size_t held, size_t bytes)
+{
+    size_t count, found = 0;
+    test_ok(context, mh_documents_hold_out(context, d, part, &count));
+    assert_int_equal(count, held);
+    assert_int_equal(d->count, documents);
+    for (size_t i = 0; i < count; i++)
+        found += d->list[d->count - 1 - i].size;
+    assert_int_equal(found, bytes);
+}
+
+static void test_documents(void **state)
+{
+    (void)state;
+    static const char bad[] = "\n\n one\ntwo\r\n \t\r\n\nthree\nf\303(our\n\nfive";
+    char paths[2][128];
+    char *line = malloc(100000);
+    mh_context *context = test_context(NULL, 1);
+    assert_non_null(line);
+    for (int i = 0; i < 100000; i++)
+        line[i] = (char)(i % 10 == 9 ? ' ' : 'a' + i % 7);
+    write_bytes("bad.txt", bad, sizeof bad - 1);
+    write_bytes("line.txt", line, 100000);
+    const char *const more[] = {path_of("line.txt", paths[1])};
+    reported r = {0, 0};
+    mh_documents_files files = {path_of("bad.txt", paths[0]), more, 1, count_bad, &r};
+    mh_documents d;
+    test_ok(context, mh_documents_read(context, &files, &d));
+    assert_int_equal(d.count, 3); // the files are apart
+    assert_int_equal(d.bad, 1);
+    assert_int_equal(r.count, 1);
+    assert_int_equal(r.line, 8);
+    assert_memory_equal(d.list[0].bytes, " one\ntwo", d.list[0].size);
+    assert_memory_equal(d.list[1].bytes, "five", d.list[1].size);
+    assert_int_equal(d.list[2].size, 100000);
+    check_hold_out(context, &d, 0, 3, 0, 0);
+    check_hold_out(context, &d, 0.01, 4, 1, 1001); // at a space
+    check_hold_out(context, &d, 0.9, 4, 2, 100000);
+    mh_documents_free(context, &d);
+    const char *const standard[] = {"-"};
+    files = (mh_documents_files){"-", standard, 1, NULL, NULL};
+    test_refused(context, mh_documents_read(context, &files, &d), MH_ERROR_ARGUMENT, "twice");
+    mh_documents_free(context, &d);
+    mh_context_free(context);
+    free(line);
+}
+
 // ---- classification of texts
 // ---------------------------------------------------------------------
 
@@ -748,6 +813,7 @@ int main(void)
         cmocka_unit_test(test_text_resumes),
         cmocka_unit_test(test_images_learn),
         cmocka_unit_test(test_text_is_learnt),
+        cmocka_unit_test(test_documents),
         cmocka_unit_test(test_texts_are_classified),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Models of `multihead train` in transformers: a GPT-2 and a Llama, each trained and then fine-tuned with --init, give the
+same log-probabilities, and a classifier the same probabilities.
+
+    check_trained.py MULTIHEAD
+"""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+
+MOST_APART = 2e-4
+PROMPT = "The cat sat"
+SIZES = "--d-model 32 --heads 4 --layers 2 --ff 64 --merges 60 --dtype f32 -q".split()
+LINES = ["The cat sat on the mat.", "A dog ran in the park.", "The dog sat.", "A cat ran away."]
+
+
+def run(*words):
+    """What a command prints."""
+    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
+
+
+def check(what, apart):
+    """Reports a difference; False if it is too large."""
+    print(f"{what:<24} {apart:.2e} apart")
+    return apart <= MOST_APART
+
+
+def check_lm(program, folder, what):
+    """Log-probabilities of the greedy continuation, by both."""
+    ours = json.loads(run(program, "generate", "-m", folder, "-n", 12, "--json", "--dtype", "f32", PROMPT))
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    prompt = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        table = model(torch.tensor([prompt + ours["ids"]])).logits[0].float().log_softmax(-1)
+    theirs = [float(table[len(prompt) - 1 + i, token]) for i, token in enumerate(ours["ids"])]
+    return check(what, max(abs(a - b) for a, b in zip(ours["logprobs"], theirs)))
+
+
+def check_labels(program, folder):
+    """Probabilities of texts that have different lengths."""
+    texts = ["The cat is here.", "A dog"]
+    found = [json.loads(line) for line in run(program, "classify", "-m", folder, "--json", *texts).splitlines()]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        table = model(**tokenizer(texts, return_tensors="pt", padding=True)).logits.float().softmax(-1)
+    return check("classification", max(abs(label["probability"] - float(row[model.config.label2id[label["label"]]]))
+                                       for line, row in zip(found, table) for label in line["labels"]))
+
+
+def main():
+    """Returns 1 if any model differs."""
+    program, right = sys.argv[1], True
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "text").write_text("\n\n".join(LINES * 30))
+        (folder / "labels").write_text("".join(f"{'dog' if 'dog' in line else 'cat'}\t{line}\n" for line in LINES * 30))
+        for arch in ("gpt2", "llama"):
+            first, second = folder / arch, folder / (arch + "-tuned")
+            run(program, "train", "--task", "lm", "--arch", arch, "--data", folder / "text", "--context", 16, "--lr", 0.01,
+                "--after", "30u", *SIZES, "-o", first)
+            run(program, "train", "--task", "lm", "--init", first, "--data", folder / "text", "--after", "5u", "-q",
+                "--dtype", "f32", "-o", second)
+            right &= check_lm(program, first, arch) and check_lm(program, second, arch + ", fine-tuned")
+        run(program, "train", "--task", "classification", "--data", folder / "labels", "--lr", 0.01, "--after", "30u", *SIZES,
+            "-o", folder / "classifier")
+        right &= check_labels(program, folder / "classifier")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
