@@ -31,7 +31,7 @@ mkdir "$tmp/empty"
 translation=$(cd "$tmp/empty" &&
     "$root/bin/multihead" translate -m "$root/share/multihead/models/fr-en" "Où est la gare ?") ||
     fail "the installed command does not translate with the installed model"
-[ "$translation" = "Where's the station?" ] || fail "the installed command translates: $translation"
+[ "$translation" = "Where is the station?" ] || fail "the installed command translates: $translation"
 for name in multihead multihead-model; do
     readelf -d "$libdir/lib$name.so" | grep -q "SONAME.*\[lib$name.so.[0-9]*\]" ||
         fail "lib$name.so has no SONAME"

@@ -44,5 +44,5 @@ translator() {
         "$build/tests/trace_beam" "models/$1" 4 <"$tmp/source"
     fi
 }
-translator fr-en 1 2 50
+translator fr-en 1 2 53
 translator en-fr 2 1 42

@@ -38,7 +38,7 @@ bare() { PYTHONPATH=$site python3 -S "$@"; } # -S: without site-packages
 bare -c 'import multihead as mh; assert mh.isa() and mh.__version__'
 bare -m multihead --version >/dev/null
 found=$(bare -m multihead translate -m models/fr-en "Où est la gare ?")
-[ "$found" = "Where's the station?" ] || fail "the command translates: $found"
+[ "$found" = "Where is the station?" ] || fail "the command translates: $found"
 ! bare -m multihead serve 2>"$site/log" || fail "the command serves"
 grep -q 'not in the Python package' "$site/log" || fail "serve says: $(cat "$site/log")"
 message=$(bare -c 'import multihead as mh; mh.attention(bytes(4), 1, 2)' 2>&1 | tail -n 1)
