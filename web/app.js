@@ -109,7 +109,7 @@ function drawControls() {
       choose('kind', 'Attention', [...trace.groups.values()].map(g => [g.kind, g.shortName]), state.kind,
         v => go({kind: v}))
     );
-  if (within(['heatmap', 'lines', 'align', 'steps'])) {
+  if (within(['picture', 'heatmap', 'lines', 'align', 'steps'])) {
     parts.push(
       choose('layer', capitalise(group.axis), countedOptions(group.layers), state.layer, v => go({layer: Number(v)})),
       choose('head', 'Head', [...(state.view === 'steps' ? [] : [[-1, 'mean']]), ...countedOptions(group.heads)],
