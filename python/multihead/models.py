@@ -504,7 +504,7 @@ class Model:
         >>> import multihead as mh
         >>> model = mh.load("models/fr-en")
         >>> [str(t) for t in model.translate("Il fait beau.", n_best=2)]
-        ['The weather is beautiful.', 'It is beautiful.']
+        ['The weather is beautiful.', "It's beautiful."]
         >>> given = model.translate("Il fait beau.", "The weather is fine.")
         >>> len(given.token_logprobs) == len(given.tokens) + 1
         True
