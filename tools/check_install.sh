@@ -137,7 +137,7 @@ make -s uninstall BUILD="$build" DESTDIR="$tmp/stage"
 rm -r "$root/share/doc/multihead"
 [ -f "$root/include/multihead/not_ours.h" ] || fail "uninstall removed a file it did not install"
 rm -r "$root/include/multihead"
-left=$(find "$tmp/stage" ! -type d -o -name multihead -o -name fr-en -o -name en-fr -o -name fashion-vit)
+left=$(find "$tmp/stage" ! -type d -o -name multihead -o -name fr-en -o -name en-fr -o -name fashion-vit -o -name en-lm)
 [ -z "$left" ] || fail "left behind: $left"
 echo "install: command, model, docs, README's program, an example, pkg-config shared and static," \
     "find_package, add_subdirectory, flags and uninstall work"

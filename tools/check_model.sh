@@ -5,7 +5,8 @@
 # pictures as is given below, if Debian's package dataset-fashion-mnist is there. The translators:
 # their BLEU on the sentence pairs that they were validated with must be at least what is given
 # below, greedy and with a beam, and a beam must not be worse; no translation may score below the
-# greedy one because the search stopped too early. These need $MH_TEST_DATA.
+# greedy one because the search stopped too early. The language model: bits per byte of the English
+# sentences of these pairs, which it has not read, at most what is given. These need $MH_TEST_DATA.
 set -eu
 build=${1:?usage: check_model.sh BUILD}
 build=$(cd "$build" && pwd)
@@ -46,3 +47,16 @@ translator() {
 }
 translator fr-en 1 2 53
 translator en-fr 2 1 42
+
+# language_model NAME COLUMN MOST-BITS-PER-BYTE
+language_model() {
+    cut -f "$2" "$pairs" >"$tmp/text"
+    # an update that changes next to nothing, for the validation after it
+    "$multihead" train -q --task lm --init "models/$1" --data "$tmp/text" --valid "$tmp/text" --after 1u \
+        --lr 1e-9 -o "$tmp/run"
+    bits=$(sed -n 's/.*"bits_per_byte": \([0-9.]*\).*/\1/p' "$tmp/run/log.jsonl" | tail -n 1)
+    echo "$1: $bits bits per byte"
+    awk -v bits="$bits" -v most="$3" 'BEGIN { exit !(bits > 0 && bits <= most) }' ||
+        { echo "check_model: $1: expected at most $3" >&2; exit 1; }
+}
+language_model en-lm 2 1.7
