@@ -69,9 +69,10 @@ static mh_status encode_given(speech_trace *t, const mh_speech *s)
     bytes[0] = ' ';
     if (given.size > 0)
         memcpy(bytes + !spaced, given.bytes, given.size);
-    MH_TRY(mh_tokenizer_encode_text(t->context, s->model->tokenizer, &options,
-                                    (mh_text){bytes, given.size + !spaced}, NULL, &e));
-    const mh_status status = take_ids(t, s, e.ids, e.count);
+    mh_status status = mh_tokenizer_encode_text(t->context, s->model->tokenizer, &options,
+                                                (mh_text){bytes, given.size + !spaced}, NULL, &e);
+    if (!status)
+        status = take_ids(t, s, e.ids, e.count);
     mh_encoding_free(t->context, &e);
     return status;
 }
