@@ -46,7 +46,7 @@ translator() {
     fi
 }
 translator fr-en 1 2 53
-translator en-fr 2 1 42
+translator en-fr 2 1 46
 
 # language_model NAME COLUMN MOST-BITS-PER-BYTE
 language_model() {
