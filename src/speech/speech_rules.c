@@ -26,12 +26,12 @@ static mh_status first_token(const mh_speech *s, const char *text, size_t *count
     mh_encode_options options = mh_encode_options_default();
     options.add_special_tokens = false;
     const mh_text bytes = {text, strlen(text)};
-    MH_TRY(mh_tokenizer_encode_text(s->context, s->model->tokenizer, &options, bytes, NULL,
-                                    &encoding));
+    const mh_status status =
+        mh_tokenizer_encode_text(s->context, s->model->tokenizer, &options, bytes, NULL, &encoding);
     *count = encoding.count;
     *first = encoding.count ? encoding.ids[0] : 0;
     mh_encoding_free(s->context, &encoding);
-    return MH_OK;
+    return status;
 }
 
 // Suppresses a symbol, alone and behind a space, if it is one token.
