@@ -273,11 +273,11 @@ static mh_status read_idx(reading *r)
 static mh_status name_label(mh_run *run, char **label, const char *names)
 {
     size_t number = strtoul(*label, NULL, 10);
-    for (; number > 0 && names; number--) {
-        names = strchr(names, ',');
-        names += names != NULL;
+    for (; number > 0 && *names; number--) {
+        names += strcspn(names, ",");
+        names += *names == ',';
     }
-    const size_t size = names ? strcspn(names, ",") : 0;
+    const size_t size = strcspn(names, ",");
     if (size == 0)
         return mh_fail(run->context, MH_ERROR_ARGUMENT, "label_names: found no name of label %s",
                        *label);
