@@ -16,7 +16,7 @@ class TranslateOptions(TypedDict, total=False):
     >>> import multihead as mh
     >>> options: mh.TranslateOptions = {"num_beams": 1}
     >>> mh.load("models/fr-en").translate("Merci.", **options)
-    'Thank you.'
+    'Thanks.'
     """
 
     num_beams: int  # 4: hypotheses per sentence; 1: greedy search
