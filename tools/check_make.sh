@@ -16,10 +16,10 @@ fail() { echo "make: $*" >&2; exit 1; }
 make -s BUILD="$build" >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; fail "it fails"; }
 make BUILD="$build" >"$tmp/log" 2>&1
 [ ! -s "$tmp/log" ] || fail "with nothing to do it says: $(cat "$tmp/log")"
-touch src/base/clock.c
+touch src/base/context.c
 make BUILD="$build" >"$tmp/log" 2>&1
 [ "$(wc -l <"$tmp/log")" -le 2 ] || fail "for one file it says: $(cat "$tmp/log")"
-touch src/base/clock.c
+touch src/base/context.c
 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' make BUILD="$build" </dev/null >"$tmp/log"
 [ "$(wc -l <"$tmp/log")" -eq 0 ] && grep -q 'building: *[0-9]*%' "$tmp/log" ||
     fail "on a terminal it says: $(cat "$tmp/log")"
