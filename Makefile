@@ -26,6 +26,7 @@
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
+#   make prove-speech          transcripts by Whisper tiny.en against those of OpenAI's package, on 21 recordings
 #   make prove-mpi             the weights of one process, for any ranks and threads, 50 kills included; minutes
 #   make install     PREFIX=/usr/local DESTDIR=
 #   make uninstall   remove what `make install` put there; same DESTDIR
@@ -139,6 +140,10 @@ prove-minilm: build
 prove-marian: build
 	@sh tests/peers/run_marian.sh $(BUILD)
 
+prove-speech: tests
+	@sh tools/setup.sh speech
+	@sh tests/peers/run_speech.sh $(BUILD) $(OPTIONS)
+
 prove-mpi: mpi
 	@sh tests/mpi/run.sh $(BUILD) long
 	@sh tests/mpi/netns.sh $(BUILD)
@@ -164,6 +169,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-lm compare-translating \
-        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-marian prove-minilm prove-mpi prove-sharded \
+        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Measures transcription by Whisper tiny.en: multihead and faster-whisper, f32 and int8.
+"""Measures transcription by Whisper: multihead and faster-whisper, f32 and int8.
 
-From samples to text, greedy, without fallback and timestamps: a recording of ten seconds, and the
-same three times in one window of 30 seconds. Spectrograms are part of the time, loading is not.
+From samples to text, greedy, without fallback and timestamps: tiny.en on a recording of ten seconds,
+and on the same three times in one window of 30 seconds; and the base size with random weights, whose
+text is as long as it may be, on the ten seconds. Spectrograms are part of the time, loading is not.
 Before a case is timed, texts are compared token by token. Then contenders take turns, and the best
 turn of each counts. Rates are seconds of sound per second.
 """
@@ -29,7 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT = "seconds of sound"
 INT8 = "faster-whisper int8"
 RATE = 16000
-CASES = {"10 s": 1, "30 s": 3}  # how often the recording is repeated
+CASES = {"tiny.en, 10 s": ("tiny.en", 1), "tiny.en, 30 s": ("tiny.en", 3),
+         "base, 10 s": ("base", 1)}  # the model, how often the recording is repeated
 TEXT_END = 50256                # ids of text are below
 
 
@@ -42,9 +44,10 @@ def read_wav(path):
     return np.frombuffer(data, np.int16).astype(np.float32) / 32768
 
 
-def measure(library, quick, folder, converted, samples, case, threads):
+def measure(library, quick, models, samples, case, threads):
     """A row: milliseconds, ratios and differing tokens of a case."""
-    samples = np.tile(samples, CASES[case])
+    folder, converted = models[CASES[case][0]]
+    samples = np.tile(samples, CASES[case][1])
     with library.context(threads) as context:
         calls = {(OURS, None): Model(context, folder).transcriber(samples, RATE)}
         calls.update({(name, None): speech_peers.make_call(converted, name, samples, threads)
@@ -57,6 +60,19 @@ def measure(library, quick, folder, converted, samples, case, threads):
               for key, text in texts.items()}
     return compare_rates.make_row("speech", case, len(samples) / RATE, threads, best, errors, 0,
                                   [INT8])
+
+
+def prepare(arguments, folder):
+    """Of each model the directory for us, and the one for faster-whisper."""
+    weights = arguments.model / "tiny.en.pt"
+    ours = folder / "ours"
+    ours.mkdir()
+    (ours / weights.name).symlink_to(weights.resolve())
+    shutil.copy(arguments.ranks, ours)
+    (folder / "base").mkdir()
+    base = speech_peers.convert(None, arguments.ranks, folder / "base")
+    return {"tiny.en": (ours, speech_peers.convert(weights, arguments.ranks, folder)),
+            "base": (folder / "base" / "hf", base)}
 
 
 def parse_arguments():
@@ -90,21 +106,15 @@ def main():
     samples = read_wav(arguments.model / "beckett.wav")
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        weights, folder = arguments.model / "tiny.en.pt", Path(name)
-        converted = speech_peers.convert(weights, arguments.ranks, folder)
-        ours = folder / "ours"
-        ours.mkdir()
-        (ours / weights.name).symlink_to(weights.resolve())
-        shutil.copy(arguments.ranks, ours)
+        models = prepare(arguments, Path(name))
         for threads in arguments.threads:
             for case in CASES:
                 say(f"{case}, {threads} threads")
-                rows.append(measure(library, arguments.quick, ours, converted, samples, case,
-                                    threads))
+                rows.append(measure(library, arguments.quick, models, samples, case, threads))
                 compare_rates.print_row(rows[-1], UNIT)
     named = ", ".join(f"{n} {v}" for n, v in speech_peers.versions().items())
     about = (f"{cpu_model()}, {os.cpu_count()} CPUs ({library.cpu_features}); multihead "
-             f"{library.version}, {named}; Whisper tiny.en, from samples.")
+             f"{library.version}, {named}; Whisper, from samples.")
     return compare_rates.finish("compare-speech", rows, UNIT, about, arguments.build)
 
 

@@ -60,9 +60,28 @@ def save_tokenizer(ranks, folder):
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
+def save_random_base(folder):
+    """Whisper of the base size, for English, with random weights: its text never ends."""
+    torch.manual_seed(0)
+    config = transformers.WhisperConfig(
+        vocab_size=51864, d_model=512, encoder_layers=6, encoder_attention_heads=8,
+        decoder_layers=6, decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048,
+        bos_token_id=50256, eos_token_id=50256, pad_token_id=50256, decoder_start_token_id=50257,
+        suppress_tokens=[], begin_suppress_tokens=[220, 50256])
+    model = transformers.WhisperForConditionalGeneration(config)
+    with torch.no_grad():  # scores that tell tokens apart
+        model.model.decoder.embed_tokens.weight.mul_(5)
+        model.model.decoder.embed_positions.weight.normal_(0, 0.5)
+    model.save_pretrained(folder)
+
+
 def convert(file, ranks, folder):
-    """The folder that faster-whisper loads."""
-    save_hugging_face(file, folder / "hf")
+    """The folder that faster-whisper loads; file None: of the base size with random weights, beside
+    Hugging Face's folder with a vocabulary for us."""
+    if file:
+        save_hugging_face(file, folder / "hf")
+    else:
+        save_random_base(folder / "hf")
     save_tokenizer(ranks, folder / "hf")
     ctranslate2.converters.TransformersConverter(
         str(folder / "hf"), copy_files=["tokenizer.json"]).convert(str(folder / "ct2"))
@@ -77,7 +96,8 @@ def make_call(model, name, samples, threads):
     def run():
         segments, _ = whisper.transcribe(
             samples, language="en", beam_size=1, temperature=0, without_timestamps=True,
-            condition_on_previous_text=False)
+            condition_on_previous_text=False, log_prob_threshold=None, no_speech_threshold=None,
+            compression_ratio_threshold=None)
         return [token for s in segments for token in s.tokens]
     return run
 

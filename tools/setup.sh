@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: setup.sh [test|python|mpi|media|ci]
+# usage: setup.sh [test|python|mpi|media|speech|ci]
 # Installs the Debian packages that are missing: what building needs, with `test` also what the tests
 # need, with `python` what the Python package needs, with `mpi` what libmultihead-mpi needs, with
-# `media` what libmultihead-media needs, with `ci` also what the further checks need. Silent and quick
-# if nothing is missing. On a terminal it asks first, unless YES is set.
+# `media` what libmultihead-media needs, with `speech` what makes recordings, with `ci` also what the
+# further checks need. Silent and quick if nothing is missing. On a terminal it asks first, unless YES
+# is set.
 # A thing is looked for by what it provides, not by its package, so that a compiler or library
 # from elsewhere is as good.
 set -eu
@@ -30,10 +31,10 @@ need libutf8proc-dev pkg-config --exists libutf8proc
 need zlib1g-dev pkg-config --exists zlib
 
 case ${1-} in
-'' | python | mpi | media) ;;
+'' | python | mpi | media | speech) ;;
 test | ci) need libcmocka-dev pkg-config --exists cmocka ;;
 *)
-    echo "usage: setup.sh [test|python|mpi|media|ci]" >&2
+    echo "usage: setup.sh [test|python|mpi|media|speech|ci]" >&2
     exit 2
     ;;
 esac
@@ -52,6 +53,7 @@ media | ci)
     need libsndfile1-dev pkg-config --exists sndfile
     ;;
 esac
+[ "${1-}" != speech ] || need espeak-ng have espeak-ng
 if [ "${1-}" = mpi ]; then
     need libopenmpi-dev have mpicc
     need openmpi-bin have mpirun
