@@ -303,11 +303,12 @@ void mh_pool_free(mh_pool *pool)
 
 // ---- the caller's side --------------------------------------------------------------------
 
-// Wakes no more workers than the iterations can use, less those that are awake.
+// Wakes no more workers than the iterations can use, less those that are awake. An exchange, not a
+// store, precedes the load: qemu 7 lets a later load overtake a sequentially consistent store.
 static void open_loop(mh_pool *pool)
 {
     unsigned closed = atomic_load(&pool->state);
-    atomic_store(&pool->state, (closed + NEXT_LOOP) | OPEN);
+    atomic_exchange(&pool->state, (closed + NEXT_LOOP) | OPEN);
     size_t asleep = atomic_load(&pool->sleepers);
     size_t awake = asleep < pool->started ? pool->started - asleep : 0;
     size_t useful = pool->shares - 1;
@@ -325,7 +326,7 @@ static void close_loop(mh_pool *pool)
 {
     atomic_fetch_and(&pool->state, ~(unsigned)OPEN);
     while (!spin_for(pool, is_empty, NULL)) {
-        atomic_store(&pool->caller_sleeps, 1);
+        atomic_exchange(&pool->caller_sleeps, 1); // as in open_loop()
         if (!is_empty(pool, NULL)) // else leave_loop() may have checked before the store
             sleep_on(&pool->caller_sleeps, 1);
         atomic_store(&pool->caller_sleeps, 0);
