@@ -126,20 +126,6 @@ void mh_model_task_free_labels(mh_run *run)
     run->label_count = 0;
 }
 
-double mh_model_task_correct(const mh_tensor *logits, const int32_t *labels)
-{
-    const size_t L = logits->shape[1];
-    double correct = 0;
-    for (size_t i = 0; i < logits->shape[0]; i++) {
-        const float *row = (const float *)logits->data + i * L;
-        size_t best = 0;
-        for (size_t k = 1; k < L; k++)
-            best = row[k] > row[best] ? k : best;
-        correct += (int32_t)best == labels[i];
-    }
-    return correct;
-}
-
 void mh_model_task_free(mh_run *run)
 {
     mh_context *context = run->context;

@@ -41,9 +41,6 @@ mh_tape *mh_model_task_tape(mh_run *run);
 void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids);
 void mh_model_task_free_labels(mh_run *run);
 
-// How many rows of logits (n, labels) are largest at their label.
-double mh_model_task_correct(const mh_tensor *logits, const int32_t *labels);
-
 // The number of correct answers and the loss of a batch of the validation data, for
 // mh_model_task_validate.
 typedef struct mh_batch_score {

@@ -9,9 +9,9 @@
 #include "support/grow.h"
 #include "support/json_text.h"
 #include "text/tokenizer.h"
+#include "train/classifier.h"
 #include "train/held_out.h"
 #include "train/model_start.h"
-#include "train/model_task.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -474,14 +474,8 @@ static void classification_settings(mh_run *run)
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-typedef struct text_batch {
-    mh_model_input input;
-    int32_t *ids, *labels;
-    mh_tensor hidden, dhidden, logits; // (rows, D), (rows, D), (count, labels)
-} text_batch;
-
 static mh_status fill_texts(mh_run *run, const mh_dataset *e, const uint32_t *examples,
-                            size_t count, text_batch *b)
+                            size_t count, mh_classifier_batch *b)
 {
     const size_t D = run->model->description.block.d_model, L = run->model->description.labels;
     size_t rows = 0;
@@ -495,74 +489,41 @@ static mh_status fill_texts(mh_run *run, const mh_dataset *e, const uint32_t *ex
     b->dhidden = mh_tensor_2d(next + rows * D, MH_F32, rows, D);
     b->logits = mh_tensor_2d(next + 2 * rows * D, MH_F32, count, L);
     b->labels = (int32_t *)(next + 2 * rows * D + count * L);
-    b->ids = b->labels + count;
+    int32_t *ids = b->labels + count;
     b->input = mh_model_input_default();
     b->input.sequences = count;
     b->input.starts = run->sequences;
-    b->input.ids = b->ids;
+    b->input.ids = ids;
     run->sequences[0] = 0;
     for (size_t i = 0; i < count; i++) {
         const mh_ids text = mh_dataset_source(e, examples[i]);
-        memcpy(b->ids + run->sequences[i], text.ids, text.count * sizeof *b->ids);
+        memcpy(ids + run->sequences[i], text.ids, text.count * sizeof *ids);
         run->sequences[i + 1] = run->sequences[i] + (int64_t)text.count;
         b->labels[i] = mh_dataset_target(e, examples[i]).ids[0];
     }
     return MH_OK;
 }
 
-static mh_status texts_forward(mh_run *run, text_batch *b)
-{
-    MH_TRY(mh_model_hidden(run->context, run->model, &b->input, &b->hidden));
-    return mh_model_classify(run->context, run->model, &b->input, &b->hidden, &b->logits);
-}
-
 static mh_status classification_loss(mh_run *run, const mh_grain *grain,
                                      const mh_loss_options *options, double *loss)
 {
-    text_batch b;
-    mh_tape *tape = mh_model_task_tape(run);
-    if (!tape)
-        return MH_ERROR_MEMORY;
+    mh_classifier_batch b;
     MH_TRY(fill_texts(run, &run->examples, grain->examples, grain->count, &b));
-    mh_model_task_put(run);
-    mh_model_task_train(options, tape, &b.input);
-    MH_TRY(texts_forward(run, &b));
-    mh_cross_entropy_options o = mh_cross_entropy_options_default();
-    o.label_smoothing = options->label_smoothing;
-    o.reduction = MH_REDUCTION_SUM;
-    o.gradient_scale = options->gradient_scale;
-    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, grain->count);
-    MH_TRY(mh_cross_entropy(run->context, &o, &b.logits, &labels, loss, NULL, &b.logits));
-    const mh_model_gradients g = mh_model_task_gradients(run, options);
-    memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
-    MH_TRY(mh_model_classify_backward(run->context, run->model, &b.input, &b.hidden, &b.logits,
-                                      &b.dhidden, &g));
-    return mh_model_hidden_backward(run->context, run->model, &b.input, &b.dhidden, &g);
+    return mh_classifier_loss(run, &b, options, loss);
 }
 
 static mh_status score_texts(mh_run *run, const uint32_t *examples, size_t count,
                              mh_batch_score *score)
 {
-    text_batch b;
-    mh_cross_entropy_options o = mh_cross_entropy_options_default();
-    o.reduction = MH_REDUCTION_SUM;
+    mh_classifier_batch b;
     MH_TRY(fill_texts(run, &run->valid.examples, examples, count, &b));
-    MH_TRY(texts_forward(run, &b));
-    score->correct += mh_model_task_correct(&b.logits, b.labels);
-    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, count);
-    return mh_cross_entropy(run->context, &o, &b.logits, &labels, &score->loss, NULL, NULL);
+    return mh_classifier_score(run, &b, score);
 }
 
 static mh_status classification_validate(mh_run *run, bool (*told)(void *user, double part),
                                          mh_validation_score *score, bool *stopped)
 {
-    mh_batch_score sum;
-    MH_TRY(mh_model_task_validate(run, score_texts, told, &sum, stopped));
-    const double count = (double)run->valid.examples.count;
-    score->loss = sum.loss / count;
-    score->accuracy = sum.correct / count;
-    score->bleu = 100 * score->accuracy;
-    return MH_OK;
+    return mh_classifier_validate(run, score_texts, told, score, stopped);
 }
 
 const mh_task mh_task_classification = {

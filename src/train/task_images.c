@@ -4,7 +4,7 @@
 //     pixels -> crop, mirror by the seed -> ViT -> logits of the class token -> cross-entropy
 #include "base/compiler.h"
 #include "base/philox.h"
-#include "train/model_task.h"
+#include "train/classifier.h"
 #include "train/picture_data.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
@@ -154,15 +154,9 @@ static void images_settings(mh_run *run)
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-// The forward pass of some pictures: pixels, hidden states and logits follow in scratch memory.
-typedef struct image_batch {
-    mh_model_input input;
-    float *values;
-    int32_t *labels;
-    mh_tensor hidden, logits, dhidden;
-} image_batch;
-
-static mh_status lay_out_images(mh_run *run, const mh_pictures *p, size_t count, image_batch *b)
+// Pixels, hidden states and logits follow each other in scratch memory.
+static mh_status lay_out_images(mh_run *run, const mh_pictures *p, size_t count, float **values,
+                                mh_classifier_batch *b)
 {
     const mh_vision *v = &run->model->description.vision;
     const size_t D = run->model->description.block.d_model, L = run->model->description.labels;
@@ -174,7 +168,7 @@ static mh_status lay_out_images(mh_run *run, const mh_pictures *p, size_t count,
                  sizeof *run->sequences) ||
         !mh_grow(run->context, &run->views, &run->views_capacity, count, sizeof *run->views))
         return MH_ERROR_MEMORY;
-    b->values = next;
+    *values = next;
     b->logits = mh_tensor_2d(next + count * one, MH_F32, count, L);
     b->labels = (int32_t *)(next + count * (one + L));
     b->hidden = mh_tensor_2d(next + count * (one + L + 1), MH_F32, rows, D);
@@ -182,7 +176,7 @@ static mh_status lay_out_images(mh_run *run, const mh_pictures *p, size_t count,
     for (size_t i = 0; i <= count; i++)
         run->sequences[i] = (int64_t)(i * (grid * grid + 1));
     for (size_t i = 0; i < count; i++)
-        run->views[i] = mh_tensor_3d(b->values + i * one, MH_F32, p->channels, p->side, p->side);
+        run->views[i] = mh_tensor_3d(next + i * one, MH_F32, p->channels, p->side, p->side);
     b->input = mh_model_input_default();
     b->input.sequences = count;
     b->input.starts = run->sequences;
@@ -190,12 +184,12 @@ static mh_status lay_out_images(mh_run *run, const mh_pictures *p, size_t count,
     return MH_OK;
 }
 
-// Picture `place` of a grain, cropped and mirrored by random numbers of its own.
-static void put_augmented(const mh_run *run, const mh_loss_options *o, size_t picture, size_t place,
-                          float *values)
+// Picture `number` of a grain, cropped and mirrored by random numbers of its own.
+static void put_augmented(const mh_run *run, const mh_loss_options *o, size_t picture,
+                          size_t number, float *values)
 {
     const uint32_t key[2] = {(uint32_t)o->seed, (uint32_t)(o->seed >> 32)};
-    const uint32_t counter[4] = {(uint32_t)place, (uint32_t)o->step, 0, CROP_STREAM};
+    const uint32_t counter[4] = {(uint32_t)number, (uint32_t)o->step, 0, CROP_STREAM};
     const size_t padding = run->options->crop_padding;
     uint32_t random[4];
     mh_philox(counter, key, random);
@@ -205,39 +199,18 @@ static void put_augmented(const mh_run *run, const mh_loss_options *o, size_t pi
                       values);
 }
 
-static mh_status images_forward(mh_run *run, image_batch *b)
-{
-    MH_TRY(mh_model_hidden(run->context, run->model, &b->input, &b->hidden));
-    return mh_model_classify(run->context, run->model, &b->input, &b->hidden, &b->logits);
-}
-
 static mh_status images_loss(mh_run *run, const mh_grain *grain, const mh_loss_options *options,
                              double *loss)
 {
-    image_batch b;
-    mh_tape *tape = mh_model_task_tape(run);
-    if (!tape)
-        return MH_ERROR_MEMORY;
-    MH_TRY(lay_out_images(run, &run->pictures, grain->count, &b));
+    mh_classifier_batch b;
+    float *values;
+    MH_TRY(lay_out_images(run, &run->pictures, grain->count, &values, &b));
     const size_t one = run->pictures.channels * run->pictures.side * run->pictures.side;
     for (size_t i = 0; i < grain->count; i++) {
-        put_augmented(run, options, grain->examples[i], i, b.values + i * one);
+        put_augmented(run, options, grain->examples[i], i, values + i * one);
         b.labels[i] = mh_dataset_target(&run->examples, grain->examples[i]).ids[0];
     }
-    mh_model_task_put(run);
-    mh_model_task_train(options, tape, &b.input);
-    MH_TRY(images_forward(run, &b));
-    mh_cross_entropy_options o = mh_cross_entropy_options_default();
-    o.label_smoothing = options->label_smoothing;
-    o.reduction = MH_REDUCTION_SUM;
-    o.gradient_scale = options->gradient_scale;
-    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, grain->count);
-    MH_TRY(mh_cross_entropy(run->context, &o, &b.logits, &labels, loss, NULL, &b.logits));
-    const mh_model_gradients g = mh_model_task_gradients(run, options);
-    memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
-    MH_TRY(mh_model_classify_backward(run->context, run->model, &b.input, &b.hidden, &b.logits,
-                                      &b.dhidden, &g));
-    return mh_model_hidden_backward(run->context, run->model, &b.input, &b.dhidden, &g);
+    return mh_classifier_loss(run, &b, options, loss);
 }
 
 // ---- validation ---------------------------------------------------------------------------------
@@ -245,32 +218,22 @@ static mh_status images_loss(mh_run *run, const mh_grain *grain, const mh_loss_o
 static mh_status score_pictures(mh_run *run, const uint32_t *examples, size_t count,
                                 mh_batch_score *score)
 {
-    image_batch b;
+    mh_classifier_batch b;
+    float *values;
     const mh_pictures *p = &run->valid_pictures;
     const size_t one = p->channels * p->side * p->side;
-    MH_TRY(lay_out_images(run, p, count, &b));
+    MH_TRY(lay_out_images(run, p, count, &values, &b));
     for (size_t i = 0; i < count; i++) {
-        mh_picture_values(p, examples[i], 0, 0, false, b.values + i * one);
+        mh_picture_values(p, examples[i], 0, 0, false, values + i * one);
         b.labels[i] = mh_dataset_target(&run->valid.examples, examples[i]).ids[0];
     }
-    MH_TRY(images_forward(run, &b));
-    score->correct += mh_model_task_correct(&b.logits, b.labels);
-    mh_cross_entropy_options o = mh_cross_entropy_options_default();
-    o.reduction = MH_REDUCTION_SUM;
-    const mh_tensor labels = mh_tensor_1d(b.labels, MH_I32, count);
-    return mh_cross_entropy(run->context, &o, &b.logits, &labels, &score->loss, NULL, NULL);
+    return mh_classifier_score(run, &b, score);
 }
 
 static mh_status images_validate(mh_run *run, bool (*told)(void *user, double part),
                                  mh_validation_score *score, bool *stopped)
 {
-    mh_batch_score sum;
-    MH_TRY(mh_model_task_validate(run, score_pictures, told, &sum, stopped));
-    const double count = (double)run->valid.examples.count;
-    score->loss = sum.loss / count;
-    score->accuracy = sum.correct / count;
-    score->bleu = 100 * score->accuracy;
-    return MH_OK;
+    return mh_classifier_validate(run, score_pictures, told, score, stopped);
 }
 
 const mh_task mh_task_images = {
