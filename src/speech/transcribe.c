@@ -318,7 +318,8 @@ static mh_status run_windows(transcription_run *run)
         MH_TRY(transcribe_window(run));
         const double seconds =
             (double)(run->seek < run->frames ? run->seek : run->frames) / MH_FRAMES_PER_SECOND;
-        if (o->on_window && !o->on_window(o->user, r->segments + first, r->count - first, seconds))
+        const mh_speech_segment *said = r->count > first ? r->segments + first : NULL;
+        if (o->on_window && !o->on_window(o->user, said, r->count - first, seconds))
             break;
     }
     r->language = mh_speech_language_code(run->s.language);
