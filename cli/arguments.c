@@ -19,7 +19,7 @@ const choice dtype_choices[] = {
 const choice precision_choices[] = {
     {F32_NAMES, MH_PRECISION_F32}, {BF16_NAMES, MH_PRECISION_BF16}, {NULL, 0}};
 
-// ---- errors ---------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static _Noreturn void argument_refuse(const char *format, va_list arguments)
 {
@@ -44,7 +44,7 @@ void argp_error(const struct argp_state *state, const char *format, ...)
     argument_refuse(format, arguments);
 }
 
-// ---- numbers and choices --------------------------------------------------------------
+// ---- numbers and choices ------------------------------------------------------------------------
 
 static bool read_integer(const char *text, const char **end, int64_t *value)
 {
@@ -181,7 +181,7 @@ error_t refuse_argument(struct argp_state *state, const char *argument)
     return 0;
 }
 
-// ---- the options of every command -----------------------------------------------------
+// ---- the options of every command ---------------------------------------------------------------
 
 enum {
     KEY_THREADS = 0x1000, // above the keys of every command's own table
@@ -281,7 +281,7 @@ int open_context(const common_options *options, mh_context **context)
     return status_exit_code(status);
 }
 
-// ---- the nearest name ------------------------------------------------------------------
+// ---- the nearest name ---------------------------------------------------------------------------
 
 enum { LONGEST_WORD = 31 };
 

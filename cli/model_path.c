@@ -19,7 +19,7 @@ typedef struct reasons {
     const char *option;
 } reasons;
 
-// ---- directories of models --------------------------------------------------------------
+// ---- directories of models ----------------------------------------------------------------------
 
 typedef struct path_list {
     char **paths; // (count), to be freed
@@ -97,7 +97,7 @@ static void free_list(path_list *list)
     free(list->paths);
 }
 
-// ---- models in them ---------------------------------------------------------------------
+// ---- models in them -----------------------------------------------------------------------------
 
 static bool ends_in_gguf(const char *name)
 {
@@ -162,7 +162,7 @@ static int find_by_name(const path_list *places, const char *name, char **direct
     return EXIT_DONE;
 }
 
-// ---- Hugging Face's cache -----------------------------------------------------------------
+// ---- Hugging Face's cache -----------------------------------------------------------------------
 
 // $HF_HOME/hub/models--ORG--NAME/snapshots, or that of its default; false if there is no such path.
 static bool snapshots_path(const char *name, char path[PATH_BYTES])
@@ -222,7 +222,7 @@ static int find_snapshot(const reasons *why, const char *name, char **directory)
     return EXIT_INPUT;
 }
 
-// ---- errors -------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 // "a, b, c"; free() it.
 static char *join_list(const path_list *list)
@@ -272,7 +272,7 @@ static int refuse_file(const reasons *why, const char *path)
     return EXIT_INPUT;
 }
 
-// ---- both -------------------------------------------------------------------------------
+// ---- both ---------------------------------------------------------------------------------------
 
 static int find_name(const reasons *why, const char *name, char **directory)
 {
@@ -317,7 +317,7 @@ int model_path_search(const char *name, const char *option, char **directory, ch
     return code;
 }
 
-// ---- for the command --------------------------------------------------------------------
+// ---- for the command ----------------------------------------------------------------------------
 
 static void complain_lines(char *lines)
 {

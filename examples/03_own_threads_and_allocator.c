@@ -11,7 +11,7 @@
 
 enum { B = 2, H = 4, T = 64, E = 32, COUNT = B * H * T * E, THREADS = 3 };
 
-// ---- your threads ---------------------------------------------------------------------------
+// ---- your threads -------------------------------------------------------------------------------
 
 typedef struct loop {
     mh_task_fn task;
@@ -54,7 +54,7 @@ static void my_parallel_for(void *user, size_t threads, size_t count, mh_task_fn
     ++*calls;
 }
 
-// ---- your memory ----------------------------------------------------------------------------
+// ---- your memory --------------------------------------------------------------------------------
 
 typedef struct tally {
     size_t allocations, releases, bytes, most_bytes;
@@ -81,7 +81,7 @@ static void my_release(void *user, void *memory, size_t size)
     free(memory);
 }
 
-// ---- the same attention, with built-in and own resources ------------------------------------
+// ---- the same attention, with built-in and own resources ----------------------------------------
 
 static float q[COUNT], k[COUNT], v[COUNT], at_home[COUNT], as_guest[COUNT]; // (B, H, T, E)
 

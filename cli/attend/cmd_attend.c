@@ -11,7 +11,7 @@
 #include "progress.h"
 #include "report.h"
 
-// ---- options --------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 enum {
     KEY_INPUT = 0x100, // + the index of an input
@@ -281,7 +281,7 @@ static const struct argp attend_argp = {
            "      --grad-out do.npy --dq dq.npy --dk dk.npy --dv dv.npy\n",
 };
 
-// ---- computing ---------------------------------------------------------------------------
+// ---- computing ----------------------------------------------------------------------------------
 
 static int explain(attend *a)
 {

@@ -55,7 +55,7 @@ typedef struct suite {
 
 extern const suite attention_suite, decode_suite, matmul_suite, model_suite;
 
-// ---- bench_cases.c ----------------------------------------------------------------------
+// ---- bench_cases.c ------------------------------------------------------------------------------
 
 // The suite's cases: from --shape, or those of its list that --case and --quick leave. Returns
 // how many. Invalid shapes end the program through argp_error.
@@ -70,7 +70,7 @@ void bench_name_cases(const suite *s, char *text, size_t size);
 int bench_tensor(const bench *b, const bench_case *c, mh_dtype dtype, int rank, const size_t *shape,
                  uint32_t seed, mh_tensor *tensor, size_t *size);
 
-// ---- bench_timing.c ---------------------------------------------------------------------
+// ---- bench_timing.c -----------------------------------------------------------------------------
 
 typedef struct bench_result {
     const suite *suite;
@@ -90,12 +90,12 @@ typedef struct bench_result {
 // machine. Then prints the line. Returns an exit code.
 int bench_measure(bench *b, mh_status (*work)(void *arg), void *arg, bench_result *result);
 
-// ---- bench_model.c ----------------------------------------------------------------------
+// ---- bench_model.c ------------------------------------------------------------------------------
 
 // Checks the options of the model suite, and that others have none of them.
 void bench_check_model(struct argp_state *state, const bench *b);
 
-// ---- bench_lines.c ----------------------------------------------------------------------
+// ---- bench_lines.c ------------------------------------------------------------------------------
 
 void bench_print_heading(const bench *b, const suite *s);
 void bench_print_result(const bench *b, const bench_result *result);

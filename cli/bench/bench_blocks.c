@@ -17,7 +17,7 @@ static const double used_part = 0.6;
 // keeps scores in the range where softmax is not one-hot.
 static const float spread = 0.035f;
 
-// ---- memory -----------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 // The number after `key` in a file, -1 if there is none.
 static double read_number(const char *path, const char *key)
@@ -97,7 +97,7 @@ static int choose_layers(const bench *b, const bench_case *c, bench_blocks *bloc
     return EXIT_DONE;
 }
 
-// ---- weights ----------------------------------------------------------------------------------
+// ---- weights ------------------------------------------------------------------------------------
 
 // Packs all matrices from the same array of random numbers.
 static mh_status pack_matrices(mh_context *context, mh_transformer *transformer, float *numbers)

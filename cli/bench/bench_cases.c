@@ -26,7 +26,7 @@ static void set_case(const suite *s, const int64_t *n, bool word, bench_case *c)
     c->packed = s->sizes != SIZES && word;
 }
 
-// ---- the list -----------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 static bool read_line(const suite *s, const char *line, bench_case *c)
 {
@@ -67,7 +67,7 @@ void bench_name_cases(const suite *s, char *text, size_t size)
     }
 }
 
-// ---- --shape --------------------------------------------------------------------------------
+// ---- --shape ------------------------------------------------------------------------------------
 
 // "1,16,16,2048,2048,64,causal". The state is NULL if the text has been checked before.
 static void parse_shape(struct argp_state *state, const suite *s, const char *text, bench_case *c)
@@ -114,7 +114,7 @@ size_t bench_list_cases(const bench *b, const suite *s, bench_case *cases)
     return count;
 }
 
-// ---- data -----------------------------------------------------------------------------------
+// ---- data ---------------------------------------------------------------------------------------
 
 // From a multiplicative generator: any values will do, as long as they are not all the same.
 static float next_number(uint32_t *state)

@@ -28,7 +28,7 @@ typedef struct model_case {
 
 static bool has_decoder(const model_preset *p) { return p->family->causal || p->decoder_layers; }
 
-// ---- work -------------------------------------------------------------------------------------
+// ---- work ---------------------------------------------------------------------------------------
 
 static mh_status model_forward_once(void *arg)
 {
@@ -73,7 +73,7 @@ static mh_status model_decode_once(void *arg)
     return status;
 }
 
-// ---- measurement ------------------------------------------------------------------------------
+// ---- measurement --------------------------------------------------------------------------------
 
 static double model_forward_flops(const model_preset *p, const bench_case *c, size_t layers)
 {
@@ -157,7 +157,7 @@ static int model_run_case(bench *b, const bench_case *c, mh_dtype dtype)
     return code;
 }
 
-// ---- options ----------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 void bench_check_model(struct argp_state *state, const bench *b)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- given labels -------------------------------------------------------------------------
+// ---- given labels -------------------------------------------------------------------------------
 
 // "a cat,a dog" into names without whitespace around them.
 static int split_labels(classify *c)
@@ -78,7 +78,7 @@ int labels_prepare(classify *c)
     return code;
 }
 
-// ---- some pictures ------------------------------------------------------------------------
+// ---- some pictures ------------------------------------------------------------------------------
 
 // logits (count, labels): scaled cosines of pictures and labels.
 static mh_status match_labels(const classify *c, const mh_image *images, size_t count,

@@ -11,7 +11,7 @@
 
 enum { KEY_TOP = 0x100, KEY_PAIR, KEY_LABELS };
 
-// ---- options ----------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to print", 1},
@@ -69,7 +69,7 @@ static const struct argp classify_argp = {
         "  multihead classify -m nli-MODEL \"A man is eating.\" --pair \"Someone eats.\"\n",
 };
 
-// ---- one text ---------------------------------------------------------------------------
+// ---- one text -----------------------------------------------------------------------------------
 
 mh_status rank_labels(const classify *c)
 {
@@ -101,7 +101,7 @@ static mh_status classify_input(const classify *c, const mh_model_input *input)
     return status ? status : rank_labels(c);
 }
 
-// ---- printing ---------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 static const char *label_name(const classify *c, int32_t i)
 {
@@ -145,7 +145,7 @@ void print_result(const classify *c, mh_text argument)
     (c->arguments.json ? print_labels_json : print_labels)(c, argument);
 }
 
-// ---- control flow -----------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 static mh_status classify_one(classify *c, mh_text text)
 {

@@ -28,7 +28,7 @@ mh_text embed_label(const embed *e, size_t row)
     return label;
 }
 
-// ---- lines for people -------------------------------------------------------------------
+// ---- lines for people ---------------------------------------------------------------------------
 
 // The beginning of a text on one line; control characters, which must not reach the terminal, as
 // spaces.
@@ -61,7 +61,7 @@ static void print_beginning(const embed *e, size_t row)
     print_label(embed_label(e, row));
 }
 
-// ---- JSON -------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 // Nine digits are enough to get the same float again; JSON has no infinities.
 static void put_float(double value)
@@ -127,7 +127,7 @@ void print_embeddings(const embed *e)
             print_beginning(e, i);
 }
 
-// ---- cosines ----------------------------------------------------------------------------
+// ---- cosines ------------------------------------------------------------------------------------
 
 static double dot(const embed *e, size_t a, size_t b)
 {

@@ -26,7 +26,7 @@ typedef struct filled {
     double *logps; // (masks, top)
 } filled;
 
-// ---- options ----------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to print", 1},
@@ -64,7 +64,7 @@ static const struct argp fill_argp = {
            "  multihead fill -m bert-base-uncased --json <texts.txt\n",
 };
 
-// ---- masks ------------------------------------------------------------------------------
+// ---- masks --------------------------------------------------------------------------------------
 
 // The length of the mask at the beginning of a text, 0 if there is none.
 static size_t mask_length(const fill *f, mh_text rest)
@@ -118,7 +118,7 @@ static int find_mask_token(fill *f)
     return EXIT_INPUT;
 }
 
-// ---- one text ---------------------------------------------------------------------------
+// ---- one text -----------------------------------------------------------------------------------
 
 // Moves the rows of masks to the front; returns how many there are.
 static size_t gather_masks(const fill *f, const mh_model_input *input, float *hidden, size_t D)
@@ -176,7 +176,7 @@ static int fill_input(const fill *f, const mh_model_input *input, filled *out)
     return code;
 }
 
-// ---- printing ---------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 static void print_candidate_json(const mh_tokenizer *tokenizer, int32_t id, double probability)
 {
@@ -239,7 +239,7 @@ static void print_filled(const fill *f, mh_text text, const filled *out)
     }
 }
 
-// ---- control flow -----------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 static int fill_encoded(const fill *f, size_t number, const mh_model_texts *encoded)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- checks -----------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static int check_range(const char *option, ptrdiff_t found, size_t count, const char *one,
                        const char *many)
@@ -38,7 +38,7 @@ static int check_generator(generate *g)
     return code;
 }
 
-// ---- all texts --------------------------------------------------------------------------
+// ---- all texts ----------------------------------------------------------------------------------
 
 static int show_results(const generate *g, const mh_generations *made)
 {

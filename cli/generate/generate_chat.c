@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- chat templates ---------------------------------------------------------------------
+// ---- chat templates -----------------------------------------------------------------------------
 
 static int render(const generate *g, const mh_chat_message *messages, size_t count, mh_buffer *text)
 {
@@ -31,7 +31,7 @@ int make_prompt(const generate *g, mh_text message, mh_buffer *text)
     return render(g, messages, count, text);
 }
 
-// ---- what is typed ----------------------------------------------------------------------
+// ---- what is typed ------------------------------------------------------------------------------
 
 typedef struct conversation {
     mh_chat_message *messages; // contents are to be freed, but for the system message

@@ -108,7 +108,7 @@ static void add_stop(struct argp_state *state, generate *g, const char *text)
     g->stops[g->stop_count++] = (mh_text){text, strlen(text)};
 }
 
-// ---- what does not go together ----------------------------------------------------------
+// ---- what does not go together ------------------------------------------------------------------
 
 static void check_sampling_options(struct argp_state *state, const generate *g)
 {
@@ -162,7 +162,7 @@ static void check_output_options(struct argp_state *state, const generate *g)
     outputs_check(state, files, 2, "the text");
 }
 
-// ---- the table's parser -----------------------------------------------------------------
+// ---- the table's parser -------------------------------------------------------------------------
 
 static bool parse_choosing(int key, char *argument, struct argp_state *state, generate *g)
 {
@@ -292,7 +292,7 @@ const struct argp generate_argp = {
            "  multihead generate -m gpt2 --json --top-logprobs 3 <prompts.txt\n",
 };
 
-// ---- the model's own --------------------------------------------------------------------
+// ---- the model's own ----------------------------------------------------------------------------
 
 static void set_default(const generate *g, unsigned given, double found, double *to)
 {

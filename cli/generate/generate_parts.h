@@ -42,7 +42,7 @@ extern const struct argp generate_argp; // its input is a generate
 // Options that were not given, as the model's generation_config.json has them.
 void use_model_defaults(generate *g);
 
-// ---- printing ---------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 // Prints texts in the order of their prompts while they are generated: the first that is not
 // finished goes out as it comes, later ones wait.
@@ -62,14 +62,14 @@ int ordered_text_close(ordered_text *o, bool complete);
 
 void print_generation_json(const generate *g, mh_text prompt, const mh_generation *result);
 
-// ---- attention --------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 // Heatmaps, a page and a trace of one pass over prompt and generated tokens, as asked for. Returns
 // an exit code.
 int show_attention(const generate *g, mh_text prompt, const mh_generation *result);
 bool attention_asked(const generate *g);
 
-// ---- conversations ----------------------------------------------------------------------
+// ---- conversations ------------------------------------------------------------------------------
 
 // The prompt for a user's message alone, in *text, with the model's chat template, or as it is.
 // Returns an exit code.

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- texts in order ---------------------------------------------------------------------
+// ---- texts in order -----------------------------------------------------------------------------
 
 typedef struct waiting_text {
     char *text;
@@ -129,7 +129,7 @@ int ordered_text_close(ordered_text *o, bool complete)
     return code;
 }
 
-// ---- JSON -------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static const char *finish_name(mh_finish finish)
 {

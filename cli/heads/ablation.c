@@ -30,7 +30,7 @@ void ablation_row_name(const ablation *a, size_t row, char name[24])
         snprintf(name, 24, "%s.%zu", kinds[kind], row - first[kind]);
 }
 
-// ---- one measurement --------------------------------------------------------------------
+// ---- one measurement ----------------------------------------------------------------------------
 
 static mh_status measure_bleu(const measuring *m, double *bleu)
 {
@@ -89,7 +89,7 @@ static int measure_without(measuring *m, size_t first, size_t count, ptrdiff_t k
     return measure(m, loss);
 }
 
-// ---- all of them ------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 typedef struct ranked {
     double loss;

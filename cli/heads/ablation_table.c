@@ -95,7 +95,7 @@ static const char *tokens_of(const ablation *a)
                                        : "given those before it";
 }
 
-// ---- the curve --------------------------------------------------------------------------
+// ---- the curve ----------------------------------------------------------------------------------
 
 // With i heads off, 0 to all.
 static double curve_loss(const ablation *a, size_t i)
@@ -186,7 +186,7 @@ void print_ablation(const head_output *o, const ablation *a)
     }
 }
 
-// ---- JSON -------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void put_loss_json(const ablation *a, const head_loss *loss)
 {

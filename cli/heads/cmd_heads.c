@@ -58,7 +58,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-// ---- options ----------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static void check_heads(struct argp_state *state, heads *c)
 {
@@ -153,7 +153,7 @@ static const struct argp heads_argp = {
            "  multihead heads --compare 1,2,4,8\n",
 };
 
-// ---- control flow -----------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 static head_output output_of(const heads *c, const head_texts *t)
 {

@@ -50,7 +50,7 @@ typedef struct comparison {
     float logits[ROWS * ANSWERS * V]; // (B T, ANSWERS V), and their gradients
 } comparison;
 
-// ---- the list of heads ------------------------------------------------------------------
+// ---- the list of heads --------------------------------------------------------------------------
 
 // The numbers of "1,2,4,8"; how many, 0 for a list that is not one.
 static size_t read_runs(const char *text, size_t runs[RUNS_MOST])
@@ -80,7 +80,7 @@ void compare_check(struct argp_state *state, const head_compare *c)
                    c->heads, RUNS_MOST, D);
 }
 
-// ---- a step -----------------------------------------------------------------------------
+// ---- a step -------------------------------------------------------------------------------------
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -182,7 +182,7 @@ static mh_status update(comparison *c, learned *l, uint64_t step)
     return MH_OK;
 }
 
-// ---- a run ------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------
 
 static bool learn(learned *l, const mh_parameters *parameters)
 {
@@ -260,7 +260,7 @@ static int compare_run(mh_context *context, const head_compare *options, size_t 
     return status ? complain_status(context, status, NULL) : EXIT_DONE;
 }
 
-// ---- all of them ------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static void print_run(const head_compare *c, size_t heads, const outcome *found, bool first)
 {

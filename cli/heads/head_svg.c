@@ -37,7 +37,7 @@ static const char style[] =
     "}\n"
     "</style>\n";
 
-// ---- elements ---------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------------
 
 static void put_escaped(FILE *to, const char *text)
 {
@@ -78,7 +78,7 @@ static void put_box(const picture *p, int x, int y, int width, double part, bool
 
 static void widen(picture *p, int width) { p->width = width > p->width ? width : p->width; }
 
-// ---- where attention goes ---------------------------------------------------------------
+// ---- where attention goes -----------------------------------------------------------------------
 
 static void put_figures(picture *p, mh_trace_kind kind, const head_column *columns,
                         const mh_head_figures *f, const char *label, bool uniform, int y)
@@ -139,7 +139,7 @@ static void put_group(picture *p, mh_context *context, const mh_head_statistics 
     p->height = y + MARGIN;
 }
 
-// ---- what is lost without a head --------------------------------------------------------
+// ---- what is lost without a head ----------------------------------------------------------------
 
 static void put_change(const picture *p, int x, int y, const char *how, const char *name,
                        double change, double most, bool bleu)
@@ -242,7 +242,7 @@ static void put_ablation(picture *p, const ablation *a)
         put_curve(p, a, true);
 }
 
-// ---- the picture ------------------------------------------------------------------------
+// ---- the picture --------------------------------------------------------------------------------
 
 // The size is known at the end, so that the picture is drawn into memory first.
 static bool draw(const head_output *o, const mh_head_statistics *s, const ablation *a, FILE *to)
@@ -322,7 +322,7 @@ static bool put_page(const head_output *o, const mh_head_statistics *s, const ab
     return drawn;
 }
 
-// ---- files ------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static int save(const head_output *o, const mh_head_statistics *s, const ablation *a,
                 const output *file, bool page)

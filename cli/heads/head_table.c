@@ -67,7 +67,7 @@ static bool open_table(const head_output *o, mh_context *context, const mh_head_
     return true;
 }
 
-// ---- text -------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 void put_shaded(bool colours, double part, const char *text)
 {
@@ -226,7 +226,7 @@ void print_statistics(const head_output *o, mh_context *context, const mh_head_s
         printf("Translations of %zu of them are the model's own.\n", o->own);
 }
 
-// ---- JSON -------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void put_pattern_name(mh_trace_kind kind, mh_head_pattern pattern)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- lines ------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 // "SOURCE TAB TARGET", and what may follow another tab. False if there is no target.
 static bool split_pair(mh_text line, mh_text *source, mh_text *target)
@@ -103,7 +103,7 @@ void head_texts_close(head_texts *t)
     mh_translator_free(t->translator);
 }
 
-// ---- a text through the model -----------------------------------------------------------
+// ---- a text through the model -------------------------------------------------------------------
 
 static mh_status add_translation(const text_arguments *a, const head_texts *t, size_t i,
                                  mh_head_statistics *s)

@@ -11,7 +11,7 @@
 
 enum { FILE_PAGE, FILE_SVG, FILE_COUNT };
 
-// ---- texts ------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 // The lines as the model reads them.
 typedef struct head_texts {
@@ -28,7 +28,7 @@ typedef struct head_texts {
 int head_texts_open(const text_arguments *a, bool given_only, head_texts *texts);
 void head_texts_close(head_texts *texts);
 
-// ---- where attention goes ---------------------------------------------------------------
+// ---- where attention goes -----------------------------------------------------------------------
 
 // Runs the model over all texts. Returns an exit code.
 int find_statistics(const text_arguments *a, const head_texts *texts,
@@ -47,7 +47,7 @@ const head_column *head_columns(mh_trace_kind kind, bool picture);
 // "previous", "broad" or "mixed": what a head does.
 const char *head_name(mh_trace_kind kind, const mh_head_figures *figures);
 
-// ---- what is lost without a head --------------------------------------------------------
+// ---- what is lost without a head ----------------------------------------------------------------
 
 typedef struct head_loss {
     double loss; // per token
@@ -82,7 +82,7 @@ int find_ablation(const text_arguments *a, const head_texts *texts, const ablati
                   ablation *found);
 void ablation_free(ablation *a);
 
-// ---- output -----------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 typedef struct head_output {
     const text_arguments *arguments;
@@ -104,7 +104,7 @@ void put_shaded(bool colours, double part, const char *text);
 int save_pictures(const head_output *o, const mh_head_statistics *statistics, const ablation *a,
                   const output *files);
 
-// ---- one head against many --------------------------------------------------------------
+// ---- one head against many ----------------------------------------------------------------------
 
 typedef struct head_compare {
     const char *heads; // "1,2,4,8", or NULL: not wanted

@@ -11,7 +11,7 @@
 
 enum { MODEL_LABEL_WIDTH = 16 };
 
-// ---- abilities, pooling, special tokens ---------------------------------------------------
+// ---- abilities, pooling, special tokens ---------------------------------------------------------
 
 static void list_abilities(unsigned abilities, char words[64])
 {
@@ -70,7 +70,7 @@ static void report_tokenizer(report *r, const mh_model *model)
     report_words(r, "special_tokens", "special tokens", special);
 }
 
-// ---- labels -------------------------------------------------------------------------------
+// ---- labels -------------------------------------------------------------------------------------
 
 static void report_labels(report *r, const mh_model *model)
 {
@@ -95,7 +95,7 @@ static void report_labels(report *r, const mh_model *model)
         report_text(r, "", "", "...");
 }
 
-// ---- generation ---------------------------------------------------------------------------
+// ---- generation ---------------------------------------------------------------------------------
 
 static void report_if(report *r, const char *key, const char *label, double value)
 {
@@ -128,7 +128,7 @@ static void report_generation(report *r, const mh_model *model)
         report_count(r, "max_new_tokens", "new tokens", d->max_new_tokens, "");
 }
 
-// ---- all of it ----------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 // What a model that reads pictures has in place of a vocabulary.
 static void report_pictures(report *r, const mh_model_info *info)

@@ -35,7 +35,7 @@ static const char *with_prefix(double value, const char *unit, char text[32])
     return text;
 }
 
-// ---- sizes ------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 static const char *order_name(mh_norm_order order)
 {
@@ -137,7 +137,7 @@ static void print_flops(const model_preset *p)
     print_token("of the target", preset_target_flops(p));
 }
 
-// ---- JSON -------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void report_sizes(report *r, const model_preset *p)
 {

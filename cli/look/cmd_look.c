@@ -42,7 +42,7 @@ typedef struct look {
     output files[FILE_COUNT];
 } look;
 
-// ---- options ----------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What to show", 1},
@@ -189,7 +189,7 @@ static const struct argp look_argp = {
            "  multihead look -m gpt2 \"Gravity is\" --page page.html\n",
 };
 
-// ---- checks -----------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static int check_range(const char *option, ptrdiff_t found, size_t count, const char *one,
                        const char *many)
@@ -286,7 +286,7 @@ static int check_texts(const look *l)
     return EXIT_USAGE;
 }
 
-// ---- printing ---------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 static int print_heatmaps(const look *l, const mh_trace *trace, const mh_view_options *shown)
 {
@@ -403,7 +403,7 @@ static int show_named(const look *l, const mh_trace *made)
     return code;
 }
 
-// ---- control flow -----------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 // The translation that is given, or that the model finds, and the pass over both texts.
 static mh_status trace_translation(const look *l, const mh_translator *translator,

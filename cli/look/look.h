@@ -7,7 +7,7 @@
 
 #include <multihead/pretrained.h>
 
-// ---- links ------------------------------------------------------------------------------
+// ---- links --------------------------------------------------------------------------------------
 
 enum { LINKS_SHOWN = 5 };
 
@@ -30,7 +30,7 @@ void link_words_free(link_words *words);
 // Returns an exit code after reporting a word that is not in the text.
 int links_find(const mh_trace *trace, const link_words *words, head_link *links, size_t *count);
 
-// ---- heads that are off -----------------------------------------------------------------
+// ---- heads that are off -------------------------------------------------------------------------
 
 typedef struct off_list {
     const char **names; // as on the command line: "0:3"

@@ -22,7 +22,7 @@ void link_words_free(link_words *words)
     free(words->second);
 }
 
-// ---- words ------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 typedef struct token_range {
     size_t begin, end;
@@ -103,7 +103,7 @@ static int complain_word(const mh_trace_tokens *tokens, const char *word)
     return EXIT_USAGE;
 }
 
-// ---- heads ------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 static double attention_between(const mh_tensor *w, size_t layer, size_t head, token_range from,
                                 token_range to)

@@ -25,7 +25,7 @@ typedef struct layer_parts {
     layer_part weights[PARTS], biases[PARTS]; // k and v are not there if q has all three
 } layer_parts;
 
-// ---- search -----------------------------------------------------------------------------------
+// ---- search -------------------------------------------------------------------------------------
 
 static void list_stacks(const attention_search *s, char *text, size_t size)
 {
@@ -102,7 +102,7 @@ static int find_parts(layer_parts *p)
     return EXIT_DONE;
 }
 
-// ---- sizes ------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 static int refuse_sizes(const layer_parts *p, const char *what)
 {
@@ -236,7 +236,7 @@ static int check_trace(const mha *m)
     return EXIT_USAGE;
 }
 
-// ---- the two calls ----------------------------------------------------------------------------
+// ---- the two calls ------------------------------------------------------------------------------
 
 // Opens the file and finds the layer's tensors in it.
 static int open_layer(const mha *m, attention_search *search, mh_tensor_file **file, layer_parts *p)

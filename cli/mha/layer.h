@@ -8,12 +8,12 @@
 
 #include <jansson.h>
 
-// ---- mha_files.c ------------------------------------------------------------------------------
+// ---- mha_files.c --------------------------------------------------------------------------------
 
 // config.json next to m->model_file; NULL with *code EXIT_DONE if there is none.
 json_t *mha_read_config(const mha *m, int *code);
 
-// ---- layer_config.c ---------------------------------------------------------------------------
+// ---- layer_config.c -----------------------------------------------------------------------------
 
 // m->config.num_heads, unless it is given or the config has none.
 void read_layer_heads(json_t *root, const char *stack, mha *m);
@@ -21,13 +21,13 @@ void read_layer_heads(json_t *root, const char *stack, mha *m);
 // Rotary positions, scale, softcap and window of layer m->layer into m->config.
 int read_layer_config(json_t *root, const char *stack, size_t head_width, mha *m);
 
-// ---- layer.c ----------------------------------------------------------------------------------
+// ---- layer.c ------------------------------------------------------------------------------------
 
 // Finds layer m->layer and sets m->config; then, once the module is made, copies its parameters.
 int layer_find(mha *m);
 int layer_load(mha *m);
 
-// ---- layer_bias.c -----------------------------------------------------------------------------
+// ---- layer_bias.c -------------------------------------------------------------------------------
 
 // T5's table of relative position bias, from the file of the layer `base`...
 int layer_load_bias(mha *m, const mh_tensor_file *file, const char *base);

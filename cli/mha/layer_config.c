@@ -41,7 +41,7 @@ static int refuse_config(const char *key, const char *what)
     return EXIT_INPUT;
 }
 
-// ---- heads ------------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 static void read_head_count(json_t *config, const char *stack, mha *m)
 {
@@ -59,7 +59,7 @@ static void read_head_count(json_t *config, const char *stack, mha *m)
     }
 }
 
-// ---- rotary positions -------------------------------------------------------------------------
+// ---- rotary positions ---------------------------------------------------------------------------
 
 static const char *layer_type(json_t *config, size_t layer)
 {
@@ -129,7 +129,7 @@ static int read_rope(json_t *config, const char *type, size_t head_width, mha *m
     return read_rope_scaling(config, rope, m);
 }
 
-// ---- scores -----------------------------------------------------------------------------------
+// ---- scores -------------------------------------------------------------------------------------
 
 // A window of n tokens has the query's own and n - 1 before it.
 static void read_window(json_t *config, const char *model_type, const char *type, mha *m)

@@ -72,12 +72,12 @@ static inline void set_size(size_t *size, size_t found) // unless it is given
         *size = found;
 }
 
-// ---- mha_checks.c ---------------------------------------------------------------------------
+// ---- mha_checks.c -------------------------------------------------------------------------------
 
 // Which options go together; argp_error() if they do not.
 void mha_check_options(struct argp_state *state, mha *m);
 
-// ---- mha_presets.c --------------------------------------------------------------------------
+// ---- mha_presets.c ------------------------------------------------------------------------------
 
 // The preset whose layers a model has, by the model's name in any spelling; its sizes; and a table
 // of all presets on stdout.
@@ -85,23 +85,23 @@ const model_preset *find_layer_preset(struct argp_state *state, const char *name
 void set_preset_sizes(const model_preset *p, mh_mha_config *config);
 void print_presets(bool json);
 
-// ---- mha_files.c ----------------------------------------------------------------------------
+// ---- mha_files.c --------------------------------------------------------------------------------
 
 // Finds the file of m->model, and the number of heads in config.json next to it unless it is given.
 int mha_find_files(mha *m);
 
-// ---- mha_layer.c ----------------------------------------------------------------------------
+// ---- mha_layer.c --------------------------------------------------------------------------------
 
 // Fills in the sizes of m->config that were not given, from the shapes in m->model_file.
 int mha_read_sizes(mha *m);
 
-// ---- mha_module.c ---------------------------------------------------------------------------
+// ---- mha_module.c -------------------------------------------------------------------------------
 
 // Creates the module and fills its parameters, from the file or at random; m->config is complete
 // afterwards. Like all functions here that return int: an exit code, after reporting errors.
 int mha_make_module(mha *m);
 
-// ---- mha_inputs.c ---------------------------------------------------------------------------
+// ---- mha_inputs.c -------------------------------------------------------------------------------
 
 // Opens, checks and converts all inputs, or draws them, and puts them into m and m->options.
 int mha_read_inputs(mha *m);
@@ -109,13 +109,13 @@ int mha_read_inputs(mha *m);
 // Memory for the outputs; weights only if they are requested.
 int mha_allocate_outputs(mha *m);
 
-// ---- mha_trace.c ----------------------------------------------------------------------------
+// ---- mha_trace.c --------------------------------------------------------------------------------
 
 // Computes everything step by step and shows it; then in one call, which is what fills the
 // outputs, and compares the two.
 int mha_trace(mha *m);
 
-// ---- mha_show.c -----------------------------------------------------------------------------
+// ---- mha_show.c ---------------------------------------------------------------------------------
 
 // An introduction; then each step: its name, the resulting tensor and its name, and the formula.
 // seconds < 0: a view of the same memory, nothing was computed; NAN: nothing happened. A step may

@@ -54,7 +54,7 @@ static json_t *read_json(const char *path, size_t limit, int *code)
     return root;
 }
 
-// ---- the parameters ---------------------------------------------------------------------------
+// ---- the parameters -----------------------------------------------------------------------------
 
 static int find_in_directory(mha *m)
 {
@@ -80,7 +80,7 @@ static int find_in_directory(mha *m)
     return EXIT_INPUT;
 }
 
-// ---- the number of heads ----------------------------------------------------------------------
+// ---- the number of heads ------------------------------------------------------------------------
 
 // A size in the config under the first of these names that it has; *size stays if it has none.
 static int mha_read_size(json_t *config, const char *const *names, const char *path, size_t *size)

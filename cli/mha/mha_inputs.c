@@ -27,7 +27,7 @@ static int draw_input(mha *m, int i, size_t width)
     return EXIT_DONE;
 }
 
-// ---- from files -------------------------------------------------------------------------------
+// ---- from files ---------------------------------------------------------------------------------
 
 static int read_input(mha *m, int i, size_t width)
 {

@@ -18,7 +18,7 @@ int trace_check(const trace *t, mh_status status, const char *step)
     return status == MH_OK ? EXIT_DONE : complain_status(t->m->context, status, step);
 }
 
-// ---- memory and views -------------------------------------------------------------------------
+// ---- memory and views ---------------------------------------------------------------------------
 
 int trace_take(trace *t, const char *what, int rank, const size_t *shape, mh_tensor *tensor)
 {
@@ -74,7 +74,7 @@ int trace_project(trace *t, const char *what, const mh_tensor *x, const mh_tenso
     return status == MH_OK ? EXIT_DONE : complain_status(t->m->context, status, what);
 }
 
-// ---- scores, mask, softmax, weighted sum ------------------------------------------------------
+// ---- scores, mask, softmax, weighted sum --------------------------------------------------------
 
 // A mask in additive form: 0, or -inf where a query may not see a key.
 static int added(trace *t, const mh_tensor *mask, mh_tensor *numbers)

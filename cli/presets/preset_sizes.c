@@ -14,7 +14,7 @@ size_t preset_source_length(const model_preset *p)
     return p->family->source ? p->family->source : p->positions;
 }
 
-// ---- parameters -------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 // Matrices of one attention: q and out (D, H E), k and v (D, G E).
 static size_t query_matrices(const model_preset *p)
@@ -107,7 +107,7 @@ size_t preset_cache_size(const model_preset *p)
     return 2 * layers * preset_kv_heads(p) * preset_head_dim(p);
 }
 
-// ---- FLOPs ------------------------------------------------------------------------------------
+// ---- FLOPs --------------------------------------------------------------------------------------
 
 double preset_attention_flops(const model_preset *p, double keys)
 {
@@ -150,7 +150,7 @@ preset_flops preset_target_flops(const model_preset *p)
     };
 }
 
-// ---- blocks -----------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 mh_block_config preset_block(const model_preset *p, bool decoder, mh_precision precision)
 {

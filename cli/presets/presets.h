@@ -48,14 +48,14 @@ typedef struct model_preset {
     size_t mels;       // channels of the audio; else 0
 } model_preset;
 
-// ---- presets.c --------------------------------------------------------------------------------
+// ---- presets.c ----------------------------------------------------------------------------------
 
 extern const model_preset model_presets[]; // a NULL name ends the list
 
 // A preset by its name, in any spelling; unknown ones end the program through argp_error.
 const model_preset *find_preset(struct argp_state *state, const char *name);
 
-// ---- preset_sizes.c ---------------------------------------------------------------------------
+// ---- preset_sizes.c -----------------------------------------------------------------------------
 
 size_t preset_kv_heads(const model_preset *p);
 size_t preset_head_dim(const model_preset *p);

@@ -125,7 +125,7 @@ text_arguments text_arguments_default(const command *c)
         .common = {.command = c}, .loading = mh_model_options_default(), .truncate = true};
 }
 
-// ---- the model ------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 int open_model(const common_options *common, const char *name, const mh_model_options *options,
                char **directory, mh_context **context, mh_model **model)
@@ -155,7 +155,7 @@ int text_arguments_open(text_arguments *t)
     return code;
 }
 
-// ---- texts ----------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 static int check_given_texts(const text_arguments *t)
 {

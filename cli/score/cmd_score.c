@@ -42,7 +42,7 @@ typedef struct score {
     mh_text *all_references; // reference r of line i at [r * hypotheses.count + i]
 } score;
 
-// ---- options --------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static void add_reference(struct argp_state *state, score *s, const char *path)
 {
@@ -112,7 +112,7 @@ static const struct argp score_argp = {
     .children = children,
 };
 
-// ---- texts ----------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 static int read_texts(score *s)
 {
@@ -148,7 +148,7 @@ static int join_references(score *s)
     return EXIT_DONE;
 }
 
-// ---- scores ---------------------------------------------------------------------------
+// ---- scores -------------------------------------------------------------------------------------
 
 static void print_score(const score *s, const char *name, double value, const char *settings,
                         const char *details)

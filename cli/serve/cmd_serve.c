@@ -121,7 +121,7 @@ static const struct argp serve_argp = {
     .children = children,
 };
 
-// ---- the parts ------------------------------------------------------------------------------
+// ---- the parts ----------------------------------------------------------------------------------
 
 static int serve_open_model(serve *s)
 {

@@ -51,7 +51,7 @@ enum {
 
 int64_t now_ms(void); // monotonic
 
-// ---- where it listens -----------------------------------------------------------------------
+// ---- where it listens ---------------------------------------------------------------------------
 
 typedef struct listener {
     const char *host; // as it was given
@@ -79,7 +79,7 @@ typedef struct answer {
 
 answer answer_error(int code, const char *format, ...) MH_PRINTF(2, 3);
 
-// ---- the queue ------------------------------------------------------------------------------
+// ---- the queue ----------------------------------------------------------------------------------
 
 struct client;
 
@@ -140,7 +140,7 @@ answer answer_job(const queue *q, mh_context *context, job *j);
 // What GET /model answers, malloc()ed; NULL if out of memory. `name`: of the model's directory.
 char *describe_served_model(const char *name);
 
-// ---- connections ------------------------------------------------------------------------------
+// ---- connections --------------------------------------------------------------------------------
 
 typedef enum client_state {
     CLIENT_ASKING,    // a request is read
@@ -203,7 +203,7 @@ bool client_send_now(client *c, const char *bytes, size_t size); // all or false
 // Takes one request from the input. False if none is complete.
 bool request_take(server *s, client *c);
 
-// ---- the event loop -------------------------------------------------------------------------
+// ---- the event loop -----------------------------------------------------------------------------
 
 // Starts serving; listener, page and queue must be ready.
 void server_start(server *s);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- errors ---------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static answer answer_json(int code, json_t *json)
 {
@@ -50,7 +50,7 @@ static answer answer_status(mh_context *context, mh_status status)
     return answer_error(ours ? 500 : 503, "%s", mh_error_message(context));
 }
 
-// ---- a text ---------------------------------------------------------------------------------
+// ---- a text -------------------------------------------------------------------------------------
 
 typedef struct request {
     json_t *json; // owns the text
@@ -169,7 +169,7 @@ static answer answer_translate(const queue *q, mh_context *context, const reques
     return result;
 }
 
-// ---- a request ------------------------------------------------------------------------------
+// ---- a request ----------------------------------------------------------------------------------
 
 static void request_free(request *r)
 {

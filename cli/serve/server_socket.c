@@ -83,7 +83,7 @@ void listener_close(listener *l)
     l->socket = -1;
 }
 
-// ---- names ----------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // An IP address, IPv6 in []: not a host name, so DNS rebinding cannot forge it.
 static bool is_address(const char *host, size_t size)

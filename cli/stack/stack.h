@@ -54,7 +54,7 @@ typedef struct stack {
     size_t row_count;
 } stack;
 
-// ---- stack_options.c --------------------------------------------------------------------------
+// ---- stack_options.c ----------------------------------------------------------------------------
 
 extern const struct argp stack_argp; // child of both commands' argp; its input is the stack
 
@@ -70,7 +70,7 @@ enum {
 };
 error_t stack_parse_own(int key, char *argument, struct argp_state *state);
 
-// ---- stack_model.c ----------------------------------------------------------------------------
+// ---- stack_model.c ------------------------------------------------------------------------------
 
 // The module: sizes from the file or from options, parameters from the file or at random.
 int stack_make_module(stack *s);
@@ -80,12 +80,12 @@ mh_tensor stack_parameter(const stack *s, size_t layer, const char *name);
 // One after the layers, such as "norm.weight".
 mh_tensor stack_last_parameter(const stack *s, const char *name);
 
-// ---- stack_inputs.c ---------------------------------------------------------------------------
+// ---- stack_inputs.c -----------------------------------------------------------------------------
 
 int stack_read_inputs(stack *s);
 int stack_allocate_outputs(stack *s);
 
-// ---- stack_trace.c ----------------------------------------------------------------------------
+// ---- stack_trace.c ------------------------------------------------------------------------------
 
 // Options of a forward pass.
 mh_transformer_options stack_options(const stack *s);
@@ -94,7 +94,7 @@ mh_transformer_options stack_options(const stack *s);
 // output, and compares the two.
 int stack_trace(stack *s);
 
-// ---- stack_show.c -----------------------------------------------------------------------------
+// ---- stack_show.c -------------------------------------------------------------------------------
 
 void stack_show_begin(stack *s);
 void stack_show_steps_end(const stack *s);

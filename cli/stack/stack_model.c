@@ -132,7 +132,7 @@ static int stack_read_sizes(stack *s, const mh_tensor_file *file, char prefix[12
     return check_elements(s, file);
 }
 
-// ---- creating ---------------------------------------------------------------------------------
+// ---- creating -----------------------------------------------------------------------------------
 
 static int create_module(stack *s)
 {
@@ -166,7 +166,7 @@ static int load_module(stack *s, const char *path)
     return status == MH_OK ? EXIT_DONE : complain_status(s->context, status, "--model");
 }
 
-// ---- a directory ------------------------------------------------------------------------------
+// ---- a directory --------------------------------------------------------------------------------
 
 // The number of heads and the order of norms, which no shape tells, from a config.json that has
 // them by PyTorch's names. Those that are given as options stay.
@@ -254,7 +254,7 @@ int stack_make_module(stack *s)
     return code;
 }
 
-// ---- parameters -------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 mh_tensor stack_last_parameter(const stack *s, const char *name)
 {

@@ -86,7 +86,7 @@ static const struct argp_option option_table[] = {
 static const choice activation_choices[] = {
     {"relu", MH_RELU}, {"gelu", MH_GELU}, {"gelu_tanh", MH_GELU_TANH}, {NULL, 0}};
 
-// ---- parsing ----------------------------------------------------------------------------------
+// ---- parsing ------------------------------------------------------------------------------------
 
 static size_t stack_parse_size(struct argp_state *state, const char *option, const char *text)
 {
@@ -253,7 +253,7 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {NULL, 
 const struct argp stack_argp = {
     .options = option_table, .parser = stack_parse_option, .children = children};
 
-// ---- control flow -----------------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 static int stack_compute(stack *s)
 {

@@ -64,7 +64,7 @@ void steps_draw(const mh_tensor *t, uint64_t seed)
     mh_parameters_init(&all, seed);
 }
 
-// ---- comparing --------------------------------------------------------------------------------
+// ---- comparing ----------------------------------------------------------------------------------
 
 // The tensor as one of four dimensions.
 static mh_tensor four(const mh_tensor *t)

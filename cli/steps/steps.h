@@ -11,7 +11,7 @@
 
 double steps_now(void); // seconds
 
-// ---- computing --------------------------------------------------------------------------------
+// ---- computing ----------------------------------------------------------------------------------
 
 // scores = q k^T for each sequence and head: q (B, H, T, E), k (B, G, S, E), scores (B, H, T, S).
 mh_status steps_scores(mh_context *context, const mh_tensor *q, const mh_tensor *k,
@@ -32,7 +32,7 @@ bool steps_agree(const mh_tensor *steps, const mh_tensor *fused, double *differe
 // Reports that they do not; returns an exit code.
 int steps_complain(const char *of, double difference);
 
-// ---- a line per step --------------------------------------------------------------------------
+// ---- a line per step ----------------------------------------------------------------------------
 
 typedef struct step_table {
     bool json, no_times;

@@ -13,7 +13,7 @@
 
 #define STREAM_BYTES_MAX ((size_t)4 << 30)
 
-// ---- a file -------------------------------------------------------------------------------
+// ---- a file -------------------------------------------------------------------------------------
 
 static int read_sound(transcribe *t, mh_audio *audio)
 {
@@ -96,7 +96,7 @@ static int transcribe_to(transcribe *t, FILE *to)
     return status == MH_ERROR_ARGUMENT || status == MH_ERROR_UNSUPPORTED ? EXIT_USAGE : code;
 }
 
-// ---- a file for each ----------------------------------------------------------------------
+// ---- a file for each ----------------------------------------------------------------------------
 
 // DIR/talk.srt of talk.wav; NULL if out of memory.
 static char *name_output(const transcribe *t)

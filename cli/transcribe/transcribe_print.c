@@ -73,7 +73,7 @@ void print_segment(const transcribe *t, FILE *to, const mh_speech_segment *g, si
         print_span(t, to, g->words[i].begin, g->words[i].end, g->words[i].text, ++*number);
 }
 
-// ---- JSON -----------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void put_words(FILE *to, const mh_speech_segment *g)
 {

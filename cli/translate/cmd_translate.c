@@ -13,7 +13,7 @@
 
 enum { BLOCK = 2048 }; // lines that are read, sorted by length and translated together
 
-// ---- texts ----------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 static bool show_progress(void *user, size_t done, size_t total)
 {
@@ -139,7 +139,7 @@ static int translate_stream(translate *t)
     return code;
 }
 
-// ---- all of it ------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 static int translate_open_model(translate *t)
 {

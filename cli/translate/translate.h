@@ -12,7 +12,7 @@
 
 enum { ALIGNMENT_NONE, ALIGNMENT_HARD, ALIGNMENT_SOFT };
 
-// ---- texts from a stream ----------------------------------------------------------------
+// ---- texts from a stream ------------------------------------------------------------------------
 
 // Lines as they arrive, not when the stream ends.
 typedef struct line_stream {
@@ -31,7 +31,7 @@ typedef struct line_stream {
 int stream_take(line_stream *stream, size_t most);
 void stream_free(line_stream *stream);
 
-// ---- heads ------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 typedef struct head_list {
     const char **names; // as on the command line: "cross.0.3"
@@ -54,7 +54,7 @@ size_t heads_count(const mh_translator_config *config);
 // after reporting a head that the model does not have.
 int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
 
-// ---- languages --------------------------------------------------------------------------
+// ---- languages ----------------------------------------------------------------------------------
 
 // The codes in a name like opus-mt-fr-en, "fr" and "en"; false if there are none.
 bool languages_of_name(const char *name, char source[4], char target[4]);
@@ -63,7 +63,7 @@ bool languages_of_name(const char *name, char source[4], char target[4]);
 // name like opus-mt-fr-en. `number`: of the texts before these. True if there was a note.
 bool language_note(const char *directory, const mh_text *texts, size_t count, size_t number);
 
-// ---- words ------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 // Word alignment: tokens joined to words, which are separated by whitespace.
 typedef struct alignment {
@@ -78,7 +78,7 @@ void alignment_free(alignment *a);
 // The source word that a target word attends to most.
 size_t alignment_best(const alignment *a, size_t target_word);
 
-// ---- printing ---------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 typedef struct printing {
     FILE *to;
@@ -96,7 +96,7 @@ int print_translations(const printing *p, mh_context *context, const mh_translat
 int print_given(const printing *p, mh_context *context, const mh_tokenizer *tokenizer,
                 const mh_translation *r);
 
-// ---- attention --------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 typedef struct attention {
     bool shows;              // heatmaps after each translation
@@ -118,7 +118,7 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
 // The last component of a directory's path; free() it. NULL if out of memory.
 char *model_name(const char *directory);
 
-// ---- all of it --------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 typedef struct translate {
     common_options common;
@@ -149,7 +149,7 @@ typedef struct translate {
 // Translates texts and prints them to t->printing.to. Returns an exit code after reporting errors.
 int translate_texts(translate *t, const mh_text *texts, size_t count);
 
-// ---- several processes ------------------------------------------------------------------
+// ---- several processes --------------------------------------------------------------------------
 
 // Whether the ranks' models and levels are the same; an exit code.
 int translate_compare(const translate *t);

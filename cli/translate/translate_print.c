@@ -17,7 +17,7 @@ static int print_no_memory(void)
     return EXIT_MEMORY;
 }
 
-// ---- lines ------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 // A line break inside a translation would make two lines of it.
 static void translation_print_line(FILE *to, mh_text text)
@@ -84,7 +84,7 @@ int print_given(const printing *p, mh_context *context, const mh_tokenizer *toke
     return translation_print_text(p, r, 1);
 }
 
-// ---- JSON -------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 // A token may be part of a character.
 static int put_tokens(const printing *p, mh_context *context, const mh_translation *r)

@@ -202,7 +202,7 @@ static const struct argp view_argp = {
            "  multihead view run/\n",
 };
 
-// ---- the terminal -----------------------------------------------------------------------
+// ---- the terminal -------------------------------------------------------------------------------
 
 static int view_print_text(view *v)
 {
@@ -217,7 +217,7 @@ static int view_print_text(view *v)
     return EXIT_DONE;
 }
 
-// ---- control flow ----------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 static int view_attention(view *v)
 {

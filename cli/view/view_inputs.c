@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// ---- tokens ---------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 enum { TOKENS_BYTES_MAX = 64 << 20 };
 
@@ -80,7 +80,7 @@ static int view_read_tokens(token_list *list)
     return code;
 }
 
-// ---- weights ----------------------------------------------------------------------------
+// ---- weights ------------------------------------------------------------------------------------
 
 static int check_tokens(const view *v, const token_list *list, const char *what, size_t expected)
 {

@@ -42,7 +42,7 @@ MH_API MH_MUST_CHECK mh_status mh_attention_forward(mh_context *context,
                                                     const mh_tensor *q, const mh_tensor *k,
                                                     const mh_tensor *v, mh_tensor *out);
 
-// ---- options ------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 // Which keys a query attends to: key j is live for query i if j <= i + offset.
 typedef enum mh_causal {
@@ -173,7 +173,7 @@ MH_API MH_MUST_CHECK mh_status mh_attention_workspace(mh_context *context,
                                                       const mh_tensor *v, const mh_tensor *out,
                                                       size_t *bytes);
 
-// ---- backward -----------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 // Output tensors for the gradients; each may be NULL if not wanted.
 typedef struct mh_attention_gradients {
@@ -218,7 +218,7 @@ MH_API MH_MUST_CHECK mh_status mh_attention_backward_workspace(
     const mh_tensor *k, const mh_tensor *v, const mh_tensor *out, const mh_tensor *dout,
     const mh_attention_gradients *gradients, size_t *bytes);
 
-// ---- what will run, and why ------------------------------------------------------------
+// ---- what will run, and why ---------------------------------------------------------------------
 
 typedef struct mh_attention_plan {
     size_t struct_size;  // sizeof(mh_attention_plan)

@@ -58,7 +58,7 @@
 extern "C" {
 #endif
 
-// ---- status ---------------------------------------------------------------------
+// ---- status -------------------------------------------------------------------------------------
 
 // Every function that can fail returns one of these, and compilers warn where the result is ignored
 // (MH_MUST_CHECK); mh_error_message() has the details. NULL for a required argument is
@@ -82,7 +82,7 @@ MH_API const char *mh_status_name(mh_status status);
 MH_API const char *mh_version(void);
 MH_API int mh_version_number(void); // as MH_VERSION_NUMBER
 
-// ---- caller-supplied hooks --------------------------------------------------------
+// ---- caller-supplied hooks ----------------------------------------------------------------------
 
 // A memory allocator. `alloc` returns NULL on failure and otherwise at least `size` bytes aligned
 // to `alignment` (a power of two); `release` receives that same size. Both are called only from
@@ -111,7 +111,7 @@ typedef void (*mh_task_fn)(void *arg, size_t index, size_t worker);
 typedef void (*mh_parallel_for_fn)(void *user, size_t threads, size_t count, mh_task_fn task,
                                    void *arg);
 
-// ---- context ----------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
 // All state that would otherwise be global: threads, instruction-set level, allocator, log
 // callback, scratch memory and the text of the last error. After fork() both processes may keep
@@ -184,7 +184,7 @@ MH_API bool mh_isa_supported(const char *level);
 // The CPU features detected, as one line: "avx2 fma f16c avx512f ...".
 MH_API const char *mh_cpu_features(void);
 
-// ---- services for code built on the library -----------------------------------------
+// ---- services for code built on the library -----------------------------------------------------
 
 // Records a printf-style message and returns `status`, so that a function can write
 //     return mh_fail(context, MH_ERROR_ARGUMENT, "rank: found %d, expected 4", rank);

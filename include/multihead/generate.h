@@ -156,8 +156,7 @@ MH_API MH_MUST_CHECK mh_status mh_generate_texts(mh_context *context, const mh_m
                                                  const mh_text *texts, size_t count,
                                                  mh_generations **generations);
 
-// ---- prompts that begin alike
-// --------------------------------------------------------------------
+// ---- prompts that begin alike -------------------------------------------------------------------
 
 // The keys and values of the last prompt and of what was generated for it. The next prompt is read
 // from the first token on that differs: a conversation does not read its history again. Results are

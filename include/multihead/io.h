@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-// ---- reading ------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // An open file of named tensors, mapped read-only. Immutable: any thread may read it. If the file
 // is truncated while mapped, reading raises SIGBUS, as with every mapping; if it is replaced, as
@@ -112,7 +112,7 @@ typedef struct mh_metadata {
 } mh_metadata;
 MH_API bool mh_tensor_file_metadata_at(const mh_tensor_file *file, size_t i, mh_metadata *metadata);
 
-// ---- writing ------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 // Writes a tensor of any strides as .npy, version 1.0, C order. Errors: MH_ERROR_ARGUMENT;
 // MH_ERROR_UNSUPPORTED (bf16, which has no .npy type); MH_ERROR_FILE, MH_ERROR_MEMORY. After an

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-// ---- normalisation --------------------------------------------------------------------------
+// ---- normalisation ------------------------------------------------------------------------------
 
 // y = (x - mean) rstd weight + bias over the last dimension, rstd = 1 / sqrt(variance + epsilon),
 // with the biased variance (divided by D, not D - 1). x, y (..., D), weight, bias (D) or NULL,
@@ -52,7 +52,7 @@ MH_API MH_MUST_CHECK mh_status mh_rms_norm_backward(mh_context *context, const m
                                                     const mh_tensor *dy, mh_tensor *dx,
                                                     mh_tensor *dweight, bool accumulate);
 
-// ---- activations ----------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------
 
 typedef enum mh_activation {
     MH_RELU = 0,      // max(x, 0); its derivative at 0 is 0
@@ -99,7 +99,7 @@ MH_API MH_MUST_CHECK mh_status mh_glu_backward(mh_context *context, mh_activatio
 MH_API MH_MUST_CHECK mh_status mh_add(mh_context *context, const mh_tensor *a, const mh_tensor *b,
                                       mh_tensor *y);
 
-// ---- dropout --------------------------------------------------------------------------------
+// ---- dropout ------------------------------------------------------------------------------------
 
 // Which elements are dropped is a function of these and of the element's index in C order: not of
 // threads, strides or how a batch is split. The probability has a resolution of 2^-16.
@@ -125,7 +125,7 @@ static inline mh_dropout_options mh_dropout_options_default(void)
 MH_API MH_MUST_CHECK mh_status mh_dropout(mh_context *context, const mh_dropout_options *options,
                                           const mh_tensor *x, mh_tensor *y);
 
-// ---- embedding and positions ------------------------------------------------------------------
+// ---- embedding and positions --------------------------------------------------------------------
 
 // y[...] = scale * table[ids[...]]; table (V, D), ids (...) i32 or i64, y (..., D). An id outside
 // 0..V-1 is MH_ERROR_ARGUMENT, with its index in the message. For learned positions, pass positions
@@ -186,7 +186,7 @@ MH_API MH_MUST_CHECK mh_status mh_rope(mh_context *context, const mh_rope_option
 MH_API MH_MUST_CHECK mh_status mh_rope_tables(mh_context *context, const mh_rope_options *options,
                                               mh_tensor *cosine, mh_tensor *sine);
 
-// ---- loss -------------------------------------------------------------------------------------
+// ---- loss ---------------------------------------------------------------------------------------
 
 typedef enum mh_reduction { MH_REDUCTION_MEAN = 0, MH_REDUCTION_SUM = 1 } mh_reduction;
 
@@ -222,7 +222,7 @@ MH_API MH_MUST_CHECK mh_status mh_cross_entropy(mh_context *context,
                                                 const mh_tensor *logits, const mh_tensor *targets,
                                                 double *loss, size_t *count, mh_tensor *dlogits);
 
-// ---- the likeliest tokens ---------------------------------------------------------------------
+// ---- the likeliest tokens -----------------------------------------------------------------------
 
 typedef struct mh_topk_options {
     size_t struct_size;        // sizeof(mh_topk_options)

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-// ---- parameters -----------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 // How a parameter is initialised, as in PyTorch.
 typedef enum mh_init {
@@ -69,7 +69,7 @@ MH_API const mh_parameter *mh_parameters_find(const mh_parameters *parameters, c
 // A view of a parameter in `values`, or in gradients of the same layout.
 MH_API mh_tensor mh_parameter_view(const mh_parameter *parameter, float *values);
 
-// ---- tapes ------------------------------------------------------------------------------------
+// ---- tapes --------------------------------------------------------------------------------------
 
 // The activations that forward saves for backward, and the memory of a forward pass: it grows to
 // what is needed and is reused, so that a second call allocates nothing.

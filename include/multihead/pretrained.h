@@ -67,7 +67,7 @@ MH_API MH_MUST_CHECK mh_status mh_model_load(mh_context *context, const char *di
                                              const mh_model_options *options, mh_model **model);
 MH_API void mh_model_free(mh_model *model); // NULL is allowed
 
-// ---- what it is, and what it can do -----------------------------------------------------------
+// ---- what it is, and what it can do -------------------------------------------------------------
 
 // Abilities, which follow from the tensors that are there.
 enum {
@@ -132,7 +132,7 @@ MH_API const mh_model *mh_model_text_tower(const mh_model *model);
 // The blocks, for taps and parameters.
 MH_API const mh_transformer *mh_model_transformer(const mh_model *model);
 
-// ---- tokens in, vectors out -------------------------------------------------------------------
+// ---- tokens in, vectors out ---------------------------------------------------------------------
 
 // Sequences of token ids, back to back: sequence b is ids[starts[b]] to ids[starts[b + 1] - 1]. An
 // encoder-decoder reads these with its encoder, and the targets with its decoder.
@@ -201,7 +201,7 @@ MH_API MH_MUST_CHECK mh_status mh_model_embed(mh_context *context, const mh_mode
                                               mh_pooling pooling, bool normalize,
                                               const mh_model_input *input, mh_tensor *embeddings);
 
-// ---- texts ------------------------------------------------------------------------------------
+// ---- texts --------------------------------------------------------------------------------------
 
 // Texts as tokens, packed into one input.
 typedef struct mh_model_texts mh_model_texts;
@@ -232,7 +232,7 @@ MH_API MH_MUST_CHECK mh_status mh_model_embed_texts(mh_context *context, const m
                                                     mh_model_progress_fn progress, void *user,
                                                     mh_tensor *embeddings);
 
-// ---- pictures ---------------------------------------------------------------------------------
+// ---- pictures -----------------------------------------------------------------------------------
 
 // Pictures as the numbers that a model reads.
 typedef struct mh_model_pictures mh_model_pictures;
@@ -295,7 +295,7 @@ MH_API void mh_model_trace_free(mh_model_trace *trace); // NULL is allowed
 // Borrowed; copy the struct to give it another title or model.
 MH_API const mh_trace *mh_model_trace_view(const mh_model_trace *trace);
 
-// ---- gradients of a trainable model ------------------------------------------------------------
+// ---- gradients of a trainable model -------------------------------------------------------------
 
 // The parameters of embeddings and heads: token_embedding.weight, ... A tied head has none of its
 // own. Those of the blocks are mh_transformer_parameters(mh_model_transformer(model)). A model for

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-// ---- which rank holds which positions ---------------------------------------------------------
+// ---- which rank holds which positions -----------------------------------------------------------
 
 // A sequence is divided at multiples of this many positions, the KV split of attention.
 enum { MH_SHARD_UNIT = 512 };
@@ -75,7 +75,7 @@ MH_API size_t mh_shard_length(const mh_sharding *sharding, size_t length, size_t
 MH_API size_t mh_shard_position(const mh_sharding *sharding, size_t length, size_t ranks,
                                 size_t rank, size_t row);
 
-// ---- attention --------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 // mh_attention_forward over a whole sequence of which each rank holds a part:
 //

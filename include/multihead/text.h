@@ -29,7 +29,7 @@ typedef struct mh_text {
     size_t size;
 } mh_text;
 
-// ---- UTF-8 and Unicode --------------------------------------------------------------
+// ---- UTF-8 and Unicode --------------------------------------------------------------------------
 
 // The length of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms, nothing
 // beyond U+10FFFF): `size` if all is valid. Any thread.
@@ -60,7 +60,7 @@ MH_API const char *mh_language_guess(const char *text, size_t size);
 // The English name of one of these codes, such as "French"; NULL for others.
 MH_API const char *mh_language_name(const char *code);
 
-// ---- tokenizer ------------------------------------------------------------------------
+// ---- tokenizer ----------------------------------------------------------------------------------
 
 // A vocabulary, and the rules that turn text into its tokens and back: byte-level BPE that we train
 // (mh_tokenizer_train, mh_tokenizer_encode, for our translators), or the tokenizer of a published
@@ -209,7 +209,7 @@ MH_API bool mh_tokenizer_name(const mh_tokenizer *tokenizer, int32_t id, mh_text
 // The id of the token of this name, -1 if there is none.
 MH_API int32_t mh_tokenizer_id(const mh_tokenizer *tokenizer, const char *name, size_t size);
 
-// ---- text to ids and back, for all tokenizers --------------------------------------------
+// ---- text to ids and back, for all tokenizers ---------------------------------------------------
 
 typedef struct mh_encode_options {
     size_t struct_size;      // sizeof(mh_encode_options)
@@ -290,7 +290,7 @@ MH_API MH_MUST_CHECK mh_status mh_text_stream_next(mh_context *context,
                                                    int32_t id, mh_text_stream *stream,
                                                    mh_buffer *out);
 
-// ---- text to ids and back, for tokenizers that we train ----------------------------------
+// ---- text to ids and back, for tokenizers that we train -----------------------------------------
 
 // The tokens of a text, and the text itself, in normalisation form C. Token i is bytes ends[i - 1]
 // to ends[i] (excluded) of text.bytes, from 0 for the first. All zeros is empty.
@@ -322,7 +322,7 @@ MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode(mh_context *context,
                                                    const int32_t *ids, size_t count,
                                                    mh_buffer *out);
 
-// ---- scores ---------------------------------------------------------------------------
+// ---- scores -------------------------------------------------------------------------------------
 
 // Both scores are those of sacreBLEU over a whole corpus: hypotheses[i] against references[r *
 // count + i] for r in 0 .. reference_count - 1, one segment each.

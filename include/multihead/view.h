@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-// ---- a trace ------------------------------------------------------------------------
+// ---- a trace ------------------------------------------------------------------------------------
 
 typedef enum mh_trace_kind {
     MH_TRACE_ENCODER = 0, // encoder self-attention: queries and keys are source tokens
@@ -123,7 +123,7 @@ static inline mh_trace mh_trace_default(void)
 // The functions below reject the same; of them only mh_trace_file_open and _parse warn.
 MH_API MH_MUST_CHECK mh_status mh_trace_check(mh_context *context, const mh_trace *trace);
 
-// ---- files --------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // An open trace file, mapped read-only. Immutable: any thread may read it.
 typedef struct mh_trace_file mh_trace_file;
@@ -147,7 +147,7 @@ MH_API void mh_trace_file_free(mh_trace_file *file); // NULL is allowed
 MH_API MH_MUST_CHECK mh_status mh_trace_write(mh_context *context, const char *path,
                                               const mh_trace *trace);
 
-// ---- views --------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 typedef struct mh_view_options {
     size_t struct_size; // sizeof(mh_view_options)
@@ -198,7 +198,7 @@ MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
 MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                                             const mh_trace *trace, mh_buffer *text);
 
-// ---- the curve of a run -------------------------------------------------------------
+// ---- the curve of a run -------------------------------------------------------------------------
 
 // A chart of the log at `path`, as one SVG image without external resources or scripts: training
 // and validation loss (left axis) and BLEU (right axis) over updates and epochs, light or dark as

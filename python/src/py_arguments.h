@@ -18,8 +18,7 @@ bool py_float(PyObject *value, const char *name, float *to);
 bool py_integer(PyObject *value, const char *name, int64_t *to);
 bool py_choice(PyObject *value, const char *name, const char *const *choices, int *to);
 
-// ---- configurations
-// ------------------------------------------------------------------------------
+// ---- configurations -----------------------------------------------------------------------------
 
 // A field of a configuration, set by a keyword argument of the same name.
 typedef enum py_field_kind {

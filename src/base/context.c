@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// ---- messages -------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 mh_status mh_fail(mh_context *context, mh_status status, const char *format, ...)
 {
@@ -51,7 +51,7 @@ const char *mh_context_isa(const mh_context *context) { return context->isa; }
 
 mh_allocator mh_context_allocator(const mh_context *context) { return context->allocator; }
 
-// ---- memory -----------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
@@ -181,7 +181,7 @@ void mh_context_free_scratch(mh_context *context)
     replace_scratch(context, &context->module_scratch, NULL, 0);
 }
 
-// ---- parallel loops -----------------------------------------------------------------------
+// ---- parallel loops -----------------------------------------------------------------------------
 
 static void run_serial(size_t count, mh_task_fn task, void *arg)
 {
@@ -254,7 +254,7 @@ void mh_parallel_for(mh_context *context, size_t count, mh_task_fn task, void *a
     context->in_parallel = false;
 }
 
-// ---- cancellation -------------------------------------------------------------------------
+// ---- cancellation -------------------------------------------------------------------------------
 
 void mh_context_cancel(mh_context *context)
 {

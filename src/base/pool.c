@@ -70,7 +70,7 @@ struct mh_pool {
     worker workers[]; // wanted + 1, the caller first
 };
 
-// ---- fork -------------------------------------------------------------------------------
+// ---- fork ---------------------------------------------------------------------------------------
 
 static atomic_uint forks; // forks between the first process and this one
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -80,7 +80,7 @@ static void count_fork(void) { atomic_fetch_add(&forks, 1); }
 
 static void watch_forks(void) { fork_error = pthread_atfork(NULL, NULL, count_fork); }
 
-// ---- waiting ----------------------------------------------------------------------------
+// ---- waiting ------------------------------------------------------------------------------------
 
 // Returns at once if the word has changed; may wake up spuriously.
 static void sleep_on(atomic_uint *word, unsigned expected)
@@ -121,7 +121,7 @@ static bool spin_for(mh_pool *pool, condition_fn condition, unsigned *seen)
     return false;
 }
 
-// ---- workers ----------------------------------------------------------------------------
+// ---- workers ------------------------------------------------------------------------------------
 
 static bool is_new_loop(unsigned state, unsigned seen)
 {
@@ -197,7 +197,7 @@ static void *work(void *arg)
     }
 }
 
-// ---- starting and stopping ----------------------------------------------------------------
+// ---- starting and stopping ----------------------------------------------------------------------
 
 // The program's signal handlers run on its own threads, not on ours. Faults and the profiler's
 // signal are handled by the thread that raises them.
@@ -301,7 +301,7 @@ void mh_pool_free(mh_pool *pool)
     mh_free(pool->context, pool, pool->bytes);
 }
 
-// ---- the caller's side --------------------------------------------------------------------
+// ---- the caller's side --------------------------------------------------------------------------
 
 // Wakes no more workers than the iterations can use, less those that are awake. An exchange, not a
 // store, precedes the load: qemu 7 lets a later load overtake a sequentially consistent store.

@@ -34,8 +34,7 @@ mh_status mh_image_convert(mh_context *context, const mh_image *image, size_t ch
 // Turns the picture as an EXIF orientation from 1 to 8 says; others leave it.
 mh_status mh_image_orient(mh_context *context, int orientation, mh_image *image);
 
-// ---- readers, by content
-// --------------------------------------------------------------------------
+// ---- readers, by content ------------------------------------------------------------------------
 
 bool mh_is_pnm(const mh_source *source);
 mh_status mh_pnm_read(const mh_source *source, mh_image *image);

@@ -7,7 +7,7 @@
 #include "support/file.h"
 #include "support/media_library.h"
 
-// ---- libmultihead-media -----------------------------------------------------------------------
+// ---- libmultihead-media -------------------------------------------------------------------------
 
 bool mh_media_found(void)
 {
@@ -59,8 +59,7 @@ static mh_status decode_picture(const mh_source *source, const mh_media_decoder 
     return status;
 }
 
-// ---- by content
-// -----------------------------------------------------------------------------------
+// ---- by content ---------------------------------------------------------------------------------
 
 // The name of a format that we know by its first bytes, or NULL.
 static const char *name_format(const mh_source *source)

@@ -18,8 +18,7 @@
 
 enum { WEIGHT_BITS = 22 };
 
-// ---- filters
-// --------------------------------------------------------------------------------------
+// ---- filters ------------------------------------------------------------------------------------
 
 static double box(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
 
@@ -57,8 +56,7 @@ static const struct {
     [MH_RESAMPLE_HAMMING] = {hamming, 1},
 };
 
-// ---- weights
-// --------------------------------------------------------------------------------------
+// ---- weights ------------------------------------------------------------------------------------
 
 // Of every pixel of a row or column of the result.
 typedef struct weight_table {
@@ -125,8 +123,7 @@ static mh_status table_create(mh_context *context, mh_resample filter, size_t si
     return MH_OK;
 }
 
-// ---- passes
-// ---------------------------------------------------------------------------------------
+// ---- passes -------------------------------------------------------------------------------------
 
 typedef struct resize_pass {
     const mh_image *from;

@@ -17,7 +17,7 @@ bool mh_is_checksum(const char *key, const char *value)
     return strcmp(key, MH_CHECKSUM_KEY) == 0 || strncmp(value, MH_CHECKSUM_MARK, MARK) == 0;
 }
 
-// ---- digits ---------------------------------------------------------------------------
+// ---- digits -------------------------------------------------------------------------------------
 
 void mh_checksum_print(uint64_t checksum, char *digits)
 {
@@ -69,7 +69,7 @@ uint64_t mh_checksum_of_header(const char *header, size_t size, const char *digi
     return mh_xxh64_of(before, after, (size_t)(header + size - after));
 }
 
-// ---- reading ----------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 void mh_checksum_open(mh_tensor_file *file, const char *header, size_t size)
 {

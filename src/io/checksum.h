@@ -21,7 +21,7 @@ enum { MH_CHECKSUM_DIGITS = 16 };
 // Whether a metadata pair is a checksum, possibly damaged.
 bool mh_is_checksum(const char *key, const char *value);
 
-// ---- writing ----------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 // mh_safetensors_write() with checksums; every tensor must be contiguous and not boolean.
 mh_status mh_safetensors_write_checked(mh_context *context, const char *path,
@@ -39,7 +39,7 @@ void mh_checksum_print(uint64_t checksum, char *digits);
 // Of the header, with the tensors' digits in place.
 uint64_t mh_checksum_of_header(const char *header, size_t size, const char *digits);
 
-// ---- reading ----------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // Sets file->checksum and file->header_changed from the metadata; `header` includes the prefix.
 void mh_checksum_open(mh_tensor_file *file, const char *header, size_t size);

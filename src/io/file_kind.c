@@ -44,7 +44,7 @@ static bool is_onnx(const mh_source *source)
            (b[2] == 0x12 || b[2] == 0x3A);
 }
 
-// ---- pickles -----------------------------------------------------------------------------
+// ---- pickles ------------------------------------------------------------------------------------
 
 static bool is_name(unsigned char c)
 {
@@ -82,7 +82,7 @@ static int pickle_protocol(const mh_source *source)
     return next == 'p' ? 0 : next == 'q' ? 1 : -1;
 }
 
-// ---- text --------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 // Whether the beginning is UTF-8 without control characters.
 static bool is_text(const mh_source *source)

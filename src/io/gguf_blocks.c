@@ -191,7 +191,7 @@ static void q6_k(const unsigned char *b, size_t count, float *to)
     }
 }
 
-// ---- formats --------------------------------------------------------------------------------
+// ---- formats ------------------------------------------------------------------------------------
 
 const mh_block_format *mh_block_format_of(unsigned type)
 {

@@ -33,7 +33,7 @@ bool mh_is_gguf(const mh_source *source)
     return source->size >= MAGIC && memcmp(source->bytes, "GGUF", MAGIC) == 0;
 }
 
-// ---- header -----------------------------------------------------------------------------------
+// ---- header -------------------------------------------------------------------------------------
 
 static mh_status check_version(const mh_source *source, uint32_t version)
 {
@@ -73,7 +73,7 @@ static mh_status read_header(gguf_reader *r)
     return take_count(r, "number of metadata", LEAST_PAIR, &r->pairs);
 }
 
-// ---- metadata ---------------------------------------------------------------------------------
+// ---- metadata -----------------------------------------------------------------------------------
 
 static mh_status check_name(const gguf_reader *r, const char *what, mh_text name)
 {
@@ -184,7 +184,7 @@ bool mh_gguf_find(const mh_tensor_file *file, const char *key, mh_gguf_value *va
     return found != NULL;
 }
 
-// ---- tensors ----------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 typedef struct tensor_info {
     mh_text name;
@@ -326,7 +326,7 @@ static mh_status fill_tensors(gguf_reader *r)
     return MH_OK;
 }
 
-// ---- all of it --------------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 // Text of numbers is at most MH_GGUF_TEXT_MAX bytes per pair, so all of this is bounded by the
 // bytes of the file.

@@ -23,7 +23,7 @@ typedef struct span {
     size_t size;
 } span;
 
-// ---- tokens -------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static mh_status expected(const cursor *c, const char *what)
 {
@@ -99,7 +99,7 @@ static mh_status read_dimension(cursor *c, size_t *value)
     return MH_OK;
 }
 
-// ---- values -------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static const char *const type_names[] = {
     [MH_F32] = "f4", [MH_F64] = "f8", [MH_F16] = "f2", [MH_BOOL] = "b1",
@@ -207,7 +207,7 @@ static mh_status npy_read_shape(cursor *c, mh_npy_header *header)
     return MH_OK;
 }
 
-// ---- the dictionary -----------------------------------------------------------------
+// ---- the dictionary -----------------------------------------------------------------------------
 
 static const struct {
     const char *key;

@@ -21,7 +21,7 @@ static bool ends_in(const mh_zip_member *m, const char *suffix)
     return m->name_size >= size && memcmp(m->name + m->name_size - size, suffix, size) == 0;
 }
 
-// ---- what there is ------------------------------------------------------------------------
+// ---- what there is ------------------------------------------------------------------------------
 
 typedef struct contents {
     size_t arrays, text, inflated; // how many, bytes of names, bytes of inflated members
@@ -51,7 +51,7 @@ static mh_status refuse_archive(const mh_source *source)
                           "NAME.npy, or a PyTorch file (torch.save): a member data.pkl");
 }
 
-// ---- one array ----------------------------------------------------------------------------
+// ---- one array ----------------------------------------------------------------------------------
 
 // Reads the array into *entry; `inflated` is its destination if it is compressed.
 static mh_status npz_read_array(const mh_source *source, const mh_zip_member *m,
@@ -68,7 +68,7 @@ static mh_status npz_read_array(const mh_source *source, const mh_zip_member *m,
     return mh_npy_entry(&array, entry);
 }
 
-// ---- all of them --------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 // The file is mapped: whoever writes to it meanwhile must not get beyond what was counted.
 static mh_status fail_changed(const mh_source *source)

@@ -8,7 +8,7 @@
 
 #include "support/grow.h"
 
-// ---- messages ---------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 mh_status mh_pickle_fail(const mh_pickle *p, const char *format, ...)
 {
@@ -39,7 +39,7 @@ const char *mh_pickle_kind_name(mh_pickle_kind kind)
     return names[kind];
 }
 
-// ---- the stack --------------------------------------------------------------------------------
+// ---- the stack ----------------------------------------------------------------------------------
 
 mh_status mh_pickle_push(mh_pickle *p, mh_pickle_value value)
 {
@@ -62,7 +62,7 @@ mh_status mh_pickle_pop(mh_pickle *p, mh_pickle_value *value)
     return MH_OK;
 }
 
-// ---- containers -------------------------------------------------------------------------------
+// ---- containers ---------------------------------------------------------------------------------
 
 const mh_pickle_container *mh_pickle_of(const mh_pickle *p, const mh_pickle_value *value)
 {
@@ -116,7 +116,7 @@ bool mh_pickle_is_text(const mh_pickle_value *value, const char *text)
            memcmp(value->as.bytes, text, value->size) == 0;
 }
 
-// ---- running ----------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 static mh_status execute_next(mh_pickle *p)
 {

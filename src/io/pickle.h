@@ -87,7 +87,7 @@ const mh_pickle_container *mh_pickle_of(const mh_pickle *p, const mh_pickle_valu
 size_t mh_pickle_items(const mh_pickle *p, const mh_pickle_value *value, size_t most,
                        mh_pickle_value *items);
 
-// ---- for the machine's own files --------------------------------------------------------------
+// ---- for the machine's own files ----------------------------------------------------------------
 
 enum {
     MH_PICKLE_STACK_MAX = 1 << 20,

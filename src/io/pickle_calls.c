@@ -13,7 +13,7 @@
     "load the file in Python with torch.load(FILE, weights_only=True) and save its tensors with "  \
     "safetensors.torch.save_file"
 
-// ---- globals ----------------------------------------------------------------------------------
+// ---- globals ------------------------------------------------------------------------------------
 
 static mh_status push_global(mh_pickle *p, const char *module, size_t module_size, const char *name,
                              size_t name_size)
@@ -72,7 +72,7 @@ mh_status mh_pickle_stack_global(mh_pickle *p)
                        name.size);
 }
 
-// ---- storages ---------------------------------------------------------------------------------
+// ---- storages -----------------------------------------------------------------------------------
 
 static bool is_storage_class(const mh_pickle_value *value)
 {
@@ -101,7 +101,7 @@ mh_status mh_pickle_persistent(mh_pickle *p)
     return mh_pickle_push(p, id);
 }
 
-// ---- calls ------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static mh_status wrong_arguments(const mh_pickle *p, const mh_pickle_global_entry *g)
 {

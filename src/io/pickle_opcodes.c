@@ -9,7 +9,7 @@
 
 #include "support/grow.h"
 
-// ---- arguments --------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 static mh_status pickle_opcodes_take(mh_pickle *p, uint64_t size, const unsigned char **bytes)
 {
@@ -37,7 +37,7 @@ static mh_status push_int(mh_pickle *p, int64_t number)
     return mh_pickle_push(p, (mh_pickle_value){.kind = MH_PICKLE_INT, .as = {.number = number}});
 }
 
-// ---- the frame of a pickle --------------------------------------------------------------------
+// ---- the frame of a pickle ----------------------------------------------------------------------
 
 static mh_status proto(mh_pickle *p)
 {
@@ -65,7 +65,7 @@ static mh_status stop(mh_pickle *p)
     return MH_OK;
 }
 
-// ---- plain values -----------------------------------------------------------------------------
+// ---- plain values -------------------------------------------------------------------------------
 
 static mh_status none(mh_pickle *p)
 {
@@ -144,7 +144,7 @@ static mh_status binfloat(mh_pickle *p)
     return mh_pickle_push(p, (mh_pickle_value){.kind = MH_PICKLE_FLOAT});
 }
 
-// ---- texts and bytes --------------------------------------------------------------------------
+// ---- texts and bytes ----------------------------------------------------------------------------
 
 static mh_status push_bytes(mh_pickle *p, mh_pickle_kind kind, int length_size)
 {
@@ -161,7 +161,7 @@ static mh_status long_text(mh_pickle *p) { return push_bytes(p, MH_PICKLE_TEXT, 
 static mh_status short_bytes(mh_pickle *p) { return push_bytes(p, MH_PICKLE_BYTES, 1); }
 static mh_status long_bytes(mh_pickle *p) { return push_bytes(p, MH_PICKLE_BYTES, 4); }
 
-// ---- containers -------------------------------------------------------------------------------
+// ---- containers ---------------------------------------------------------------------------------
 
 static mh_status mark(mh_pickle *p)
 {
@@ -244,7 +244,7 @@ static mh_status appends(mh_pickle *p) { return extend_to_mark(p, MH_PICKLE_LIST
 static mh_status setitem(mh_pickle *p) { return extend_by(p, MH_PICKLE_DICT, 2); }
 static mh_status setitems(mh_pickle *p) { return extend_to_mark(p, MH_PICKLE_DICT); }
 
-// ---- the memo ---------------------------------------------------------------------------------
+// ---- the memo -----------------------------------------------------------------------------------
 
 // Whoever writes pickles counts from 0 or 1, so that a number beyond the bytes that were read is an
 // attempt to make the memo large.
@@ -284,7 +284,7 @@ static mh_status binget(mh_pickle *p) { return with_index(p, 1, get); }
 static mh_status long_binget(mh_pickle *p) { return with_index(p, 4, get); }
 static mh_status memoize(mh_pickle *p) { return pickle_opcodes_put(p, p->memo_count); }
 
-// ---- all opcodes ------------------------------------------------------------------------------
+// ---- all opcodes --------------------------------------------------------------------------------
 
 const mh_pickle_opcode mh_pickle_opcodes[256] = {
     ['('] = {"MARK", mark},

@@ -51,7 +51,7 @@ static mh_status safetensors_find_header(const mh_source *source, size_t *size)
     return MH_OK;
 }
 
-// ---- metadata -----------------------------------------------------------------------
+// ---- metadata -----------------------------------------------------------------------------------
 
 static mh_status check_metadata(const mh_source *source, const json_t *metadata, size_t *text_size)
 {
@@ -83,7 +83,7 @@ static const char *entry_list_keep(mh_tensor_file *file, size_t *used, const cha
     return copy;
 }
 
-// ---- tensors ------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 static bool is_metadata(const char *key) { return strcmp(key, MH_SAFETENSORS_METADATA) == 0; }
 

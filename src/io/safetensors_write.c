@@ -28,7 +28,7 @@ typedef struct job {
     char *checksum; // the value of that metadata, its digits 0; NULL: none is written
 } job;
 
-// ---- the header ---------------------------------------------------------------------
+// ---- the header ---------------------------------------------------------------------------------
 
 // The length of the UTF-8 sequence at `s`, 0 if invalid: overlong forms, surrogates, code points
 // beyond U+10FFFF. (jansson checks this too, but returns NULL both for this and for lack of
@@ -221,7 +221,7 @@ static void fill_checksums(const job *j, char *header, size_t size)
     mh_checksum_print(mh_checksum_of_header(header, size, first), first);
 }
 
-// ---- the file -----------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static mh_status write_tensors(const job *j, mh_file_writer *writer, void *buffer)
 {

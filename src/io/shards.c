@@ -26,7 +26,7 @@ typedef struct shard_index {
     size_t count;
 } shard_index;
 
-// ---- the index --------------------------------------------------------------------------------
+// ---- the index ----------------------------------------------------------------------------------
 
 // JSON with "weight_map". The first 8 bytes of a safetensors file with such a text are a length,
 // and have zeros.
@@ -108,7 +108,7 @@ static mh_status read_map(shard_index *x)
     return MH_OK;
 }
 
-// ---- the files --------------------------------------------------------------------------------
+// ---- the files ----------------------------------------------------------------------------------
 
 static bool begins_shard(const shard_index *x, size_t i)
 {

@@ -19,7 +19,7 @@
 #include "io/tensor_place.h"
 #include "io/torch.h"
 
-// ---- building -----------------------------------------------------------------------
+// ---- building -----------------------------------------------------------------------------------
 
 static void *tensor_file_take(mh_context *context, size_t count, size_t size)
 {
@@ -72,7 +72,7 @@ static mh_status build_index(const mh_source *source, mh_tensor_file *file)
     return MH_OK;
 }
 
-// ---- opening ------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 static mh_status read_zip(const mh_source *source, mh_tensor_file *file)
 {
@@ -192,7 +192,7 @@ void mh_tensor_file_free(mh_tensor_file *file)
     mh_release(&allocator, file, sizeof *file);
 }
 
-// ---- lookup -------------------------------------------------------------------------
+// ---- lookup -------------------------------------------------------------------------------------
 
 size_t mh_tensor_file_count(const mh_tensor_file *file) { return file ? file->count : 0; }
 

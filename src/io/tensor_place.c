@@ -10,7 +10,7 @@
 
 enum { ALIGNMENT = 8 }; // of the widest element
 
-// ---- copying ----------------------------------------------------------------------------------
+// ---- copying ------------------------------------------------------------------------------------
 
 void mh_file_copy_piece(const mh_file_copy *copy, const unsigned char *from, size_t size,
                         unsigned char *to)
@@ -42,7 +42,7 @@ bool mh_file_copy_is_made(mh_file_copy *copy)
     return made;
 }
 
-// ---- what is copied ---------------------------------------------------------------------------
+// ---- what is copied -----------------------------------------------------------------------------
 
 static bool is_usable(const mh_file_entry *entry)
 {

@@ -64,7 +64,7 @@ mh_status mh_tensor_file_read(mh_context *context, const mh_tensor_file *file, s
     return mh_tensor_copy(context, &from, to);
 }
 
-// ---- rows -------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 static mh_status check_rows(mh_context *context, const mh_tensor *from, const int32_t *rows,
                             size_t count, const mh_tensor *to)

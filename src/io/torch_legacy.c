@@ -31,7 +31,7 @@ bool mh_is_torch_legacy(const mh_source *source)
            b[at + 1] == MAGIC_SIZE && memcmp(b + at + 2, magic, MAGIC_SIZE) == 0;
 }
 
-// ---- the pickles ------------------------------------------------------------------------------
+// ---- the pickles --------------------------------------------------------------------------------
 
 typedef struct pickles {
     mh_pickle_value values[PICKLES];
@@ -88,7 +88,7 @@ static mh_status check_system(const mh_torch *t, const pickles *all)
     return MH_OK;
 }
 
-// ---- the storages -----------------------------------------------------------------------------
+// ---- the storages -------------------------------------------------------------------------------
 
 static mh_status read_keys(mh_torch *t, const mh_pickle_value *keys)
 {

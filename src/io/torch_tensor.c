@@ -23,7 +23,7 @@ static mh_status fail_tensor(const mh_torch *t, const char *name, const char *wh
                           what);
 }
 
-// ---- storages ---------------------------------------------------------------------------------
+// ---- storages -----------------------------------------------------------------------------------
 
 bool mh_torch_storage_bytes(const mh_torch_storage *s, size_t *bytes)
 {
@@ -64,7 +64,7 @@ mh_status mh_torch_use(mh_torch *t, const char *name, const mh_pickle_value *sto
     return MH_OK;
 }
 
-// ---- arguments --------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 // Up to MH_MAX_RANK integers that are not negative; *rank is how many there are.
 static mh_status read_sizes(mh_torch *t, const char *name, const char *what,

@@ -33,7 +33,7 @@ typedef struct place {
 
 static mh_status visit(walk *w, const mh_pickle_value *value, place at);
 
-// ---- names ------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Whether the bytes are UTF-8 without zero bytes, overlong forms and surrogates.
 static bool is_utf8(const unsigned char *b, size_t size)
@@ -86,7 +86,7 @@ static place below(walk *w, place at, const mh_pickle_value *key)
     return item;
 }
 
-// ---- tensors ----------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 // The mapping may change under us: the second pass must not get beyond what the first counted.
 static mh_status torch_tree_fill_entry(walk *w, const mh_torch_storage *s, size_t offset,
@@ -138,7 +138,7 @@ static mh_status add_tensor(walk *w, const mh_pickle_value *value, place at)
     return MH_OK;
 }
 
-// ---- containers -------------------------------------------------------------------------------
+// ---- containers ---------------------------------------------------------------------------------
 
 static mh_status torch_tree_step(walk *w)
 {
@@ -219,7 +219,7 @@ static mh_status visit(walk *w, const mh_pickle_value *value, place at)
     }
 }
 
-// ---- the two passes ---------------------------------------------------------------------------
+// ---- the two passes -----------------------------------------------------------------------------
 
 mh_status mh_torch_count(mh_torch *t, const mh_pickle_value *root)
 {

@@ -20,7 +20,7 @@
 
 #define PICKLE "data.pkl"
 
-// ---- the members ------------------------------------------------------------------------------
+// ---- the members --------------------------------------------------------------------------------
 
 // The members of interest; `prefix` is the beginning of every name: "NAME/".
 typedef struct members {
@@ -123,7 +123,7 @@ static mh_status check_members(const mh_source *source, const members *a)
                                           : mh_quote((const char *)order->bytes, order->size).text);
 }
 
-// ---- the pickle -------------------------------------------------------------------------------
+// ---- the pickle ---------------------------------------------------------------------------------
 
 // The source of a member, for messages that name it. `label` is the memory of its name.
 typedef struct member_label {
@@ -173,7 +173,7 @@ static mh_status run_pickle(mh_torch *t, const mh_zip_member *m, unsigned char *
     return status;
 }
 
-// ---- the storages -----------------------------------------------------------------------------
+// ---- the storages -------------------------------------------------------------------------------
 
 // Checks the sizes of those that are used, and adds the room for inflated ones.
 static mh_status check_storages(const mh_torch *t, size_t *room)

@@ -32,7 +32,7 @@ static mh_status damaged(const mh_source *source, const char *what)
     return mh_source_fail(source, MH_ERROR_FORMAT, "the ZIP archive is damaged: %s", what);
 }
 
-// ---- the end of the directory ----------------------------------------------------------------
+// ---- the end of the directory -------------------------------------------------------------------
 
 // The last record of the file; its comment ends where the file does.
 static bool find_end(const mh_source *source, size_t *end)
@@ -95,7 +95,7 @@ mh_status mh_zip_open(const mh_source *source, mh_zip *zip)
     return MH_OK;
 }
 
-// ---- members ---------------------------------------------------------------------------------
+// ---- members ------------------------------------------------------------------------------------
 
 // The sizes and the offset of an entry; those that are all ones are in the ZIP64 field, in order.
 typedef struct places {

@@ -49,8 +49,7 @@ static mh_status linear_backward(mh_context *context, const mh_model *model,
                               if_given(&db));
 }
 
-// ---- heads
-// ---------------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 // The masked language model's head before the vocabulary: y = norm(activation(x W^T + b)).
 typedef struct transform_run {
@@ -259,8 +258,7 @@ mh_status mh_model_classify_backward(mh_context *context, const mh_model *model,
     return run_head_backward(context, model, input, hidden, true, dlogits, dhidden, gradients);
 }
 
-// ---- blocks and embeddings
-// -----------------------------------------------------------------------
+// ---- blocks and embeddings ----------------------------------------------------------------------
 
 static mh_status table_backward(mh_context *context, const mh_model *model,
                                 const mh_model_gradients *gradients, mh_end end,

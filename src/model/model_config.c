@@ -28,8 +28,7 @@ static mh_status need_object(const mh_json_file *file)
                           mh_json_describe(file->root).text);
 }
 
-// ---- keys
-// ----------------------------------------------------------------------------------------
+// ---- keys ---------------------------------------------------------------------------------------
 
 mh_status mh_config_bad_value(const mh_source *source, const char *name, const json_t *value,
                               const char *expected)
@@ -180,8 +179,7 @@ static mh_status read_key(const mh_source *source, const json_t *root, const mh_
     return MH_OK;
 }
 
-// ---- labels
-// --------------------------------------------------------------------------------------
+// ---- labels -------------------------------------------------------------------------------------
 
 // The label that id2label has for i, or one that Hugging Face would make up.
 static const char *label_of(const json_t *names, size_t i, char made[32])
@@ -222,8 +220,7 @@ static mh_status read_labels(const mh_source *source, const json_t *root, mh_mod
     return MH_OK;
 }
 
-// ---- config.json
-// ---------------------------------------------------------------------------------
+// ---- config.json --------------------------------------------------------------------------------
 
 static void set_defaults(mh_description *d)
 {
@@ -335,8 +332,7 @@ mh_status mh_model_read_config(mh_context *context, const char *directory, mh_mo
     return status;
 }
 
-// ---- sentence-transformers' files, and the tokenizer's limit
-// ---------------------------------------
+// ---- sentence-transformers' files, and the tokenizer's limit ------------------------------------
 
 static void read_pooling(const json_t *root, mh_model_info *info)
 {

@@ -8,8 +8,7 @@
 
 static const char *const kind_names[MH_LAYER_KINDS] = {"full_attention", "sliding_attention"};
 
-// ---- kinds
-// ---------------------------------------------------------------------------------------
+// ---- kinds --------------------------------------------------------------------------------------
 
 static mh_status config_kind_of(const mh_source *source, const json_t *name, mh_layer_kind *kind)
 {
@@ -46,8 +45,7 @@ mh_status mh_config_read_layer_types(const mh_source *source, const json_t *root
     return MH_OK;
 }
 
-// ---- rotary positions
-// ----------------------------------------------------------------------------
+// ---- rotary positions ---------------------------------------------------------------------------
 
 // A number of at least `least`, which is `to` already if there is none.
 static mh_status read_number(const mh_source *source, const json_t *object, const char *name,

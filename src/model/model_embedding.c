@@ -6,8 +6,7 @@
 #include "model/model_internal.h"
 #include <string.h>
 
-// ---- the tokens of a stack
-// -----------------------------------------------------------------------
+// ---- the tokens of a stack ----------------------------------------------------------------------
 
 mh_model_tokens mh_model_source_tokens(const mh_model_input *input)
 {
@@ -45,8 +44,7 @@ void mh_model_indices(const mh_model *model, const mh_model_tokens *tokens, int3
             positions[i] = (int32_t)(offset + (size_t)(i - tokens->starts[b]));
 }
 
-// ---- sums
-// ----------------------------------------------------------------------------------------
+// ---- sums ---------------------------------------------------------------------------------------
 
 // x += table[indices], through `rows` (rows, D).
 static mh_status add_table(mh_context *context, const mh_tensor *table, const int32_t *indices,
@@ -108,8 +106,7 @@ mh_status mh_model_embed_tokens(mh_context *context, const mh_model *model,
     return mh_model_embed_at(context, model, tokens, types, positions, scratch, x);
 }
 
-// ---- incremental decoding
-// ------------------------------------------------------------------------
+// ---- incremental decoding -----------------------------------------------------------------------
 
 mh_status mh_model_embed_targets(mh_context *context, const mh_model *model, const int32_t *ids,
                                  const int64_t *positions, mh_tensor *x)

@@ -122,8 +122,7 @@ mh_status mh_model_read_config(mh_context *context, const char *directory, mh_mo
 // 1_Pooling/config.json, modules.json, sentence_bert_config.json, tokenizer_config.json.
 mh_status mh_model_read_settings(mh_context *context, const char *directory, mh_model *model);
 
-// ---- weights
-// --------------------------------------------------------------------------------------
+// ---- weights ------------------------------------------------------------------------------------
 
 typedef struct mh_weight_source {
     mh_context *context;
@@ -210,8 +209,7 @@ mh_status mh_model_encode_text(mh_context *context, const mh_model *model,
                                const mh_encode_options *options, mh_text text, const mh_text *pair,
                                mh_encoding *encoding);
 
-// ---- embeddings
-// ----------------------------------------------------------------------------------
+// ---- embeddings ---------------------------------------------------------------------------------
 
 // The tokens that a stack reads, and the tables that embed them.
 typedef struct mh_model_tokens {

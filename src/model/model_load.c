@@ -19,8 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- files
-// ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static const char *const weight_files[] = {
     "model.safetensors",
@@ -165,8 +164,7 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
     return status;
 }
 
-// ---- what it is
-// ----------------------------------------------------------------------------------
+// ---- what it is ---------------------------------------------------------------------------------
 
 // Heads that share their tensors' names with a classifier, but mean something else.
 static bool is_classifier(const mh_model *model)
@@ -253,8 +251,7 @@ static void set_info(mh_context *context, mh_model *model)
     set_memory_info(context, model);
 }
 
-// ---- create and free
-// -----------------------------------------------------------------------------
+// ---- create and free ----------------------------------------------------------------------------
 
 static const char *const tokenizer_files[] = {"tokenizer.json", "vocab.txt",  "vocab.json",
                                               "spiece.model",   "source.spm", "tokenizer.model"};
@@ -376,7 +373,7 @@ static mh_status load_search(mh_context *context, const char *directory, mh_mode
                                directory, size, V);
 }
 
-// ---- pictures and texts ---------------------------------------------------------------------
+// ---- pictures and texts -------------------------------------------------------------------------
 
 // exp of the one number that CLIP multiplies cosines by, at most 100, which it never exceeds.
 static mh_status read_logit_scale(mh_context *context, const char *path, mh_model *model)

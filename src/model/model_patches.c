@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- checks
-// ---------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 size_t mh_model_picture_rows(const mh_vision *v, const mh_tensor *pixels)
 {
@@ -47,8 +46,7 @@ mh_status mh_model_check_pixels(mh_context *context, const mh_model *model,
     return MH_OK;
 }
 
-// ---- positions
-// ------------------------------------------------------------------------------------
+// ---- positions ----------------------------------------------------------------------------------
 
 // The four weights of cubic convolution with a = -0.75 at a distance t from the second point.
 static void cubic_weights(float t, float w[4])
@@ -95,8 +93,7 @@ static void interpolate_grid(const float *grid, size_t side, size_t rows, size_t
         }
 }
 
-// ---- one picture
-// ----------------------------------------------------------------------------------
+// ---- one picture --------------------------------------------------------------------------------
 
 // Rows and columns of patches, and memory for a picture of the largest size.
 typedef struct patch_run {
@@ -173,8 +170,7 @@ static mh_status embed_picture(const patch_run *r, const mh_tensor *pixels, mh_t
     return put_first_tokens(r, x);
 }
 
-// ---- all of them
-// ----------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 // The positions as floats, whatever the file has, if a picture needs others.
 static mh_status widen_positions(const patch_run *r)
@@ -224,8 +220,7 @@ mh_status mh_model_embed_patches(mh_context *context, const mh_model *model,
     return status;
 }
 
-// ---- gradients
-// ------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 // The patches of all pictures (n, K), their gradients (n, D), and those of class tokens (B, D).
 typedef struct patch_gradients {

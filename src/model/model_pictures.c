@@ -110,8 +110,7 @@ mh_status mh_model_encode_pictures(mh_context *context, const mh_model *model,
     return status;
 }
 
-// ---- results of pictures
-// --------------------------------------------------------------------------
+// ---- results of pictures ------------------------------------------------------------------------
 
 static mh_status classify_encoded(mh_context *context, const mh_model *model,
                                   const mh_model_input *input, mh_tensor *logits)

@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- input
-// ---------------------------------------------------------------------------------------
+// ---- input --------------------------------------------------------------------------------------
 
 static mh_status check_starts(mh_context *context, const char *name, const int64_t *starts,
                               size_t sequences, size_t most)
@@ -76,8 +75,7 @@ mh_status mh_model_read_input(mh_context *context, const mh_model *model,
     return MH_OK;
 }
 
-// ---- hidden states
-// -------------------------------------------------------------------------------
+// ---- hidden states ------------------------------------------------------------------------------
 
 mh_transformer_options mh_model_block_options(const mh_model *model, const mh_model_input *input)
 {
@@ -256,8 +254,7 @@ mh_status mh_model_hidden(mh_context *context, const mh_model *model, const mh_m
                : run_groups(context, model, &own, group_rows(context, model, &own), hidden);
 }
 
-// ---- heads
-// ---------------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------------
 
 static mh_status need_head(mh_context *context, const mh_model *model, mh_end end, const char *what)
 {
@@ -461,8 +458,7 @@ mh_status mh_model_classify(mh_context *context, const mh_model *model, const mh
     return status;
 }
 
-// ---- sentence embeddings
-// -------------------------------------------------------------------------
+// ---- sentence embeddings ------------------------------------------------------------------------
 
 // One sequence's token vectors (count, D) pooled into `to`, in double and in order: the result does
 // not depend on the batch.

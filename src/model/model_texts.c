@@ -140,8 +140,7 @@ mh_status mh_model_encode(mh_context *context, const mh_model *model, bool trunc
     return status;
 }
 
-// ---- embeddings of many texts
-// ---------------------------------------------------------------------
+// ---- embeddings of many texts -------------------------------------------------------------------
 
 enum { BATCH_TOKENS = 4096 };
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- defaults ---------------------------------------------------------------------------------
+// ---- defaults -----------------------------------------------------------------------------------
 
 // What a processor does unless its file says otherwise.
 typedef struct processor {
@@ -76,7 +76,7 @@ static void set_rules(const processor *p, mh_picture_rules *rules)
     memcpy(rules->std, p->std, sizeof rules->std);
 }
 
-// ---- the file ---------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static mh_status read_flag(const mh_source *source, const json_t *root, const char *name, bool *to)
 {
@@ -238,7 +238,7 @@ mh_status mh_picture_rules_load(mh_context *context, const char *directory, cons
     return MH_OK;
 }
 
-// ---- a picture --------------------------------------------------------------------------------
+// ---- a picture ----------------------------------------------------------------------------------
 
 // The size that a picture is resized to.
 static mh_status resized_size(mh_context *context, const mh_picture_rules *r, const mh_image *image,

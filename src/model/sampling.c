@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- arithmetic --------------------------------------------------------------------------------
+// ---- arithmetic ---------------------------------------------------------------------------------
 
 enum { GROUP = 16 }; // values at a time, in loops of constant length, which compilers vectorise
 
@@ -121,7 +121,7 @@ void mh_penalise_repetition(double penalty, const float *logits, const int32_t *
     }
 }
 
-// ---- sorted candidates -------------------------------------------------------------------------
+// ---- sorted candidates --------------------------------------------------------------------------
 
 // A candidate is (key, id), whose key ascends as the score descends.
 static uint64_t make_candidate(float score, size_t id)
@@ -171,7 +171,7 @@ static size_t list_candidates(const float *scores, size_t V, const mh_sampling_s
     return count;
 }
 
-// ---- filters -----------------------------------------------------------------------------------
+// ---- filters ------------------------------------------------------------------------------------
 
 // The k best and those that are as good as the k-th.
 static size_t keep_top_k(const uint64_t *sorted, size_t count, size_t k)
@@ -227,7 +227,7 @@ size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
     return count;
 }
 
-// ---- the choice --------------------------------------------------------------------------------
+// ---- the choice ---------------------------------------------------------------------------------
 
 static int32_t find_likeliest(const float *scores, size_t V)
 {

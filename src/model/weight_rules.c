@@ -16,8 +16,7 @@
 
 enum { NAME_MAX_BYTES = 512 };
 
-// ---- names
-// ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Whether `name` is `pattern`, in which % stands for a number and a final * for anything.
 static bool weight_rules_matches(const char *pattern, size_t size, const char *name, size_t *number)
@@ -101,8 +100,7 @@ static bool weight_rules_find(const mh_weight_source *source, const char *prefix
     return false;
 }
 
-// ---- parts
-// ---------------------------------------------------------------------------------------
+// ---- parts --------------------------------------------------------------------------------------
 
 // The rows of a parameter of `rows` rows that a part is.
 static void part_rows(const mh_block_config *b, mh_part part, size_t rows, size_t *first,
@@ -230,8 +228,7 @@ static mh_status load_part(const mh_weight_source *source, const mh_tensor_rule 
     return mh_tensor_file_read(source->context, source->file, index, &oriented);
 }
 
-// ---- parameters
-// ----------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 // A parameter's name as rules have it.
 typedef struct rule_name {
@@ -358,8 +355,7 @@ mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_t
     return whole ? load_part(source, whole, tried, index, to) : copy_parts(source, &n, to);
 }
 
-// ---- the Transformer
-// -----------------------------------------------------------------------------
+// ---- the Transformer ----------------------------------------------------------------------------
 
 static mh_status reserve_staging(mh_weight_source *source, size_t floats)
 {
@@ -445,8 +441,7 @@ mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *trans
     return MH_OK;
 }
 
-// ---- the file
-// ------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 // The first rule's tensor, the token table, tells the prefix.
 mh_status mh_weights_begin(mh_weight_source *source)
@@ -517,8 +512,7 @@ void mh_weights_report_surplus(const mh_weight_source *source)
                source->path, count, count == 1 ? " is" : "s are", example);
 }
 
-// ---- names of tensors to write
-// ------------------------------------------------------------------------------------
+// ---- names of tensors to write ------------------------------------------------------------------
 
 // The first alternative of a rule.
 static void first_name(const mh_family *family, const mh_tensor_rule *rule, size_t layer,

@@ -4,8 +4,7 @@
 #include "base/philox.h"
 #include "nn/attention_layer_internal.h"
 
-// ---- batches and views
-// ---------------------------------------------------------------------------
+// ---- batches and views --------------------------------------------------------------------------
 
 bool mh_same_rows(const mh_tensor *a, const mh_tensor *b)
 {
@@ -35,8 +34,7 @@ uint64_t mh_mix_seed(uint64_t seed, uint32_t step, uint32_t stream)
     return (uint64_t)words[1] << 32 | words[0];
 }
 
-// ---- projections
-// ---------------------------------------------------------------------------------
+// ---- projections --------------------------------------------------------------------------------
 
 // Some rows of the projection: their weights, packed or not, first bias and count.
 static void add_projection(const mh_attention_layer *layer, mh_attention_saved *saved, int input,
@@ -101,8 +99,7 @@ mh_tensor mh_attention_layer_heads(const mh_attention_layer *layer, const mh_att
     return t;
 }
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 size_t mh_attention_layer_extra(const mh_attention_layer *layer)
 {

@@ -158,8 +158,7 @@ void mh_attention_layer_declare(mh_parameter_list *list, const char *prefix, boo
             mh_declare_vector(list, prefix, "out_proj.bias", c->embed_dim, MH_INIT_ZERO, 0);
 }
 
-// ---- rotary frequencies
-// --------------------------------------------------------------------------
+// ---- rotary frequencies -------------------------------------------------------------------------
 
 static double clamp(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 

@@ -6,8 +6,7 @@
 #include <multihead/ops.h>
 #include <string.h>
 
-// ---- the engine's options
-// ------------------------------------------------------------------------
+// ---- the engine's options -----------------------------------------------------------------------
 
 mh_attention_options mh_attention_layer_options(const mh_attention_layer *layer,
                                                 const mh_attention_call *call)
@@ -47,8 +46,7 @@ mh_tensor mh_attention_layer_lse(const mh_attention_layer *layer, const mh_atten
                         b->length);
 }
 
-// ---- queries, keys and values
-// --------------------------------------------------------------------
+// ---- queries, keys and values -------------------------------------------------------------------
 
 static mh_status project(mh_context *context, const mh_attention_call *call,
                          const mh_attention_saved *saved)
@@ -166,8 +164,7 @@ mh_status mh_attention_layer_fill_cache(mh_context *context, const mh_attention_
     return mh_kv_cache_append(context, call->cache, counts, &saved->k, &saved->v);
 }
 
-// ---- attention
-// -----------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 void mh_attention_layer_disable(const mh_attention_layer *layer, const mh_attention_call *call,
                                 float *heads)

@@ -6,8 +6,7 @@
 #include "nn/taps.h"
 #include <multihead/ops.h>
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 void mh_block_layout(const mh_block *block, const mh_pass *pass, bool keep, mh_arena *arena,
                      mh_block_saved *saved)
@@ -37,8 +36,7 @@ void mh_block_layout(const mh_block *block, const mh_pass *pass, bool keep, mh_a
     mh_feed_forward_layout(block, pass, keep, arena, saved);
 }
 
-// ---- sublayers
-// -----------------------------------------------------------------------------------
+// ---- sublayers ----------------------------------------------------------------------------------
 
 static uint64_t seed_of(const mh_block *block, const mh_pass *pass, mh_dropout_site site)
 {

@@ -52,8 +52,7 @@ static mh_status decoding_make(mh_context *context, const mh_transformer *transf
     return status;
 }
 
-// ---- the memory
-// ----------------------------------------------------------------------------------
+// ---- the memory ---------------------------------------------------------------------------------
 
 static mh_status make_cache(mh_context *context, const mh_decoding *d,
                             const mh_attention_layer *layer, size_t sequences, mh_kv_cache **cache)
@@ -224,8 +223,7 @@ mh_status mh_decoding_create(mh_context *context, const mh_transformer *transfor
     return status ? status : decoding_pack(context, d, decoding);
 }
 
-// ---- without memory
-// ------------------------------------------------------------------------------
+// ---- without memory -----------------------------------------------------------------------------
 
 static mh_status decoding_check_options(mh_context *context, const mh_transformer *transformer,
                                         const mh_decoding_options *o)

@@ -79,8 +79,7 @@ static void forget_step(mh_context *context, mh_decoding *d, const size_t *lengt
                 d->broken = true;
 }
 
-// ---- checks
-// --------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static mh_status check_tensors(mh_context *context, const mh_decoding *d, const mh_tap *taps,
                                size_t tap_count, const mh_tensor *tgt, const mh_tensor *output)
@@ -151,8 +150,7 @@ static mh_status check_lengths(mh_context *context, const mh_decoding *d, const 
     return MH_OK;
 }
 
-// ---- calls
-// ---------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static mh_pass step_pass(const mh_decoding *d, const mh_tap *taps, size_t tap_count,
                          const mh_batch *rows)

@@ -10,7 +10,7 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// ---- creating and freeing ----------------------------------------------------------------------
+// ---- creating and freeing -----------------------------------------------------------------------
 
 static void mha_declare(mh_parameter_list *list, void *module)
 {
@@ -54,7 +54,7 @@ void mh_mha_free(mh_mha *mha)
 
 const mh_parameters *mh_mha_parameters(const mh_mha *mha) { return &mha->parameters; }
 
-// ---- forward -----------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 static void mha_layout(const mh_mha *mha, const mh_attention_call *call, const mh_tensor *inputs[3],
                        const mh_tensor *output, bool backward, mh_arena *arena, mh_mha_saved *saved)

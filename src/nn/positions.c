@@ -8,8 +8,7 @@
 #include <multihead/layers.h>
 #include <string.h>
 
-// ---- sizes
-// ---------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 static bool same_lengths(const mh_pass *pass, const size_t *lengths)
 {
@@ -85,8 +84,7 @@ void mh_positions_layout(const mh_transformer *t, const mh_stack *stack, const m
         p->drelative = mh_arena_take(arena, mh_tensor_count(&p->relative), sizeof(float));
 }
 
-// ---- rotary tables
-// -------------------------------------------------------------------------------
+// ---- rotary tables ------------------------------------------------------------------------------
 
 static void number_rows(const mh_batch *batch, const size_t *lengths, int32_t *rows)
 {
@@ -127,8 +125,7 @@ static mh_status fill_ropes(mh_context *context, const mh_transformer *t, const 
     return MH_OK;
 }
 
-// ---- relative position bias
-// ----------------------------------------------------------------------
+// ---- relative position bias ---------------------------------------------------------------------
 
 // Half of the buckets are single distances, the others grow logarithmically up to
 // relative_distance.

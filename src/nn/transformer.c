@@ -15,8 +15,7 @@
 #include "ops/overlap.h"
 #include <string.h>
 
-// ---- memory
-// --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 // With `share` all blocks share the memory of their saved activations, except the outputs.
 static void layout_blocks(mh_stack_run *run, bool keep, bool share, size_t D, mh_arena *arena)
@@ -88,8 +87,7 @@ static void transformer_layout(const mh_transformer *t, const mh_transformer_opt
     layout_stack(t, &r->decoder, tgt, keep, share, arena);
 }
 
-// ---- forward
-// -------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 mh_tensor mh_stack_input(const mh_stack_run *run, size_t i, size_t D)
 {
@@ -153,8 +151,7 @@ static mh_status transformer_forward(mh_context *context, const mh_transformer *
     return stack_forward_into(context, t, &r->decoder, output);
 }
 
-// ---- calls
-// ---------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static mh_status transformer_check_overlap(mh_context *context, const mh_transformer_options *o,
                                            const mh_tensor *src, const mh_tensor *tgt,

@@ -86,8 +86,7 @@ mh_status mh_transformer_create_blocks(mh_context *context, const mh_stack_confi
     return mh_transformer_finish(context, t, status, trainable, transformer);
 }
 
-// ---- packing
-// -------------------------------------------------------------------------------------
+// ---- packing ------------------------------------------------------------------------------------
 
 static mh_status transformer_blocks_set(mh_context *context, mh_transformer *t, size_t slot,
                                         const mh_tensor *weight)

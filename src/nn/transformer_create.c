@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- parameters
-// ----------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 static void declare_stack(mh_parameter_list *list, const mh_transformer *t, const char *prefix,
                           mh_stack *stack)
@@ -48,7 +47,7 @@ static void transformer_create_declare(mh_parameter_list *list, void *module)
     declare_stack(list, t, whole ? "decoder." : "", &t->decoder);
 }
 
-// ---- config ------------------------------------------------------------------------------------
+// ---- config -------------------------------------------------------------------------------------
 
 enum { MOST = 1 << 20, MOST_LAYERS = 4096, MOST_TOKENS = 1 << 24 };
 
@@ -118,8 +117,7 @@ static mh_block_config torch_block(const mh_transformer_config *c, bool decoder)
     return b;
 }
 
-// ---- creating and freeing
-// ------------------------------------------------------------------------
+// ---- creating and freeing -----------------------------------------------------------------------
 
 // At least one, so that the address of the first block is valid.
 static size_t transformer_create_block_bytes(const mh_transformer *t)

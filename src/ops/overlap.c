@@ -20,7 +20,7 @@
 
 enum { TERMS_MOST = 2 * MH_MAX_RANK + 1, STEPS_MOST = 2000 };
 
-// ---- sum of coefficient * x = target, 0 <= x <= bound -----------------------------------------
+// ---- sum of coefficient * x = target, 0 <= x <= bound -------------------------------------------
 
 typedef struct equation {
     size_t count;
@@ -89,7 +89,7 @@ static bool is_solvable(equation *e, size_t target)
     return search(e, 0, target);
 }
 
-// ---- views ------------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 static size_t magnitude(ptrdiff_t stride)
 {
@@ -195,7 +195,7 @@ bool mh_same_view(const mh_tensor *a, const mh_tensor *b)
     return same;
 }
 
-// ---- calls ------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static mh_status refuse(mh_context *context, const mh_operand *a, const mh_operand *b)
 {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- dtypes -------------------------------------------------------------------------------
+// ---- dtypes -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -30,7 +30,7 @@ const char *mh_dtype_name(mh_dtype dtype) { return is_dtype(dtype) ? dtypes[dtyp
 
 size_t mh_dtype_size(mh_dtype dtype) { return is_dtype(dtype) ? dtypes[dtype].size : 0; }
 
-// ---- views --------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 static bool is_rank(int rank) { return rank >= 0 && rank <= MH_MAX_RANK; }
 
@@ -129,7 +129,7 @@ mh_tensor mh_tensor_split(mh_tensor t, int dim, size_t outer)
     return t;
 }
 
-// ---- shapes -------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 
 size_t mh_tensor_count(const mh_tensor *t)
 {

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- values -------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 // Any value of any dtype, exactly: a double, or an integer of 64 bits and a sign.
 typedef struct number {
@@ -167,7 +167,7 @@ static void convert(mh_dtype from_dtype, const void *from, mh_dtype to_dtype, vo
     }
 }
 
-// ---- rows ---------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 // One innermost row of n elements.
 static void copy_row(const mh_tensor *from, const char *source, ptrdiff_t source_stride,

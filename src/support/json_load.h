@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include <string.h>
 
-// ---- the scan -----------------------------------------------------------------------
+// ---- the scan -----------------------------------------------------------------------------------
 
 typedef struct mh_json_scan {
     size_t members;      // of the outermost value: commas on the first level
@@ -80,7 +80,7 @@ static inline mh_status mh_json_scan_text(const mh_source *source, const char *w
     return MH_OK;
 }
 
-// ---- the tree -----------------------------------------------------------------------
+// ---- the tree -----------------------------------------------------------------------------------
 
 // Recursion is safe: the scan has bounded the nesting.
 static inline size_t mh_json_string_bytes(json_t *value)

@@ -91,7 +91,7 @@ bool mh_added_split(mh_context *context, const mh_tokenizer *t, bool normalized,
     return s.free == size || mh_chunk_add(context, pieces, from + s.free, size - s.free, -1);
 }
 
-// ---- tries ----------------------------------------------------------------------------------
+// ---- tries --------------------------------------------------------------------------------------
 
 static bool tokenizer_added_build(mh_context *context, mh_tokenizer *t, bool normalized,
                                   mh_trie *trie)

@@ -27,7 +27,7 @@ typedef struct word {
     size_t count;
 } word;
 
-// ---- heap -----------------------------------------------------------------------------------
+// ---- heap ---------------------------------------------------------------------------------------
 
 static void heap_push(word *w, uint64_t key)
 {
@@ -54,7 +54,7 @@ static uint64_t heap_pop(word *w)
     return least;
 }
 
-// ---- merging --------------------------------------------------------------------------------
+// ---- merging ------------------------------------------------------------------------------------
 
 // Symbols, then the heap: n - 1 pairs at first; of the two pairs that a merge adds, one replaces
 // the merged pair.
@@ -203,7 +203,7 @@ static void add_characters(word *w, const char *text, size_t size)
     flush_unknown(w, &u);
 }
 
-// ---- a piece --------------------------------------------------------------------------------
+// ---- a piece ------------------------------------------------------------------------------------
 
 mh_status mh_bpe_encode(mh_context *context, const mh_tokenizer *t, const char *text, size_t size,
                         size_t origin, mh_model_output *out)

@@ -24,7 +24,7 @@ mh_status mh_build_fail(const mh_build *b, mh_status status)
     return mh_source_fail(b->source, status, "%s", message);
 }
 
-// ---- tokens -----------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 // The bytes of a byte-level name, into `bytes`, which has room for them; 0 if it is none.
 static size_t tokenizer_build_decode_name(mh_text name, char *bytes)
@@ -100,7 +100,7 @@ mh_status mh_build_merge(const mh_build *b, size_t rank, mh_text left, mh_text r
         (mh_merge){(uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2], (uint32_t)rank}));
 }
 
-// ---- added tokens -----------------------------------------------------------------------------
+// ---- added tokens -------------------------------------------------------------------------------
 
 static mh_status make_token(const mh_build *b, int64_t id, mh_text content)
 {

@@ -32,7 +32,7 @@ mh_status mh_build_added(const mh_build *b, int64_t id, mh_text content, mh_adde
 // A special token of this name, if it is in the vocabulary.
 mh_status mh_build_special(const mh_build *b, const char *name, mh_token_role role);
 
-// ---- components -----------------------------------------------------------------------------
+// ---- components ---------------------------------------------------------------------------------
 
 mh_status mh_build_component(const mh_build *b, mh_component_list *list, mh_component component);
 mh_status mh_build_text(const mh_build *b, const char *bytes, size_t size, mh_span *span);

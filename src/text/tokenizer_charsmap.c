@@ -49,7 +49,7 @@ static bool find_rule(const mh_tokenizer *t, bool longest, const char *text, siz
     return found;
 }
 
-// ---- ranges ---------------------------------------------------------------------------------
+// ---- ranges -------------------------------------------------------------------------------------
 
 static size_t tokenizer_charsmap_count_characters(const char *text, size_t size)
 {
@@ -79,7 +79,7 @@ static bool write_rule(mh_context *context, const mh_aligned *in, size_t at, siz
     return true;
 }
 
-// ---- the two ways -----------------------------------------------------------------------------
+// ---- the two ways -------------------------------------------------------------------------------
 
 static bool apply_longest(mh_context *context, const mh_tokenizer *t, const mh_aligned *in,
                           mh_aligned *out)

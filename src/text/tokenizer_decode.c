@@ -48,7 +48,7 @@ static bool end_string(decoding *d)
     return true;
 }
 
-// ---- replacements -----------------------------------------------------------------------------
+// ---- replacements -------------------------------------------------------------------------------
 
 static bool replace_into(mh_context *context, mh_pattern pattern, mh_text literal, mh_text content,
                          mh_text text, mh_buffer *out)
@@ -96,7 +96,7 @@ static bool clean_up(decoding *d, mh_text text)
     return tokenizer_decode_append(d, (mh_text){d->scratch.data, d->scratch.size});
 }
 
-// ---- decoders ---------------------------------------------------------------------------------
+// ---- decoders -----------------------------------------------------------------------------------
 
 static bool tokenizer_decode_starts_with(mh_text text, mh_text prefix)
 {
@@ -304,7 +304,7 @@ static bool decode_once(decoding *d, const mh_component *c)
     return false;
 }
 
-// ---- the whole --------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static void tokenizer_decode_turn(decoding *d)
 {

@@ -19,7 +19,7 @@
             (status) = (call);                                                                     \
     } while (0)
 
-// ---- files ------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 typedef struct opened {
     char path[MH_PATH_BYTES];
@@ -50,7 +50,7 @@ static mh_status load_settings(mh_context *context, const char *directory, const
     return status;
 }
 
-// ---- settings ---------------------------------------------------------------------------------
+// ---- settings -----------------------------------------------------------------------------------
 
 bool mh_setting(const mh_tokenizer_settings *s, const char *name, bool otherwise)
 {
@@ -126,7 +126,7 @@ mh_status mh_read_added_settings(const mh_build *b, const mh_tokenizer_settings 
     return MH_OK;
 }
 
-// ---- formats ----------------------------------------------------------------------------------
+// ---- formats ------------------------------------------------------------------------------------
 
 typedef struct job {
     mh_context *context;
@@ -307,7 +307,7 @@ mh_status mh_tokenizer_load_directory(mh_context *context, const char *path,
     return tokenizer_directory_run(context, path, tokenizer_directory_load, tokenizer);
 }
 
-// ---- Marian's targets -------------------------------------------------------------------------
+// ---- Marian's targets ---------------------------------------------------------------------------
 
 static mh_status load_marian_target(const job *j, mh_tokenizer **tokenizer)
 {

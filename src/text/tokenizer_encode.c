@@ -5,7 +5,7 @@
 #include "text/tokenizer.h"
 #include "text/words.h"
 
-// ---- a text -----------------------------------------------------------------------------------
+// ---- a text -------------------------------------------------------------------------------------
 
 // Both arrays grow together.
 bool mh_tokens_reserve(mh_context *context, mh_tokens *tokens, size_t more)

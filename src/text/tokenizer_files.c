@@ -32,7 +32,7 @@ static bool next_line(const mh_source *source, size_t *at, mh_text *line)
     return true;
 }
 
-// ---- WordPiece ------------------------------------------------------------------------------
+// ---- WordPiece ----------------------------------------------------------------------------------
 
 mh_status mh_build_bert(const mh_build *b, const mh_tokenizer_settings *s)
 {
@@ -80,7 +80,7 @@ mh_status mh_read_vocab_txt(const mh_build *b, const mh_tokenizer_settings *s)
     return status;
 }
 
-// ---- byte-level BPE -------------------------------------------------------------------------
+// ---- byte-level BPE -----------------------------------------------------------------------------
 
 mh_status mh_build_byte_level(const mh_build *b, int pattern, bool prefix_space)
 {
@@ -216,7 +216,7 @@ mh_status mh_read_vocab_merges(const mh_build *b, const mh_source *merges,
     return status;
 }
 
-// ---- tiktoken -------------------------------------------------------------------------------
+// ---- tiktoken -----------------------------------------------------------------------------------
 
 static mh_status read_rank(const mh_build *b, mh_text line, mh_buffer *bytes, int64_t *rank)
 {
@@ -289,7 +289,7 @@ mh_status mh_read_tiktoken(const mh_build *b)
     return status;
 }
 
-// ---- Marian ---------------------------------------------------------------------------------
+// ---- Marian -------------------------------------------------------------------------------------
 
 // ">>fra<<" in front of a text is a token of vocab.json.
 static mh_status add_languages(const mh_build *b)

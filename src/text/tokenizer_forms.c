@@ -52,7 +52,7 @@ static bool write_point(writer *w, mh_form_point p)
     return mh_aligned_append(w->context, w->out, bytes, length, range);
 }
 
-// ---- canonical order ------------------------------------------------------------------------
+// ---- canonical order ----------------------------------------------------------------------------
 
 static unsigned class_of(int32_t point)
 {
@@ -101,7 +101,7 @@ static bool tokenizer_forms_sort_marks(mh_context *context, mh_form_scratch *s)
     return true;
 }
 
-// ---- decomposition and composition ------------------------------------------------------------
+// ---- decomposition and composition --------------------------------------------------------------
 
 static bool tokenizer_forms_decompose(mh_context *context, bool compatible, const char *text,
                                       size_t size, mh_form_scratch *s)
@@ -163,7 +163,7 @@ static void compose(mh_form_scratch *s)
     s->count = kept;
 }
 
-// ---- a text -----------------------------------------------------------------------------------
+// ---- a text -------------------------------------------------------------------------------------
 
 static bool write_segment(writer *w, mh_normalizer_kind form, size_t begin, size_t end,
                           mh_form_scratch *s)

@@ -17,7 +17,7 @@
 
 enum { AFFIX_MAX = 64, GAP_MAX = 65536 };
 
-// ---- vocabularies -----------------------------------------------------------------------------
+// ---- vocabularies -------------------------------------------------------------------------------
 
 // {"name": id, ...}. Ids may leave some out, but not many more than there are.
 static mh_status tokenizer_json_read_vocabulary(const mh_build *b, json_t *vocabulary)
@@ -82,7 +82,7 @@ static mh_status read_unknown(const mh_build *b, json_t *model, bool needed)
     return MH_OK;
 }
 
-// ---- BPE --------------------------------------------------------------------------------------
+// ---- BPE ----------------------------------------------------------------------------------------
 
 // "left right" or ["left", "right"].
 static bool tokenizer_json_split_merge(const json_t *merge, mh_text *left, mh_text *right)
@@ -278,7 +278,7 @@ static mh_status read_all_added(const mh_build *b, json_t *list)
     return MH_OK;
 }
 
-// ---- the whole ------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static mh_status read_root(const mh_build *b, json_t *root)
 {

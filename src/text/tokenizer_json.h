@@ -18,7 +18,7 @@ mh_status mh_json_pre_tokenizer(const mh_build *b, const char *where, json_t *va
 mh_status mh_json_decoder(const mh_build *b, const char *where, json_t *value);
 mh_status mh_json_post_processor(const mh_build *b, const char *where, json_t *value);
 
-// ---- members of an object -------------------------------------------------------------------
+// ---- members of an object -----------------------------------------------------------------------
 
 // Rejects what is no object, and members that are not among `names`, separated by spaces.
 mh_status mh_json_members(const mh_build *b, const char *where, json_t *object, const char *names);

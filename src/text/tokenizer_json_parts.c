@@ -96,7 +96,7 @@ static const entry normalizers[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- pre-tokenizers -------------------------------------------------------------------------
+// ---- pre-tokenizers -----------------------------------------------------------------------------
 
 static mh_status tokenizer_json_parts_read_byte_level(const mh_build *b, const char *where,
                                                       json_t *o, mh_component *c)
@@ -162,7 +162,7 @@ static const entry pre_tokenizers[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- decoders -------------------------------------------------------------------------------
+// ---- decoders -----------------------------------------------------------------------------------
 
 static mh_status tokenizer_json_parts_read_wordpiece(const mh_build *b, const char *where,
                                                      json_t *o, mh_component *c)
@@ -210,7 +210,7 @@ static const entry decoders[] = {
     {NULL, 0, NULL, NULL},
 };
 
-// ---- one component, or a sequence of them ---------------------------------------------------
+// ---- one component, or a sequence of them -------------------------------------------------------
 
 static mh_status read_entry(const mh_build *b, const char *where, json_t *value,
                             const entry *entries, mh_component_list *list)

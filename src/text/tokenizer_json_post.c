@@ -67,7 +67,7 @@ static mh_status tokenizer_json_post_read_byte_level(const mh_build *b, const ch
     return status;
 }
 
-// ---- templates ------------------------------------------------------------------------------
+// ---- templates ----------------------------------------------------------------------------------
 
 // All ids of a special token of the template.
 static mh_status add_special(const mh_build *b, const char *where, json_t *specials, mh_text name,
@@ -151,7 +151,7 @@ static mh_status read_template(const mh_build *b, const char *where, json_t *obj
     return status;
 }
 
-// ---- all ------------------------------------------------------------------------------------
+// ---- all ----------------------------------------------------------------------------------------
 
 static mh_status read_sequence(const mh_build *b, const char *where, json_t *object)
 {

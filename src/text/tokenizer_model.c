@@ -32,7 +32,7 @@ static void find_fallback(mh_tokenizer *t)
     }
 }
 
-// ---- tries ----------------------------------------------------------------------------------
+// ---- tries --------------------------------------------------------------------------------------
 
 static mh_status build_trie(mh_context *context, mh_tokenizer *t)
 {

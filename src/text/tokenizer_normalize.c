@@ -35,7 +35,7 @@ static bool tokenizer_normalize_keep(pass *p, size_t at, size_t length)
     return mh_aligned_copy(p->context, p->out, p->in, at, length);
 }
 
-// ---- lower case -------------------------------------------------------------------------------
+// ---- lower case ---------------------------------------------------------------------------------
 
 enum { I_WITH_DOT = 0x130 };
 
@@ -72,7 +72,7 @@ static bool lowercase(pass *p)
     return true;
 }
 
-// ---- characters that are left out -------------------------------------------------------------
+// ---- characters that are left out ---------------------------------------------------------------
 
 static bool strip_marks(pass *p, unsigned categories, bool lower)
 {
@@ -171,7 +171,7 @@ static bool single_spaces(pass *p)
     return true;
 }
 
-// ---- BERT -------------------------------------------------------------------------------------
+// ---- BERT ---------------------------------------------------------------------------------------
 
 static bool is_chinese(uint32_t c)
 {

@@ -47,7 +47,7 @@ mh_pattern mh_pattern_of(const char *text, size_t size)
     return MH_PATTERN_COUNT;
 }
 
-// ---- classes ----------------------------------------------------------------------------------
+// ---- classes ------------------------------------------------------------------------------------
 
 typedef enum class { NOTHING, WHITE, LETTER, NUMBER, OTHER } class; // NOTHING: the text's end
 

@@ -47,7 +47,7 @@ static mh_status truncate(mh_context *context, const mh_encode_options *options,
     return MH_OK;
 }
 
-// ---- output -----------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 // All arrays of an encoding grow together, or none does.
 static bool tokenizer_post_reserve(mh_context *context, mh_encoding *e, size_t count)

@@ -61,7 +61,7 @@ static void begin_piece(splitter *s)
     s->previous = false;
 }
 
-// ---- patterns -------------------------------------------------------------------------------
+// ---- patterns -----------------------------------------------------------------------------------
 
 static bool split_pattern(splitter *s, const mh_component *c, mh_pattern pattern, mh_chunk piece)
 {
@@ -170,7 +170,7 @@ static bool split_piece(splitter *s, const mh_component *c, mh_chunk piece)
     return mh_chunk_add(s->context, s->out, piece.begin, piece.size, -1);
 }
 
-// ---- components that change the text --------------------------------------------------------
+// ---- components that change the text ------------------------------------------------------------
 
 static bool tokenizer_pre_starts_with(mh_text text, mh_text prefix)
 {

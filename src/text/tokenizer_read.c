@@ -37,7 +37,7 @@ typedef struct reader {
 
 #define FAIL(r, ...) mh_source_fail((r)->source, MH_ERROR_FORMAT, __VA_ARGS__)
 
-// ---- tokens ---------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static mh_status place_name(reader *r, const char *name, size_t size, const json_t *id,
                             mh_token_kind kind)
@@ -176,7 +176,7 @@ static mh_status find_specials(reader *r)
     return MH_OK;
 }
 
-// ---- merges ---------------------------------------------------------------------------------
+// ---- merges -------------------------------------------------------------------------------------
 
 // "left right" or ["left", "right"]; the parts are borrowed.
 static bool tokenizer_read_split_merge(const json_t *merge, mh_text *left, mh_text *right)
@@ -244,7 +244,7 @@ static mh_status tokenizer_read_add_merges(reader *r)
     return MH_OK;
 }
 
-// ---- the whole ------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static mh_status tokenizer_read_finish(reader *r)
 {

@@ -20,7 +20,7 @@
 
 #define SPACE_MARK "\xE2\x96\x81"
 
-// ---- merges ---------------------------------------------------------------------------------
+// ---- merges -------------------------------------------------------------------------------------
 
 static mh_status add_splits(const mh_build *b, size_t id, uint32_t rank)
 {
@@ -96,7 +96,7 @@ static mh_status build_merges(const mh_build *b, const mh_sp_model *model)
     return status;
 }
 
-// ---- tokens ---------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static mh_status place_piece(const mh_build *b, size_t id, const mh_sp_piece *piece)
 {
@@ -146,7 +146,7 @@ static mh_status place_pieces(const mh_build *b, const mh_sp_model *model)
     return status;
 }
 
-// ---- components -----------------------------------------------------------------------------
+// ---- components ---------------------------------------------------------------------------------
 
 static mh_status tokenizer_sentencepiece_add(const mh_build *b, mh_component_list *list,
                                              mh_component c, const char *text, const char *content)
@@ -204,7 +204,7 @@ mh_status mh_sp_build(const mh_build *b, const mh_sp_model *model)
     return status;
 }
 
-// ---- pieces of one file, ids of another -----------------------------------------------------
+// ---- pieces of one file, ids of another ---------------------------------------------------------
 
 mh_status mh_sp_build_pieces(const mh_build *b, const mh_sp_model *model)
 {

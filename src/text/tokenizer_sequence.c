@@ -41,7 +41,7 @@ void mh_encode_scratch_free(mh_context *context, mh_encode_scratch *s)
     mh_free(context, s, sizeof *s);
 }
 
-// ---- pieces ---------------------------------------------------------------------------------
+// ---- pieces -------------------------------------------------------------------------------------
 
 static bool set_text(mh_context *context, mh_aligned *a, mh_text text, size_t begin, size_t size)
 {
@@ -93,7 +93,7 @@ static bool make_pieces(mh_context *context, const mh_tokenizer *t, bool special
     return mh_pre_tokenize(context, t, &s->text, &s->spare, &s->pieces, &s->spare_pieces);
 }
 
-// ---- offsets --------------------------------------------------------------------------------
+// ---- offsets ------------------------------------------------------------------------------------
 
 static size_t leading_spaces(mh_text text)
 {
@@ -162,7 +162,7 @@ static void tokenizer_sequence_trim(const mh_tokenizer *t, mh_text original, mh_
     range->to = tokenizer_sequence_backward(original, range->to, range->from, trailing);
 }
 
-// ---- the model ------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 static mh_status run_model(mh_context *context, const mh_tokenizer *t, mh_text piece, size_t origin,
                            mh_model_output *out)

@@ -72,7 +72,7 @@ static mh_text tokenizer_spm_text_of(const field *f)
     return (mh_text){(const char *)f->bytes.at, (size_t)(f->bytes.end - f->bytes.at)};
 }
 
-// ---- parts ----------------------------------------------------------------------------------
+// ---- parts --------------------------------------------------------------------------------------
 
 static mh_status read_piece(message m, mh_sp_model *model)
 {

@@ -67,7 +67,7 @@ void mh_tokenizer_free(mh_tokenizer *t)
     mh_release(&allocator, t, sizeof *t);
 }
 
-// ---- tokens -------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 // The slot that holds the token of these bytes, or the free one where it would be.
 static size_t find_slot(const mh_tokenizer *t, const char *bytes, size_t size)
@@ -161,7 +161,7 @@ bool mh_tokenizer_place(mh_context *context, mh_tokenizer *t, size_t id, mh_text
     return true;
 }
 
-// ---- names --------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static size_t find_name_slot(const mh_tokenizer *t, const char *name, size_t size)
 {
@@ -230,7 +230,7 @@ bool mh_tokenizer_index_keys(mh_context *context, mh_tokenizer *t)
     return true;
 }
 
-// ---- merges -------------------------------------------------------------------------------
+// ---- merges -------------------------------------------------------------------------------------
 
 static size_t pair_slot(const mh_tokenizer *t, uint32_t left, uint32_t right)
 {
@@ -309,7 +309,7 @@ mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t)
     return status == MH_OK ? mark_whole(context, t) : status;
 }
 
-// ---- public accessors -----------------------------------------------------------------------
+// ---- public accessors ---------------------------------------------------------------------------
 
 size_t mh_tokenizer_size(const mh_tokenizer *t) { return t ? t->count : 0; }
 int32_t mh_tokenizer_pad(const mh_tokenizer *t) { return mh_tokenizer_role(t, MH_ROLE_PAD); }

@@ -26,7 +26,7 @@ typedef struct trainer {
 
 static uint64_t key_of(uint32_t left, uint32_t right) { return (uint64_t)left << 32 | right; }
 
-// ---- from texts to pairs ------------------------------------------------------------------
+// ---- from texts to pairs ------------------------------------------------------------------------
 
 static mh_status tokenizer_count_words(trainer *tr, const mh_text *texts, size_t count)
 {
@@ -66,7 +66,7 @@ static mh_status count_pairs(trainer *tr)
     return mh_train_pairs_settle(tr->context, &tr->pairs) ? MH_OK : MH_ERROR_MEMORY;
 }
 
-// ---- merging ------------------------------------------------------------------------------
+// ---- merging ------------------------------------------------------------------------------------
 
 // left m.left m.right right  ->  left m.result right
 static bool change_neighbours(trainer *tr, uint32_t word, mh_merge m, const uint32_t *left,
@@ -170,7 +170,7 @@ static mh_status tokenizer_learn_merges(trainer *tr, const mh_tokenizer_options 
     return status;
 }
 
-// ---- the whole ----------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static bool add_first_tokens(mh_context *context, mh_tokenizer *t)
 {

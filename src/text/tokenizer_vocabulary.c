@@ -97,7 +97,7 @@ static mh_status add_byte_level(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- SentencePiece's BPE --------------------------------------------------------------------
+// ---- SentencePiece's BPE ------------------------------------------------------------------------
 
 static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
 {
@@ -132,7 +132,7 @@ static mh_status add_llama(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- WordPiece ------------------------------------------------------------------------------
+// ---- WordPiece ----------------------------------------------------------------------------------
 
 // "\xE2\x96\x81the" is the token "the", and "ing" the token "##ing"; special tokens are as they
 // are.
@@ -163,7 +163,7 @@ static mh_status add_bert(const mh_build *b, const mh_vocabulary *v)
     return status;
 }
 
-// ---- all -----------------------------------------------------------------------------------
+// ---- all ----------------------------------------------------------------------------------------
 
 static mh_status tokenizer_vocabulary_check(const mh_build *b, const mh_vocabulary *v)
 {

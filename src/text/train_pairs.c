@@ -2,7 +2,7 @@
 // The pairs of a corpus; see train_pairs.h.
 #include "text/train_pairs.h"
 
-// ---- pairs and their occurrences ---------------------------------------------------------------
+// ---- pairs and their occurrences ----------------------------------------------------------------
 
 static size_t pair_find_slot(const mh_train_pairs *p, uint64_t key)
 {
@@ -102,7 +102,7 @@ void mh_train_pairs_finish(mh_train_pairs *p, size_t index)
     pair->finished = true;
 }
 
-// ---- heap ---------------------------------------------------------------------------------
+// ---- heap ---------------------------------------------------------------------------------------
 
 static bool comes_first(const mh_train_pairs *p, mh_train_entry a, mh_train_entry b)
 {

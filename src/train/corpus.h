@@ -59,7 +59,7 @@ mh_status mh_corpus_parse(mh_context *context, const mh_corpus_files *files, con
 // Frees all and makes it empty; all zeros is allowed.
 void mh_corpus_free(mh_context *context, mh_corpus *corpus);
 
-// ---- building a corpus: begin, add ..., end -----------------------------------------------
+// ---- building a corpus: begin, add ..., end -----------------------------------------------------
 
 // Errors: MH_ERROR_MEMORY, after which only mh_corpus_free is of use.
 mh_status mh_corpus_begin(mh_context *context, const char *name, mh_corpus *corpus);

@@ -28,7 +28,7 @@ static const char *side_name(const reading *r, int side)
     return given ? given : side ? "target" : "source";
 }
 
-// ---- one side of a pair -------------------------------------------------------------------
+// ---- one side of a pair -------------------------------------------------------------------------
 
 static mh_text corpus_read_trim(mh_text text) // valid UTF-8
 {
@@ -70,7 +70,7 @@ static bool corpus_read_take_line(reading *r, const mh_line *line)
     return !line->too_long;
 }
 
-// ---- one file ---------------------------------------------------------------------------
+// ---- one file -----------------------------------------------------------------------------------
 
 static bool looks_like_csv(const mh_line *line)
 {
@@ -113,7 +113,7 @@ static mh_status read_tsv(reading *r, mh_line_reader *file)
     return status;
 }
 
-// ---- two files --------------------------------------------------------------------------
+// ---- two files ----------------------------------------------------------------------------------
 
 static bool take_file_line(reading *r, const char *which, const mh_line *line, mh_text *side)
 {
@@ -171,7 +171,7 @@ static mh_status read_parallel(reading *r, mh_line_reader files[2])
     }
 }
 
-// ---- all of it ----------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 // The caller closes the files.
 static mh_status read_open_files(reading *r, mh_line_reader files[2])

@@ -19,7 +19,7 @@ static void demo_numbers_put(words *w, const char *text)
     w->size += size;
 }
 
-// ---- French -----------------------------------------------------------------------------------
+// ---- French -------------------------------------------------------------------------------------
 
 static const char *const french_small[] = {
     "z\xC3\xA9ro", "un",     "deux",  "trois",    "quatre",   "cinq",    "six",
@@ -77,7 +77,7 @@ static void put_french(words *w, uint32_t n)
         demo_numbers_put(w, french_small[0]);
 }
 
-// ---- English ----------------------------------------------------------------------------------
+// ---- English ------------------------------------------------------------------------------------
 
 static const char *const english_small[] = {
     "zero",     "one",     "two",     "three",     "four",     "five",    "six",

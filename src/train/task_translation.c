@@ -162,7 +162,7 @@ static mh_status translation_receive(mh_run *run, const char *bytes, size_t size
     return translation_create(run, tokenizer);
 }
 
-// ---- a model to start from ---------------------------------------------------------------------
+// ---- a model to start from ----------------------------------------------------------------------
 
 static mh_status check_sizes(mh_run *run, const mh_translator_config *found)
 {

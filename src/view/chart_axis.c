@@ -8,7 +8,7 @@
 
 enum { DECIMALS_MAX = 9 };
 
-// ---- axes ---------------------------------------------------------------------------------
+// ---- axes ---------------------------------------------------------------------------------------
 
 // The least of 1, 2, 5 times a power of ten that is not below `raw`; the slack is for values that
 // are round except for their last bits.
@@ -69,7 +69,7 @@ double mh_axis_coordinate(const mh_axis *axis, double value)
     return axis->from + (axis->to - axis->from) * ((value - axis->low) / (axis->high - axis->low));
 }
 
-// ---- numbers ------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 // Replaces the locale's decimal separator by a point.
 static void append_with_point(mh_appender *to, const char *text)

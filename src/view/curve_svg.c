@@ -61,7 +61,7 @@ static const char style[] =
     "}\n"
     "</style>\n";
 
-// ---- elements -----------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------------
 
 static void svg_put(const chart *c, const char *text) { mh_append_string(c->to, text); }
 
@@ -116,7 +116,7 @@ static const mh_run_series *series_of(const chart *c, int which)
     return &c->history->series[which];
 }
 
-// ---- axes ---------------------------------------------------------------------------------
+// ---- axes ---------------------------------------------------------------------------------------
 
 static void find_loss_range(const mh_run_history *h, double *low, double *high)
 {
@@ -240,7 +240,7 @@ static void put_axes(const chart *c)
     put_epoch_axis(c);
 }
 
-// ---- series -------------------------------------------------------------------------------
+// ---- series -------------------------------------------------------------------------------------
 
 // A circle for a loss, a diamond for BLEU.
 static void put_mark(const chart *c, int which, double x, double y, const char *more)
@@ -309,7 +309,7 @@ static void put_best(const chart *c)
     svg_put(c, "</text>\n");
 }
 
-// ---- words --------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 static void put_name(const chart *c)
 {

@@ -35,7 +35,7 @@ typedef struct drawing {
     double *means; // (columns); NAN before the first value
 } drawing;
 
-// ---- figures ------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------
 
 static void put_figures(const drawing *d, int which)
 {
@@ -63,7 +63,7 @@ static void put_summary(const drawing *d)
             put_figures(d, which);
 }
 
-// ---- blocks -------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 static void fill_means(const drawing *d, const mh_run_series *s)
 {

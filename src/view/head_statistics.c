@@ -46,7 +46,7 @@ struct mh_head_statistics {
     group_sums groups[MH_TRACE_KINDS];
 };
 
-// ---- names ----------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 const char *mh_head_pattern_name(mh_trace_kind kind, mh_head_pattern pattern)
 {
@@ -61,7 +61,7 @@ const char *mh_head_pattern_name(mh_trace_kind kind, mh_head_pattern pattern)
                                                                   : names[pattern];
 }
 
-// ---- the patterns of a group ----------------------------------------------------------------
+// ---- the patterns of a group --------------------------------------------------------------------
 
 // A group of a trace while it is added.
 typedef struct group_pass {
@@ -180,7 +180,7 @@ static void find_patterns(const group_pass *p)
         }
 }
 
-// ---- sums -----------------------------------------------------------------------------------
+// ---- sums ---------------------------------------------------------------------------------------
 
 // Adds `weight` to the sums of all patterns in `bits`.
 static void add_by_bits(double *sums, uint32_t bits, double weight)
@@ -259,7 +259,7 @@ static mh_status add_heads(const group_pass *p, group_sums *to)
     return MH_OK;
 }
 
-// ---- a group --------------------------------------------------------------------------------
+// ---- a group ------------------------------------------------------------------------------------
 
 // Tokens of a list that is not known have no text.
 static mh_status take_names(const group_pass *p, mh_trace_tokens *tokens, size_t count)
@@ -323,7 +323,7 @@ static mh_status add_group(mh_head_statistics *s, const mh_trace *trace, group_p
     return status;
 }
 
-// ---- a trace --------------------------------------------------------------------------------
+// ---- a trace ------------------------------------------------------------------------------------
 
 static size_t sums_size(const group_sums *g) { return g->layers * g->heads * sizeof *g->each; }
 
@@ -444,7 +444,7 @@ uint64_t mh_head_statistics_rare(const mh_head_statistics *s)
     return s->counted ? s->rare : mh_head_words_rare(&s->words);
 }
 
-// ---- figures --------------------------------------------------------------------------------
+// ---- figures ------------------------------------------------------------------------------------
 
 bool mh_head_statistics_size(const mh_head_statistics *s, mh_trace_kind kind, size_t *layers,
                              size_t *heads, bool *picture)

@@ -15,7 +15,7 @@
 
 enum { TEXT_MOST = INT32_MAX };
 
-// ---- a table of words -----------------------------------------------------------------------
+// ---- a table of words ---------------------------------------------------------------------------
 
 static size_t head_word_slot(const mh_head_words *w, const char *word, size_t size)
 {
@@ -86,7 +86,7 @@ void mh_head_words_free(mh_context *context, mh_head_words *w)
     mh_buffer_free(context, &w->scratch);
 }
 
-// ---- words of a text ------------------------------------------------------------------------
+// ---- words of a text ----------------------------------------------------------------------------
 
 // The character at text[at]: its length, and its code, -1 for a byte that is not UTF-8.
 static size_t head_character(const char *text, size_t size, size_t at, utf8proc_int32_t *code)
@@ -185,7 +185,7 @@ uint64_t mh_head_words_rare(const mh_head_words *words)
     return rare;
 }
 
-// ---- tokens ---------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static const char *const marks[] = {"\xE2\x96\x81", "\xC4\xA0"}; // U+2581, GPT-2's for a space
 static const char inner_mark[] = "##";                           // WordPiece's

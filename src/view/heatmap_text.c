@@ -46,7 +46,7 @@ typedef struct drawing {
     float *head;   // (row_step, S)
 } drawing;
 
-// ---- labels -------------------------------------------------------------------------------
+// ---- labels -------------------------------------------------------------------------------------
 
 // A token's text, or its index if there are no tokens.
 static const char *label(mh_trace_tokens tokens, size_t i, char number[24])
@@ -116,7 +116,7 @@ static void put_letter(const drawing *d, const char *text, size_t line)
     mh_text_spaces(d->to, d->cell_width - width);
 }
 
-// ---- cells --------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
 // The cells of one head: each the largest of its weights.
 static mh_status fill_cells(const drawing *d, size_t head, float *cells)
@@ -140,7 +140,7 @@ static mh_status fill_cells(const drawing *d, size_t head, float *cells)
     return MH_OK;
 }
 
-// ---- heads side by side ---------------------------------------------------------------------
+// ---- heads side by side -------------------------------------------------------------------------
 
 static void put_titles(const drawing *d, size_t first, size_t heads)
 {
@@ -215,7 +215,7 @@ static void heatmap_put_legend(const drawing *d)
                          d->column_step);
 }
 
-// ---- the layout -----------------------------------------------------------------------------
+// ---- the layout ---------------------------------------------------------------------------------
 
 // The largest weight of all heads shown: with hundreds of keys no weight is near 1.
 static mh_status find_most(drawing *d, size_t first, size_t end)

@@ -15,7 +15,7 @@
 #include "view/page_template.h"
 #include "view/trace.h"
 
-// ---- in a page --------------------------------------------------------------------------
+// ---- in a page ----------------------------------------------------------------------------------
 
 static void page_description(mh_appender *to, const char *json)
 {
@@ -37,7 +37,7 @@ static void page_chunk(mh_appender *to, size_t number, const unsigned char *byte
 
 static const mh_page_sink page_sink = {page_description, page_chunk};
 
-// ---- alone --------------------------------------------------------------------------------
+// ---- alone --------------------------------------------------------------------------------------
 
 static void json_description(mh_appender *to, const char *json)
 {
@@ -55,7 +55,7 @@ static void json_chunk(mh_appender *to, size_t number, const unsigned char *byte
 
 static const mh_page_sink json_sink = {json_description, json_chunk};
 
-// ---- both ---------------------------------------------------------------------------------
+// ---- both ---------------------------------------------------------------------------------------
 
 // The caller's structs, complete.
 typedef struct call {

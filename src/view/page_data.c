@@ -32,7 +32,7 @@ typedef struct job {
     mh_deflater deflater;
 } job;
 
-// ---- sizes ------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 static size_t tap_layers(int tap, const mh_tensor *t)
 {
@@ -108,7 +108,7 @@ static mh_dtype page_tap_dtype(const job *j, int tap)
     return tap < MH_TRACE_X ? j->tap_dtype : MH_F16;
 }
 
-// ---- the description --------------------------------------------------------------------
+// ---- the description ----------------------------------------------------------------------------
 
 // Takes ownership of the value; false if out of memory.
 static bool page_set(json_t *object, const char *key, json_t *value)
@@ -271,7 +271,7 @@ static mh_status put_description(job *j, const mh_view_options *options, mh_trac
     return status;
 }
 
-// ---- the chunks ---------------------------------------------------------------------------
+// ---- the chunks ---------------------------------------------------------------------------------
 
 static mh_status put_chunk(job *j, size_t size)
 {

@@ -38,7 +38,7 @@ typedef struct maps {
     double *now, *next;           // (T) of rollout
 } maps;
 
-// ---- rollout ------------------------------------------------------------------------------
+// ---- rollout ------------------------------------------------------------------------------------
 
 // next = now (A_layer + I)/2, with the mean of the heads.
 static mh_status roll_layer(maps *m, size_t layer)
@@ -71,7 +71,7 @@ static mh_status roll_out(maps *m, float *to)
     return MH_OK;
 }
 
-// ---- cells --------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
 typedef struct range {
     float least, most;
@@ -180,7 +180,7 @@ static void put_token_text(mh_appender *to, const char *text)
         mh_append_string(to, shown);
 }
 
-// ---- the layout -----------------------------------------------------------------------------
+// ---- the layout ---------------------------------------------------------------------------------
 
 static void lay_out_maps(maps *m, size_t width)
 {

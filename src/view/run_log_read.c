@@ -23,7 +23,7 @@ typedef struct reading {
     size_t line;
 } reading;
 
-// ---- points -------------------------------------------------------------------------------
+// ---- points -------------------------------------------------------------------------------------
 
 static mh_status add_point(reading *r, int which, mh_run_point point)
 {
@@ -43,7 +43,7 @@ static mh_status add_point(reading *r, int which, mh_run_point point)
     return MH_OK;
 }
 
-// ---- a line -------------------------------------------------------------------------------
+// ---- a line -------------------------------------------------------------------------------------
 
 static mh_status run_log_read_take_number(const reading *r, const json_t *line, const char *name,
                                           double low, double high, double *number)
@@ -125,7 +125,7 @@ static mh_status run_log_take_line(reading *r, const mh_line *line)
     return status;
 }
 
-// ---- the file -----------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static mh_status read_lines(reading *r)
 {

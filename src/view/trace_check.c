@@ -19,7 +19,7 @@ const char *mh_trace_kind_name(mh_trace_kind kind)
     return (size_t)kind < MH_TRACE_KINDS ? names[kind] : NULL;
 }
 
-// ---- tokens ---------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 // The tokens for one side of a group. A generic square group with one list uses it twice.
 static mh_trace_tokens side(const mh_trace *trace, mh_trace_kind kind, bool keys)
@@ -68,7 +68,7 @@ static mh_status check_count(mh_context *context, const char *group, const char 
     return MH_OK;
 }
 
-// ---- shapes ---------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 
 static bool trace_check_is_float(mh_dtype t)
 {
@@ -172,7 +172,7 @@ static mh_status check_taps(mh_context *context, const char *name, const mh_trac
     return status;
 }
 
-// ---- values ---------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 mh_status mh_trace_rows(mh_context *context, const mh_tensor *weights, size_t layer, size_t head,
                         size_t row, size_t count, float *to)

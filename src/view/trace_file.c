@@ -44,7 +44,7 @@ static mh_trace_tokens *tokens_of(mh_trace *trace, int side)
     return side == SOURCE ? &trace->source : side == TARGET ? &trace->target : &trace->given;
 }
 
-// ---- token lists ------------------------------------------------------------------------
+// ---- token lists --------------------------------------------------------------------------------
 
 // The list under `key`; *list stays NULL if there is none.
 static mh_status load_list(const mh_source *source, const mh_tensor_file *file, const char *key,
@@ -126,7 +126,7 @@ static mh_status read_starts(mh_trace_file *f, const mh_source *source, const ch
     return status;
 }
 
-// ---- choices ----------------------------------------------------------------------------
+// ---- choices ------------------------------------------------------------------------------------
 
 static mh_status keep_choices(mh_trace_file *f, const mh_source *source, const mh_tensor *rows,
                               const mh_tensor *chosen)
@@ -181,7 +181,7 @@ static mh_status read_choices(mh_trace_file *f, const mh_source *source)
     return keep_choices(f, source, &rows, &chosen);
 }
 
-// ---- tensors and the rest -----------------------------------------------------------------
+// ---- tensors and the rest -----------------------------------------------------------------------
 
 // Finds tensor `name`; its data stays NULL if there is none.
 static mh_status trace_find_tensor(const mh_source *source, const mh_tensor_file *file,

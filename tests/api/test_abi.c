@@ -50,8 +50,7 @@ static void versions(void **state)
                      MH_VERSION_MAJOR * 10000 + MH_VERSION_MINOR * 100 + MH_VERSION_PATCH);
 }
 
-// ---- older and newer programs
-// ---------------------------------------------------------------------
+// ---- older and newer programs -------------------------------------------------------------------
 
 enum { W = API_WIDTH, N = API_TOKENS, E = W / API_HEADS, TAIL = 64 };
 

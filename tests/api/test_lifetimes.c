@@ -6,7 +6,7 @@
 
 enum { CONTEXT_FIRST, CONTEXT_LAST, RANDOM_ORDERS = 60, MOST = 64 };
 
-// ---- memory that forgets -------------------------------------------------------------------
+// ---- memory that forgets ------------------------------------------------------------------------
 
 typedef struct header {
     size_t size, offset; // of the block, and of its memory in the block
@@ -41,7 +41,7 @@ static void strict_release(void *user, void *memory, size_t size)
     free((char *)memory - h.offset);
 }
 
-// ---- orders --------------------------------------------------------------------------------
+// ---- orders -------------------------------------------------------------------------------------
 
 // Item `count` is the context.
 static void choose_order(test_rng *rng, int kind, size_t count, size_t order[])

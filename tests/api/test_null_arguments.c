@@ -18,7 +18,7 @@
 
 enum { W = API_WIDTH, N = API_TOKENS, E = W / API_HEADS, POINTERS_MOST = 12 };
 
-// ---- valid arguments ------------------------------------------------------------------------
+// ---- valid arguments ----------------------------------------------------------------------------
 
 static api_objects o;
 static float data[24][W * W + N * W], big[1 << 14], other[1 << 14];
@@ -164,7 +164,7 @@ static void *first(int i) { return &modules[6 + i]; } // (N, 1, W), 6
 
 static void *constant(const void *p) { return (void *)(uintptr_t)p; }
 
-// ---- the calls --------------------------------------------------------------------------------
+// ---- the calls ----------------------------------------------------------------------------------
 
 #define NULL_OPTIONS &encode_options
 static mh_transformer_options encode_options;
@@ -257,7 +257,7 @@ typedef struct function {
 static const function functions[] = {CALLS(ENTRY)};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-// ---- arguments --------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 static void make_tensors(void)
 {

@@ -23,7 +23,7 @@
 
 enum { LIMIT = 64 << 10, STACK = 1 << 20, PAGE = 1 << 16, PATTERN = 0xA5 };
 
-// ---- a painted stack --------------------------------------------------------------------------
+// ---- a painted stack ----------------------------------------------------------------------------
 
 typedef struct scene {
     const char *level;
@@ -69,7 +69,7 @@ static size_t depth_of(act_fn act, scene *s)
     return STACK - untouched;
 }
 
-// ---- what is called ---------------------------------------------------------------------------
+// ---- what is called -----------------------------------------------------------------------------
 
 static void nothing(scene *s) { (void)s; }
 

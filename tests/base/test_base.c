@@ -23,7 +23,7 @@
 
 #include <cmocka.h> // wants the headers above
 
-// ---- status, sizes, arena -----------------------------------------------------------------
+// ---- status, sizes, arena -----------------------------------------------------------------------
 
 static void status_has_names(void **state)
 {
@@ -82,7 +82,7 @@ static void arena_passes_agree(void **state)
     assert_true(huge.overflow);
 }
 
-// ---- half floats ----------------------------------------------------------------------------
+// ---- half floats --------------------------------------------------------------------------------
 
 // The value by definition; infinity's code stands for the first power of two out of range.
 static double f16_value(uint32_t code)
@@ -187,7 +187,7 @@ static void half_rounds_random_floats(void **state)
     }
 }
 
-// ---- random numbers -------------------------------------------------------------------------
+// ---- random numbers -----------------------------------------------------------------------------
 
 // The known answers of Random123's kat_vectors.
 static void philox_known_answers(void **state)
@@ -239,7 +239,7 @@ static void uniform_is_uniform(void **state)
     free(y);
 }
 
-// ---- CPUs -----------------------------------------------------------------------------------
+// ---- CPUs ---------------------------------------------------------------------------------------
 
 static char root[] = "/tmp/mh-test-base-XXXXXX";
 
@@ -313,7 +313,7 @@ static void cpus_and_features(void **state)
 #endif
 }
 
-// ---- contexts -------------------------------------------------------------------------------
+// ---- contexts -----------------------------------------------------------------------------------
 
 // An allocator that fails from the n-th call on, and counts what is alive.
 typedef struct meter {

@@ -45,7 +45,7 @@ static mh_context *make_context(size_t threads)
     return context;
 }
 
-// ---- turns ------------------------------------------------------------------------------------
+// ---- turns --------------------------------------------------------------------------------------
 
 enum { MOST_TURNS = 2000, MOST_WORKERS = 16 };
 
@@ -151,7 +151,7 @@ static void caller_waits(void **state)
     mh_context_free(context);
 }
 
-// ---- loops in loops ---------------------------------------------------------------------------
+// ---- loops in loops -----------------------------------------------------------------------------
 
 typedef struct nest {
     mh_context *context;

@@ -127,7 +127,7 @@ reply ask(const char *line, const char *headers, const char *body, size_t size)
     return r;
 }
 
-// ---- checks ---------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 bool has_header(const reply *r, const char *line)
 {

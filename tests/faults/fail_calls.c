@@ -59,7 +59,7 @@ static bool fails(enum kind kind)
     return true;
 }
 
-// ---- memory ---------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 // The C library's own entries: dlsym() may itself allocate.
 
 void *__libc_malloc(size_t size);
@@ -108,7 +108,7 @@ void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t 
     return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
 }
 
-// ---- threads --------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                    void *arg)
@@ -119,7 +119,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return fails(THREAD) ? EAGAIN : real(thread, attributes, run, arg);
 }
 
-// ---- files ----------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 #define FAIL_OR(error, call) (fails(FILES) ? (errno = (error), -1) : (int)(call))
 

@@ -45,6 +45,8 @@ static int parse(const uint8_t *bytes, size_t size, http_request *r)
     return code;
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     http_request whole, other;

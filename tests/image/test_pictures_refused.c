@@ -69,8 +69,7 @@ static void portable_maps(void **state)
     REFUSED("P2 2 2 9\n1 2 x 1", MH_ERROR_FORMAT, "found no digit, expected a value");
 }
 
-// ---- PNG
-// ------------------------------------------------------------------------------------------
+// ---- PNG ----------------------------------------------------------------------------------------
 
 static size_t put_number(unsigned char *to, uint32_t value)
 {
@@ -134,8 +133,7 @@ static void portable_network_graphics(void **state)
     REFUSED("\x89PNG\r\n\x1a\n", MH_ERROR_FORMAT, "not a valid PNG file: the file ends early");
 }
 
-// ---- JPEG
-// -----------------------------------------------------------------------------------------
+// ---- JPEG ---------------------------------------------------------------------------------------
 
 static size_t read_golden(const char *name, unsigned char *bytes, size_t room)
 {

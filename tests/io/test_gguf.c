@@ -13,7 +13,7 @@ static mh_tensor_file *open_gguf(const char *name)
     return file;
 }
 
-// ---- goldens ----------------------------------------------------------------------------------
+// ---- goldens ------------------------------------------------------------------------------------
 
 static void test_blocks(void **state)
 {
@@ -122,7 +122,7 @@ static void test_threads(void **state)
     blob_free(&b);
 }
 
-// ---- metadata ---------------------------------------------------------------------------------
+// ---- metadata -----------------------------------------------------------------------------------
 
 static void test_metadata(void **state)
 {
@@ -198,7 +198,7 @@ static void test_versions(void **state)
     }
 }
 
-// ---- files that lie ---------------------------------------------------------------------------
+// ---- files that lie -----------------------------------------------------------------------------
 
 static void refuse(blob b, const char *word) { test_parse_refused("x.gguf", gguf_end(b), word); }
 

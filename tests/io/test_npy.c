@@ -14,7 +14,7 @@ static int set_up(void **state)
 #define DICT(descr, order, shape)                                                                  \
     "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }\n"
 
-// ---- round trips ------------------------------------------------------------------------
+// ---- round trips --------------------------------------------------------------------------------
 
 static void fill_bits(test_rng *rng, test_tensor *t)
 {
@@ -112,7 +112,7 @@ static void test_same_as_numpy(void **state)
     blob_free(&found);
 }
 
-// ---- reading ----------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static mh_tensor_file *parse(const blob *b)
 {
@@ -227,7 +227,7 @@ static void test_big_endian(void **state)
         }
 }
 
-// ---- refusals ---------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 static void test_headers_refused(void **state)
 {
@@ -309,7 +309,7 @@ static void test_prefix_refused(void **state)
     test_parse_refused("x.npy", blob_copy("PK\3\4 an .npz file", 17), "the ZIP archive is damaged");
 }
 
-// ---- every cut, every bit, every allocation ----------------------------------------------
+// ---- every cut, every bit, every allocation -----------------------------------------------------
 
 static void test_truncated(void **state)
 {
@@ -355,7 +355,7 @@ static void test_no_memory(void **state)
     test_out_of_memory(&memory, 1, write_and_open);
 }
 
-// ---- the operating system says no --------------------------------------------------------
+// ---- the operating system says no ---------------------------------------------------------------
 
 static void test_files(void **state)
 {

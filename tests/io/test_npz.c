@@ -42,7 +42,7 @@ static blob make_archive(bool deflated, zip_style style)
     return archive;
 }
 
-// ---- what is read -----------------------------------------------------------------------------
+// ---- what is read -------------------------------------------------------------------------------
 
 static void expect_arrays(blob b, size_t shift)
 {
@@ -98,7 +98,7 @@ static void test_zeros(void **state)
     blob_free(&e.content);
 }
 
-// ---- what is refused --------------------------------------------------------------------------
+// ---- what is refused ----------------------------------------------------------------------------
 
 // Where `magic` is for the n-th time, from 0.
 static size_t find(const blob *b, uint32_t magic, size_t n)
@@ -201,8 +201,7 @@ static void test_contents(void **state)
     blob_free(&text);
 }
 
-// ---- every cut, every bit, every allocation
-// ------------------------------------------------------
+// ---- every cut, every bit, every allocation -----------------------------------------------------
 
 static void test_cuts_and_flips(void **state)
 {

@@ -10,7 +10,7 @@ static int set_up(void **state)
     return parser_place("x.safetensors", NULL);
 }
 
-// ---- round trips ------------------------------------------------------------------------
+// ---- round trips --------------------------------------------------------------------------------
 
 static void check_read_back(const mh_named_tensor *tensors, size_t count)
 {
@@ -130,7 +130,7 @@ static void test_many_tensors(void **state)
     mh_tensor_file_free(file);
 }
 
-// ---- reading ----------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // Tensors come in the order of the data, whatever the header's.
 static void test_data_order(void **state)
@@ -180,7 +180,7 @@ static void test_misaligned(void **state)
     }
 }
 
-// ---- no memory, no room ------------------------------------------------------------------
+// ---- no memory, no room -------------------------------------------------------------------------
 
 // jansson 2.14 may lose bytes of a long string when memory runs out: that must not go unnoticed.
 static mh_status read_misaligned(void)
@@ -244,7 +244,7 @@ static void test_disk_full(void **state)
     test_no_room(write_large);
 }
 
-// ---- arguments of the writer -------------------------------------------------------------
+// ---- arguments of the writer --------------------------------------------------------------------
 
 static void check_write_refused(const char *first, const char *second, const char *word)
 {

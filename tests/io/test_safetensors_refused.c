@@ -8,7 +8,7 @@ static const char *const good =
     "\"b\":" TENSOR("F32", "[2,3]", "0", "24") ","
                                                "\"a\":" TENSOR("I16", "[3]", "24", "30") "}";
 
-// ---- refusals ---------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 #define ONE(dtype, shape, begin, end) "{\"w\":" TENSOR(dtype, shape, begin, end) "}"
 #define TWO(begin1, end1, begin2, end2)                                                            \
@@ -231,7 +231,7 @@ static void test_long_names(void **state)
     blob_free(&b);
 }
 
-// ---- every cut, every bit ----------------------------------------------------------------
+// ---- every cut, every bit -----------------------------------------------------------------------
 
 static void test_truncated(void **state)
 {

@@ -16,7 +16,7 @@ static mh_tensor_file *open_file(const char *name)
     return file;
 }
 
-// ---- goldens ----------------------------------------------------------------------------------
+// ---- goldens ------------------------------------------------------------------------------------
 
 // Legacy files have no uint16, uint32 and uint64, which are newer.
 enum { EXPECTED = 28, EXPECTED_LEGACY = EXPECTED - 3 };
@@ -138,7 +138,7 @@ static void test_read(void **state)
     mh_tensor_file_free(file);
 }
 
-// ---- pickles of other programs ----------------------------------------------------------------
+// ---- pickles of other programs ------------------------------------------------------------------
 
 static void expect_w(blob b)
 {
@@ -197,7 +197,7 @@ static void test_pickles(void **state)
     }
 }
 
-// ---- shards -----------------------------------------------------------------------------------
+// ---- shards -------------------------------------------------------------------------------------
 
 static void test_shards(void **state)
 {
@@ -268,7 +268,7 @@ static void test_shards_refused(void **state)
     assert_int_equal(mh_tensor_file_open(context, directory, &file), MH_ERROR_FILE);
 }
 
-// ---- cuts, bits, allocations, threads ---------------------------------------------------------
+// ---- cuts, bits, allocations, threads -----------------------------------------------------------
 
 static void test_cuts_and_flips(void **state)
 {

@@ -8,7 +8,7 @@
 
 #define BYTES(text) text, sizeof text - 1
 
-// ---- the two ways to pack a pickle ------------------------------------------------------------
+// ---- the two ways to pack a pickle --------------------------------------------------------------
 
 static void refuse_zip(const char *pickle, size_t size, const char *word)
 {
@@ -26,7 +26,7 @@ static void refuse_both(const char *pickle, size_t size, const char *word)
     refuse_legacy(pickle, size, word);
 }
 
-// ---- globals ----------------------------------------------------------------------------------
+// ---- globals ------------------------------------------------------------------------------------
 
 static void test_globals(void **state)
 {
@@ -50,7 +50,7 @@ static void test_globals(void **state)
     }
 }
 
-// ---- opcodes ----------------------------------------------------------------------------------
+// ---- opcodes ------------------------------------------------------------------------------------
 
 #define DICT_CLASS "ccollections\nOrderedDict\n"
 #define REJECTED   ": is not needed for tensors and is rejected; nothing is executed"
@@ -160,7 +160,7 @@ static void test_opcodes(void **state)
     refuse_zip(BYTES(STATE(TENSOR) "N."), "the pickle ends at byte");
 }
 
-// ---- tensors ----------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 #define T(offset, shape, strides) STATE(TENSOR_OF(STORAGE, offset, shape, strides))
 #define MINUS                     "J\xff\xff\xff\xff"
@@ -234,7 +234,7 @@ static void test_tensors(void **state)
     refuse_legacy(BYTES(USE("ctorch\nDoubleStorage\n", TEXT1("0"), "K\6")), "do not fit in the 24");
 }
 
-// ---- sizes that grow --------------------------------------------------------------------------
+// ---- sizes that grow ----------------------------------------------------------------------------
 
 static void repeat(blob *b, const char *piece, size_t size, size_t count)
 {
@@ -287,7 +287,7 @@ static void test_bombs(void **state)
     refuse_large(name, "a tensor has a name of more than 4096 bytes");
 }
 
-// ---- archives ---------------------------------------------------------------------------------
+// ---- archives -----------------------------------------------------------------------------------
 
 static void test_archives(void **state)
 {

@@ -18,7 +18,7 @@ typedef struct check_result {
     const char *unit; // of the rate
 } check_result;
 
-// ---- the checks: one a kernel, or a family of them -------------------------------------------
+// ---- the checks: one a kernel, or a family of them ----------------------------------------------
 
 check_result check_gemm_f32(const check_run *run);
 check_result check_gemm_bf16(const check_run *run);

@@ -64,7 +64,7 @@ static const struct {
     {"limits", check_limits},
 };
 
-// ---- random numbers ---------------------------------------------------------------------
+// ---- random numbers -----------------------------------------------------------------------------
 
 static uint64_t random_state;
 
@@ -82,7 +82,7 @@ void check_fill(size_t n, float magnitude, float *x)
         x[i] = magnitude * check_random();
 }
 
-// ---- guarded memory -----------------------------------------------------------------------
+// ---- guarded memory -----------------------------------------------------------------------------
 
 //     | 0xA5 ... 0xA5 | the elements | page without access |
 enum { MOST_BLOCKS = 16, PAINT = 0xA5 };
@@ -126,7 +126,7 @@ void check_release(void)
     }
 }
 
-// ---- comparing and timing --------------------------------------------------------------------
+// ---- comparing and timing -----------------------------------------------------------------------
 
 double check_error(double found, double expected, double bound)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- transposition -----------------------------------------------------------------------------
+// ---- transposition ------------------------------------------------------------------------------
 
 typedef struct turn {
     const mh_kernels *kernels;
@@ -46,7 +46,7 @@ check_result check_transpose(const check_run *run)
     return result;
 }
 
-// ---- packing ----------------------------------------------------------------------------------
+// ---- packing ------------------------------------------------------------------------------------
 
 check_result check_pack_rows(const check_run *run)
 {

@@ -63,8 +63,7 @@ static inline void expect_close(const golden *g, const char *name, const float *
                      (double)found[i], (double)expected[i], most);
 }
 
-// ---- set-up
-// ----------------------------------------------------------------------------------------
+// ---- set-up -------------------------------------------------------------------------------------
 
 // Packs the tokens of the tensor `name` that are not padding.
 static inline void find_sequences(golden *g, const char *name, const char *mask_name)

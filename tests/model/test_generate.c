@@ -45,7 +45,7 @@ static mh_generations *continue_text(mh_context *context, const mh_model *model,
     return g;
 }
 
-// ---- greedy ------------------------------------------------------------------------------------
+// ---- greedy -------------------------------------------------------------------------------------
 
 static void expect_greedy(mh_context *context, const mh_model *model, const mh_generation *g)
 {
@@ -171,7 +171,7 @@ static void caches_of_bf16(void **state)
     mh_model_free(model);
 }
 
-// ---- equal bits --------------------------------------------------------------------------------
+// ---- equal bits ---------------------------------------------------------------------------------
 
 static void expect_same(const mh_generations *a, const mh_generations *b)
 {
@@ -256,7 +256,7 @@ static void seeds_differ(void **state)
     mh_model_free(model);
 }
 
-// ---- limits ------------------------------------------------------------------------------------
+// ---- limits -------------------------------------------------------------------------------------
 
 static void length_is_limited(void **state)
 {
@@ -292,7 +292,7 @@ static void length_is_limited(void **state)
     mh_model_free(model);
 }
 
-// ---- text, stop strings, callbacks -------------------------------------------------------------
+// ---- text, stop strings, callbacks --------------------------------------------------------------
 
 typedef struct heard {
     char text[4 * MOST_TOKENS];
@@ -413,7 +413,7 @@ static void callbacks_end_sequences(void **state)
     mh_model_free(model);
 }
 
-// ---- beam search -------------------------------------------------------------------------------
+// ---- beam search --------------------------------------------------------------------------------
 
 // As wide as the vocabulary, two tokens: nothing is missed, so that the best of all is found.
 static void beam_search_finds_the_best(void **state)
@@ -479,7 +479,7 @@ static void beam_search_is_not_worse(void **state)
     mh_model_free(model);
 }
 
-// ---- what is refused, memory -------------------------------------------------------------------
+// ---- what is refused, memory --------------------------------------------------------------------
 
 static void refuse(mh_context *context, const mh_model *model, const mh_generate_options *o,
                    const char *word)

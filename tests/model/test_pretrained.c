@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- forward
-// ---------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 static void expect_weights(const golden *g, size_t layer, const float *weights, size_t longest)
 {
-    char name[32];
+    char name[48];
     snprintf(name, sizeof name, "out.attention.%zu", layer);
     if (!has_expected(g, name))
         return;
@@ -86,8 +85,7 @@ static void check_heads(golden *g)
     free(out);
 }
 
-// ---- gradients
-// -------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 // dhidden of the loss sum(output * weights), through the heads.
 static void loss_backward(golden *g, const mh_model_gradients *gradients, float *dhidden)
@@ -148,8 +146,7 @@ static void check_gradients(const char *name)
     close_golden(&g);
 }
 
-// ---- tests
-// -----------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 static const char *const models[] = {
     "bert",  "bert-mlm",        "bert-classifier", "roberta-mlm", "roberta-classifier",

@@ -74,8 +74,7 @@ static void expect_change_noticed(const char *name, const char *what, const char
     close_golden(&g);
 }
 
-// ---- mistakes
-// --------------------------------------------------------------------------------------
+// ---- mistakes -----------------------------------------------------------------------------------
 
 static void change_scale(mh_description *d)
 {
@@ -100,8 +99,7 @@ static void drop_plus_one(mh_description *d) { d->norm_plus_one = false; }
 static void serialize(mh_description *d) { d->block.parallel = false; }
 static void drop_position_offset(mh_description *d) { d->position_offset = 0; }
 
-// ---- tests
-// -----------------------------------------------------------------------------------------
+// ---- tests --------------------------------------------------------------------------------------
 
 static const char *const encoders[] = {
     "bert",

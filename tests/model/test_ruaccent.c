@@ -76,8 +76,7 @@ static void close_ruaccent(ruaccent *m)
     mh_context_free(m->context);
 }
 
-// ---- characters
-// ----------------------------------------------------------------------------------
+// ---- characters ---------------------------------------------------------------------------------
 
 static size_t character_bytes(const char *s)
 {
@@ -112,8 +111,7 @@ static const char *character_of(const ruaccent *m, int32_t id)
     return "";
 }
 
-// ---- the model
-// -----------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 // x (count, D) = sqrt(D) embedding[ids] + positions from `first` on.
 static void embed_characters(const ruaccent *m, int32_t *ids, size_t first, mh_tensor *x)

@@ -19,7 +19,7 @@ static float random_float(uint64_t *state)
     return (float)(*state >> 40) * 0x1p-24f;
 }
 
-// ---- the reference -----------------------------------------------------------------------------
+// ---- the reference ------------------------------------------------------------------------------
 
 static double z[V];
 
@@ -81,7 +81,7 @@ static void reference_filter(const mh_sampling *s, const float *logits)
     keep_if(keep);
 }
 
-// ---- filters -----------------------------------------------------------------------------------
+// ---- filters ------------------------------------------------------------------------------------
 
 static void expect_filtered(const mh_sampling *s, const float *logits)
 {
@@ -151,7 +151,7 @@ static void filters_by_hand(void **state)
         assert_int_equal(mh_filter_candidates(&cases[i].s, logits, FIVE, &scratch), cases[i].kept);
 }
 
-// ---- choice ------------------------------------------------------------------------------------
+// ---- choice -------------------------------------------------------------------------------------
 
 static void frequencies_are_the_probabilities(void **state)
 {
@@ -212,7 +212,7 @@ static void the_likeliest_has_the_lowest_id(void **state)
     assert_int_equal(mh_sample_token(&one, 0, 0, logits, 6, &scratch), -1);
 }
 
-// ---- log-probabilities and penalty -------------------------------------------------------------
+// ---- log-probabilities and penalty --------------------------------------------------------------
 
 static void log_sums(void **state)
 {

@@ -119,7 +119,7 @@ static void wrong_values_are_refused(void **state)
     }
 }
 
-// ---- in a directory ----------------------------------------------------------------------------
+// ---- in a directory -----------------------------------------------------------------------------
 
 static void generation_obeys_the_directory(void **state)
 {

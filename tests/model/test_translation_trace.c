@@ -157,7 +157,7 @@ static void nothing_is_fine(void **state)
     mh_context_free(context);
 }
 
-// ---- heads that are switched off ---------------------------------------------------------------
+// ---- heads that are switched off ----------------------------------------------------------------
 
 static void switched_off(void **state)
 {

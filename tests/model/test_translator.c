@@ -116,8 +116,7 @@ static void test_gradients(void **state)
     mh_context_free(context);
 }
 
-// ---- directories
-// ------------------------------------------------------------------------------------
+// ---- directories --------------------------------------------------------------------------------
 
 static void check_copy(mh_context *context, const mh_translator *t, mh_dtype dtype,
                        const char *name)

@@ -23,8 +23,7 @@ typedef struct vision {
     float *hidden; // (rows, D)
 } vision;
 
-// ---- goldens
-// --------------------------------------------------------------------------------------
+// ---- goldens ------------------------------------------------------------------------------------
 
 static mh_tensor expected_of(const vision *v, const char *name)
 {
@@ -121,8 +120,7 @@ static void run_hidden(vision *v)
         fail_msg("%s: %s", v->name, mh_error_message(v->context));
 }
 
-// ---- parity
-// ---------------------------------------------------------------------------------------
+// ---- parity -------------------------------------------------------------------------------------
 
 static void check_layers(vision *v)
 {
@@ -211,8 +209,7 @@ static void other_sizes_equal_transformers(void **state)
     close_vision(&v);
 }
 
-// ---- CLIP
-// -----------------------------------------------------------------------------------------
+// ---- CLIP ---------------------------------------------------------------------------------------
 
 static void pictures_of_clip(vision *v, const char *pixels, const char *name, float *out)
 {
@@ -281,8 +278,7 @@ static void clip_matches_texts(void **state)
     close_vision(&v);
 }
 
-// ---- mistakes
-// -------------------------------------------------------------------------------------
+// ---- mistakes -----------------------------------------------------------------------------------
 
 // By how much (RMS) logits, or the last hidden states, are off.
 static double distance(vision *v)
@@ -363,8 +359,7 @@ static void clips_mistakes_are_noticed(void **state)
     }
 }
 
-// ---- promises
-// -------------------------------------------------------------------------------------
+// ---- promises -----------------------------------------------------------------------------------
 
 // A picture's rows do not depend on the others, nor on the number of threads.
 static void equal_bits(void **state)

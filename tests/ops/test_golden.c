@@ -11,7 +11,7 @@
 
 #include <inttypes.h>
 
-// ---- inputs and hashes ------------------------------------------------------------------------
+// ---- inputs and hashes --------------------------------------------------------------------------
 
 static test_tensor input(uint64_t stream, mh_dtype dtype, int rank, const size_t *shape)
 {
@@ -42,7 +42,7 @@ static uint64_t hash_and_free(uint64_t hash, test_tensor *dense)
     return hash;
 }
 
-// ---- attention --------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------
 
 typedef struct attention_shape {
     mh_dtype dtype;
@@ -215,7 +215,7 @@ static uint64_t softmax_rows(mh_context *context) { return softmax(context, fals
 static uint64_t softmax_columns(mh_context *context) { return softmax(context, false, 1); }
 static uint64_t log_softmax_rows(mh_context *context) { return softmax(context, true, -1); }
 
-// ---- the table ------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static const struct {
     const char *name;

@@ -8,7 +8,7 @@ enum { W = API_WIDTH, N = API_TOKENS, E = W / API_HEADS };
 
 static api_objects objects;
 
-// ---- spoiling one thing -----------------------------------------------------------------------
+// ---- spoiling one thing -------------------------------------------------------------------------
 
 static void refused(mh_context *context, const api_call *f, mh_tensor *t, const char *output,
                     const char *other)
@@ -136,7 +136,7 @@ static void far_strides_of_written_tensors(void **state)
     mh_context_free(context);
 }
 
-// ---- against all bytes, one by one ------------------------------------------------------------
+// ---- against all bytes, one by one --------------------------------------------------------------
 
 enum { BUFFER = 1024 };
 
@@ -206,7 +206,7 @@ static void answers_are_exact(void **state)
     mh_context_free(context);
 }
 
-// ---- interleaved views ------------------------------------------------------------------------
+// ---- interleaved views --------------------------------------------------------------------------
 
 // q, k, v and out, as well as their gradients, side by side in rows of one buffer.
 static void interleaved_views_are_accepted(void **state)

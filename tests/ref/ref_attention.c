@@ -28,7 +28,7 @@ typedef struct problem {
     double rounding; // of operands
 } problem;
 
-// ---- sequences ------------------------------------------------------------------------
+// ---- sequences ----------------------------------------------------------------------------------
 
 size_t ref_sequence_count(const mh_attention_options *options, const mh_tensor *q)
 {
@@ -63,7 +63,7 @@ ref_sequence ref_sequence_get(const mh_attention_options *options, const mh_tens
     return s;
 }
 
-// ---- which keys a query sees --------------------------------------------------------------
+// ---- which keys a query sees --------------------------------------------------------------------
 
 static bool masks_allow(const mh_attention_options *options, const size_t index[4])
 {
@@ -105,7 +105,7 @@ static bool is_live(const mh_attention_options *options, const ref_sequence *s, 
            masks_allow(options, (size_t[]){n, h, query, key});
 }
 
-// ---- scores ---------------------------------------------------------------------------
+// ---- scores -------------------------------------------------------------------------------------
 
 static double alibi_slope(const mh_attention_options *options, size_t h, size_t H)
 {
@@ -171,7 +171,7 @@ static void score(const problem *p, const ref_sequence *s, size_t n, size_t h, s
     row->stage[MH_WEIGHTS_BIASED][j] = row->live[j] ? biased : -INFINITY;
 }
 
-// ---- softmax ----------------------------------------------------------------------------
+// ---- softmax ------------------------------------------------------------------------------------
 
 // The largest live score or sink, NaN if one of them is, -inf if there is none.
 static double largest(const ref_row *row, const double *s, const float *sink)
@@ -199,7 +199,7 @@ static void softmax(const mh_attention_options *options, size_t h, ref_row *row)
     row->lse = isinf(max) ? max : max + log(sum);
 }
 
-// ---- dropout ----------------------------------------------------------------------------
+// ---- dropout ------------------------------------------------------------------------------------
 
 // 16 random bits, number j % 8 of the block that stands at (sequence, head, query, j / 8); all of
 // it counts modulo 2^32.
@@ -225,7 +225,7 @@ double ref_dropout_factor(const mh_attention_options *options, size_t n, size_t 
     return dropped ? 0 : (double)(float)(1 / (1 - dropout));
 }
 
-// ---- one row, all rows ----------------------------------------------------------------------
+// ---- one row, all rows --------------------------------------------------------------------------
 
 static ref_row row_create(size_t keys, size_t E)
 {

@@ -46,7 +46,7 @@ typedef struct place {
     size_t row;        // in the (N, H, T) results of forward
 } place;
 
-// ---- sums with their errors ---------------------------------------------------------------
+// ---- sums with their errors ---------------------------------------------------------------------
 
 static ref_gradient gradient_create(size_t count)
 {
@@ -77,7 +77,7 @@ static void finish(ref_gradient *g, double rounding)
                        4 * rounding * sqrt(g->terms[n]); // both operands may be rounded
 }
 
-// ---- one row ------------------------------------------------------------------------------
+// ---- one row ------------------------------------------------------------------------------------
 
 typedef struct row {
     double D, D_error;
@@ -108,7 +108,7 @@ static void add_sink(const problem *p, const place *at, const row *r, ref_gradie
     add(dsinks, at->h, -share * r->D, share * (relative * fabs(r->D) + r->D_error));
 }
 
-// ---- one pair -----------------------------------------------------------------------------
+// ---- one pair -----------------------------------------------------------------------------------
 
 typedef struct pair {
     double w, w_error;     // after dropout
@@ -191,7 +191,7 @@ static void add_pair(const problem *p, const place *at, size_t j, const pair *x,
                 x->ds, x->ds_error);
 }
 
-// ---- all of it ----------------------------------------------------------------------------
+// ---- all of it ----------------------------------------------------------------------------------
 
 static void backward_row(const problem *p, const place *at, ref_attention_grad *result)
 {

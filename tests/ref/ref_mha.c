@@ -23,7 +23,7 @@ double *ref_parameter(const ref_parameters *p, const double *numbers, const char
     return found ? (double *)numbers + found->offset : NULL;
 }
 
-// ---- linear -----------------------------------------------------------------------------------
+// ---- linear -------------------------------------------------------------------------------------
 
 static double dot(size_t n, const double *a, const double *b)
 {

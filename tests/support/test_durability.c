@@ -126,8 +126,7 @@ static void test_order_of_syncs(void **state)
     mh_context_free(context);
 }
 
-// ---- a directory that is moved
-// ---------------------------------------------------------------------
+// ---- a directory that is moved ------------------------------------------------------------------
 
 typedef struct mover {
     size_t at;     // the event before which it is moved

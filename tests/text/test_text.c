@@ -7,7 +7,7 @@
 
 #include <utf8proc.h>
 
-// ---- UTF-8 --------------------------------------------------------------------------------
+// ---- UTF-8 --------------------------------------------------------------------------------------
 
 static const struct {
     const char *bytes;
@@ -51,7 +51,7 @@ static void test_utf8(void **state)
     mh_buffer_free(context, &out);
 }
 
-// ---- normalisation ------------------------------------------------------------------------
+// ---- normalisation ------------------------------------------------------------------------------
 
 static void check_nfc(const char *text, size_t size, const char *expected, size_t expected_size)
 {
@@ -160,7 +160,7 @@ static void test_no_memory(void **state)
     test_out_of_memory(&memory, 1, normalise_and_repair);
 }
 
-// ---- sentences ------------------------------------------------------------------------------
+// ---- sentences ----------------------------------------------------------------------------------
 
 // `expected` has a | behind each piece.
 static void check_plain(uint64_t foreign, mh_text text, mh_text expected)

@@ -55,7 +55,7 @@ static void check_same_blob(blob a, blob b)
     blob_free(&b);
 }
 
-// ---- as the tokenizers package ----------------------------------------------------------------
+// ---- as the tokenizers package ------------------------------------------------------------------
 
 static void test_golden_ids(void **state)
 {
@@ -179,7 +179,7 @@ static void test_training_refused(void **state)
     assert_int_equal(mh_tokenizer_train(NULL, NULL, texts, 1, &t), MH_ERROR_ARGUMENT);
 }
 
-// ---- any text ---------------------------------------------------------------------------------
+// ---- any text -----------------------------------------------------------------------------------
 
 static void check_round_trip(const mh_tokenizer *t, const char *text, size_t size)
 {
@@ -308,7 +308,7 @@ static void test_encode_refused(void **state)
     mh_tokenizer_free(NULL);
 }
 
-// ---- files that are refused -------------------------------------------------------------------
+// ---- files that are refused ---------------------------------------------------------------------
 
 // A good file with the first `from` replaced by `to`.
 static blob replaced(const char *from, const char *to)
@@ -490,7 +490,7 @@ static void test_cut_and_flipped(void **state)
     test_refused(context, mh_tokenizer_save(context, NULL, path), MH_ERROR_ARGUMENT, "NULL");
 }
 
-// ---- no memory --------------------------------------------------------------------------------
+// ---- no memory ----------------------------------------------------------------------------------
 
 static mh_status train_and_use(void)
 {

@@ -13,7 +13,7 @@ static int set_up(void **state)
     return parser_place("unused", NULL);
 }
 
-// ---- files ----------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static void write_file(const char *name, const char *bytes, size_t size)
 {
@@ -169,7 +169,7 @@ static void test_marian(void **state)
     remove_file("vocab.json");
 }
 
-// ---- arrays ---------------------------------------------------------------------------------
+// ---- arrays -------------------------------------------------------------------------------------
 
 static void test_vocabulary(void **state)
 {
@@ -224,7 +224,7 @@ static void test_vocabulary(void **state)
                  MH_ERROR_UNSUPPORTED, "pre-tokenizer \"quipu\" is not known");
 }
 
-// ---- options --------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 static void test_options(void **state)
 {
@@ -387,7 +387,7 @@ static void test_broken_spm(void **state)
     blob_free(&file);
 }
 
-// ---- memory ---------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static mh_status load_and_encode(void)
 {

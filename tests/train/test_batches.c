@@ -37,7 +37,7 @@ static mh_corpus corpus_of(const char *tsv)
     return corpus;
 }
 
-// ---- examples -------------------------------------------------------------------------------
+// ---- examples -----------------------------------------------------------------------------------
 
 static void check_side(mh_ids side, mh_text text)
 {
@@ -107,7 +107,7 @@ static void test_too_long(void **state)
     mh_corpus_free(context, &corpus);
 }
 
-// ---- batches --------------------------------------------------------------------------------
+// ---- batches ------------------------------------------------------------------------------------
 
 // Examples of given lengths; only lengths matter to a plan.
 static mh_dataset examples_of(size_t count, size_t (*length)(test_rng *rng, size_t side))
@@ -296,7 +296,7 @@ static void test_plan_refused(void **state)
     mh_dataset_free(context, &one);
 }
 
-// ---- memory ---------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static mh_status tokenise_and_plan(const mh_corpus *corpus)
 {

@@ -37,7 +37,7 @@ static int tear_down(void **state)
     return rmdir(directory) != 0 || memory.live != 0;
 }
 
-// ---- files ----------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static void write_file(int which, const void *bytes, size_t size)
 {
@@ -76,7 +76,7 @@ static blob joined(blob a, blob b) // frees both
     return both;
 }
 
-// ---- what was told --------------------------------------------------------------------------
+// ---- what was told ------------------------------------------------------------------------------
 
 typedef struct told {
     size_t count;
@@ -123,7 +123,7 @@ static void check_pair(const mh_corpus *c, size_t i, size_t line, const char *so
     check_text(c->targets[i], target);
 }
 
-// ---- good files -----------------------------------------------------------------------------
+// ---- good files ---------------------------------------------------------------------------------
 
 static void test_tsv(void **state)
 {
@@ -224,7 +224,7 @@ static void test_standard_input(void **state)
     close(saved);
 }
 
-// ---- bad lines ------------------------------------------------------------------------------
+// ---- bad lines ----------------------------------------------------------------------------------
 
 static void test_bad_lines(void **state)
 {
@@ -370,7 +370,7 @@ static void test_bomb(void **state)
     blob_free(&packed);
 }
 
-// ---- refused --------------------------------------------------------------------------------
+// ---- refused ------------------------------------------------------------------------------------
 
 static void test_unlike_files(void **state)
 {
@@ -456,7 +456,7 @@ static void test_after_gzip(void **state)
     blob_free(&packed);
 }
 
-// ---- faults ---------------------------------------------------------------------------------
+// ---- faults -------------------------------------------------------------------------------------
 
 static void test_no_memory(void **state)
 {
@@ -501,7 +501,7 @@ static void test_read_error(void **state)
                  "/proc/self/mem: cannot be read");
 }
 
-// ---- real sizes -----------------------------------------------------------------------------
+// ---- real sizes ---------------------------------------------------------------------------------
 
 static void test_tatoeba(void **state)
 {

@@ -152,7 +152,7 @@ static void test_all_differ(void **state)
     free(hashes);
 }
 
-// ---- the corpora ----------------------------------------------------------------------------
+// ---- the corpora --------------------------------------------------------------------------------
 
 // Marks a corpus's numbers; none may be marked already. Returns how many are below `limit`.
 static size_t mark(const mh_corpus *corpus, unsigned char *seen, size_t limit)

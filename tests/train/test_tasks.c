@@ -476,8 +476,7 @@ static void test_text_is_learnt(void **state)
     }
 }
 
-// ---- text data
-// -----------------------------------------------------------------------------------
+// ---- text data ----------------------------------------------------------------------------------
 
 typedef struct reported {
     size_t count, line;
@@ -540,8 +539,7 @@ static void test_documents(void **state)
     free(line);
 }
 
-// ---- classification of texts
-// ---------------------------------------------------------------------
+// ---- classification of texts --------------------------------------------------------------------
 
 // Texts whose label a word tells; `names` are the labels.
 static const char *write_texts(const char *name, const char *const names[3], int count)

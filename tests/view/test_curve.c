@@ -41,7 +41,7 @@ static const char small_log[] =
     "{\"update\": 800, \"epoch\": 2.0, \"valid_loss\": 3, \"bleu\": 12.5, \"chrf\": 1}\n"
     "{\"update\": 1200, \"epoch\": 3.0, \"valid_loss\": 3.5, \"bleu\": 7}\n";
 
-// ---- places -------------------------------------------------------------------------------
+// ---- places -------------------------------------------------------------------------------------
 
 // What the labels of an axis say: place = from + scale * value.
 typedef struct ruler {
@@ -219,7 +219,7 @@ static void test_axes(void **state)
     assert_true(epochs.step == 1 && epochs.decimals == 0);
 }
 
-// ---- thinning -----------------------------------------------------------------------------
+// ---- thinning -----------------------------------------------------------------------------------
 
 static mh_buffer long_log(size_t lines, size_t spike)
 {
@@ -260,7 +260,7 @@ static void test_thinning(void **state)
     }
 }
 
-// ---- the text -----------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
 static void test_text(void **state)
 {
@@ -286,7 +286,7 @@ static void test_text(void **state)
     }
 }
 
-// ---- logs that are not whole ----------------------------------------------------------------
+// ---- logs that are not whole --------------------------------------------------------------------
 
 #define GOOD "{\"update\": 5, \"epoch\": 1, \"loss\": 2}\n"
 
@@ -354,7 +354,7 @@ static void test_refusals(void **state)
     test_refused(context, parse(wider), MH_ERROR_FORMAT, "line 2: more than 65536 bytes");
 }
 
-// ---- files, arguments, memory -----------------------------------------------------------------
+// ---- files, arguments, memory -------------------------------------------------------------------
 
 static void test_files(void **state)
 {

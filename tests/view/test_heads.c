@@ -66,7 +66,7 @@ static void near(double found, double wanted, double tolerance)
         fail_msg("found %.17g, expected %.17g", found, wanted);
 }
 
-// ---- traces -------------------------------------------------------------------------------
+// ---- traces -------------------------------------------------------------------------------------
 
 static void random_weights(uint64_t seed, size_t queries, size_t keys, const char *const *visible)
 {
@@ -118,7 +118,7 @@ static void close_statistics(void)
     statistics = NULL;
 }
 
-// ---- means --------------------------------------------------------------------------------
+// ---- means --------------------------------------------------------------------------------------
 
 // Of one head whose weights are at `w`, over the tables; NULL rows: no key has the pattern.
 static void check_means(const mh_head_figures *f, const float *w, size_t queries, size_t keys,
@@ -314,7 +314,7 @@ static void test_picture(void **state)
     close_statistics();
 }
 
-// ---- names --------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Head h of layer 0 gives all its weight to the previous, the next, and equally to all keys; of
 // layer 1 a third to ".", and half to "[CLS]" each.
@@ -407,7 +407,7 @@ static void test_rare(void **state)
     }
 }
 
-// ---- errors -------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static void refuse_trace(const mh_trace *t, mh_status status, const char *words_of_it)
 {

@@ -37,7 +37,7 @@ static mh_trace picture_trace(void)
     return t;
 }
 
-// ---- files --------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static void check_picture(const mh_trace_picture *p)
 {
@@ -87,7 +87,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// ---- refused ------------------------------------------------------------------------------
+// ---- refused ------------------------------------------------------------------------------------
 
 static void refused(const mh_trace *t, const char *words)
 {
@@ -150,7 +150,7 @@ static void test_bad_files(void **state)
     }
 }
 
-// ---- maps ---------------------------------------------------------------------------------
+// ---- maps ---------------------------------------------------------------------------------------
 
 // Row `query` of the product of (A_l + I)/2, last layer first, whole matrices.
 static void roll_out(size_t query, double row[T])

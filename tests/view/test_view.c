@@ -36,7 +36,7 @@ static mh_trace random_trace(void)
     return t;
 }
 
-// ---- the data -----------------------------------------------------------------------------
+// ---- the data -----------------------------------------------------------------------------------
 
 static size_t decode_base64(const char *text, unsigned char *to)
 {
@@ -111,7 +111,7 @@ static void test_data(void **state)
     check_data(16);
 }
 
-// ---- the page -----------------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
 static size_t occurrences(const char *text, const char *word)
 {
@@ -147,7 +147,7 @@ static void test_page(void **state)
     mh_buffer_free(context, &served);
 }
 
-// ---- the text -----------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
 static size_t columns_of(const char *line, size_t length)
 {
@@ -191,7 +191,7 @@ static void test_text(void **state)
     }
 }
 
-// ---- refusals and faults --------------------------------------------------------------------
+// ---- refusals and faults ------------------------------------------------------------------------
 
 static void test_options(void **state)
 {

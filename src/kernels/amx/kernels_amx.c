@@ -19,7 +19,7 @@
 #include "kernels/levels.h"
 #include <string.h>
 
-// ---- tile configuration ----------------------------------------------------------------------
+// ---- tile configuration -------------------------------------------------------------------------
 
 static const struct tile_shapes {
     uint8_t palette, start_row, reserved[14];
@@ -36,7 +36,7 @@ static void leave(void) { _tile_release(); }
 // not matter, as all tiles are loaded or cleared before they are used.
 static void keep_warm(void) { _tile_dpbf16ps(7, 4, 5); }
 
-// ---- GEMM --------------------------------------------------------------------------------------
+// ---- GEMM ---------------------------------------------------------------------------------------
 
 enum { PREFETCH_BYTES = 16 }; // mh_gemm.prefetch_bytes
 
@@ -132,7 +132,7 @@ static void gemm_softmax(const mh_gemm_args *args, const mh_softmax_tile *step)
     mh_softmax_tile_amx(step);
 }
 
-// ---- packing -----------------------------------------------------------------------------------
+// ---- packing ------------------------------------------------------------------------------------
 
 enum { PADDED = STEP };
 static inline size_t b_block(size_t columns) { return (void)columns, TILE; }

@@ -15,7 +15,7 @@ static void leave_gemm(const mh_attention_job *job, mh_attention_scratch *scratc
         mh_gemm_leave(job->gemm);
 }
 
-// ---- one block of query rows against all its keys --------------------------------------------
+// ---- one block of query rows against all its keys -----------------------------------------------
 
 static void reset_softmax(const mh_attention_job *job, size_t rows, const mh_softmax_state *state)
 {
@@ -188,7 +188,7 @@ static void attend_block(void *arg, size_t task, size_t worker)
     mh_attention_poll(job, worker);
 }
 
-// ---- few rows against many keys: split-KV ------------------------------------------------------
+// ---- few rows against many keys: split-KV -------------------------------------------------------
 
 // KV split index % kv_splits of a task's rows, with a separate state.
 static void attend_part(void *arg, size_t index, size_t worker)
@@ -228,7 +228,7 @@ static void merge_parts(void *arg, size_t task, size_t worker)
     finish_block(job, &block, scratch);
 }
 
-// ---- keys that arrive in pieces ----------------------------------------------------------------
+// ---- keys that arrive in pieces -----------------------------------------------------------------
 
 // The rows of a task, continued with the keys of a piece.
 static void attend_piece(void *arg, size_t task, size_t worker)
@@ -279,7 +279,7 @@ void mh_attention_finish(mh_context *context, const mh_attention_job *job)
     mh_attention_run(context, job->workers, job->tasks, finish_pieces, (void *)job);
 }
 
-// ---- the calls -------------------------------------------------------------------------------
+// ---- the calls ----------------------------------------------------------------------------------
 
 void mh_attention_forward_measure(const mh_context *context, const mh_attention_desc *desc,
                                   mh_arena *arena)

@@ -9,7 +9,7 @@
 #include "ops/overlap.h"
 #include "ops/tensor_check.h"
 
-// ---- checks ------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static mh_status check_f32_like(mh_context *context, const char *name, const mh_tensor *t,
                                 const char *like_name, const mh_tensor *like)
@@ -161,7 +161,7 @@ void mh_attention_grad_layout(mh_attention_grad_job *job, mh_arena *arena)
     job->dv = mh_arena_take(arena, held, job->forward.value_width * sizeof(float));
 }
 
-// ---- the calls ---------------------------------------------------------------------------------
+// ---- the calls ----------------------------------------------------------------------------------
 
 static void attention_backward_backward(mh_context *context, const mh_attention_grad_job *job)
 {

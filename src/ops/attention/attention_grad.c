@@ -7,7 +7,7 @@
 #include "ops/row_io.h"
 #include <string.h>
 
-// ---- GEMMs -----------------------------------------------------------------------------------
+// ---- GEMMs --------------------------------------------------------------------------------------
 
 // c (rows x width) += A B. A GEMM may write up to the next multiple of gemm->micro_panel rows,
 // where c may hold other data: then the sums go through `sums`.
@@ -133,7 +133,7 @@ static void add_tile(const mh_attention_grad_job *job, const mh_attention_grad_t
                               scratch->douts, value_width, dv, scratch->live, true, scratch);
 }
 
-// ---- one KV split ----------------------------------------------------------------------------
+// ---- one KV split -------------------------------------------------------------------------------
 
 void mh_attention_grad_write_rows(const mh_attention_grad_job *job, const mh_tensor *t,
                                   const size_t at[3], size_t rows, size_t n, const float *from,
@@ -245,7 +245,7 @@ static size_t splits_of(const mh_sequence *sequence)
     return (sequence->S + MH_KV_SPLIT - 1) / MH_KV_SPLIT;
 }
 
-// ---- one task per key/value head -------------------------------------------------------------
+// ---- one task per key/value head ----------------------------------------------------------------
 
 static void grad_head(void *arg, size_t index, size_t worker)
 {
@@ -263,7 +263,7 @@ static void grad_head(void *arg, size_t index, size_t worker)
     write_dq(job, &sequence, index % G, dq, scratch->staging);
 }
 
-// ---- one task per KV split ---------------------------------------------------------------------
+// ---- one task per KV split ----------------------------------------------------------------------
 
 // KV splits first .. first + count - 1 of one head, each with its share of dQ; share 0 is the sum.
 typedef struct split_wave {
@@ -317,7 +317,7 @@ static void grad_head_in_waves(mh_context *context, const mh_attention_grad_job 
     write_dq(job, &sequence, group, wave_share(&wave, 0), job->scratch[0].staging);
 }
 
-// ---- keys or queries that arrive in pieces -----------------------------------------------------
+// ---- keys or queries that arrive in pieces ------------------------------------------------------
 
 enum { RUN_ROWS = 512 }; // of a task, which packs each KV split for itself
 
@@ -438,7 +438,7 @@ void mh_attention_grad_finish(mh_context *context, const mh_attention_grad_job *
     mh_attention_run(context, job->workers, held_tasks(job), write_held, (void *)job);
 }
 
-// ---- all heads ---------------------------------------------------------------------------------
+// ---- all heads ----------------------------------------------------------------------------------
 
 void mh_attention_grad_splits(mh_context *context, const mh_attention_grad_job *job)
 {

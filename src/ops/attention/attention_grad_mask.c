@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- masks -------------------------------------------------------------------------------------
+// ---- masks --------------------------------------------------------------------------------------
 
 // The range of one dimension that a task reduces.
 typedef struct range {
@@ -111,7 +111,7 @@ void mh_attention_grad_masks(mh_context *context, const mh_attention_grad_job *j
     }
 }
 
-// ---- sinks -------------------------------------------------------------------------------------
+// ---- sinks --------------------------------------------------------------------------------------
 
 // dsink_h = - sum over sequences and queries of exp(sink_h - lse) * delta.
 static void sum_sink(void *arg, size_t head, size_t worker)

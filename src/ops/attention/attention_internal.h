@@ -21,7 +21,7 @@
 #include <math.h>
 #include <multihead/attention.h>
 
-// ---- the call descriptor -----------------------------------------------------------------------
+// ---- the call descriptor ------------------------------------------------------------------------
 
 // An attention call after its arguments were checked: sizes, defaults and broadcasts resolved.
 // Everything downstream relies on it and checks nothing again.
@@ -107,7 +107,7 @@ static inline size_t mh_key_row(const mh_sequence *sequence, size_t key)
 void mh_attention_interval(const mh_attention_desc *desc, const mh_sequence *sequence, size_t query,
                            mh_interval *interval);
 
-// ---- masks -------------------------------------------------------------------------------------
+// ---- masks --------------------------------------------------------------------------------------
 
 // Which keys of a tile are live for which queries, as bit masks, and the additive bias.
 
@@ -134,7 +134,7 @@ uint64_t mh_mask_tile(const mh_attention_desc *desc, const mh_kernels *kernels,
                       const mh_sequence *sequence, const mh_query_row *rows, size_t count,
                       size_t tile, uint64_t *live, float *bias);
 
-// ---- the plan and its scratch memory -----------------------------------------------------------
+// ---- the plan and its scratch memory ------------------------------------------------------------
 
 enum { MH_MAX_ROW_BLOCK = 32 };
 
@@ -329,7 +329,7 @@ uint64_t mh_attention_keep(const mh_attention_job *job, const mh_sequence *seque
 // The second pass: writes the weights output from the rows' statistics.
 void mh_attention_write_weights(mh_context *context, const mh_attention_job *job);
 
-// ---- row blocks and key tiles ------------------------------------------------------------------
+// ---- row blocks and key tiles -------------------------------------------------------------------
 
 // Attention of some query rows over one KV split. The FMA path goes tile by tile (attention_fma.c),
 // the MMA path computes the scores of all tiles of the split before the values (attention_mma.c).

@@ -34,7 +34,7 @@ static float *bias_of(const mma_pass *p, size_t tile)
     return p->scratch->bias + (job->desc->additive ? tile * job->mr * MH_KEY_TILE : 0);
 }
 
-// ---- which keys -------------------------------------------------------------------------------
+// ---- which keys ---------------------------------------------------------------------------------
 
 static void combine_rows(mma_pass *p, size_t tile)
 {
@@ -340,7 +340,7 @@ static bool weigh_tiles(const mma_pass *p)
     return found > 0;
 }
 
-// ---- values --------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 // Whether the value of a key that is dead for some row could make that row NaN.
 static bool values_need_care(const mma_pass *p)

@@ -10,7 +10,7 @@
 #include "ops/tensor_check.h"
 #include <string.h>
 
-// ---- creation --------------------------------------------------------------------------------
+// ---- creation -----------------------------------------------------------------------------------
 
 enum { MOST_HEADS = 1 << 20 };
 static const size_t MOST_SEQUENCES = SIZE_MAX / 128; // their arrays never overflow a size_t
@@ -126,7 +126,7 @@ mh_status mh_kv_cache_extend(mh_context *context, mh_kv_cache *cache, size_t cou
     return MH_OK;
 }
 
-// ---- appending -------------------------------------------------------------------------------
+// ---- appending ----------------------------------------------------------------------------------
 
 typedef struct append_job {
     mh_kv_cache *cache;
@@ -238,7 +238,7 @@ mh_status mh_kv_cache_append_packed(mh_context *context, mh_kv_cache *cache, con
     return append_tokens(context, &job);
 }
 
-// ---- sharing and forgetting ------------------------------------------------------------------
+// ---- sharing and forgetting ---------------------------------------------------------------------
 
 static mh_status check_parents(mh_context *context, const mh_kv_cache *cache, const size_t *parents,
                                size_t count)
@@ -353,7 +353,7 @@ mh_status mh_kv_cache_truncate(mh_context *context, mh_kv_cache *cache, size_t b
     return MH_OK;
 }
 
-// ---- reading ---------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 size_t mh_kv_cache_length(const mh_kv_cache *cache, size_t b)
 {

@@ -121,7 +121,7 @@ const void *mh_kv_cache_at(const mh_kv_cache *cache, size_t b, size_t head, size
 mh_kv_operands mh_kv_cache_operands(const mh_kv_cache *cache, const mh_gemm *gemm, size_t b,
                                     size_t head, size_t begin);
 
-// ---- layout ------------------------------------------------------------------------------------
+// ---- layout -------------------------------------------------------------------------------------
 
 // The memory layout of a tile of cached keys and values. The cache manages
 // tiles of 16, 32 or 64 slots; this module reads and writes their contents.
@@ -166,7 +166,7 @@ mh_kv_tile mh_kv_layout_read(const mh_kv_layout *layout, const mh_kernels *kerne
                              size_t slots, const void *tile, bool finite, mh_kv_reading reading,
                              float *keys, float *values);
 
-// ---- blocks ------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 // The KV blocks of a cache: allocation, sharing, copy on write, growth and release, as decided by
 // kv_cache.c.

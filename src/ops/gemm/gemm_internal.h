@@ -138,7 +138,7 @@ mh_status mh_linear_masked(mh_context *context, const mh_linear_options *options
 mh_status mh_gemm_check(mh_context *context, const mh_tensor *a, size_t K, size_t N,
                         const mh_tensor *c);
 
-// ---- operands ----------------------------------------------------------------------------------
+// ---- operands -----------------------------------------------------------------------------------
 
 // The operands of a matrix product: blocks of A and panels of B, in place where the kernel can read
 // them, else converted, transposed and packed.

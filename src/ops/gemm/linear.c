@@ -56,7 +56,7 @@ static mh_status check_operands(mh_context *context, const mh_tensor *x, size_t 
     return linear_check_shape(context, y_name, y, x->shape[0], N);
 }
 
-// ---- forward -----------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 static const mh_gemm *choose_gemm(const mh_context *context, mh_precision precision,
                                   const mh_tensor *x, const mh_tensor *weight)
@@ -171,7 +171,7 @@ mh_status mh_linear_masked(mh_context *context, const mh_linear_options *options
     return mh_gemm_run(context, &job);
 }
 
-// ---- backward ----------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 typedef struct bias_job {
     const mh_kernels *kernels;

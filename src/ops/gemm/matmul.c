@@ -58,7 +58,7 @@ mh_status mh_matmul_packed(mh_context *context, const mh_tensor *a, const mh_pac
     return mh_gemm_run(context, &job);
 }
 
-// ---- packing -----------------------------------------------------------------------------------
+// ---- packing ------------------------------------------------------------------------------------
 
 static void layout_staging(mh_gemm_job *job, mh_arena *arena)
 {

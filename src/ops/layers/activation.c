@@ -35,7 +35,7 @@ mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation k
     return functions[kind];
 }
 
-// ---- one input --------------------------------------------------------------------------------
+// ---- one input ----------------------------------------------------------------------------------
 
 static void forward_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,
                          float *const *t)
@@ -109,7 +109,7 @@ mh_status mh_activate_backward(mh_context *context, mh_activation kind, const mh
     return status;
 }
 
-// ---- two inputs -------------------------------------------------------------------------------
+// ---- two inputs ---------------------------------------------------------------------------------
 
 // y = f(gate) up, in the order of mh_glu's operands.
 static void glu_part(const mh_kernels *kernels, const void *arg, size_t first, size_t n,

@@ -9,7 +9,7 @@
 #include <multihead/tensor.h>
 #include <stddef.h>
 
-// ---- activations -------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------
 
 // The kernel of an activation, for callers that apply it to values outside of tensors.
 
@@ -20,7 +20,7 @@ mh_status mh_check_activation(mh_context *context, mh_activation kind);
 
 mh_activation_fn mh_activation_kernel(const mh_kernels *kernels, mh_activation kind);
 
-// ---- dropout -----------------------------------------------------------------------------------
+// ---- dropout ------------------------------------------------------------------------------------
 
 // Dropout masks of consecutive elements, for mh_dropout and the epilogue of a linear layer.
 
@@ -37,7 +37,7 @@ static inline float mh_keep_scale(const mh_dropout_options *options)
     return 1 / (1 - options->probability);
 }
 
-// ---- elementwise -------------------------------------------------------------------------------
+// ---- elementwise --------------------------------------------------------------------------------
 
 // The loop of elementwise operations on tensors of one shape.
 
@@ -54,14 +54,14 @@ typedef void (*mh_elementwise_fn)(const mh_kernels *kernels, const void *arg, si
 void mh_elementwise(mh_context *context, mh_elementwise_fn part, const void *arg, int inputs,
                     int outputs, const mh_tensor *const *operands);
 
-// ---- frequencies -------------------------------------------------------------------------------
+// ---- frequencies --------------------------------------------------------------------------------
 
 // The frequencies of sinusoidal and rotary position embeddings.
 
 // frequency[i] = base^(-2i/width) for i < n, base >= 1; relative error below 1e-14.
 void mh_frequencies(double base, size_t width, size_t n, double *frequency);
 
-// ---- norms -------------------------------------------------------------------------------------
+// ---- norms --------------------------------------------------------------------------------------
 
 // Argument checks shared by the forward and backward passes of the norms.
 

@@ -10,7 +10,7 @@
 #include "ops/tensor_check.h"
 #include <math.h>
 
-// ---- checks -----------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 mh_status mh_norm_check_x(mh_context *context, const mh_tensor *x)
 {

@@ -131,7 +131,7 @@ static void pack_block(void *user, size_t block, void *to)
         pack_keys(pass, unit_of(pass, block), to);
 }
 
-// ---- which rank uses which message -------------------------------------------------------------
+// ---- which rank uses which message --------------------------------------------------------------
 
 static void find_uses(const ring_pass *pass, size_t unit)
 {

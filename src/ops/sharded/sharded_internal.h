@@ -62,7 +62,7 @@ static inline bool mh_sharded_can_agree(const mh_sharded_call *call)
     return c->rank < c->ranks && c->send && c->receive && c->test;
 }
 
-// ---- which units see which ------------------------------------------------------------------
+// ---- which units see which ----------------------------------------------------------------------
 
 // For each unit of queries, the keys that some of its queries may see, over all sequences.
 void mh_sharded_spans(const mh_sharded_call *call, mh_interval *spans);

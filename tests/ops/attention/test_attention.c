@@ -29,7 +29,7 @@ static void judge(verdict *v, const char *what, const size_t index[4], double fo
     }
 }
 
-// ---- comparing one call with the reference ------------------------------------------------
+// ---- comparing one call with the reference ------------------------------------------------------
 
 static void check_rows(const attention_case *c, const ref_attention *ref, verdict *v)
 {
@@ -133,7 +133,7 @@ static void check_plan(attention_case *c, mh_context *context, const ref_attenti
         report(c, mh_context_isa(context), "the plan's counts are wrong");
 }
 
-// ---- random cases -------------------------------------------------------------------------
+// ---- random cases -------------------------------------------------------------------------------
 
 // Two contexts for each level, with one thread and with three, taken in turns.
 static size_t make_contexts(mh_context *contexts[MAX_LEVELS][2])
@@ -174,7 +174,7 @@ static void random_cases(void **state)
     print_message("\n");
 }
 
-// ---- the error beside the plain loop's --------------------------------------------------------
+// ---- the error beside the plain loop's ----------------------------------------------------------
 
 typedef struct shape {
     size_t N, E;

@@ -64,7 +64,7 @@ static void expect(mh_context *context, call *c, mh_status status, const char *w
                      status);
 }
 
-// ---- tensors --------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 static test_tensor *tensor_named(call *c, const char *name)
 {
@@ -173,7 +173,7 @@ static void missing_data(void **state)
     teardown(&c);
 }
 
-// ---- options --------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 typedef struct spoiled {
     const char *word;

@@ -14,7 +14,7 @@
 
 enum { CASES = 1500, WORK = 250000, MAX_LEVELS = 8 };
 
-// ---- random cases -----------------------------------------------------------------------------
+// ---- random cases -------------------------------------------------------------------------------
 
 static void report(const attention_case *c, mh_context *context, const char *what)
 {

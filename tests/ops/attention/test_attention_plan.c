@@ -9,7 +9,7 @@
 
 enum { CASES = 300 };
 
-// ---- counting ---------------------------------------------------------------------------------
+// ---- counting -----------------------------------------------------------------------------------
 
 static struct counts {
     size_t held, peak;     // bytes of the allocator
@@ -82,7 +82,7 @@ static mh_context *counting_context(const char *level, size_t threads)
     return context;
 }
 
-// ---- one call ---------------------------------------------------------------------------------
+// ---- one call -----------------------------------------------------------------------------------
 
 // Ways through the code that some case has taken.
 static struct ways {
@@ -159,7 +159,7 @@ static void check_call(const char *level, size_t threads, bool small_tiles,
     mh_context_free(contexts[1]);
 }
 
-// ---- calls ------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static void random_calls(const char *level)
 {

@@ -79,7 +79,7 @@ static void same_and_free(const char *what, const problem *p, const mh_tensor *e
 
 typedef void (*check)(mh_context *context, mh_dtype dtype);
 
-// ---- threads ------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
 // Runs the turns backwards and on ever other workers, as no pool would.
 static void backwards(void *user, size_t threads, size_t count, mh_task_fn task, void *arg)
@@ -127,7 +127,7 @@ static void threads(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// ---- the batch ----------------------------------------------------------------------------
+// ---- the batch ----------------------------------------------------------------------------------
 
 static void batch(mh_context *context, mh_dtype dtype)
 {
@@ -152,7 +152,7 @@ static void batch(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// ---- padded, packed, alone ------------------------------------------------------------------
+// ---- padded, packed, alone ----------------------------------------------------------------------
 
 static const size_t own_T[B] = {T, 5, 20}, own_S[B] = {S, 70, 600};
 
@@ -244,7 +244,7 @@ static void padding(mh_context *context, mh_dtype dtype)
     }
 }
 
-// ---- rows ---------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 // Prefill, chunks of it, and decoding: `step` queries at a time, each seeing the keys it would
 // see in the whole.
@@ -389,7 +389,7 @@ static void one_key_of_a_wide_head(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// ---- further outputs, memory, layout -----------------------------------------------------------
+// ---- further outputs, memory, layout ------------------------------------------------------------
 
 static void further_outputs(mh_context *context, mh_dtype dtype)
 {
@@ -503,7 +503,7 @@ static void layouts(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// ---- the caller's floating-point environment -------------------------------------------------
+// ---- the caller's floating-point environment ----------------------------------------------------
 
 static void flush_denormals(void)
 {
@@ -538,7 +538,7 @@ static void environment(mh_context *context, mh_dtype dtype)
     teardown(&p);
 }
 
-// ---- the list -----------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state) { test_everywhere(2, *(check *)*state); }

@@ -207,7 +207,7 @@ static void everywhere(check body)
     }
 }
 
-// ---- threads ------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
 // Runs the turns backwards and on ever other workers, as no pool would.
 static void backwards(void *user, size_t threads, size_t count, mh_task_fn task, void *arg)
@@ -262,7 +262,7 @@ static void repetition(problem *p)
     p->context = usual;
 }
 
-// ---- the batch ----------------------------------------------------------------------------
+// ---- the batch ----------------------------------------------------------------------------------
 
 static inputs cut(const problem *p, size_t b, size_t T, size_t S)
 {
@@ -290,7 +290,7 @@ static void batch(problem *p)
     gradients_free(&whole);
 }
 
-// ---- padded, packed, alone ------------------------------------------------------------------
+// ---- padded, packed, alone ----------------------------------------------------------------------
 
 static size_t own_T(const problem *p, size_t b) { return b == 0 ? p->s.T : b == 1 ? 5 : 20; }
 static size_t own_S(const problem *p, size_t b) { return b == 0 ? p->s.S : b == 1 ? 70 : 530; }
@@ -518,7 +518,7 @@ static void layouts(problem *p)
     gradients_free(&expected);
 }
 
-// ---- the caller's floating-point environment -------------------------------------------------
+// ---- the caller's floating-point environment ----------------------------------------------------
 
 static void flush_denormals(void)
 {
@@ -554,7 +554,7 @@ static void environment(problem *p)
     gradients_free(&expected);
 }
 
-// ---- the list -----------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state) { everywhere(*(check *)*state); }

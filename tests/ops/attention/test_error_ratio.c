@@ -17,7 +17,7 @@
 
 enum { CASES = 1000, ENOUGH = 200, LEVELS = 8, RANGES = 4 };
 
-// ---- the plain loop ---------------------------------------------------------------------------
+// ---- the plain loop -----------------------------------------------------------------------------
 
 static float plain_dot(size_t n, const mh_tensor *a, const size_t at_a[3], const mh_tensor *b,
                        const size_t at_b[3])
@@ -63,7 +63,7 @@ static void plain_row(const attention_case *c, const ref_attention *ref, const r
     }
 }
 
-// ---- one problem ------------------------------------------------------------------------------
+// ---- one problem --------------------------------------------------------------------------------
 
 typedef struct problem {
     size_t count;     // outputs of rows with live keys
@@ -151,7 +151,7 @@ static test_error error_of(mh_context *context, attention_case *c, problem *x)
     return test_error_of(x->count, x->ours, x->expected);
 }
 
-// ---- the distribution -------------------------------------------------------------------------
+// ---- the distribution ---------------------------------------------------------------------------
 
 typedef struct ratios {
     size_t count;

@@ -16,7 +16,7 @@ enum { CASES = 500, WORK = 1500, SAMPLES = 12 }; // multiplications; elements of
 
 static const double step = 0x1p-12;
 
-// ---- a call in double -----------------------------------------------------------------------
+// ---- a call in double ---------------------------------------------------------------------------
 
 // Replaces a tensor by a dense one of f64 that holds the same numbers, or new ones.
 static void widen(test_rng *rng, test_tensor *t, bool fresh)
@@ -67,7 +67,7 @@ static double loss(const attention_case *c)
     return sum;
 }
 
-// ---- differences ----------------------------------------------------------------------------
+// ---- differences --------------------------------------------------------------------------------
 
 static double loss_at(const attention_case *c, double *x, float *narrow, double value)
 {

@@ -108,7 +108,7 @@ static void agrees_with_reference(fixture *f)
 // Runs a check at every level and for each dtype.
 typedef void (*check)(mh_context *context, mh_dtype dtype);
 
-// ---- dead keys cannot leak ----------------------------------------------------------------
+// ---- dead keys cannot leak ----------------------------------------------------------------------
 
 // Keys 0..2, 64..66 and 127..129 are dead for every query, by each kind of mask in turn.
 static bool is_dead(size_t j) { return j < 3 || (j >= 64 && j < 67) || j >= 127; }
@@ -206,7 +206,7 @@ static void dead_for_some(mh_context *context, mh_dtype dtype)
     teardown(&f);
 }
 
-// ---- NaN and infinities in live places -------------------------------------------------------
+// ---- NaN and infinities in live places ----------------------------------------------------------
 
 static void live_nan(mh_context *context, mh_dtype dtype)
 {
@@ -294,7 +294,7 @@ static void infinite_bias(mh_context *context, mh_dtype dtype)
     teardown(&f);
 }
 
-// ---- large, small and equal numbers ---------------------------------------------------------
+// ---- large, small and equal numbers -------------------------------------------------------------
 
 // Adding the same large number to all scores changes nothing but their last bits: -1e9 and
 // -FLT_MAX are numbers, not masks.
@@ -578,7 +578,7 @@ static void far_positions(mh_context *context, mh_dtype dtype)
     teardown(&f);
 }
 
-// ---- the list -----------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state) { test_everywhere(1, *(check *)*state); }

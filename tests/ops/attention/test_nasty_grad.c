@@ -560,7 +560,7 @@ static void missing_arguments(void **state)
     call_free(&c);
 }
 
-// ---- the list ---------------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state)

@@ -30,7 +30,7 @@ static void compare(const char *name, const char *output, const mh_tensor *found
         } while (ref_next(expected, index));
 }
 
-// ---- the cases in the directory ----------------------------------------------------------------
+// ---- the cases in the directory -----------------------------------------------------------------
 
 typedef struct attention_file {
     const char *name;
@@ -114,7 +114,7 @@ static void softmax_cases(void **state)
     onnx_run_cases("logsoftmax_", run_softmax, 7);
 }
 
-// ---- the window of opset 25 -------------------------------------------------------------------
+// ---- the window of opset 25 ---------------------------------------------------------------------
 
 // With Q = 0 all live keys weigh the same, and with v_j = j the output is their mean index.
 typedef struct window_case {

@@ -322,7 +322,7 @@ static void truncation_at(const char *level, mh_dtype dtype)
     teardown(&f);
 }
 
-// ---- numbers that are none ---------------------------------------------------------------------
+// ---- numbers that are none ----------------------------------------------------------------------
 
 static float *value_at(const fixture *f, size_t b, size_t token)
 {
@@ -382,7 +382,7 @@ static void odd_numbers_taken_back_at(const char *level, mh_dtype dtype)
     teardown(&odd);
 }
 
-// ---- all of that for all levels and dtypes -----------------------------------------------------
+// ---- all of that for all levels and dtypes ------------------------------------------------------
 
 static void at_all(void (*test)(const char *level, mh_dtype dtype))
 {
@@ -449,7 +449,7 @@ static void another_allocator(void **state)
     assert_int_equal(others.live, 0);
 }
 
-// ---- failing memory --------------------------------------------------------------------------
+// ---- failing memory -----------------------------------------------------------------------------
 
 // Makes a cache, fills it in two steps, reorders it; the first error ends it.
 static mh_status use_cache(mh_context *context, const fixture *f)

@@ -29,7 +29,7 @@ static int free_contexts(void **state)
     return 0;
 }
 
-// ---- sizes and numbers ------------------------------------------------------------------------
+// ---- sizes and numbers --------------------------------------------------------------------------
 
 typedef struct sizes {
     size_t M, K, N;
@@ -137,7 +137,7 @@ static double judge(const char *what, const char *level, sizes s, uint64_t seed,
     return ratio;
 }
 
-// ---- forward ----------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 typedef struct layer {
     test_tensor x, weight, bias, residual, before, relu, y;
@@ -252,7 +252,7 @@ static void forward_cases(void **state)
     all_cases(forward_case);
 }
 
-// ---- backward ---------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 // One gradient: where it goes, what it held before, what it should be.
 typedef struct gradient {

@@ -219,7 +219,7 @@ static void layout_changes_nothing(void **state)
     everywhere(check_layout);
 }
 
-// ---- numbers that are not finite --------------------------------------------------------------
+// ---- numbers that are not finite ----------------------------------------------------------------
 
 // inf, NaN and the largest number in one place of x or W show up where IEEE arithmetic has them,
 // that is in this row or column, and nowhere else.

@@ -95,7 +95,7 @@ static void everywhere(check body)
     }
 }
 
-// ---- which ones -----------------------------------------------------------------------------
+// ---- which ones ---------------------------------------------------------------------------------
 
 // Each weight after dropout is 0, or the one before in f32 times the factor in f32.
 static void check_weights(const problem *p, const mh_tensor *before, const mh_tensor *after)
@@ -297,7 +297,7 @@ static void packed(mh_context *context)
     teardown(&p);
 }
 
-// ---- how many -------------------------------------------------------------------------------
+// ---- how many -----------------------------------------------------------------------------------
 
 // `count` of `n` trials with this chance, within five standard deviations.
 static void likely(const char *what, double count, double n, double chance)
@@ -431,7 +431,7 @@ static void refused(mh_context *context)
     teardown(&p);
 }
 
-// ---- the list -----------------------------------------------------------------------------
+// ---- the list -----------------------------------------------------------------------------------
 
 // cmocka hands a test its initial state: the check to run everywhere.
 static void run_check(void **state) { everywhere(*(check *)*state); }

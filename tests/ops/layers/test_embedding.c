@@ -14,7 +14,7 @@ enum { CASES = 300 };
 
 static const double eps = FLT_EPSILON;
 
-// ---- embedding --------------------------------------------------------------------------------
+// ---- embedding ----------------------------------------------------------------------------------
 
 typedef struct embedding_case {
     size_t V, D, count, shape[4];
@@ -91,7 +91,7 @@ static void embedding_case_run(mh_context *context, uint64_t seed)
         test_tensor_free(tensors[i]);
 }
 
-// ---- sinusoids --------------------------------------------------------------------------------
+// ---- sinusoids ----------------------------------------------------------------------------------
 
 static void sinusoid_case(mh_context *context, uint64_t seed)
 {
@@ -236,7 +236,7 @@ static void ropes(void **state)
     test_run_cases(CASES, rope_case_run);
 }
 
-// ---- bits -------------------------------------------------------------------------------------
+// ---- bits ---------------------------------------------------------------------------------------
 
 enum { IDS = 500, VOCABULARY = 37, WIDTH = 330 };
 

@@ -126,8 +126,7 @@ static void run_rope(mh_context *context, const onnx_case *c)
     test_tensor_free(&y);
 }
 
-// ---- the cases in the directory
-// --------------------------------------------------------------------
+// ---- the cases in the directory -----------------------------------------------------------------
 
 typedef void (*runner)(mh_context *context, const onnx_case *c);
 

@@ -106,7 +106,7 @@ static void random_cases(void **state)
     print_message("%zu cases at each level; largest error / bound: %.2f\n", cases, worst);
 }
 
-// ---- bits ---------------------------------------------------------------------------------
+// ---- bits ---------------------------------------------------------------------------------------
 
 static void check_bits(const char *level, bool logarithm, int axis)
 {
@@ -149,7 +149,7 @@ static void bits(void **state)
                 check_bits(test_level(level), logarithm, axis);
 }
 
-// ---- special values, refusals -----------------------------------------------------------------
+// ---- special values, refusals -------------------------------------------------------------------
 
 static void special_values(void **state)
 {
