@@ -17,7 +17,7 @@
 typedef struct trainer {
     mh_context *context;
     mh_tokenizer *tokenizer;
-    mh_train_words words;
+    mh_word_table words;
     mh_train_pairs pairs;
     uint32_t *ids; // of all words, parallel to their bytes: word i's begin at words[i].begin
     size_t ids_capacity;
@@ -51,7 +51,7 @@ static mh_status tokenizer_count_words(trainer *tr, const mh_text *texts, size_t
 
 static mh_status count_pairs(trainer *tr)
 {
-    const mh_train_words *w = &tr->words;
+    const mh_word_table *w = &tr->words;
     if (!mh_grow(tr->context, &tr->ids, &tr->ids_capacity, w->bytes.size, sizeof *tr->ids))
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < w->bytes.size; i++)
@@ -88,7 +88,7 @@ static bool change_neighbours(trainer *tr, uint32_t word, mh_merge m, const uint
 
 static bool merge_in_word(trainer *tr, uint32_t word, mh_merge m)
 {
-    mh_train_word *w = &tr->words.words[word];
+    mh_table_word *w = &tr->words.words[word];
     uint32_t *ids = tr->ids + w->begin, size = w->size, kept = 0;
     for (uint32_t i = 0; i < size; i++) {
         bool here = ids[i] == m.left && i + 1 < size && ids[i + 1] == m.right;
@@ -225,7 +225,7 @@ mh_status mh_tokenizer_train(mh_context *context, const mh_tokenizer_options *op
         return status;
     trainer tr = {.context = context};
     status = tokenizer_learn(&tr, &own, texts, count);
-    mh_train_words_free(context, &tr.words);
+    mh_word_table_free(context, &tr.words);
     mh_train_pairs_free(context, &tr.pairs);
     mh_shrink(context, &tr.ids, &tr.ids_capacity, sizeof *tr.ids);
     mh_buffer_free(context, &tr.scratch);

@@ -108,10 +108,12 @@ static uint32_t text_patterns(const group_pass *p, size_t t, size_t s)
     if (p->crossing)
         bits |= bit_if(s == diagonal, MH_PATTERN_DIAGONAL);
     else
-        bits |= bit_if(elsewhere && q->place >= 0 && q->place == k->place, MH_PATTERN_OWN_WORD);
+        bits |= bit_if(elsewhere && q->position >= 0 && q->position == k->position,
+                       MH_PATTERN_OWN_WORD);
     if (elsewhere && !q->special && !k->special)
         bits |= bit_if(q->name == k->name, MH_PATTERN_SAME_TOKEN) |
-                bit_if(q->word >= 0 && q->word == k->word && (p->crossing || q->place != k->place),
+                bit_if(q->word >= 0 && q->word == k->word &&
+                           (p->crossing || q->position != k->position),
                        MH_PATTERN_SAME_WORD);
     return bits;
 }

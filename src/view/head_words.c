@@ -2,87 +2,19 @@
 // Words and tokens of a trace; see head_words.h. A word is a run of letters, digits and marks, the
 // same in a text and in its tokens put together again:
 //
-//     tokens   [CLS]  The  cat  run  ##s  away  .  [SEP]       word starts are known
-//     text            The cat runs away.                       put together
-//     place      -     0    1    2    2    3    -    -
+//     tokens     [CLS]  The  cat  run  ##s  away  .  [SEP]       word starts are known
+//     text              The cat runs away.                       put together
+//     position     -     0    1    2    2    3    -    -
 #include "view/head_words.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-#include "support/entropy.h"
-#include "support/grow.h"
-
 enum { TEXT_MOST = INT32_MAX };
-
-// ---- a table of words ---------------------------------------------------------------------------
-
-static size_t head_word_slot(const mh_head_words *w, const char *word, size_t size)
-{
-    const size_t mask = w->slot_count - 1;
-    size_t slot = (size_t)mh_hash_bytes(w->seed, word, size) & mask;
-    for (; w->slots[slot] != 0; slot = (slot + 1) & mask) {
-        const mh_head_word *found = &w->words[w->slots[slot] - 1];
-        if (found->size == size && memcmp(w->bytes.data + found->begin, word, size) == 0)
-            break;
-    }
-    return slot;
-}
-
-static bool head_words_widen(mh_context *context, mh_head_words *w)
-{
-    uint32_t *slots = NULL;
-    size_t size = 0;
-    if (2 * (w->count + 1) <= w->slot_count)
-        return true;
-    if (w->slot_count == 0)
-        w->seed = mh_entropy();
-    if (!mh_grow(context, &slots, &size, 2 * w->slot_count + 1, sizeof *slots))
-        return false;
-    memset(slots, 0, size * sizeof *slots);
-    mh_shrink(context, &w->slots, &w->slot_count, sizeof *w->slots);
-    w->slots = slots;
-    w->slot_count = size;
-    for (size_t i = 0; i < w->count; i++)
-        slots[head_word_slot(w, w->bytes.data + w->words[i].begin, w->words[i].size)] =
-            (uint32_t)i + 1;
-    return true;
-}
-
-// The index of a word, which becomes one if it is not there.
-static mh_status head_word_index(mh_context *context, mh_head_words *w, const char *word,
-                                 size_t size, size_t *index)
-{
-    if (!head_words_widen(context, w))
-        return MH_ERROR_MEMORY;
-    const size_t slot = head_word_slot(w, word, size), begin = w->bytes.size;
-    if (w->slots[slot] == 0) {
-        if (w->count >= UINT32_MAX - 1)
-            return mh_fail(context, MH_ERROR_UNSUPPORTED, "more than %zu different words",
-                           w->count);
-        if (!mh_grow(context, &w->words, &w->capacity, w->count + 1, sizeof *w->words) ||
-            !mh_buffer_append(context, &w->bytes, word, size))
-            return MH_ERROR_MEMORY;
-        w->words[w->count++] = (mh_head_word){begin, (uint32_t)size, 0};
-        w->slots[slot] = (uint32_t)w->count;
-    }
-    *index = w->slots[slot] - 1;
-    return MH_OK;
-}
-
-static uint64_t head_word_occurrences(const mh_head_words *w, const char *word, size_t size)
-{
-    if (w->slot_count == 0)
-        return 0;
-    const uint32_t index = w->slots[head_word_slot(w, word, size)];
-    return index ? w->words[index - 1].count : 0;
-}
 
 void mh_head_words_free(mh_context *context, mh_head_words *w)
 {
-    mh_shrink(context, &w->words, &w->capacity, sizeof *w->words);
-    mh_shrink(context, &w->slots, &w->slot_count, sizeof *w->slots);
-    mh_buffer_free(context, &w->bytes);
+    mh_word_table_free(context, &w->table);
     mh_buffer_free(context, &w->scratch);
 }
 
@@ -151,26 +83,28 @@ mh_status mh_head_words_count(mh_context *context, mh_head_words *w, mh_text tex
     for (size_t begin, end = 0, index; next_word(text.bytes, text.size, &begin, &end);) {
         if (!fold_word(context, &w->scratch, text.bytes + begin, end - begin))
             return MH_ERROR_MEMORY;
-        mh_status status = head_word_index(context, w, w->scratch.data, w->scratch.size, &index);
+        mh_status status =
+            mh_word_table_index(context, &w->table, w->scratch.data, w->scratch.size, &index);
         if (status)
             return status;
-        w->words[index].count++;
+        w->table.words[index].count++;
     }
     return MH_OK;
 }
 
 uint64_t mh_head_words_rare(const mh_head_words *words)
 {
+    const mh_word_table *table = &words->table;
     uint64_t total = 0, used = 0, rare = 0;
-    for (size_t i = 0; i < words->count; i++)
-        total += words->words[i].count;
+    for (size_t i = 0; i < table->count; i++)
+        total += table->words[i].count;
     if (total == 0)
         return 0;
     // Selection by rising count; words of equal counts are rare together or not at all.
     for (uint64_t count = 0; used <= total / 4;) {
         uint64_t next = UINT64_MAX, sum = 0;
-        for (size_t i = 0; i < words->count; i++) {
-            const uint64_t c = words->words[i].count;
+        for (size_t i = 0; i < table->count; i++) {
+            const uint64_t c = table->words[i].count;
             if (c > count && c < next) {
                 next = c;
                 sum = 0;
@@ -269,24 +203,25 @@ static bool join_tokens(token_search *s, const mh_trace_tokens *tokens, mh_head_
 }
 
 // Numbers a word, and gives it to the tokens that have a part of it.
-static mh_status place_word(token_search *s, const char *text, size_t begin, size_t end,
-                            int32_t place, size_t count, const size_t *ends, size_t *at,
-                            mh_head_token *found)
+static mh_status number_word(token_search *s, const char *text, size_t begin, size_t end,
+                             int32_t position, size_t count, const size_t *ends, size_t *at,
+                             mh_head_token *found)
 {
     size_t index;
     mh_buffer *scratch = &s->names->scratch;
     if (!fold_word(s->context, scratch, text + begin, end - begin))
         return MH_ERROR_MEMORY;
-    mh_status status = head_word_index(s->context, s->names, scratch->data, scratch->size, &index);
+    mh_status status =
+        mh_word_table_index(s->context, &s->names->table, scratch->data, scratch->size, &index);
     if (status)
         return status;
-    const bool rare =
-        s->rare > 0 && head_word_occurrences(s->counted, scratch->data, scratch->size) <= s->rare;
+    const bool rare = s->rare > 0 && mh_word_table_occurrences(&s->counted->table, scratch->data,
+                                                               scratch->size) <= s->rare;
     while (*at < count && ends[*at] <= begin)
         ++*at;
     for (size_t i = *at; i < count && (i == 0 ? 0 : ends[i - 1]) < end; i++)
-        if (found[i].place < 0 && !found[i].special) {
-            found[i].place = place;
+        if (found[i].position < 0 && !found[i].special) {
+            found[i].position = position;
             found[i].word = (int32_t)index;
             found[i].rare = rare;
         }
@@ -297,7 +232,8 @@ static mh_status place_word(token_search *s, const char *text, size_t begin, siz
 static mh_status name_token(token_search *s, const char *name, mh_head_token *found)
 {
     size_t index = 0;
-    mh_status status = head_word_index(s->context, s->names, name, strlen(name), &index);
+    mh_status status =
+        mh_word_table_index(s->context, &s->names->table, name, strlen(name), &index);
     found->name = (int32_t)index;
     return status;
 }
@@ -308,7 +244,7 @@ static mh_status find_words(token_search *s, const mh_trace_tokens *tokens, mh_h
     mh_status status = MH_OK;
     s->text.buffer.size = 0;
     for (size_t i = 0; i < tokens->count && !status; i++) {
-        found[i] = (mh_head_token){.place = -1, .word = -1, .row = -1, .column = -1};
+        found[i] = (mh_head_token){.position = -1, .word = -1, .row = -1, .column = -1};
         status = name_token(s, tokens->text[i], &found[i]);
     }
     if (status)
@@ -318,11 +254,11 @@ static mh_status find_words(token_search *s, const mh_trace_tokens *tokens, mh_h
     const char *text = s->text.buffer.data;
     const size_t size = s->text.buffer.size;
     size_t at = 0;
-    int32_t place = 0;
+    int32_t position = 0;
     for (size_t begin, end = 0; !status && next_word(text, size, &begin, &end);)
-        status = place_word(s, text, begin, end, place++, tokens->count, ends, &at, found);
+        status = number_word(s, text, begin, end, position++, tokens->count, ends, &at, found);
     for (size_t i = 0; i < tokens->count; i++)
-        found[i].punctuation = found[i].punctuation && found[i].place < 0;
+        found[i].punctuation = found[i].punctuation && found[i].position < 0;
     return status;
 }
 

@@ -4,24 +4,13 @@
 #ifndef MH_VIEW_HEAD_WORDS_H
 #define MH_VIEW_HEAD_WORDS_H
 
-#include "support/buffer.h"
+#include "support/word_table.h"
 #include <multihead/text.h>
 #include <multihead/view.h>
 
-typedef struct mh_head_word {
-    size_t begin; // in the table's bytes
-    uint32_t size;
-    uint64_t count;
-} mh_head_word;
-
 typedef struct mh_head_words {
-    mh_buffer bytes;     // of all words, in lower case
-    mh_head_word *words; // (count)
-    size_t count, capacity;
-    uint32_t *slots; // a hash table of indices + 1; 0 is empty
-    size_t slot_count;
-    uint64_t seed;
-    mh_buffer scratch; // a text in lower case
+    mh_word_table table; // in lower case
+    mh_buffer scratch;   // a text in lower case
 } mh_head_words;
 
 // Counts the words of a text.
@@ -36,7 +25,7 @@ void mh_head_words_free(mh_context *context, mh_head_words *words);
 // A token of a trace.
 typedef struct mh_head_token {
     bool special, punctuation, rare;
-    int32_t place;       // the number of its word in the text, -1 if it is part of none
+    int32_t position;    // of its word in the text, -1 if it is part of none
     int32_t word;        // equal for equal words of a list
     int32_t name;        // equal for equal tokens of a list
     int32_t row, column; // of a patch; -1, -1
