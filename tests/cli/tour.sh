@@ -63,7 +63,13 @@ for preset in BERT-Base bert_base bert-large gpt-2 GPT2-large gpt3 ViT-B/16 whis
 done
 run multihead info --preset gpt-5
 stop "20, 21, 22 text, pictures and speech"
-for command in generate fill classify transcribe; do
+run multihead generate -m en-lm --seed 1 --temperature 0.6 --top-p 0.9 -n 12 --isa scalar "The cat"
+awk 'BEGIN { print "P2 28 28 255"
+    for (y = 0; y < 28; y++) for (x = 0; x < 28; x++)
+        print (y > 1 && y < 26 && x > 8 && x < 19 && (y < 8 || x < 13 || x > 14)) ? 200 : 0 }' >trousers.pgm
+run multihead classify -m fashion-vit --top 1 --isa scalar trousers.pgm
+multihead look -m fashion-vit --layer 3 --head 0 --isa scalar trousers.pgm | head -n 5
+for command in fill classify transcribe; do
     multihead $command --help | sed -n '/^  multihead/{p;q}'
 done
 stop "23 parallel, long range"
